@@ -1,0 +1,103 @@
+"""The project's own graph file: one ``.npz`` with features, edges, labels and roles.
+
+================  ==========================  =======================================
+array             kind                        meaning
+================  ==========================  =======================================
+``x``             numbers [N, D]              dense features, or instead of it the four
+``x_indptr``      integers [N + 1]            ... of a CSR matrix: where rows start
+``x_indices``     integers [nnz]              ... column of each value
+``x_data``        numbers [nnz]               ... the values
+``x_shape``       integers [2]                ... N and D
+``edge_index``    integers [2, E]             ends of each edge; one direction will do
+``y``             integers [N]                class of each node, -1 for unlabelled
+``num_classes``   one integer, optional       when some class has no labelled node
+``roles``         integers [S, N], optional   a row a split: 0 none, 1 train,
+                                              2 validation, 3 test
+``train_mask``    booleans [N], optional      with ``val_mask`` and ``test_mask``,
+                                              instead of ``roles``
+================  ==========================  =======================================
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.utils import to_undirected
+
+from crossgcn.data.archive_arrays import (
+    read_features,
+    read_integers,
+    read_num_classes,
+    read_roles,
+)
+from crossgcn.data.npz import Arrays, read_npz, write_npz
+from crossgcn.data.validate import validate_data
+
+__all__ = ["read_graph", "save_graph"]
+
+def save_graph(path: Path | str, data: Data) -> None:
+    """Write a graph to a file that :func:`read_graph` reads back the same.
+
+    The old file, if any, is replaced only once the new one is complete; the same
+    graph gives the same bytes every time.
+
+    Args:
+        path: Where to, ending in ``.npz``.
+        data: What :func:`~crossgcn.data.validate_data` accepts.
+    """
+    path = Path(path)
+    validate_data(data, "the graph to save")
+    x: Tensor = data.x
+    if x.layout == torch.sparse_csr:
+        arrays: Arrays = {
+            "x_indptr": x.crow_indices().numpy(force=True).astype(np.int32),
+            "x_indices": x.col_indices().numpy(force=True).astype(np.int32),
+            "x_data": x.values().numpy(force=True),
+            "x_shape": np.array(x.shape, np.int64),
+        }
+    else:
+        arrays = {"x": x.numpy(force=True)}
+    arrays["edge_index"] = data.edge_index.numpy(force=True)
+    arrays["y"] = data.y.numpy(force=True)
+    for name in ("num_classes", "roles"):
+        value = getattr(data, name, None)
+        if value is not None:
+            arrays[name] = value.numpy(force=True) if isinstance(value, Tensor) else np.array(value)
+    write_npz(path, arrays)
+
+
+def read_graph(path: Path | str) -> Data:
+    """Read a graph file (its arrays are listed at the top of this module).
+
+    Edges become undirected and unique, self-loops stay. Features become 32-bit
+    floats and keep their layout; nothing is normalised.
+
+    Args:
+        path: The ``.npz`` file; its name without the ending names the graph.
+
+    Raises:
+        BadInput: Naming file, array, position, value and remedy.
+    """
+    path = Path(path)
+    arrays = read_npz(path)
+    where = str(path)
+    x = read_features(arrays, where)
+    y = torch.from_numpy(read_integers(arrays, "y", 1, where))
+    data = Data(
+        x=x,
+        edge_index=torch.from_numpy(read_integers(arrays, "edge_index", 2, where)),
+        y=y,
+        name=path.stem,
+        num_classes=read_num_classes(arrays, y, where),
+        num_nodes=x.shape[0],
+    )
+    roles = read_roles(arrays, where)
+    if roles is not None:
+        data.roles = roles
+    validate_data(data, where)
+    data.edge_index = to_undirected(data.edge_index, num_nodes=data.num_nodes)
+    return data

@@ -1,0 +1,41 @@
+"""Dropout that leaves the zeros of a sparse matrix alone."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from crossgcn.graph import SparseMatrix
+
+__all__ = ["feature_dropout"]
+
+Features = TypeVar("Features", Tensor, SparseMatrix)
+
+
+def feature_dropout(x: Features, p: float, training: bool) -> Features:
+    """Zero each entry with probability ``p`` and scale the others by ``1 / (1 - p)``.
+
+    A zero stays zero whatever is drawn for it, so for a sparse matrix only the
+    stored entries are drawn: same distribution, no dense mask.
+
+    Args:
+        x: Dense, ``torch.sparse_csr`` or :class:`~crossgcn.graph.SparseMatrix`.
+        p: Probability of dropping an entry.
+        training: Return ``x`` as it is when false.
+    """
+    if not training or p == 0.0:
+        return x
+    if isinstance(x, SparseMatrix):
+        return x.with_values(functional.dropout(x.values, p))
+    if x.layout == torch.sparse_csr:
+        return torch.sparse_csr_tensor(
+            x.crow_indices(),
+            x.col_indices(),
+            functional.dropout(x.values(), p),
+            x.shape,
+            check_invariants=False,
+        )
+    return functional.dropout(x, p)

@@ -1,0 +1,215 @@
+"""Any feature transformation, combined with neighbour aggregation (Equation 1)."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn.conv import MessagePassing
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.typing import SparseTensor
+from torch_geometric.utils import is_sparse, spmm
+
+from crossgcn.errors import BadInput
+from crossgcn.graph import SparseMatrix, normalise_bipartite
+
+__all__ = ["FeatureTransform", "GraphConvolution"]
+
+Features = Tensor | SparseMatrix
+
+
+class FeatureTransform(Protocol):
+    """A map of rows in two parts: a linear one, and the rest.
+
+    A weighted sum over neighbours commutes with the linear part, which lets a
+    sparse feature matrix be projected before it is aggregated.
+    """
+
+    def __call__(self, x: Features) -> Tensor:
+        """Both parts, without the bias of the convolution."""
+
+    def project(self, x: Features) -> Tensor:
+        """The linear part."""
+
+    def combine(self, projections: Tensor) -> Tensor:
+        """The rest."""
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+
+
+class GraphConvolution(MessagePassing):  # type: ignore[misc]
+    r"""Feature transformation :math:`\mathcal{F}` and node aggregation :math:`\hat{\mathbf{A}}`.
+
+    Computes :math:`\hat{\mathbf{A}}\mathcal{F}(\mathbf{X}) + \mathbf{b}`, or
+    :math:`\mathcal{F}(\hat{\mathbf{A}}\mathbf{X}) + \mathbf{b}` with
+    ``aggregate_first`` (NOTE[D1]). It returns pre-activation values.
+
+    Args:
+        transform: The feature transformation.
+        out_channels: Width of its output.
+        aggregate_first: Which of the two comes first.
+        bias: Add :math:`\mathbf{b}` at the end (NOTE[D3]).
+        add_self_loops: Let each node count among its own neighbours.
+        normalize: Weigh edges by the degrees of both ends.
+        cached: Keep the normalised edges of the first call; only for models
+            that see one graph.
+        aggr: How neighbours are joined, any aggregation PyG knows.
+        **kwargs: For PyG's ``MessagePassing``.
+    """
+
+    bias: nn.Parameter | None
+
+    def __init__(
+        self,
+        transform: FeatureTransform,
+        out_channels: int,
+        *,
+        aggregate_first: bool = False,
+        bias: bool = True,
+        add_self_loops: bool = True,
+        normalize: bool = True,
+        cached: bool = False,
+        aggr: str = "add",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(aggr=aggr, **kwargs)
+        self.out_channels = out_channels
+        self.aggregate_first = aggregate_first
+        self.add_self_loops = add_self_loops
+        self.normalize = normalize
+        self.cached = cached
+        self.transform = transform
+        self.register_parameter("bias", nn.Parameter(torch.empty(out_channels)) if bias else None)
+        self._linear_aggregation = aggr in ("add", "sum", "mean")
+        self._cache: tuple[tuple[int, int], Any, Tensor | None] | None = None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew and forget a cached graph."""
+        super().reset_parameters()
+        self.transform.reset_parameters()
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+        self._cache = None
+
+    def forward(
+        self,
+        x: Features | tuple[Features, Features | None],
+        edge_index: Tensor | SparseTensor | SparseMatrix,
+        edge_weight: Tensor | None = None,
+    ) -> Tensor:
+        """Convolve.
+
+        Args:
+            x: Node features ``[nodes, in_channels]``, dense or sparse; or a
+                pair for a bipartite graph, whose second member only says
+                how many targets there are.
+            edge_index: COO indices ``[2, edges]``; a transposed adjacency as
+                ``torch.sparse`` tensor or PyG ``SparseTensor``, normalised
+                here unless ``normalize=False``; or a
+                :class:`~crossgcn.graph.SparseMatrix`, used as it is.
+            edge_weight: One weight per edge of a COO ``edge_index``.
+        """
+        source, size = _source_and_size(x)
+        if not isinstance(edge_index, SparseMatrix):
+            edge_index, edge_weight = self._normalised(edge_index, edge_weight, source, size)
+
+        if not self.aggregate_first:
+            out = self._aggregate(self.transform(source), edge_index, edge_weight, size)
+        elif self._linear_aggregation:
+            # NOTE[D1] Â(xW) is (Âx)W: projecting first keeps a sparse x sparse.
+            projections = self.transform.project(source)
+            out = self.transform.combine(
+                self._aggregate(projections, edge_index, edge_weight, size)
+            )
+        else:
+            if isinstance(source, SparseMatrix) or is_sparse(source):
+                raise BadInput(
+                    f"aggregate_first=True with aggr={self.aggr!r} needs dense features, because "
+                    "that aggregation does not commute with a projection: pass x.to_dense(), or "
+                    "use aggr='add' or 'mean'"
+                )
+            out = self.transform(self._aggregate(source, edge_index, edge_weight, size))
+        return out if self.bias is None else out + self.bias
+
+    def message(self, x_j: Tensor, edge_weight: Tensor | None) -> Tensor:
+        """Weigh what comes along an edge."""
+        return x_j if edge_weight is None else edge_weight.view(-1, 1) * x_j
+
+    def message_and_aggregate(self, adj_t: Any, x: Any) -> Tensor:
+        """Both in one sparse product, where the edges come as a sparse matrix."""
+        dense = x[0] if isinstance(x, tuple) else x
+        return spmm(adj_t, dense, self.aggr)
+
+    def _aggregate(
+        self, x: Tensor, edge_index: Any, edge_weight: Tensor | None, size: tuple[int, int] | None
+    ) -> Tensor:
+        if isinstance(edge_index, SparseMatrix):
+            if self.aggr not in ("add", "sum"):
+                raise BadInput(
+                    f"a SparseMatrix sums over neighbours; aggr={self.aggr!r} needs a COO "
+                    "edge_index or a torch.sparse adjacency"
+                )
+            return edge_index @ x
+        pair = x if size is None else (x, None)
+        return cast(
+            Tensor, self.propagate(edge_index, x=pair, edge_weight=edge_weight, size=size)
+        )
+
+    def _normalised(
+        self,
+        edge_index: Any,
+        edge_weight: Tensor | None,
+        source: Features,
+        size: tuple[int, int] | None,
+    ) -> tuple[Any, Tensor | None]:
+        if not self.normalize:
+            return edge_index, edge_weight
+        nodes = size or (source.shape[0], source.shape[0])
+        if self._cache is not None:
+            if self._cache[0] != nodes:
+                raise BadInput(
+                    f"this layer has cached=True and keeps a graph of {self._cache[0][0]} nodes, "
+                    f"but was given {nodes[0]}: use cached=False for more than one graph, or call "
+                    "reset_parameters() to start again"
+                )
+            return self._cache[1], self._cache[2]
+        dtype = source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
+        if size is None:
+            edge_index, edge_weight = gcn_norm(
+                edge_index,
+                edge_weight,
+                nodes[0],
+                add_self_loops=self.add_self_loops,
+                flow=self.flow,
+                dtype=dtype,
+            )
+        elif isinstance(edge_index, Tensor) and not is_sparse(edge_index):
+            edge_weight = normalise_bipartite(edge_index, edge_weight, *nodes, dtype=dtype)
+        else:
+            raise BadInput(
+                "a bipartite graph given as a sparse adjacency is used as it is: normalise it "
+                "and set normalize=False, or give COO indices [2, edges]"
+            )
+        if self.cached:
+            self._cache = (nodes, edge_index, edge_weight)
+        return edge_index, edge_weight
+
+
+def _source_and_size(
+    x: Features | tuple[Features, Features | None],
+) -> tuple[Features, tuple[int, int] | None]:
+    """The features that are sent, and the shape of a bipartite graph."""
+    if not isinstance(x, tuple | list):
+        return x, None
+    source, target = x
+    if target is None:
+        raise BadInput(
+            "a bipartite input (x_src, x_dst) needs x_dst to know how many targets there are; "
+            "got None"
+        )
+    if source is target:
+        return source, None
+    return source, (source.shape[0], target.shape[0])

@@ -1,0 +1,125 @@
+"""From the hidden vectors of the K orders to one vector (the paper's ``a(·)``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from crossgcn.errors import BadInput, unknown_name
+
+__all__ = [
+    "FirstOrder",
+    "LSTMOverOrders",
+    "OrderWeights",
+    "cross_orders",
+    "initial_order_weights",
+    "weighted_sum",
+]
+
+NamedOrderWeights = Literal["fixed", "learned", "gated", "mean", "lstm"]
+OrderWeights = NamedOrderWeights | Sequence[float]
+FirstOrder = Literal["paper", "release"]
+
+
+def check_order(order: object) -> int:
+    """An order that makes sense, or an error that says which do."""
+    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
+        raise BadInput(
+            f"order must be a whole number of at least 1 (1 is a plain linear map, "
+            f"2 adds products of two features); got {order!r}"
+        )
+    return order
+
+
+def initial_order_weights(spec: OrderWeights, order: int) -> tuple[Tensor | None, bool]:
+    """Read the ``order_weights`` argument of the layers.
+
+    Args:
+        spec: ``"fixed"`` (all 1), ``"mean"`` (all 1/K), ``"learned"`` (from
+            1), ``"gated"`` (α₁ = 1, the others from 0), ``"lstm"``, or K floats.
+        order: K.
+
+    Returns:
+        The starting weights ``[order]`` (none for an LSTM) and whether they train.
+    """
+    if isinstance(spec, str):
+        match spec:
+            case "fixed":
+                return torch.ones(order), False
+            case "mean":
+                return torch.full((order,), 1.0 / order), False
+            case "learned":
+                return torch.ones(order), True
+            case "gated":
+                return torch.eye(order)[0].clone(), True
+            case "lstm":
+                return None, False
+            case _:
+                known = (*get_args(NamedOrderWeights), f"a list of {order} numbers")
+                raise unknown_name("order_weights", spec, known)
+    weights = torch.tensor([float(weight) for weight in spec])
+    if weights.numel() != order or not torch.isfinite(weights).all():
+        raise BadInput(
+            f"order_weights needs one finite number for each of the {order} orders; "
+            f"got {list(spec)}"
+        )
+    return weights, False
+
+
+def cross_orders(projections: Tensor) -> list[Tensor]:
+    r"""Multiply the projections up: :math:`\mathbf{h}^k = \mathbf{p}^k \odot \mathbf{h}^{k-1}`.
+
+    Args:
+        projections: :math:`\mathbf{p}^k = \mathbf{W}^k\mathbf{x}`, ``[nodes, order, channels]``.
+
+    Returns:
+        :math:`\mathbf{h}^1, \dots, \mathbf{h}^K`, each ``[nodes, channels]``.
+    """
+    first, *others = projections.unbind(1)
+    hidden = [first]
+    for projection in others:
+        hidden.append(projection * hidden[-1])
+    return hidden
+
+
+def weighted_sum(hidden: Sequence[Tensor], order_weights: Tensor) -> Tensor:
+    r"""The paper's order aggregation, :math:`\sum_k \alpha_k \mathbf{h}^k`.
+
+    A trained :math:`\alpha_1` would be redundant: :math:`\mathbf{W}^1` is a
+    factor of every :math:`\mathbf{h}^k`, so scaling all weights by c and
+    :math:`\mathbf{W}^1` by 1/c changes nothing. It gets no gradient and keeps its value.
+    """
+    total = order_weights[0].detach() * hidden[0]
+    for weight, vector in zip(order_weights[1:], hidden[1:], strict=True):
+        total = total + weight * vector
+    return total
+
+
+class LSTMOverOrders(nn.Module):
+    """The paper's other suggestion: read the K hidden vectors as a sequence.
+
+    A linear read-out follows the last state, because an LSTM's own output
+    never leaves (-1, 1) and could not serve as logits.
+
+    Args:
+        channels: Width of the hidden vectors.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(channels, channels, batch_first=True)
+        self.read_out = nn.Linear(channels, channels, bias=False)
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        self.lstm.reset_parameters()
+        self.read_out.reset_parameters()
+
+    def forward(self, hidden: Sequence[Tensor]) -> Tensor:
+        """Aggregate K tensors ``[nodes, channels]`` into one."""
+        states, _ = self.lstm(torch.stack(list(hidden), dim=1))
+        aggregated: Tensor = self.read_out(states[:, -1])
+        return aggregated

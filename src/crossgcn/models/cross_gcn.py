@@ -1,0 +1,60 @@
+"""Cross-GCN: cross-feature graph convolutions in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from crossgcn.errors import BadInput
+from crossgcn.layers import CrossGCNConv
+from crossgcn.models.stack import Stack, layer_widths
+
+__all__ = ["CrossGCN"]
+
+
+class CrossGCN(Stack):
+    """A stack of :class:`~crossgcn.CrossGCNConv` of any depth.
+
+    Args:
+        in_channels: Features per node; ``-1`` to learn it from the first input.
+        hidden_channels: Width of the hidden layers.
+        out_channels: Number of classes.
+        num_layers: How many layers, at least 1.
+        dropout: Probability of dropping an entry of a layer's input.
+        order: Highest order of the crosses, one for all layers or one per
+            layer: ``order=[2, 1]`` crosses in the first layer only.
+        **kwargs: For every :class:`~crossgcn.CrossGCNConv`, such as
+            ``order_weights``, ``first_order``, ``aggregate_first``, ``bias``
+            and ``cached``.
+
+    Shapes:
+        - **x**: ``[nodes, in_channels]``, dense or sparse CSR.
+        - **edge_index**: ``[2, edges]``, or a sparse adjacency (transposed).
+        - **output**: class scores ``[nodes, out_channels]``.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int = 2,
+        dropout: float = 0.5,
+        *,
+        order: int | Sequence[int] = 2,
+        **kwargs: Any,
+    ) -> None:
+        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
+        orders = list(order) if isinstance(order, Sequence) else [order] * num_layers
+        if len(orders) != num_layers:
+            raise BadInput(
+                f"order={list(orders)} names {len(orders)} layers, but num_layers is {num_layers}: "
+                "give one order for all layers or one per layer"
+            )
+        super().__init__(
+            (
+                CrossGCNConv(width_in, width_out, layer_order, **kwargs)
+                for (width_in, width_out), layer_order in zip(widths, orders, strict=True)
+            ),
+            dropout,
+        )

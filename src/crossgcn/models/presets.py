@@ -1,0 +1,78 @@
+"""Whole models by name. Nothing here imports torch: the command line lists these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from crossgcn.errors import unknown_name
+
+__all__ = ["PRESETS", "Preset", "get_preset"]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A model class with settings.
+
+    Attributes:
+        model: Name of the class.
+        description: What it is, in half a line.
+        settings: Arguments that make it this model; the user may override them.
+        options: Which further settings it understands.
+    """
+
+    model: str
+    description: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    options: frozenset[str] = frozenset({"bias"})
+
+
+_CROSS_OPTIONS = frozenset({"order", "order_weights", "first_order", "aggregate_first", "bias"})
+
+PRESETS: Mapping[str, Preset] = {
+    "gcn": Preset("GCN", "graph convolution without crosses (Kipf and Welling)"),
+    "gin": Preset(
+        "GIN",
+        "a perceptron as feature transformation, as the paper compares with",
+        options=frozenset({"bias", "aggregate_first"}),
+    ),
+    "mlp": Preset("MLP", "a perceptron that sees no graph"),
+    "cross-gcn": Preset(
+        "CrossGCN",
+        "ours: crosses grow from nothing where they pay (gated order weights)",
+        {"order_weights": "gated"},
+        _CROSS_OPTIONS,
+    ),
+    "cross-gcn-release": Preset(
+        "CrossGCN",
+        "the authors' code, Cross-GCN: one trained order weight per layer",
+        {"order_weights": "learned", "first_order": "release", "bias": False},
+        _CROSS_OPTIONS,
+    ),
+    "cross-gcn-release-fix": Preset(
+        "CrossGCN",
+        "the authors' code, Cross-GCN_Fix: all order weights 1",
+        {"order_weights": "fixed", "first_order": "release", "bias": False},
+        _CROSS_OPTIONS,
+    ),
+    "cross-gcn-paper": Preset(
+        "CrossGCN",
+        "the paper's text: aggregate, then cross, trained order weights",
+        {"order_weights": "learned", "aggregate_first": True},
+        _CROSS_OPTIONS,
+    ),
+    "cross-gcn-paper-fix": Preset(
+        "CrossGCN",
+        "the paper's text with all order weights 1",
+        {"order_weights": "fixed", "aggregate_first": True},
+        _CROSS_OPTIONS,
+    ),
+}
+
+
+def get_preset(name: str) -> Preset:
+    """The preset of that name, or an error that suggests the nearest."""
+    if name not in PRESETS:
+        raise unknown_name("model", name, PRESETS)
+    return PRESETS[name]

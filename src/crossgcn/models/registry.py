@@ -1,0 +1,58 @@
+"""From a preset's name to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from crossgcn.errors import BadInput
+from crossgcn.models.cross_gcn import CrossGCN
+from crossgcn.models.gcn import GCN
+from crossgcn.models.gin import GIN
+from crossgcn.models.mlp import MLP
+from crossgcn.models.presets import get_preset
+from crossgcn.models.stack import Stack
+
+__all__ = ["MODELS", "build_model"]
+
+MODELS: Mapping[str, type[Stack]] = {"CrossGCN": CrossGCN, "GCN": GCN, "GIN": GIN, "MLP": MLP}
+
+
+def build_model(
+    name: str,
+    in_channels: int,
+    out_channels: int,
+    *,
+    hidden_channels: int = 32,
+    num_layers: int = 2,
+    dropout: float = 0.5,
+    **overrides: Any,
+) -> Stack:
+    """Build the model a preset names.
+
+    Args:
+        name: A preset, such as ``"cross-gcn"``.
+        in_channels: Features per node.
+        out_channels: Number of classes.
+        hidden_channels: Width of the hidden layers.
+        num_layers: How many layers.
+        dropout: Probability of dropping an entry of a layer's input.
+        **overrides: Settings that replace the preset's; ``None`` keeps its own.
+    """
+    preset = get_preset(name)
+    given = {option: value for option, value in overrides.items() if value is not None}
+    for option in given:
+        if option not in preset.options:
+            raise BadInput(
+                f"model {name!r} has no option {option!r}: it takes "
+                f"{', '.join(sorted(preset.options))}"
+            )
+    model = MODELS[preset.model]
+    return model(  # type: ignore[call-arg]
+        in_channels,
+        hidden_channels,  # type: ignore[arg-type]
+        out_channels,
+        num_layers,
+        dropout,
+        **{**preset.settings, **given},
+    )
