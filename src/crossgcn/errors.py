@@ -30,7 +30,7 @@ class WorkFailed(CrossGCNError, RuntimeError):
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> BadInput:
-    """An error for a name that is not in a list, with the nearest one that is.
+    """An error for a name that is not in a list, with the nearest that are.
 
     Args:
         kind: What the name stands for, as the user would say it ("dataset").
@@ -38,6 +38,6 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> BadInput:
         known: The names that would have worked.
     """
     known = list(known)
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    near = difflib.get_close_matches(name.lower(), known, n=2, cutoff=0.6)
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     return BadInput(f"unknown {kind} {name!r}: {hint}known are {', '.join(known)}")

@@ -39,6 +39,7 @@ from crossgcn.data.validate import validate_data
 
 __all__ = ["read_graph", "save_graph"]
 
+
 def save_graph(path: Path | str, data: Data) -> None:
     """Write a graph to a file that :func:`read_graph` reads back the same.
 
@@ -53,9 +54,10 @@ def save_graph(path: Path | str, data: Data) -> None:
     validate_data(data, "the graph to save")
     x: Tensor = data.x
     if x.layout == torch.sparse_csr:
+        index = np.int32 if max(x.shape[1], len(x.values())) < 2**31 else np.int64
         arrays: Arrays = {
-            "x_indptr": x.crow_indices().numpy(force=True).astype(np.int32),
-            "x_indices": x.col_indices().numpy(force=True).astype(np.int32),
+            "x_indptr": x.crow_indices().numpy(force=True).astype(index),
+            "x_indices": x.col_indices().numpy(force=True).astype(index),
             "x_data": x.values().numpy(force=True),
             "x_shape": np.array(x.shape, np.int64),
         }
@@ -99,5 +101,7 @@ def read_graph(path: Path | str) -> Data:
     if roles is not None:
         data.roles = roles
     validate_data(data, where)
+    if roles is not None:
+        data.roles = roles.to(torch.int8)
     data.edge_index = to_undirected(data.edge_index, num_nodes=data.num_nodes)
     return data

@@ -57,9 +57,7 @@ def read_roles(arrays: Arrays, where: str) -> Tensor | None:
     if "roles" in arrays and masks:
         raise BadInput(f"{where}: has both roles and {masks[0]}; keep one of the two")
     if "roles" in arrays:
-        roles = read_integers(arrays, "roles", 2, where)
-        # Values are checked later; clipping only keeps wrong ones wrong in int8.
-        return torch.from_numpy(roles.clip(-1, 4).astype(np.int8))
+        return torch.from_numpy(read_integers(arrays, "roles", 2, where))
     if not masks:
         return None
     for name in _MASK_NAMES:
@@ -73,9 +71,10 @@ def read_roles(arrays: Arrays, where: str) -> Tensor | None:
                 f"{where}: node {both[0]} is in {first} and in {second} ({len(both)} such in all); "
                 "a node has one role, clear it in one of the two"
             )
-    return torch.from_numpy(
-        sum(np.int8(role) * arrays[name] for role, name in enumerate(_MASK_NAMES, 1))[None]
-    )
+    combined = np.zeros((1, len(arrays[masks[0]])), np.int64)
+    for role, name in enumerate(_MASK_NAMES, 1):
+        combined[0, arrays[name]] = role
+    return torch.from_numpy(combined)
 
 
 def _read_numbers(arrays: Arrays, name: str, dimensions: int, where: str) -> NDArray[np.float32]:

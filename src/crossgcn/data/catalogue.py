@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["CATALOGUE", "DATASET_NAMES", "PLANETOID_NAMES", "CatalogueEntry"]
+__all__ = ["CATALOGUE", "DATASET_NAMES", "PLANETOID_PARTS", "CatalogueEntry"]
 
 
 @dataclass(frozen=True)
@@ -94,5 +94,5 @@ CATALOGUE: dict[str, CatalogueEntry] = {entry.name: entry for entry in _ENTRIES}
 
 DATASET_NAMES: tuple[str, ...] = tuple(CATALOGUE)
 
-PLANETOID_NAMES: tuple[str, ...] = ("citeseer", "cora", "pubmed")
-"""The graphs that exist as Planetoid files, and for which the authors released splits."""
+PLANETOID_PARTS: tuple[str, ...] = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
+"""What the names of a graph's eight Planetoid files end in, after ``ind.NAME.``"""

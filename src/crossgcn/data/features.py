@@ -34,7 +34,7 @@ def csr_tensor(
         warnings.filterwarnings("ignore", "Sparse (CSR tensor|invariant checks)", UserWarning)
         # Leaving this context states explicitly that later matrices go unchecked,
         # which is what keeps torch from announcing it.
-        with torch.sparse.check_sparse_tensor_invariants():
+        with torch.sparse.check_sparse_tensor_invariants():  # type: ignore[no-untyped-call]
             return torch.sparse_csr_tensor(
                 torch.as_tensor(indptr, dtype=torch.int64),
                 torch.as_tensor(indices, dtype=torch.int64),

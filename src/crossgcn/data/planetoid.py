@@ -14,25 +14,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy._core.multiarray import _reconstruct
 from numpy.typing import NDArray
 from scipy import sparse
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
+from crossgcn.data.catalogue import PLANETOID_PARTS
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
 
-__all__ = ["PARTS", "file_name", "read_planetoid"]
-
-PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
+__all__ = ["read_planetoid"]
 
 NUM_VALIDATION = 500
 """Planetoid's public split validates on the rows that follow its training rows."""
-
-
-def file_name(name: str, part: str) -> str:
-    """What Planetoid calls one of a graph's eight files."""
-    return f"ind.{name}.{part}"
 
 
 def _dtype(code: str, align: int = 0, copy: int = 0) -> np.dtype[Any]:
@@ -40,21 +35,22 @@ def _dtype(code: str, align: int = 0, copy: int = 0) -> np.dtype[Any]:
     return np.dtype(code, align=bool(align), copy=bool(copy))
 
 
+_ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): _dtype,
+    ("scipy.sparse.csr", "csr_matrix"): sparse.csr_matrix,
+    ("collections", "defaultdict"): collections.defaultdict,
+    ("__builtin__", "list"): list,
+}
+
+
 class _PlanetoidUnpickler(pickle.Unpickler):
     """An unpickler that knows six names, spelt exactly as these files spell them."""
 
-    _ALLOWED: dict[tuple[str, str], Any] = {
-        ("numpy.core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): _dtype,
-        ("scipy.sparse.csr", "csr_matrix"): sparse.csr_matrix,
-        ("collections", "defaultdict"): collections.defaultdict,
-        ("__builtin__", "list"): list,
-    }
-
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         try:
-            return self._ALLOWED[module_name, global_name]
+            return _ALLOWED[module_name, global_name]
         except KeyError:
             raise _RefusedGlobal(f"{module_name}.{global_name}") from None
 
@@ -67,8 +63,9 @@ def read_planetoid(folder: Path, name: str) -> Data:
     """Read one of Planetoid's graphs, with features as they are in the files.
 
     Test nodes are put where ``test.index`` says. A number in the test range that
-    ``test.index`` leaves out (Citeseer has 15) stays a node: without features,
-    and unlabelled like every node whose one-hot label is all zero (``y = -1``).
+    ``test.index`` leaves out (Citeseer has 15) stays a node: with the edges the
+    graph gives it, without features, and unlabelled like every node whose one-hot
+    label is all zero (``y = -1``).
 
     Args:
         folder: Where ``ind.{name}.x`` and its seven companions lie.
@@ -79,7 +76,7 @@ def read_planetoid(folder: Path, name: str) -> Data:
         sorted, self-loops kept), ``y``, ``num_classes``, ``name``, and the public
         split as ``roles`` ``[1, N]``: 0 none, 1 train, 2 validation, 3 test.
     """
-    paths = {part: folder / file_name(name, part) for part in PARTS}
+    paths = {part: folder / f"ind.{name}.{part}" for part in PLANETOID_PARTS}
     x, tx, allx = (_read_features(paths[part]) for part in ("x", "tx", "allx"))
     ty, ally = (_read_one_hot(paths[part]) for part in ("ty", "ally"))
     test = _read_test_index(paths["test.index"])
@@ -105,7 +102,7 @@ def read_planetoid(folder: Path, name: str) -> Data:
 
     roles = np.zeros((1, num_nodes), np.int8)
     roles[0, : x.shape[0]] = 1
-    roles[0, x.shape[0] : x.shape[0] + NUM_VALIDATION] = 2
+    roles[0, x.shape[0] : first_test][:NUM_VALIDATION] = 2
     roles[0, test] = 3
 
     return Data(
@@ -129,7 +126,9 @@ def _unpickle(path: Path) -> Any:
             "get the file again from a source you trust"
         ) from None
     except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); all of {PARTS} are needed") from error
+        raise BadInput(
+            f"{path}: cannot be read ({error.strerror}); a graph is eight files ind.NAME.*"
+        ) from error
     except Exception as error:
         # A damaged pickle can fail in any way, depending on which byte was lost.
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
@@ -137,7 +136,8 @@ def _unpickle(path: Path) -> Any:
 
 def _read_features(path: Path) -> sparse.csr_matrix:
     matrix = _unpickle(path)
-    _require(isinstance(matrix, sparse.csr_matrix), path, "it holds no CSR matrix")
+    if not isinstance(matrix, sparse.csr_matrix):
+        raise _damaged(path, "it holds no CSR matrix")
     try:
         matrix.check_format(full_check=True)
     except (ValueError, AttributeError, TypeError) as error:
@@ -147,11 +147,8 @@ def _read_features(path: Path) -> sparse.csr_matrix:
 
 def _read_one_hot(path: Path) -> NDArray[np.integer]:
     array = _unpickle(path)
-    _require(
-        isinstance(array, np.ndarray) and array.ndim == 2 and array.dtype.kind in "iu",
-        path,
-        "it holds no integer matrix of one-hot labels",
-    )
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "iu":
+        raise _damaged(path, "it holds no integer matrix of one-hot labels")
     return array
 
 

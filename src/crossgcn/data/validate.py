@@ -60,8 +60,8 @@ def _check_features(x: Tensor, where: str) -> None:
     else:
         row, column = bad[0].tolist()
     raise BadInput(
-        f"{where}: x row {row}, column {column} is {value} as a 32-bit float "
-        f"({len(bad)} such in all); replace missing or overlarge values by finite numbers"
+        f"{where}: x row {row}, column {column} is {value} ({len(bad)} such in all); "
+        "replace missing values, and any that no 32-bit float can hold, by finite numbers"
     )
 
 
@@ -72,8 +72,8 @@ def _check_edges(edge_index: Tensor, num_nodes: int, where: str) -> None:
     if len(bad):
         column, end = bad[0].tolist()
         raise BadInput(
-            f"{where}: edge_index[{end}, {column}] is {int(edge_index[end, column])}, but the graph "
-            f"has {num_nodes} nodes; use 0 to {num_nodes - 1}, or give the missing nodes rows in x"
+            f"{where}: edge_index[{end}, {column}] is {int(edge_index[end, column])}, but the "
+            f"graph has {num_nodes} nodes; use 0 to {num_nodes - 1}, or add the missing rows to x"
         )
 
 
@@ -96,14 +96,14 @@ def _check_labels(y: Tensor, num_nodes: int, num_classes: int | None, where: str
         node = int(high[0])
         raise BadInput(
             f"{where}: y[{node}] is {int(y[node])}, but num_classes is {num_classes}; "
-            f"raise num_classes, or use labels 0 to {num_classes} - 1"
+            f"raise num_classes, or use labels below it"
         )
 
 
 def _check_roles(roles: Tensor, num_nodes: int, where: str) -> None:
     if roles.dim() != 2 or roles.shape[1] != num_nodes or roles.shape[0] == 0:
         raise BadInput(
-            f"{where}: roles is {_kind(roles)}; it must be int8 [splits, {num_nodes}], a row a split"
+            f"{where}: roles is {_kind(roles)}; it must be integers [splits, {num_nodes}]"
         )
     bad = torch.nonzero((roles < 0) | (roles >= len(ROLE_NAMES)))
     if len(bad):

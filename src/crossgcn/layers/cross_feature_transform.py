@@ -132,7 +132,7 @@ class CrossFeatureTransform(nn.Module):
 
     def combine(self, projections: Tensor) -> Tensor:
         """Cross the projections and aggregate the orders; no bias is added."""
-        stacked = projections.unflatten(-1, (self.order, self.out_channels))
+        stacked = projections.view(-1, self.order, self.out_channels)
         hidden = cross_orders(stacked)
         if self.first_order == "release":
             # NOTE[D2] The released code adds every projection to the first order.
@@ -161,7 +161,7 @@ class CrossFeatureTransform(nn.Module):
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
     ) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)  # type: ignore[no-untyped-call]
+        super()._save_to_state_dict(destination, prefix, keep_vars)
         if isinstance(self.weight, UninitializedParameter):
             destination.pop(prefix + "weight")
 
@@ -171,4 +171,4 @@ class CrossFeatureTransform(nn.Module):
         stored = state_dict.get(prefix + "weight")
         if isinstance(self.weight, UninitializedParameter) and stored is not None:
             self._materialize(stored.size(-1))
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

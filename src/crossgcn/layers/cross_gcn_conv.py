@@ -95,7 +95,7 @@ class CrossGCNConv(GraphConvolution):
         return self.transform.in_channels
 
     @property
-    def weight(self) -> nn.Parameter:
+    def weight(self) -> nn.Parameter | nn.UninitializedParameter:
         """All projections, ``[order, out_channels, in_channels]``."""
         return self.transform.weight
 

@@ -141,7 +141,7 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
     def message_and_aggregate(self, adj_t: Any, x: Any) -> Tensor:
         """Both in one sparse product, where the edges come as a sparse matrix."""
         dense = x[0] if isinstance(x, tuple) else x
-        return spmm(adj_t, dense, self.aggr)
+        return cast(Tensor, spmm(adj_t, dense, self.aggr))
 
     def _aggregate(
         self, x: Tensor, edge_index: Any, edge_weight: Tensor | None, size: tuple[int, int] | None
@@ -154,9 +154,7 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
                 )
             return edge_index @ x
         pair = x if size is None else (x, None)
-        return cast(
-            Tensor, self.propagate(edge_index, x=pair, edge_weight=edge_weight, size=size)
-        )
+        return cast(Tensor, self.propagate(edge_index, x=pair, edge_weight=edge_weight, size=size))
 
     def _normalised(
         self,

@@ -15,8 +15,9 @@ __all__ = ["MLPConv", "MLPTransform"]
 
 
 class MLPTransform(nn.Module):
-    r"""A perceptron with one hidden layer, :math:`\mathbf{W}^2 \text{ReLU}(\mathbf{W}^1\mathbf{x}
-    + \mathbf{b}^1)`, that may approximate crosses but never multiplies features.
+    r"""A perceptron with one hidden layer, which may approximate crosses but multiplies nothing.
+
+    .. math:: \mathbf{z} = \mathbf{W}^2\,\text{ReLU}(\mathbf{W}^1\mathbf{x} + \mathbf{b}^1)
 
     Args:
         in_channels: Features per row; ``-1`` to learn it from the first input.

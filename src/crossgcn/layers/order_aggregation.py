@@ -46,6 +46,9 @@ def initial_order_weights(spec: OrderWeights, order: int) -> tuple[Tensor | None
         The starting weights ``[order]`` (none for an LSTM) and whether they train.
     """
     if isinstance(spec, str):
+        named = get_args(NamedOrderWeights)
+        if spec not in named:
+            raise unknown_name("order_weights", spec, (*named, f"a list of {order} numbers"))
         match spec:
             case "fixed":
                 return torch.ones(order), False
@@ -57,9 +60,6 @@ def initial_order_weights(spec: OrderWeights, order: int) -> tuple[Tensor | None
                 return torch.eye(order)[0].clone(), True
             case "lstm":
                 return None, False
-            case _:
-                known = (*get_args(NamedOrderWeights), f"a list of {order} numbers")
-                raise unknown_name("order_weights", spec, known)
     weights = torch.tensor([float(weight) for weight in spec])
     if weights.numel() != order or not torch.isfinite(weights).all():
         raise BadInput(

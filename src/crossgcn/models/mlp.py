@@ -13,8 +13,7 @@ __all__ = ["MLP"]
 
 
 class MLP(Stack):
-    """Linear layers on each node's own features: what the graph is worth is the
-    distance to this.
+    """Linear layers on each node's own features; a graph is worth the distance to this.
 
     Args:
         in_channels: Features per node; ``-1`` to learn it from the first input.
@@ -47,9 +46,10 @@ class MLP(Stack):
         )
         self.num_hops = 0
 
-    def forward(self, x: Any, edge_index: Edges = None, edge_weight: Tensor | None = None) -> Tensor:
-        """Class scores of each node; edges are taken and ignored, so that it fits
-        wherever a graph model does."""
+    def forward(
+        self, x: Any, edge_index: Edges = None, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        """Class scores of each node; edges are taken, as by any model, and ignored."""
         return super().forward(x, None, None)
 
     def apply_layer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from crossgcn.errors import BadInput
@@ -15,7 +15,12 @@ from crossgcn.models.stack import Stack
 
 __all__ = ["MODELS", "build_model"]
 
-MODELS: Mapping[str, type[Stack]] = {"CrossGCN": CrossGCN, "GCN": GCN, "GIN": GIN, "MLP": MLP}
+MODELS: Mapping[str, Callable[..., Stack]] = {
+    "CrossGCN": CrossGCN,
+    "GCN": GCN,
+    "GIN": GIN,
+    "MLP": MLP,
+}
 
 
 def build_model(
@@ -48,9 +53,9 @@ def build_model(
                 f"{', '.join(sorted(preset.options))}"
             )
     model = MODELS[preset.model]
-    return model(  # type: ignore[call-arg]
+    return model(
         in_channels,
-        hidden_channels,  # type: ignore[arg-type]
+        hidden_channels,
         out_channels,
         num_layers,
         dropout,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -56,12 +57,14 @@ class Stack(nn.Module):
                 layer to layer.
             edge_weight: One weight per edge of a COO ``edge_index``.
         """
+        hidden: Any = x
         for position, layer in enumerate(self.layers):
             if position > 0:
-                x = torch.relu(x)  # type: ignore[arg-type]
-            x = feature_dropout(x, self.dropout, self.training)
-            x = self.apply_layer(layer, x, _edges_of_layer(edge_index, position), edge_weight)
-        return x  # type: ignore[return-value]
+                hidden = torch.relu(hidden)
+            hidden = feature_dropout(hidden, self.dropout, self.training)
+            edges = _edges_of_layer(edge_index, position)
+            hidden = self.apply_layer(layer, hidden, edges, edge_weight)
+        return cast(Tensor, hidden)
 
     def apply_layer(
         self, layer: nn.Module, x: Any, edge_index: Edges, edge_weight: Tensor | None
@@ -80,7 +83,7 @@ def layer_widths(
     if hidden_channels < 1:
         raise BadInput(f"hidden_channels must be at least 1; got {hidden_channels}")
     widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
-    return list(zip(widths[:-1], widths[1:], strict=True))
+    return list(pairwise(widths))
 
 
 def _edges_of_layer(edge_index: Edges, position: int) -> Edges:

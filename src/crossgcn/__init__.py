@@ -1,0 +1,91 @@
+"""crossgcn: graph convolutions with explicit k-order cross features.
+
+The names below are the public promise. They are imported on first use, so that
+``import crossgcn`` and ``crossgcn --help`` do not wait for torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crossgcn.data.archive import read_graph, save_graph
+    from crossgcn.data.datasets import load_dataset
+    from crossgcn.data.splits import Split, make_splits
+    from crossgcn.errors import BadInput, CrossGCNError, WorkFailed
+    from crossgcn.evaluation.repeats import Experiment, RepeatedRuns, repeat_runs
+    from crossgcn.evaluation.statistics import paired_difference, summarise
+    from crossgcn.graph import PreparedGraph
+    from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
+    from crossgcn.models.cross_gcn import CrossGCN
+    from crossgcn.models.gcn import GCN
+    from crossgcn.models.gin import GIN
+    from crossgcn.models.mlp import MLP
+    from crossgcn.models.presets import PRESETS
+    from crossgcn.models.registry import build_model
+    from crossgcn.training.checkpoints import load_model, save_model
+    from crossgcn.training.config import RunConfig
+    from crossgcn.training.full_batch import train_full_batch
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "data.archive": ("read_graph", "save_graph"),
+    "data.datasets": ("load_dataset",),
+    "data.splits": ("Split", "make_splits"),
+    "errors": ("BadInput", "CrossGCNError", "WorkFailed"),
+    "evaluation.repeats": ("Experiment", "RepeatedRuns", "repeat_runs"),
+    "evaluation.statistics": ("paired_difference", "summarise"),
+    "graph": ("PreparedGraph",),
+    "layers": ("CrossFeatureTransform", "CrossGCNConv"),
+    "models.cross_gcn": ("CrossGCN",),
+    "models.gcn": ("GCN",),
+    "models.gin": ("GIN",),
+    "models.mlp": ("MLP",),
+    "models.presets": ("PRESETS",),
+    "models.registry": ("build_model",),
+    "training.checkpoints": ("load_model", "save_model"),
+    "training.config": ("RunConfig",),
+    "training.full_batch": ("train_full_batch",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [  # noqa: RUF022
+    "BadInput",
+    "CrossFeatureTransform",
+    "CrossGCN",
+    "CrossGCNConv",
+    "CrossGCNError",
+    "Experiment",
+    "GCN",
+    "GIN",
+    "MLP",
+    "PRESETS",
+    "PreparedGraph",
+    "RepeatedRuns",
+    "RunConfig",
+    "Split",
+    "WorkFailed",
+    "build_model",
+    "load_dataset",
+    "load_model",
+    "make_splits",
+    "paired_difference",
+    "read_graph",
+    "repeat_runs",
+    "save_graph",
+    "save_model",
+    "summarise",
+    "train_full_batch",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

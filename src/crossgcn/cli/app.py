@@ -1,0 +1,43 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from crossgcn import __version__
+from crossgcn.cli.compare import compare
+from crossgcn.cli.data import data
+from crossgcn.cli.train import train
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="crossgcn",
+    help="Graph convolutions with explicit cross features, and when they help.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"crossgcn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_show_version),
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(train)
+app.command()(compare)
+app.add_typer(data, name="data")

@@ -1,0 +1,164 @@
+"""Options that several commands share, and how their text is read.
+
+Nothing here imports torch, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from crossgcn.data.catalogue import DATASET_NAMES
+from crossgcn.errors import BadInput
+
+MODEL, VARIANT, _TRAINING, _RUN = "Model", "Model, in detail", "Training", "Run"
+
+DatasetArgument = Annotated[
+    str | None,
+    typer.Argument(
+        help=f"{', '.join(DATASET_NAMES)}, or a graph file FILE.npz. \\[default: citeseer]"
+    ),
+]
+HiddenOption = Annotated[
+    int | None,
+    typer.Option(
+        "--hidden-channels",
+        help="Width of the hidden layers. \\[default: 32]",
+        rich_help_panel=MODEL,
+    ),
+]
+OrderOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Highest order of the crosses, for all layers (3) or one per layer (2,1). "
+        "\\[default: 2]",
+        rich_help_panel=MODEL,
+    ),
+]
+DropoutOption = Annotated[
+    float | None,
+    typer.Option(help="Dropout before each layer. \\[default: 0.5]", rich_help_panel=MODEL),
+]
+EpochsOption = Annotated[
+    int | None,
+    typer.Option(help="Full-batch steps. \\[default: 500]", rich_help_panel=_TRAINING),
+]
+LearningRateOption = Annotated[
+    float | None, typer.Option(help="Adam's. \\[default: 0.01]", rich_help_panel=_TRAINING)
+]
+WeightDecayOption = Annotated[
+    float | None,
+    typer.Option(help="The paper's λ. \\[default: 0.0005]", rich_help_panel=_TRAINING),
+]
+SplitsOption = Annotated[
+    Literal["random", "authors", "public"] | None,
+    typer.Option(
+        help="Training sets: drawn by seed, released with the paper, or the data's own. "
+        "\\[default: random]",
+        rich_help_panel=_TRAINING,
+    ),
+]
+NumSplitsOption = Annotated[
+    int | None,
+    typer.Option(help="How many training sets. \\[default: 20]", rich_help_panel=_TRAINING),
+]
+TrainOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Training nodes per class, or all. \\[default: 20]",
+        metavar="N|all",
+        rich_help_panel=_TRAINING,
+    ),
+]
+RepeatsOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Runs per split, each with its own seed. \\[default: 1]", rich_help_panel=_TRAINING
+    ),
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(help="Seed of everything drawn. \\[default: 0]", rich_help_panel=_RUN),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="Settings from a TOML file; options given here win.",
+        rich_help_panel=_RUN,
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for the records. \\[default: a new one in runs/]", rich_help_panel=_RUN
+    ),
+]
+ResumeOption = Annotated[
+    bool,
+    typer.Option(
+        "--resume", help="Continue in --out; finished runs are kept.", rich_help_panel=_RUN
+    ),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Processes that share the runs. \\[default: one per core]", rich_help_panel=_RUN
+    ),
+]
+ThreadsOption = Annotated[
+    int, typer.Option(help="Threads of each run.", min=1, rich_help_panel=_RUN)
+]
+JsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="One JSON object on stdout, all else on stderr.", rich_help_panel=_RUN
+    ),
+]
+
+
+def available_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def parse_numbers(text: str, option: str) -> list[int]:
+    """Read ``2`` or ``2,1``."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise BadInput(
+            f"{option} takes whole numbers separated by commas, such as 2 or 2,1; got {text!r}"
+        ) from None
+
+
+def parse_order(text: str | None) -> int | tuple[int, ...] | None:
+    """Read ``--order``: one for all layers, or one per layer."""
+    if text is None:
+        return None
+    orders = parse_numbers(text, "--order")
+    return orders[0] if len(orders) == 1 else tuple(orders)
+
+
+def parse_order_weights(text: str | None) -> str | tuple[float, ...] | None:
+    """Read ``--order-weights``: a name, or one number per order."""
+    if text is None or "," not in text:
+        return text
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise BadInput(
+            f"--order-weights takes a name or numbers separated by commas; got {text!r}"
+        ) from None
+
+
+def parse_train(text: str | None) -> int | str | None:
+    """Read ``--train``: nodes per class, or ``all``."""
+    if text is None or text == "all":
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise BadInput(f"--train takes a number of nodes per class or 'all'; got {text!r}")
+    return int(text)

@@ -1,0 +1,126 @@
+"""What ``train`` and ``compare`` have in common: a folder, a progress bar, a result."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from crossgcn.cli.options import available_cores
+from crossgcn.errors import BadInput
+
+if TYPE_CHECKING:
+    from crossgcn.evaluation.repeats import RepeatedRuns
+    from crossgcn.training.config import RunConfig
+
+__all__ = ["finish", "run_with_progress"]
+
+
+def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
+    """Where this command writes; an earlier result is never written over.
+
+    Args:
+        out: The folder asked for, if any.
+        resume: Whether it may hold runs already.
+        name: What to call a folder that was not asked for.
+    """
+    if out is None:
+        if resume:
+            raise BadInput("--resume needs --out DIR, the folder of the run to continue")
+        stem = Path(name).stem if name.endswith(".npz") else name
+        out = Path("runs") / f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BadInput(
+            f"{out} is there and not empty: give another --out, or --resume to continue in it"
+        )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{out}: cannot be made ({error.strerror}); give another --out") from None
+    return out
+
+
+def run_with_progress(
+    configs: Sequence[RunConfig],
+    out: Path | None,
+    *,
+    name: str,
+    resume: bool,
+    workers: int | None,
+    threads: int,
+    save_models: bool,
+) -> tuple[list[RepeatedRuns], Path]:
+    """Train everything, showing how far it is and how long it will still take.
+
+    Returns:
+        The results, and the folder that holds their records.
+    """
+    from crossgcn.evaluation.repeats import Experiment
+
+    workers = available_cores() if workers is None else workers
+    if workers < 1:
+        raise BadInput(f"--workers must be at least 1; got {workers}")
+    experiment = Experiment(configs)
+    folder = prepare_folder(out, resume, f"{configs[0].dataset}-{name}")
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("epochs"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    with progress:
+        models = dict.fromkeys(config.model for config in configs)
+        task = progress.add_task(f"{', '.join(models)} on {configs[0].dataset}", total=None)
+
+        def show(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        try:
+            results = experiment.run(
+                out=folder,
+                workers=workers,
+                threads=threads,
+                save_models=save_models,
+                on_epochs=show,
+            )
+        except KeyboardInterrupt:
+            progress.stop()
+            typer.echo(
+                "crossgcn: stopped; finished runs are kept. Continue with the same command and "
+                f"--resume --out {folder}",
+                err=True,
+            )
+            raise typer.Exit(130) from None
+    return results, folder
+
+
+def finish(
+    summary: dict[str, Any], out: Path, as_json: bool, show: Callable[[Console], None]
+) -> None:
+    """Keep the result beside the records and give it to whoever asked."""
+    from crossgcn.training.checkpoints import write_json
+
+    write_json(out / "result.json", summary)
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False))
+        return
+    console = Console(width=None if Console().is_terminal else 120)
+    show(console)
+    console.print(f"\nWritten to [bold]{out}[/bold] (result.json, and a run.json for every run).")

@@ -1,0 +1,64 @@
+"""Files in, graphs and splits out.
+
+Names are imported on first use, so that reading the catalogue needs no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crossgcn.data.archive import read_graph, save_graph
+    from crossgcn.data.catalogue import CATALOGUE, DATASET_NAMES
+    from crossgcn.data.citeseer_cross import citeseer_cross, plant_crosses
+    from crossgcn.data.datasets import load_dataset
+    from crossgcn.data.features import csr_tensor, row_normalise
+    from crossgcn.data.planetoid import read_planetoid
+    from crossgcn.data.sources import available, fetch, locate, locate_splits
+    from crossgcn.data.splits import Split, make_splits, validate_split
+    from crossgcn.data.validate import validate_data
+
+__all__ = [
+    "CATALOGUE",
+    "DATASET_NAMES",
+    "Split",
+    "available",
+    "citeseer_cross",
+    "csr_tensor",
+    "fetch",
+    "load_dataset",
+    "locate",
+    "locate_splits",
+    "make_splits",
+    "plant_crosses",
+    "read_graph",
+    "read_planetoid",
+    "row_normalise",
+    "save_graph",
+    "validate_data",
+    "validate_split",
+]
+
+_HOMES = {
+    "archive": ("read_graph", "save_graph"),
+    "catalogue": ("CATALOGUE", "DATASET_NAMES"),
+    "citeseer_cross": ("plant_crosses",),
+    "datasets": ("load_dataset",),
+    "features": ("csr_tensor", "row_normalise"),
+    "planetoid": ("read_planetoid",),
+    "sources": ("available", "fetch", "locate", "locate_splits"),
+    "splits": ("Split", "make_splits", "validate_split"),
+    "validate": ("validate_data",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

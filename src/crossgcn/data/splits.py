@@ -1,0 +1,189 @@
+"""Which nodes train, validate and test, under three protocols."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from crossgcn.data.npz import read_npz
+from crossgcn.data.sources import locate_splits
+from crossgcn.data.validate import ROLE_NAMES
+from crossgcn.errors import BadInput, unknown_name
+
+__all__ = ["PROTOCOLS", "Split", "make_splits", "validate_split"]
+
+PROTOCOLS = ("random", "authors", "public")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Three disjoint sets of labelled nodes, each sorted, int64.
+
+    Args:
+        train: Nodes whose labels the loss sees.
+        validation: Nodes that choose the epoch.
+        test: Nodes read once, after the choice.
+    """
+
+    train: Tensor
+    validation: Tensor
+    test: Tensor
+
+
+def make_splits(
+    data: Data,
+    protocol: str = "random",
+    *,
+    num_splits: int = 20,
+    train: int | Literal["all"] = 20,
+    seed: int = 0,
+) -> list[Split]:
+    """Make the splits of one protocol, every one of them validated.
+
+    ``random`` keeps validation and test as in row 0 of ``data.roles`` and draws the
+    training nodes class by class from the other labelled ones. Split ``i`` depends
+    on ``seed`` and ``i`` only, so asking for more splits changes none. ``authors``
+    takes the first ``num_splits`` of the twenty released with the paper. ``public``
+    takes every row of ``data.roles`` as it is, whatever ``num_splits``.
+
+    Args:
+        data: A graph from :func:`~crossgcn.data.load_dataset`.
+        protocol: ``random``, ``authors`` or ``public``.
+        num_splits: How many, for ``random`` and ``authors``.
+        train: Training nodes per class, for ``random``; ``"all"``, under any
+            protocol, trains on every labelled node outside validation and test.
+        seed: Which draw, for ``random``.
+    """
+    if protocol not in PROTOCOLS:
+        raise unknown_name("split protocol", protocol, PROTOCOLS)
+    if num_splits < 1:
+        raise BadInput(f"num_splits is {num_splits}; ask for at least 1")
+    if seed < 0:
+        raise BadInput(f"seed is {seed}; give 0 or more")
+    if train != "all" and train < 1:
+        raise BadInput(f"train is {train}; give nodes per class, at least 1, or 'all'")
+    if protocol == "authors":
+        splits = [_from_roles(row) for row in _authors_roles(data, num_splits)]
+    else:
+        splits = [_from_roles(row) for row in _own_roles(data)]
+    if protocol == "random":
+        splits = [splits[0]] * num_splits
+    if train == "all":
+        splits = [_train_on_all(split, data) for split in splits]
+    elif protocol == "random":
+        splits = [_redraw(split, data, train, seed, i) for i, split in enumerate(splits)]
+    for index, split in enumerate(splits):
+        validate_split(split, data, f"{data.name}, {protocol} split {index}")
+    return splits
+
+
+def validate_split(split: Split, data: Data, where: str) -> None:
+    """Refuse a split that would leak, crash or leave a class unlearnt.
+
+    Args:
+        split: The nodes of each role.
+        data: The graph they belong to, with ``y`` and ``num_classes``.
+        where: What to call the split in messages.
+
+    Raises:
+        BadInput: Naming the node or class at fault, and the remedy.
+    """
+    y: Tensor = data.y
+    role_of = torch.zeros(len(y), dtype=torch.int64)
+    for role, name in enumerate(ROLE_NAMES[1:], 1):
+        nodes: Tensor = getattr(split, name)
+        if len(nodes) == 0:
+            raise BadInput(f"{where}: no {name} nodes; give at least one")
+        outside = nodes[(nodes < 0) | (nodes >= len(y))]
+        if len(outside):
+            raise BadInput(
+                f"{where}: {name} node {int(outside[0])} does not exist; "
+                f"the graph has nodes 0 to {len(y) - 1}"
+            )
+        unlabelled = nodes[y[nodes] < 0]
+        if len(unlabelled):
+            raise BadInput(
+                f"{where}: {name} node {int(unlabelled[0])} has no label (y = -1); "
+                "take unlabelled nodes out of every role"
+            )
+        taken = nodes[role_of[nodes] > 0]
+        if len(taken):
+            node = int(taken[0])
+            raise BadInput(
+                f"{where}: node {node} is both {ROLE_NAMES[int(role_of[node])]} and {name}; "
+                "a node has one role"
+            )
+        role_of[nodes] = role
+    counts = torch.bincount(y[split.train], minlength=data.num_classes)
+    for label in torch.nonzero(counts == 0).flatten().tolist():
+        raise BadInput(
+            f"{where}: class {label} of 0 to {data.num_classes - 1} has no training node; add one, "
+            "or number the classes without gaps"
+        )
+
+
+def _own_roles(data: Data) -> Tensor:
+    roles: Tensor | None = getattr(data, "roles", None)
+    if roles is None:
+        raise BadInput(
+            f"{data.name}: the graph has no roles, so nothing says which nodes validate and test; "
+            "add roles [splits, nodes] to its file (1 train, 2 validation, 3 test)"
+        )
+    return roles
+
+
+def _authors_roles(data: Data, num_splits: int) -> Tensor:
+    name = "citeseer" if data.name.startswith("citeseer-cross") else data.name
+    path = locate_splits(name)
+    roles = torch.from_numpy(read_npz(path)["role"])
+    if num_splits > len(roles):
+        raise BadInput(
+            f"num_splits is {num_splits}, but the authors released {len(roles)} splits; "
+            f"ask for at most {len(roles)}, or use --splits random"
+        )
+    if roles.shape[1] != len(data.y):
+        raise BadInput(
+            f"{path}: is for a graph of {roles.shape[1]} nodes, {data.name} has {len(data.y)}; "
+            "use --splits random or public"
+        )
+    # NOTE[D7]: 16 of Citeseer's 20 released training sets hold 1 to 4 unlabelled nodes.
+    return torch.where(data.y < 0, 0, roles[:num_splits])
+
+
+def _from_roles(row: Tensor) -> Split:
+    train, validation, test = (torch.nonzero(row == role).flatten() for role in (1, 2, 3))
+    return Split(train, validation, test)
+
+
+def _outside_validation_and_test(split: Split, data: Data) -> Tensor:
+    free: Tensor = data.y >= 0
+    free[split.validation] = False
+    free[split.test] = False
+    return free
+
+
+def _train_on_all(split: Split, data: Data) -> Split:
+    free = torch.nonzero(_outside_validation_and_test(split, data)).flatten()
+    return Split(free, split.validation, split.test)
+
+
+def _redraw(split: Split, data: Data, per_class: int, seed: int, index: int) -> Split:
+    free = _outside_validation_and_test(split, data)
+    generator = np.random.default_rng([seed, index])
+    drawn = []
+    for label in range(data.num_classes):
+        candidates = torch.nonzero(free & (data.y == label)).flatten()
+        if len(candidates) < per_class:
+            raise BadInput(
+                f"{data.name}: class {label} has {len(candidates)} labelled nodes outside "
+                f"validation and test, {per_class} are asked for; lower --train, or use --train all"
+            )
+        chosen = generator.permutation(len(candidates))[:per_class]
+        drawn.append(candidates[torch.from_numpy(chosen)])
+    train = torch.cat(drawn).sort().values if drawn else split.train[:0]
+    return Split(train, split.validation, split.test)

@@ -1,0 +1,1 @@
+"""What averages runs: repeats over splits, means and paired differences."""

@@ -1,0 +1,153 @@
+"""The paper's protocol: the same model over many training sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import fsum
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from torch_geometric.data import Data
+
+from crossgcn.data.datasets import load_dataset
+from crossgcn.data.splits import make_splits
+from crossgcn.data.validate import validate_data
+from crossgcn.errors import BadInput
+from crossgcn.evaluation.statistics import Summary, summarise
+from crossgcn.models.registry import build_model
+from crossgcn.training.config import RunConfig
+from crossgcn.training.many_runs import Run, Workload, train_many
+
+__all__ = ["Experiment", "RepeatedRuns", "repeat_runs"]
+
+
+@dataclass(frozen=True)
+class RepeatedRuns:
+    """All runs of one configuration.
+
+    Attributes:
+        config: The configuration.
+        records: One per run, split by split and repeat by repeat within.
+    """
+
+    config: RunConfig
+    records: tuple[dict[str, Any], ...]
+
+    @property
+    def test_accuracy(self) -> list[float]:
+        """One fraction per split, averaged over its repeats."""
+        return self._per_split("test_accuracy")
+
+    @property
+    def validation_accuracy(self) -> list[float]:
+        """Likewise at the selected epochs."""
+        return self._per_split("validation_accuracy")
+
+    @property
+    def summary(self) -> Summary:
+        """Mean and standard deviation of the test accuracy over splits."""
+        return summarise(self.test_accuracy)
+
+    @property
+    def seconds(self) -> float:
+        """Time spent in these runs, added up."""
+        return fsum(record["seconds"] for record in self.records)
+
+    def _per_split(self, key: str) -> list[float]:
+        splits = sorted({record["split"]["index"] for record in self.records})
+        return [
+            fmean(record[key] for record in self.records if record["split"]["index"] == split)
+            for split in splits
+        ]
+
+
+class Experiment:
+    """Models to be trained on the same splits of the same graph.
+
+    Making one loads the data and checks everything that can be checked, so
+    that a mistake is found before the work starts.
+
+    Args:
+        configs: The models; they must agree on the dataset and the splits, so
+            that their results can be paired.
+        data: The graph, when it is not one to be loaded by name.
+    """
+
+    def __init__(self, configs: Sequence[RunConfig], data: Data | None = None) -> None:
+        _check_comparable(configs)
+        first = configs[0]
+        self.configs = tuple(configs)
+        self.data = load_dataset(first.dataset) if data is None else data
+        validate_data(self.data, first.dataset if data is None else "data")
+        self.splits = make_splits(
+            self.data,
+            first.splits,
+            num_splits=first.num_splits,
+            train=first.train,
+            seed=first.seed,
+        )
+        for config in configs:
+            build_model(config.model, self.data.x.size(1), 1, **config.model_settings())
+
+    def run(
+        self,
+        *,
+        out: Path | None = None,
+        workers: int = 1,
+        threads: int = 1,
+        save_models: bool = False,
+        on_epochs: Callable[[int, int], None] | None = None,
+    ) -> list[RepeatedRuns]:
+        """Train every model over its splits and seeds.
+
+        Args:
+            out: Where records are written; a run found finished there is not repeated.
+            workers: Processes that share the work. With more than one, a script
+                must guard its entry with ``if __name__ == "__main__"``.
+            threads: Threads of each run.
+            save_models: Keep the weights of each run beside its record.
+            on_epochs: Called now and then with epochs done and epochs in all.
+        """
+        runs = [run for config in self.configs for run in self._runs_of(config, out)]
+        total, done = sum(run.config.epochs for run in runs), 0
+
+        def count(epochs: int) -> None:
+            nonlocal done
+            done += epochs
+            if on_epochs is not None:
+                on_epochs(done, total)
+
+        workload = Workload(self.data, self.splits, save_models=save_models, threads=threads)
+        records = iter(train_many(workload, runs, workers=workers, on_epochs=count))
+        per_model = len(runs) // len(self.configs)
+        return [RepeatedRuns(config, tuple(islice(records, per_model))) for config in self.configs]
+
+    def _runs_of(self, config: RunConfig, out: Path | None) -> Iterator[Run]:
+        for split in range(len(self.splits)):
+            for repeat in range(config.repeats):
+                name = f"split-{split:02d}" + (f"-repeat-{repeat}" if repeat else "")
+                folder = out / f"{config.model}-{config.num_layers}-layer" / name if out else None
+                yield Run(config, split, repeat, folder)
+
+
+def repeat_runs(
+    configs: Sequence[RunConfig], data: Data | None = None, **options: Any
+) -> list[RepeatedRuns]:
+    """Make an :class:`Experiment` and run it; ``options`` are those of its ``run``."""
+    return Experiment(configs, data).run(**options)
+
+
+def _check_comparable(configs: Sequence[RunConfig]) -> None:
+    if not configs:
+        raise BadInput("there is nothing to train: give at least one configuration")
+    first = configs[0]
+    for config in configs[1:]:
+        for name in ("dataset", "splits", "num_splits", "train", "repeats", "seed"):
+            if getattr(config, name) != getattr(first, name):
+                raise BadInput(
+                    f"models compared must share {name}: {getattr(first, name)!r} "
+                    f"and {getattr(config, name)!r} were given"
+                )

@@ -1,0 +1,1 @@
+"""Run records to tables. Nothing here computes a result anew."""

@@ -1,0 +1,77 @@
+"""Records to the one JSON object that a command prints and keeps as ``result.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from crossgcn.evaluation.repeats import RepeatedRuns
+from crossgcn.evaluation.statistics import paired_difference
+from crossgcn.reports.paper import paper_result
+
+__all__ = ["summarise_comparison", "summarise_training"]
+
+Summary = dict[str, Any]
+
+
+def summarise_training(runs: RepeatedRuns) -> Summary:
+    """One model over its splits."""
+    return _shared(runs) | _model(runs)
+
+
+def summarise_comparison(all_runs: Sequence[RepeatedRuns], baseline: str) -> Summary:
+    """Several models, each paired split by split with the baseline of the same depth.
+
+    Args:
+        all_runs: The models.
+        baseline: Which of them the others are measured against.
+    """
+    baselines = {runs.config.num_layers: runs for runs in all_runs if runs.config.model == baseline}
+    models = []
+    for runs in all_runs:
+        against = baselines[runs.config.num_layers]
+        difference = paired_difference(runs.test_accuracy, against.test_accuracy)
+        models.append(
+            _model(runs)
+            | {
+                "paired_difference": None if runs is against else difference.mean,
+                "paired_se": None if runs is against else difference.standard_error,
+                "paired_interval": None if runs is against else difference.interval(),
+            }
+        )
+    return _shared(all_runs[0]) | {"baseline": baseline, "models": models}
+
+
+def _shared(runs: RepeatedRuns) -> Summary:
+    config, environment = runs.config, runs.records[0]["environment"]
+    return {
+        "dataset": config.dataset,
+        "splits": config.splits,
+        "num_splits": len(runs.test_accuracy),
+        "train": config.train,
+        "repeats": config.repeats,
+        "seed": config.seed,
+        "epochs": config.epochs,
+        "versions": environment["versions"],
+        "threads": environment["threads"],
+        "commit": environment["commit"],
+    }
+
+
+def _model(runs: RepeatedRuns) -> Summary:
+    config, summary = runs.config, runs.summary
+    paper = paper_result(config.dataset, config.model, config.num_layers)
+    return {
+        "model": config.model,
+        **config.model_dump(mode="json", include=set(config.model_settings())),
+        "parameters": runs.records[0]["parameters"],
+        "test_accuracy": runs.test_accuracy,
+        "mean": summary.mean,
+        "sd": summary.sd,
+        "validation_accuracy": runs.validation_accuracy,
+        "best_epoch": [record["best_epoch"] for record in runs.records],
+        "order_weights": [record["order_weights"] for record in runs.records],
+        "seconds": runs.seconds,
+        "paper": None if paper is None else asdict(paper),
+    }

@@ -1,0 +1,1 @@
+"""What calls ``backward``: configuration, objective, loop, records, many runs."""

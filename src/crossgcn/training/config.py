@@ -1,0 +1,117 @@
+"""Everything a set of runs depends on, in one frozen, validated object."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from crossgcn.errors import BadInput, unknown_name
+from crossgcn.models.presets import get_preset
+
+__all__ = ["RunConfig"]
+
+
+class RunConfig(BaseModel):
+    """Settings of one model on one dataset, over all its splits.
+
+    Precedence: the command line over a TOML file over the preset over these
+    defaults, which are the paper's protocol.
+
+    Attributes:
+        dataset: A known name or the path of a graph file.
+        model: A preset of :mod:`crossgcn.models.presets`.
+        num_layers: Graph convolutions.
+        hidden_channels: Width of the hidden layers.
+        order: Highest order of the crosses, for all layers or one per layer.
+        order_weights: How orders are aggregated; the preset's when left out.
+        first_order: Likewise.
+        aggregate_first: Likewise.
+        bias: Likewise.
+        dropout: Probability of dropping an entry of a layer's input.
+        epochs: Full-batch steps; there is no early stop (NOTE[D6]).
+        learning_rate: Adam's.
+        weight_decay: The paper's λ; see :mod:`crossgcn.training.objective`.
+        splits: Which training sets: ``random``, ``authors`` or ``public``.
+        num_splits: How many of them.
+        train: Training nodes per class, or ``all``.
+        repeats: Runs per split, each with its own seed.
+        seed: Draws the random splits, and is added to in each run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dataset: str = "citeseer"
+    model: str = "cross-gcn"
+    num_layers: int = Field(2, ge=1)
+    hidden_channels: int = Field(32, ge=1)
+    order: int | tuple[int, ...] | None = None
+    order_weights: str | tuple[float, ...] | None = None
+    first_order: str | None = None
+    aggregate_first: bool | None = None
+    bias: bool | None = None
+    dropout: float = Field(0.5, ge=0, lt=1)
+    epochs: int = Field(500, ge=1)
+    learning_rate: float = Field(0.01, gt=0, allow_inf_nan=False)
+    weight_decay: float = Field(5e-4, ge=0, allow_inf_nan=False)
+    splits: Literal["random", "authors", "public"] = "random"
+    num_splits: int = Field(20, ge=1)
+    train: int | Literal["all"] = 20
+    repeats: int = Field(1, ge=1)
+    seed: int = Field(0, ge=0)
+
+    @classmethod
+    def create(cls, *, config_file: Path | None = None, **settings: Any) -> Self:
+        """Merge a TOML file and keyword settings; ``None`` means not given.
+
+        Args:
+            config_file: A TOML file whose keys are the attributes above.
+            **settings: Override the file's.
+        """
+        values = _read_toml(config_file) if config_file is not None else {}
+        values |= {name: value for name, value in settings.items() if value is not None}
+        for name in values:
+            if name not in cls.model_fields:
+                raise unknown_name("setting", name, cls.model_fields)
+        try:
+            config = cls(**values)
+        except ValidationError as error:
+            raise BadInput(_describe(error)) from None
+        get_preset(config.model)
+        return config
+
+    def model_settings(self) -> dict[str, Any]:
+        """The arguments of :func:`~crossgcn.models.registry.build_model`."""
+        return {
+            "num_layers": self.num_layers,
+            "hidden_channels": self.hidden_channels,
+            "dropout": self.dropout,
+            "order": self.order,
+            "order_weights": self.order_weights,
+            "first_order": self.first_order,
+            "aggregate_first": self.aggregate_first,
+            "bias": self.bias,
+        }
+
+    def run_seed(self, split: int, repeat: int) -> int:
+        """The seed of one run; models compared on a split share it."""
+        return self.seed + split + 1000 * repeat
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); check the path") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: is not valid TOML: {error}") from None
+
+
+def _describe(error: ValidationError) -> str:
+    """The first complaint, in the words of the command line."""
+    first = error.errors()[0]
+    name = str(first["loc"][0])
+    message = first["msg"].removeprefix("Input should be ")
+    return f"{name} should be {message}; got {first['input']!r}"

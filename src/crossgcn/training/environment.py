@@ -1,0 +1,46 @@
+"""What a result depends on besides its configuration."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+__all__ = ["describe_environment"]
+
+
+def describe_environment() -> dict[str, Any]:
+    """Versions, threads, machine and commit, for run records."""
+    packages = ("crossgcn", "torch", "torch-geometric", "numpy", "scipy")
+    return {
+        "versions": {"python": platform.python_version()}
+        | {package: version(package) for package in packages},
+        "threads": torch.get_num_threads(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cpus": os.cpu_count(),
+        "commit": _commit(),
+    }
+
+
+@cache
+def _commit() -> str | None:
+    """Commit of the checkout this package is imported from; none when it is installed."""
+    project = Path(__file__).parents[3]
+    if not (project / ".git").exists() or not (project / "pyproject.toml").exists():
+        return None
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(project), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", "src")
+        return git("rev-parse", "HEAD") + ("-modified" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None

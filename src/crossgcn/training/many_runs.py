@@ -1,0 +1,262 @@
+"""Every split, seed and model of an experiment, on all cores, with nothing lost.
+
+Runs are independent and each is seeded by itself, so how many processes share
+the work changes no result. A finished run is on disk before the next starts.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from crossgcn.data.splits import Split
+from crossgcn.errors import WorkFailed
+from crossgcn.graph import PreparedGraph
+from crossgcn.models.registry import build_model
+from crossgcn.training.checkpoints import save_model
+from crossgcn.training.config import RunConfig
+from crossgcn.training.environment import describe_environment
+from crossgcn.training.full_batch import Diverged, EpochMetrics, train_full_batch
+from crossgcn.training.records import (
+    describe_dataset,
+    describe_split,
+    finished_run,
+    write_epochs,
+    write_record,
+)
+
+__all__ = ["Run", "Workload", "train_many"]
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: a configuration, one of its splits, one repeat of that split."""
+
+    config: RunConfig
+    split: int
+    repeat: int = 0
+    folder: Path | None = None
+
+
+class Workload:
+    """What all runs of one experiment share: the graph, made ready once, and the splits.
+
+    Args:
+        data: The graph.
+        splits: The splits that runs refer to by position.
+        save_models: Keep the weights of each run beside its record.
+        threads: Threads of each run.
+    """
+
+    def __init__(
+        self, data: Data, splits: Sequence[Split], *, save_models: bool = False, threads: int = 1
+    ) -> None:
+        self.graph = PreparedGraph(data.x, data.edge_index)
+        self.y: Tensor = data.y
+        self.num_features: int = data.x.size(1)
+        self.num_classes: int = data.num_classes
+        self.description = describe_dataset(data)
+        self.splits = splits
+        self.save_models = save_models
+        self.threads = threads
+
+    def identity(self, run: Run) -> Record:
+        """What makes a run that run; a record with the same entries is its result."""
+        return {
+            "config": run.config.model_dump(mode="json", exclude={"num_splits", "repeats"}),
+            "dataset": self.description,
+            "split": {"index": run.split} | describe_split(self.splits[run.split]),
+            "repeat": run.repeat,
+            "seed": run.config.run_seed(run.split, run.repeat),
+            "threads": self.threads,
+        }
+
+    def train(self, run: Run, on_epoch: Callable[[EpochMetrics], None] | None = None) -> Record:
+        """Do one run and write it down.
+
+        Raises:
+            Diverged: With the last good weights written to the run's folder.
+        """
+        config, record = run.config, self.identity(run)
+        started = time.perf_counter()
+        with _seeded(record["seed"], self.threads):
+            model = build_model(
+                config.model, self.num_features, self.num_classes, **config.model_settings()
+            )
+            record["parameters"] = sum(parameter.numel() for parameter in model.parameters())
+            record["environment"] = describe_environment()
+            try:
+                trained = train_full_batch(
+                    model,
+                    self.graph,
+                    self.y,
+                    self.splits[run.split],
+                    epochs=config.epochs,
+                    learning_rate=config.learning_rate,
+                    weight_decay=config.weight_decay,
+                    on_epoch=on_epoch,
+                )
+            except Diverged as error:
+                self._write(run, record | {"status": "diverged"}, error.state, error.history)
+                raise
+        record |= {
+            "status": "done",
+            "best_epoch": trained.best_epoch,
+            "validation_accuracy": trained.validation_accuracy,
+            "test_accuracy": trained.test_accuracy,
+            "order_weights": _order_weights(trained.state),
+            "seconds": time.perf_counter() - started,
+        }
+        self._write(run, record, trained.state if self.save_models else None, trained.history)
+        return record
+
+    def _write(
+        self,
+        run: Run,
+        record: Record,
+        state: dict[str, Tensor] | None,
+        history: Sequence[EpochMetrics],
+    ) -> None:
+        if run.folder is None:
+            return
+        run.folder.mkdir(parents=True, exist_ok=True)
+        write_epochs(run.folder, history)
+        if state is not None:
+            save_model(
+                run.folder,
+                state,
+                preset=run.config.model,
+                in_channels=self.num_features,
+                classes=[str(label) for label in range(self.num_classes)],
+                settings=run.config.model_dump(
+                    mode="json", include=set(run.config.model_settings())
+                ),
+            )
+        write_record(run.folder, record)
+
+
+def train_many(
+    workload: Workload,
+    runs: Sequence[Run],
+    *,
+    workers: int = 1,
+    on_epochs: Callable[[int], None] | None = None,
+) -> list[Record]:
+    """Do all runs, reusing the records of those that were finished before.
+
+    Args:
+        workload: The graph and its splits.
+        runs: In the order in which their records are returned.
+        workers: Processes that share the work; 1 does it all in this one.
+        on_epochs: Called now and then with the number of epochs done since
+            the last call, finished runs of before included.
+
+    Raises:
+        WorkFailed: If a run diverged or a worker died. Finished runs stay on disk.
+    """
+    report = on_epochs or (lambda count: None)
+    records: dict[int, Record] = {}
+    for position, run in enumerate(runs):
+        if run.folder is not None:
+            found = finished_run(run.folder, workload.identity(run))
+            if found is not None:
+                records[position] = found
+                report(run.config.epochs)
+    waiting = {position: run for position, run in enumerate(runs) if position not in records}
+
+    if min(workers, len(waiting)) <= 1:
+        for position, run in waiting.items():
+            records[position] = workload.train(run, lambda _: report(1))
+    else:
+        for position, record in _in_processes(workload, waiting, workers, report):
+            records[position] = record
+    return [records[position] for position in range(len(runs))]
+
+
+def _in_processes(
+    workload: Workload, waiting: dict[int, Run], workers: int, report: Callable[[int], None]
+) -> Iterator[tuple[int, Record]]:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    done, stop = context.Value("q", 0), context.Event()
+    executor = ProcessPoolExecutor(
+        min(workers, len(waiting)), context, _start_worker, (workload, done, stop)
+    )
+    reported = 0
+    try:
+        pending: dict[Future[Record], int] = {
+            executor.submit(_work, run): position for position, run in waiting.items()
+        }
+        while pending:
+            finished, _ = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
+            total = done.value
+            report(total - reported)
+            reported = total
+            for future in finished:
+                yield pending.pop(future), future.result()
+    except BrokenProcessPool:
+        raise WorkFailed(
+            "a worker process died, most likely for lack of memory: use fewer --workers; "
+            "finished runs are kept and --resume continues from them"
+        ) from None
+    finally:
+        stop.set()
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+_worker: tuple[Workload, Any, Any] | None = None
+
+
+class _Stopped(Exception):
+    """The other side has given up; end this run."""
+
+
+def _start_worker(workload: Workload, done: Any, stop: Any) -> None:
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _worker = (workload, done, stop)
+
+
+def _work(run: Run) -> Record:
+    assert _worker is not None
+    workload, done, stop = _worker
+
+    def count(_: EpochMetrics) -> None:
+        if stop.is_set():
+            raise _Stopped
+        with done.get_lock():
+            done.value += 1
+
+    return workload.train(run, count)
+
+
+@contextmanager
+def _seeded(seed: int, threads: int) -> Iterator[None]:
+    """Seeded randomness and a set number of threads, both as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _order_weights(state: dict[str, Tensor]) -> list[list[float]]:
+    """α of each layer that has one, first layer first."""
+    return [value.tolist() for name, value in state.items() if name.endswith("order_weights")]

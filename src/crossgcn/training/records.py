@@ -1,0 +1,89 @@
+"""One run, one folder: ``run.json`` and the metrics of every epoch beside it."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import astuple, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from crossgcn.data.atomic_file import replacing
+from crossgcn.data.splits import Split
+from crossgcn.training.checkpoints import write_json
+from crossgcn.training.full_batch import EpochMetrics
+
+__all__ = ["describe_dataset", "describe_split", "finished_run", "write_epochs", "write_record"]
+
+RECORD, EPOCHS = "run.json", "epochs.csv"
+
+
+def describe_dataset(data: Data) -> dict[str, Any]:
+    """Size of a dataset and a hash of its content."""
+    x = data.x
+    parts = [x] if x.layout != torch.sparse_csr else [x.crow_indices(), x.col_indices(), x.values()]
+    return {
+        "name": data.name,
+        "nodes": x.size(0),
+        "directed_edges": data.edge_index.size(1),
+        "features": x.size(1),
+        "classes": data.num_classes,
+        "sha256": _digest(*parts, data.edge_index, data.y),
+    }
+
+
+def describe_split(split: Split) -> dict[str, Any]:
+    """The training nodes, and hashes of the validation and test nodes."""
+    return {
+        "train": split.train.tolist() if split.train.numel() <= 200 else split.train.numel(),
+        "train_sha256": _digest(split.train),
+        "validation_sha256": _digest(split.validation),
+        "test_sha256": _digest(split.test),
+    }
+
+
+def write_epochs(folder: Path, history: Iterable[EpochMetrics]) -> None:
+    """Write the metrics of every epoch as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(field.name for field in fields(EpochMetrics))
+    writer.writerows(astuple(metrics) for metrics in history)
+    with replacing(folder / EPOCHS) as file:
+        file.write(text.getvalue().encode())
+
+
+def write_record(folder: Path, record: dict[str, Any]) -> None:
+    """Write ``run.json``, last of a run's files: where it stands, the run is whole."""
+    write_json(folder / RECORD, record)
+
+
+def finished_run(folder: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
+    """The record of a run that was finished before, if it is the run that is wanted.
+
+    Args:
+        folder: The run's folder.
+        wanted: Entries the record must have with equal values (its
+            configuration, split, seed and dataset).
+    """
+    try:
+        record = json.loads((folder / RECORD).read_bytes())
+    except (OSError, ValueError):
+        return None
+    expected = json.loads(json.dumps(wanted))
+    if not isinstance(record, dict) or record.get("status") != "done":
+        return None
+    return record if all(record.get(key) == value for key, value in expected.items()) else None
+
+
+def _digest(*tensors: Tensor) -> str:
+    sha = hashlib.sha256()
+    for tensor in tensors:
+        sha.update(tensor.contiguous().numpy().tobytes())
+    return sha.hexdigest()

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from crossgcn.data import archive
+from crossgcn.data.archive import read_graph, save_graph
+from crossgcn.data.bundled import read_bundled_citeseer
+from crossgcn.data.features import csr_tensor
+from crossgcn.data.planetoid import read_planetoid
+from crossgcn.errors import BadInput, WorkFailed
+
+CSR: dict[str, Any] = {
+    "x_indptr": [0, 2, 2, 3],
+    "x_indices": [0, 3, 1],
+    "x_data": [1.0, 2.0, 3.0],
+    "x_shape": [3, 4],
+}
+GRAPH: dict[str, Any] = {**CSR, "edge_index": [[0, 1, 2], [1, 2, 2]], "y": [0, 1, -1]}
+
+
+def write(path: Path, without: str = "", **changes: Any) -> Path:
+    arrays = {name: value for name, value in (GRAPH | changes).items() if name != without}
+    np.savez(path, **arrays)
+    return path
+
+
+def dense(**changes: Any) -> dict[str, Any]:
+    arrays = {name: value for name, value in GRAPH.items() if name not in CSR}
+    return {**arrays, "x": np.eye(3, dtype=np.float32), **changes}
+
+
+def assert_same(first: Data, second: Data) -> None:
+    assert first.x.layout == second.x.layout
+    assert torch.equal(first.x.to_dense(), second.x.to_dense())
+    for name in ("edge_index", "y", "roles"):
+        assert torch.equal(first[name], second[name]), name
+    assert (first.num_nodes, first.num_classes) == (second.num_nodes, second.num_classes)
+
+
+def test_the_bundled_graph_survives_a_round_trip(tmp_path: Path) -> None:
+    data = read_bundled_citeseer()
+    save_graph(tmp_path / "copy.npz", data)
+    assert_same(read_graph(tmp_path / "copy.npz"), data)
+
+
+@pytest.mark.skipif("CROSSGCN_DATA" not in os.environ, reason="CROSSGCN_DATA is not set")
+def test_the_bundled_graph_is_the_raw_one() -> None:
+    raw = read_planetoid(Path(os.environ["CROSSGCN_DATA"]) / "planetoid", "citeseer")
+    assert_same(read_bundled_citeseer(), raw)
+
+
+def test_the_bundled_graph_has_citeseers_statistics() -> None:
+    data = read_bundled_citeseer()
+    source, target = data.edge_index
+    assert (data.num_nodes, data.num_features, data.num_classes) == (3327, 3703, 6)
+    assert (int((source < target).sum()), int((source == target).sum())) == (4552, 124)
+    assert int((data.y < 0).sum()) == 15
+    assert data.x.values().unique().tolist() == [1.0]
+    assert data.name == "citeseer"
+
+
+def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    data = read_bundled_citeseer()
+    save_graph(tmp_path / "one.npz", data)
+    os.utime(tmp_path / "one.npz", (0, 0))
+    save_graph(tmp_path / "two.npz", data)
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+
+
+def test_dense_features_and_masks_work_as_well(tmp_path: Path) -> None:
+    masks = {
+        "train_mask": [True, False, False],
+        "val_mask": [False, True, False],
+        "test_mask": [False, False, False],
+    }
+    np.savez(tmp_path / "mine.npz", **dense(**masks, x=np.eye(3, dtype=np.int64)))
+    data = read_graph(tmp_path / "mine.npz")
+    assert data.roles.tolist() == [[1, 2, 0]]
+    assert data.roles.dtype == torch.int8
+    assert data.x.dtype == torch.float32
+    assert data.name == "mine"
+    save_graph(tmp_path / "again.npz", data)
+    assert_same(read_graph(tmp_path / "again.npz"), data)
+
+
+def test_edges_given_once_or_twice_become_undirected_and_unique(tmp_path: Path) -> None:
+    path = write(tmp_path / "g.npz", edge_index=[[2, 0, 1, 0, 2], [0, 1, 0, 1, 2]])
+    assert read_graph(path).edge_index.tolist() == [[0, 0, 1, 2, 2], [1, 2, 0, 0, 2]]
+
+
+def test_the_class_count_is_the_files_or_the_highest_label_plus_one(tmp_path: Path) -> None:
+    assert read_graph(write(tmp_path / "g.npz")).num_classes == 2
+    assert read_graph(write(tmp_path / "g.npz", num_classes=5)).num_classes == 5
+
+
+def test_an_interrupted_save_leaves_the_old_file_and_no_litter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "g.npz"
+    save_graph(path, read_graph(write(path)))
+    before = path.read_bytes()
+    written = []
+
+    def fail_on_third(*arguments: Any, **options: Any) -> None:
+        written.append(arguments)
+        if len(written) == 3:
+            raise KeyboardInterrupt
+        original(*arguments, **options)
+
+    original = np.lib.format.write_array
+    monkeypatch.setattr(np.lib.format, "write_array", fail_on_third)
+    with pytest.raises(KeyboardInterrupt):
+        save_graph(path, read_bundled_citeseer())
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["g.npz"]
+
+
+def test_a_full_disk_is_failed_work_and_a_missing_folder_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = read_graph(write(tmp_path / "g.npz"))
+    with pytest.raises(BadInput, match="folder does not exist"):
+        save_graph(tmp_path / "no" / "g.npz", data)
+
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(WorkFailed, match="No space left"):
+        save_graph(tmp_path / "new.npz", data)
+
+
+def test_nothing_unreadable_is_ever_saved(tmp_path: Path) -> None:
+    data = read_graph(write(tmp_path / "g.npz"))
+    data.edge_index = torch.tensor([[0], [9]])
+    with pytest.raises(BadInput, match="the graph to save: edge_index"):
+        save_graph(tmp_path / "new.npz", data)
+    assert not (tmp_path / "new.npz").exists()
+
+
+def test_files_that_are_not_archives_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "g.npz"
+    with pytest.raises(BadInput, match=r"g\.npz: no such file"):
+        read_graph(path)
+    path.write_bytes(b"node,label\n1,2\n")
+    with pytest.raises(BadInput, match=r"g\.npz: not an \.npz file"):
+        read_graph(path)
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("x.npy", b"not an array")
+    with pytest.raises(BadInput, match=r"array 'x\.npy' cannot be read"):
+        read_graph(path)
+
+
+def test_every_truncation_and_most_flipped_bytes_are_bad_input(tmp_path: Path) -> None:
+    path = tmp_path / "g.npz"
+    save_graph(path, read_graph(write(path)))
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 97):
+        path.write_bytes(whole[:length])
+        with pytest.raises(BadInput, match=r"g\.npz"):
+            read_graph(path)
+    for position in range(0, len(whole), 41):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x55
+        path.write_bytes(damaged)
+        try:
+            read_graph(path)
+        except BadInput as error:
+            assert "g.npz" in str(error)
+
+
+def test_object_arrays_are_refused_unopened(tmp_path: Path) -> None:
+    path = write(tmp_path / "g.npz", y=np.array([0, "one", None], object))
+    with pytest.raises(BadInput, match=r"array 'y\.npy' .*Object arrays.* as plain numbers"):
+        read_graph(path)
+
+
+@pytest.mark.parametrize("name", ["edge_index", "y", "x_data", "x_indptr", "x_shape"])
+def test_a_missing_array_is_named_with_those_there(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadInput, match=f"array {name} is missing; it has x_|edge_index"):
+        read_graph(write(tmp_path / "g.npz", without=name))
+
+
+def test_a_file_without_features_says_both_ways_to_give_them(tmp_path: Path) -> None:
+    np.savez(tmp_path / "g.npz", y=[0], edge_index=[[0], [0]])
+    with pytest.raises(BadInput, match="no features; add x, or all of x_indptr"):
+        read_graph(tmp_path / "g.npz")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"edge_index": [[0, 3], [1, 2]]}, r"edge_index\[0, 1\] is 3, but the graph has 3 nodes"),
+        ({"edge_index": [[0, 1], [1, -1]]}, r"edge_index\[1, 1\] is -1"),
+        ({"edge_index": [0, 1]}, r"edge_index is int64 \[2\]; it must be integers in 2"),
+        ({"edge_index": [[0.0], [1.0]]}, r"edge_index is float64 \[2, 1\]"),
+        ({"edge_index": [[0], [1], [2]]}, r"edge_index is int64 \[3, 1\]"),
+        ({"y": [0, 1]}, "y has 2 labels for 3 nodes"),
+        ({"y": [0, -2, 1]}, r"y\[1\] is -2; labels are 0"),
+        ({"y": [0.0, 1.0, 2.0]}, r"y is float64 \[3\]; it must be integers"),
+        ({"y": [0, 1, 2], "num_classes": 2}, r"y\[2\] is 2, but num_classes is 2"),
+        ({"num_classes": 0}, r"num_classes is int64 \[\]; it must be one integer"),
+        ({"x_data": [1.0, np.nan, 3.0]}, "x row 0, column 3 is nan"),
+        ({"x_data": [1.0, 2.0, 1e300]}, "x row 2, column 1 is inf"),
+        ({"x_data": [1.0, 2.0]}, "x_data has 2 values but x_indices 3"),
+        ({"x_data": ["a", "b", "c"]}, r"x_data is <U1 \[3\]; it must be numbers"),
+        ({"x_indptr": [0, 2, 3]}, "x_indptr has 3 entries .* for 3 rows and 3 values it has 4"),
+        ({"x_indptr": [0, 2, 1, 3]}, "x_indptr falls from 2 to 1 at row 1"),
+        ({"x_indptr": [0, 2, 2, 2]}, "x_indptr has 4 entries"),
+        ({"x_indices": [0, 4, 1]}, r"x_indices\[1\] is 4, but x_shape says 4 columns; use 0 to 3"),
+        ({"x_indices": [3, 0, 1]}, "x_indices in row 0 goes from column 3 to 0"),
+        ({"x_indices": [3, 3, 1]}, "x_indices in row 0 goes from column 3 to 3"),
+        ({"x_shape": [3]}, r"x_shape is \[3\]"),
+        ({"roles": [[0, 1, 260]]}, r"roles\[0, 2\] is 260; use 0 none, 1 train"),
+        ({"roles": [[0, -3, 1]]}, r"roles\[0, 1\] is -3;"),
+        ({"roles": [[0, 1]]}, r"roles is int64 \[1, 2\]; it must be integers \[splits, 3\]"),
+        ({"roles": [0, 1, 2]}, r"roles is int64 \[3\]; it must be integers in 2"),
+        ({"train_mask": [True, True, False]}, "array val_mask is missing"),
+        ({"train_mask": [1, 1, 0]}, r"train_mask is int64 \[3\]; it must be booleans"),
+        ({"roles": [[1, 2, 3]], "val_mask": [True] * 3}, "has both roles and val_mask"),
+    ],
+)
+def test_each_fault_is_named_with_place_value_and_remedy(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message) as caught:
+        read_graph(write(tmp_path / "g.npz", **changes))
+    assert str(caught.value).startswith(str(tmp_path / "g.npz"))
+
+
+def test_overlapping_masks_name_the_node_and_both_masks(tmp_path: Path) -> None:
+    masks: dict[str, Any] = {
+        "train_mask": [True, False, True],
+        "val_mask": [False, True, False],
+        "test_mask": [False, False, True],
+    }
+    with pytest.raises(BadInput, match="node 2 is in train_mask and in test_mask"):
+        read_graph(write(tmp_path / "g.npz", **masks))
+
+
+def test_a_dense_fault_is_placed_too(tmp_path: Path) -> None:
+    x = np.ones((3, 4))
+    x[1, 2] = -np.inf
+    np.savez(tmp_path / "g.npz", **dense(x=x))
+    with pytest.raises(BadInput, match="x row 1, column 2 is -inf"):
+        read_graph(tmp_path / "g.npz")
+
+
+def test_the_format_is_documented_where_help_shows_it() -> None:
+    for name in (*GRAPH, "num_classes", "roles", "train_mask", "val_mask", "test_mask"):
+        assert f"``{name}``" in (archive.__doc__ or "")
+
+
+def test_a_wide_sparse_graph_is_not_densified(tmp_path: Path) -> None:
+    columns = 2_000_000_000
+    x = csr_tensor(
+        torch.tensor([0, 1, 1]), torch.tensor([columns - 1]), torch.ones(1), (2, columns)
+    )
+    data = Data(x=x, edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0, 1]), num_nodes=2)
+    save_graph(tmp_path / "wide.npz", data)
+    assert read_graph(tmp_path / "wide.npz").x.col_indices().tolist() == [columns - 1]

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import crossgcn.data
+from crossgcn.data.catalogue import CATALOGUE, DATASET_NAMES
+from crossgcn.data.datasets import available, load_dataset
+from crossgcn.errors import BadInput
+
+IN_THE_BOX = ["citeseer", "citeseer-cross", "citeseer-cross-3"]
+ALL = DATASET_NAMES if "CROSSGCN_DATA" in os.environ else IN_THE_BOX
+
+
+@pytest.fixture
+def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CROSSGCN_DATA", raising=False)
+    monkeypatch.setattr("crossgcn.data.sources.cache_folder", lambda: tmp_path / "cache")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_dataset_is_what_the_catalogue_says(name: str) -> None:
+    data, entry = load_dataset(name), CATALOGUE[name]
+    source, target = data.edge_index
+    assert data.name == name
+    assert (data.num_nodes, data.num_features) == (entry.nodes, entry.features)
+    assert (int((source < target).sum()), int((source == target).sum())) == (
+        entry.edges,
+        entry.self_loops,
+    )
+    assert data.num_classes == entry.classes == int(data.y.max()) + 1
+
+
+def test_words_are_row_normalised_and_planted_normals_are_not() -> None:
+    words = load_dataset("citeseer").x
+    sums = (words @ torch.ones(words.shape[1], 1)).flatten()
+    assert int((sums == 0).sum()) == 15
+    torch.testing.assert_close(sums[sums != 0], torch.ones(3327 - 15))
+    normals = load_dataset("citeseer-cross").x
+    assert abs(float(normals.std()) - 1) < 0.02
+
+
+def test_the_seed_reaches_the_generated_datasets() -> None:
+    first, second = load_dataset("citeseer-cross", seed=0), load_dataset("citeseer-cross", seed=1)
+    assert not torch.equal(first.x, second.x)
+    triples = load_dataset("citeseer-cross-3").x.double().view(-1, 6, 3).prod(-1) > 0
+    assert torch.equal(triples.any(1), first.y >= 0)
+
+
+def test_a_users_file_is_loaded_as_it_is(tmp_path: Path) -> None:
+    data = load_dataset("citeseer-cross")
+    data.x = data.x * 7
+    crossgcn.data.save_graph(tmp_path / "mine.npz", data)
+    for path in (tmp_path / "mine.npz", str(tmp_path / "mine.npz")):
+        assert torch.equal(load_dataset(path).x, data.x)
+
+
+def test_unknown_names_and_missing_files_are_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="unknown dataset 'citeser': did you mean 'citeseer'"):
+        load_dataset("citeser")
+    with pytest.raises(BadInput, match=r"gone\.npz: no such file"):
+        load_dataset(tmp_path / "gone.npz")
+    with pytest.raises(BadInput, match="unknown dataset"):
+        available("citeser")
+
+
+@pytest.mark.usefixtures("bare_machine")
+def test_loading_never_downloads_but_says_how_to(tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as caught:
+        load_dataset("cora")
+    message = str(caught.value)
+    assert "CROSSGCN_DATA to a folder with planetoid/ind.cora.*" in message
+    assert "`crossgcn data get cora`" in message
+    assert str(tmp_path / "cache" / "planetoid") in message
+    assert "\n" not in message
+
+
+@pytest.mark.usefixtures("bare_machine")
+def test_a_bare_machine_has_three_datasets() -> None:
+    assert {name: available(name) for name in DATASET_NAMES} == {
+        "citeseer": "bundled",
+        "cora": None,
+        "pubmed": None,
+        "citeseer-cross": "generated",
+        "citeseer-cross-3": "generated",
+    }
+
+
+def test_the_catalogue_and_the_sources_need_no_torch() -> None:
+    script = (
+        "import sys, crossgcn.data.catalogue, crossgcn.data.sources; "
+        "from crossgcn.data import DATASET_NAMES, available; "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_every_public_name_of_the_room_resolves() -> None:
+    for name in crossgcn.data.__all__:
+        home = getattr(crossgcn.data, name)
+        assert home is not None
+        assert name in dir(crossgcn.data)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = crossgcn.data.nonsense

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+
+from crossgcn.data.features import csr_tensor, row_normalise
+
+ROWS = st.integers(1, 6).flatmap(
+    lambda width: st.lists(
+        st.lists(st.sampled_from([0.0, 0.0, 0.5, 1.0, 3.0]), min_size=width, max_size=width),
+        min_size=1,
+        max_size=6,
+    )
+)
+
+
+def as_csr(x: torch.Tensor) -> torch.Tensor:
+    rows, columns = x.nonzero(as_tuple=True)
+    indptr = torch.cat([torch.zeros(1, dtype=torch.int64), (x != 0).sum(1).cumsum(0)])
+    return csr_tensor(indptr, columns, x[rows, columns], (x.shape[0], x.shape[1]))
+
+
+@settings(deadline=None)
+@given(ROWS)
+def test_rows_sum_to_one_or_stay_zero_in_both_layouts(rows: list[list[float]]) -> None:
+    x = torch.tensor(rows)
+    dense, sparse = row_normalise(x), row_normalise(as_csr(x))
+    assert sparse.layout == torch.sparse_csr
+    torch.testing.assert_close(sparse.to_dense(), dense)
+    torch.testing.assert_close(dense.sum(1), x.any(1).float())
+
+
+def test_a_row_whose_values_cancel_becomes_zero_instead_of_infinite() -> None:
+    x = torch.tensor([[1.0, -1.0], [1.0, 3.0]])
+    expected = torch.tensor([[0.0, 0.0], [0.25, 0.75]])
+    assert torch.equal(row_normalise(x), expected)
+    assert torch.equal(row_normalise(as_csr(x)).to_dense(), expected)
+
+
+def test_normalising_leaves_the_argument_alone() -> None:
+    x = as_csr(torch.tensor([[2.0, 2.0]]))
+    row_normalise(x)
+    assert x.values().tolist() == [2.0, 2.0]
+
+
+def test_a_csr_matrix_that_lies_about_its_columns_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="col_indices"):
+        csr_tensor(torch.tensor([0, 1]), torch.tensor([7]), torch.ones(1), (1, 2))
+
+
+def test_sparse_features_survive_what_pyg_does_with_a_graph() -> None:
+    x = as_csr(torch.eye(3))
+    data = Data(x=x, edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+    copy = data.clone()
+    copy.x.values().zero_()
+    assert data.num_features == 3
+    assert x.values().sum() == 3, "a clone must not share the values"
+    assert "x=[3, 3]" in repr(data)
+
+
+def test_a_first_sparse_matrix_is_silent_and_so_is_all_that_follows() -> None:
+    script = """
+import torch
+from crossgcn.data.features import csr_tensor
+x = csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 2))
+x.clone(), x.to(torch.float64), x.t(), x @ torch.ones(2, 1), torch.eye(2).to_sparse_csr()
+torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 2))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "always::UserWarning", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Sparse" not in done.stderr

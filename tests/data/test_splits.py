@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from crossgcn.data.datasets import load_dataset
+from crossgcn.data.splits import Split, make_splits, validate_split
+from crossgcn.errors import BadInput
+
+needs_authors_splits = pytest.mark.skipif(
+    "CROSSGCN_DATA" not in os.environ, reason="CROSSGCN_DATA is not set: no authors' splits"
+)
+
+
+@pytest.fixture(scope="module")
+def citeseer() -> Data:
+    return load_dataset("citeseer")
+
+
+def toy(**changes: Any) -> Data:
+    """Ten nodes, two classes, node 9 unlabelled."""
+    parts: dict[str, Any] = {
+        "y": torch.tensor([0, 0, 0, 0, 1, 1, 1, 0, 1, -1]),
+        "roles": torch.tensor([[1, 0, 0, 2, 1, 0, 0, 3, 3, 0]], dtype=torch.int8),
+        "num_classes": 2,
+        "name": "toy",
+        "num_nodes": 10,
+    }
+    return Data(**(parts | changes))
+
+
+def equal(first: Split, second: Split) -> bool:
+    return all(torch.equal(getattr(first, role), getattr(second, role)) for role in vars(first))
+
+
+def test_random_splits_draw_twenty_labelled_nodes_of_each_class(citeseer: Data) -> None:
+    for split in make_splits(citeseer, num_splits=20):
+        assert torch.bincount(citeseer.y[split.train]).tolist() == [20] * 6
+        assert bool((citeseer.y[split.train] >= 0).all())
+        assert bool((split.train.diff() > 0).all())
+
+
+def test_validation_and_test_are_planetoids_in_every_random_split(citeseer: Data) -> None:
+    for split in make_splits(citeseer, num_splits=20, seed=9):
+        assert torch.equal(split.validation, torch.nonzero(citeseer.roles[0] == 2).flatten())
+        assert torch.equal(split.test, torch.nonzero(citeseer.roles[0] == 3).flatten())
+        assert not torch.isin(split.train, torch.cat([split.validation, split.test])).any()
+
+
+def test_a_split_depends_on_seed_and_index_only(citeseer: Data) -> None:
+    few, many = make_splits(citeseer, num_splits=3), make_splits(citeseer, num_splits=5)
+    assert all(equal(a, b) for a, b in zip(few, many, strict=False))
+    assert not torch.equal(many[0].train, many[1].train)
+    reseeded = make_splits(citeseer, num_splits=3, seed=1)
+    assert not any(torch.equal(a.train, b.train) for a in few for b in reseeded)
+
+
+def test_the_first_draw_never_changes_between_releases(citeseer: Data) -> None:
+    assert make_splits(citeseer, num_splits=1)[0].train[:5].tolist() == FIRST_DRAW
+
+
+FIRST_DRAW = [0, 3, 4, 13, 14]
+
+
+def test_all_means_every_labelled_node_outside_validation_and_test(citeseer: Data) -> None:
+    splits = make_splits(citeseer, num_splits=2, train="all")
+    assert len(splits[0].train) == 3327 - 15 - 500 - 1000
+    assert equal(splits[0], splits[1])
+    public = make_splits(citeseer, "public", train="all")
+    assert equal(public[0], splits[0])
+
+
+@needs_authors_splits
+@pytest.mark.parametrize("name", ["citeseer", "cora", "pubmed"])
+def test_authors_and_random_splits_share_validation_and_test(name: str) -> None:
+    data = load_dataset(name)
+    random = make_splits(data, num_splits=1)[0]
+    authors = make_splits(data, "authors")
+    assert len(authors) == 20
+    for split in authors:
+        assert torch.equal(split.validation, random.validation)
+        assert torch.equal(split.test, random.test)
+
+
+@needs_authors_splits
+def test_unlabelled_nodes_leave_the_authors_training_sets(citeseer: Data) -> None:
+    path = Path(os.environ["CROSSGCN_DATA"]) / "splits" / "citeseer.npz"
+    released = torch.from_numpy(np.load(path)["role"]) == 1
+    dropped = (released & (citeseer.y < 0)).sum(1)
+    assert int((dropped > 0).sum()) == 16
+    assert int(dropped.max()) == 4
+    kept = [len(split.train) for split in make_splits(citeseer, "authors")]
+    assert kept == (120 - dropped).tolist()
+
+
+@needs_authors_splits
+def test_citeseer_cross_uses_citeseers_released_splits(citeseer: Data) -> None:
+    crossed = make_splits(load_dataset("citeseer-cross"), "authors", num_splits=2)
+    assert all(map(equal, crossed, make_splits(citeseer, "authors", num_splits=2)))
+
+
+@needs_authors_splits
+def test_the_authors_released_twenty(citeseer: Data) -> None:
+    with pytest.raises(BadInput, match="num_splits is 21, but the authors released 20"):
+        make_splits(citeseer, "authors", num_splits=21)
+    with pytest.raises(BadInput, match="graph of 3327 nodes, citeseer has 10"):
+        make_splits(toy(name="citeseer"), "authors")
+
+
+def test_public_takes_each_row_of_roles() -> None:
+    rows = torch.tensor([[1, 0, 0, 2, 1, 0, 0, 3, 3, 0], [0, 1, 3, 2, 0, 1, 0, 0, 0, 0]])
+    splits = make_splits(toy(roles=rows), "public")
+    assert [split.train.tolist() for split in splits] == [[0, 4], [1, 5]]
+    assert splits[1].test.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"protocol": "randon"}, "unknown split protocol 'randon': did you mean 'random'"),
+        ({"num_splits": 0}, "num_splits is 0"),
+        ({"train": 0}, "train is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"train": 4}, "toy: class 0 has 3 labelled nodes outside validation and test, 4 are"),
+        ({"protocol": "authors"}, "no splits for 'toy', only for citeseer, cora, pubmed"),
+    ],
+)
+def test_impossible_requests_say_what_is_possible(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        make_splits(toy(), **options)
+
+
+@pytest.mark.parametrize("protocol", ["random", "public"])
+def test_a_graph_without_roles_says_how_to_add_them(protocol: str) -> None:
+    with pytest.raises(BadInput, match=r"toy: the graph has no roles.*add roles \[splits, nodes\]"):
+        make_splits(toy(roles=None), protocol)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (([0, 4], [3], []), "^mine: no test nodes"),
+        (([0, 4], [3], [10]), "test node 10 does not exist; the graph has nodes 0 to 9"),
+        (([-1, 4], [3], [7]), "train node -1 does not exist"),
+        (([0, 4], [3, 9], [7]), "validation node 9 has no label"),
+        (([0, 4], [3], [4, 7]), "node 4 is both train and test"),
+        (([0, 4, 3], [3], [7]), "node 3 is both train and validation"),
+        (([0, 1], [3], [7]), "class 1 of 0 to 1 has no training node"),
+    ],
+)
+def test_a_faulty_split_names_the_offender(
+    nodes: tuple[list[int], list[int], list[int]], message: str
+) -> None:
+    split = Split(*(torch.tensor(role, dtype=torch.int64) for role in nodes))
+    with pytest.raises(BadInput, match=message):
+        validate_split(split, toy(), "mine")
+
+
+def test_a_users_own_unlabelled_test_node_is_reported_not_dropped() -> None:
+    roles = toy().roles.clone()
+    roles[0, 9] = 3
+    with pytest.raises(BadInput, match="toy, public split 0: test node 9 has no label"):
+        make_splits(toy(roles=roles), "public")
