@@ -158,13 +158,6 @@ class CrossFeatureTransform(nn.Module):
             for projection in self.weight:
                 nn.init.xavier_uniform_(projection)
 
-    def _save_to_state_dict(
-        self, destination: dict[str, Any], prefix: str, keep_vars: bool
-    ) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        if isinstance(self.weight, UninitializedParameter):
-            destination.pop(prefix + "weight")
-
     def _load_from_state_dict(
         self, state_dict: Mapping[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:

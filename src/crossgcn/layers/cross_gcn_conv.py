@@ -36,7 +36,8 @@ class CrossGCNConv(GraphConvolution):
         first_order: ``"paper"`` or ``"release"``, likewise.
         bias: Add :math:`\mathbf{b}` after aggregation, before any activation.
         add_self_loops: Let each node count among its own neighbours.
-        normalize: Weigh edges by the degrees of both ends.
+        normalize: Weigh edges by the degrees of both ends. ``False`` takes the
+            edges as they are given and adds no self-loop.
         cached: Keep the normalised edges of the first call; only for models
             that see one graph.
         aggr: How neighbours are joined, any aggregation PyG knows.

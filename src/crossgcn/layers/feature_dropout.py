@@ -5,14 +5,37 @@ from __future__ import annotations
 from typing import TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
+from crossgcn.errors import BadInput
 from crossgcn.graph import SparseMatrix
 
-__all__ = ["feature_dropout"]
+__all__ = ["FeatureDropout", "feature_dropout"]
 
 Features = TypeVar("Features", Tensor, SparseMatrix)
+
+
+class FeatureDropout(nn.Module):
+    """:func:`feature_dropout` as a module, for any kind of feature matrix.
+
+    Args:
+        p: Probability of dropping an entry.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        if not 0.0 <= p < 1.0:
+            raise BadInput(f"dropout must be at least 0 and below 1; got {p}")
+        self.p = p
+
+    def forward(self, x: Features) -> Features:
+        """Drop entries while training."""
+        return feature_dropout(x, self.p, self.training)
+
+    def extra_repr(self) -> str:
+        """What ``print(model)`` shows of this layer."""
+        return f"p={self.p}"
 
 
 def feature_dropout(x: Features, p: float, training: bool) -> Features:

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.typing import SparseTensor
-from torch_geometric.utils import is_sparse, spmm
+from torch_geometric.utils import is_sparse, spmm, to_edge_index
 
+from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
 from crossgcn.graph import SparseMatrix, normalise_bipartite
 
@@ -52,7 +53,8 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         aggregate_first: Which of the two comes first.
         bias: Add :math:`\mathbf{b}` at the end (NOTE[D3]).
         add_self_loops: Let each node count among its own neighbours.
-        normalize: Weigh edges by the degrees of both ends.
+        normalize: Weigh edges by the degrees of both ends. ``False`` takes the
+            edges as they are given and adds no self-loop.
         cached: Keep the normalised edges of the first call; only for models
             that see one graph.
         aggr: How neighbours are joined, any aggregation PyG knows.
@@ -163,6 +165,7 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         source: Features,
         size: tuple[int, int] | None,
     ) -> tuple[Any, Tensor | None]:
+        """The edges as they are summed over, from the cache where there is one."""
         if not self.normalize:
             return edge_index, edge_weight
         nodes = size or (source.shape[0], source.shape[0])
@@ -174,6 +177,12 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
                     "reset_parameters() to start again"
                 )
             return self._cache[1], self._cache[2]
+
+        sparse = is_sparse(edge_index)
+        if sparse:
+            # NOTE[D9] PyG treats existing self-loops in three ways, by container; here a
+            # sparse adjacency is normalised by the rule for COO edges.
+            edge_index, edge_weight = _to_edges(edge_index)
         dtype = source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
         if size is None:
             edge_index, edge_weight = gcn_norm(
@@ -184,16 +193,31 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
                 flow=self.flow,
                 dtype=dtype,
             )
-        elif isinstance(edge_index, Tensor) and not is_sparse(edge_index):
-            edge_weight = normalise_bipartite(edge_index, edge_weight, *nodes, dtype=dtype)
         else:
-            raise BadInput(
-                "a bipartite graph given as a sparse adjacency is used as it is: normalise it "
-                "and set normalize=False, or give COO indices [2, edges]"
-            )
+            edge_weight = normalise_bipartite(edge_index, edge_weight, *nodes, dtype=dtype)
+        if sparse:
+            edge_index, edge_weight = _to_adjacency(edge_index, edge_weight, nodes), None
         if self.cached:
             self._cache = (nodes, edge_index, edge_weight)
         return edge_index, edge_weight
+
+
+def _to_edges(adjacency: Any) -> tuple[Tensor, Tensor | None]:
+    """COO indices and weights of a transposed sparse adjacency."""
+    if isinstance(adjacency, Tensor):
+        (target, source), weight = to_edge_index(adjacency)
+    else:
+        target, source, weight = adjacency.coo()
+    return torch.stack([source, target]), weight
+
+
+def _to_adjacency(edge_index: Tensor, edge_weight: Tensor, nodes: tuple[int, int]) -> Tensor:
+    """The transposed adjacency of COO edges, as ``torch.sparse_csr``."""
+    order = torch.argsort(edge_index[1] * nodes[0] + edge_index[0])
+    source, target = edge_index[:, order]
+    counts = torch.bincount(target, minlength=nodes[1])
+    offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    return csr_tensor(offsets, source, edge_weight[order], (nodes[1], nodes[0]))
 
 
 def _source_and_size(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from crossgcn.errors import BadInput
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers import feature_dropout
+from crossgcn.layers import FeatureDropout
 
 __all__ = ["Stack", "layer_widths"]
 
@@ -34,10 +34,8 @@ class Stack(nn.Module):
 
     def __init__(self, layers: Iterable[nn.Module], dropout: float) -> None:
         super().__init__()
-        if not 0.0 <= dropout < 1.0:
-            raise BadInput(f"dropout must be at least 0 and below 1; got {dropout}")
         self.layers = nn.ModuleList(layers)
-        self.dropout = dropout
+        self.dropout = FeatureDropout(dropout)
         self.num_hops = len(self.layers)
 
     def reset_parameters(self) -> None:
@@ -61,7 +59,7 @@ class Stack(nn.Module):
         for position, layer in enumerate(self.layers):
             if position > 0:
                 hidden = torch.relu(hidden)
-            hidden = feature_dropout(hidden, self.dropout, self.training)
+            hidden = self.dropout(hidden)
             edges = _edges_of_layer(edge_index, position)
             hidden = self.apply_layer(layer, hidden, edges, edge_weight)
         return cast(Tensor, hidden)

@@ -1,0 +1,272 @@
+"""The transform against the paper's own definition, written out slowly in float64."""
+
+from __future__ import annotations
+
+import copy
+from itertools import product
+from math import prod
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from crossgcn import BadInput, CrossFeatureTransform
+from crossgcn.data.features import csr_tensor
+from crossgcn.graph import SparseMatrix
+
+ORDERS = (1, 2, 3, 4)
+
+
+def to_csr(dense: Tensor) -> Tensor:
+    matrix = SparseMatrix.from_scipy(dense.numpy())
+    return csr_tensor(matrix.row_offsets, matrix.columns, matrix.values, matrix.shape)
+
+
+def outer_product_contraction(weight: Tensor, x: Tensor) -> Tensor:
+    """Equation 5 for every output unit: sum(X^k ⊙ W^k) with W^k = w^1 ⊗ … ⊗ w^k.
+
+    Args:
+        weight: ``[k, out, in]``.
+        x: One row, ``[in]``.
+    """
+    order, out_channels, in_channels = weight.shape
+    units = []
+    for unit in range(out_channels):
+        total = 0.0
+        for indices in product(range(in_channels), repeat=order):
+            cross_feature = prod(float(x[i]) for i in indices)
+            parameter = prod(float(weight[k, unit, i]) for k, i in enumerate(indices))
+            total += cross_feature * parameter
+        units.append(total)
+    return torch.tensor(units, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_equals_the_outer_product_contraction_of_equation_5(order: int) -> None:
+    torch.manual_seed(order)
+    alphas = [0.5, -1.5, 2.0, 0.25][:order]
+    transform = CrossFeatureTransform(5, 3, order, order_weights=alphas).double()
+    assert transform.bias is not None
+    nn.init.normal_(transform.bias)
+    x = torch.randn(4, 5, dtype=torch.float64)
+
+    expected = transform.bias.detach().expand(4, 3).clone()
+    for row in range(4):
+        for k in range(1, order + 1):
+            weight = transform.weight.detach()[:k]
+            expected[row] += alphas[k - 1] * outer_product_contraction(weight, x[row])
+
+    torch.testing.assert_close(transform(x), expected, rtol=1e-12, atol=1e-12)
+
+
+@given(
+    order=st.integers(1, 5),
+    scale=st.floats(-3, 3, allow_nan=False).filter(lambda c: abs(c) > 1e-3),
+    seed=st.integers(0, 2**16),
+)
+@settings(deadline=None, max_examples=40)
+def test_one_order_alone_is_homogeneous_of_that_degree(order: int, scale: float, seed: int) -> None:
+    torch.manual_seed(seed)
+    only_the_last = [0.0] * (order - 1) + [1.0]
+    transform = CrossFeatureTransform(6, 4, order, order_weights=only_the_last, bias=False).double()
+    x = torch.randn(3, 6, dtype=torch.float64)
+    torch.testing.assert_close(transform(scale * x), scale**order * transform(x))
+
+
+def test_order_1_is_a_linear_layer() -> None:
+    linear = nn.Linear(7, 3)
+    for order_weights in ("gated", "learned", "fixed", "mean"):
+        transform = CrossFeatureTransform(7, 3, 1, order_weights=order_weights)
+        transform.load_state_dict(
+            {"weight": linear.weight[None], "bias": linear.bias, "order_weights": torch.ones(1)}
+        )
+        x = torch.randn(5, 7)
+        torch.testing.assert_close(transform(x), linear(x))
+
+
+@pytest.mark.parametrize("order", ORDERS[1:])
+def test_a_gated_transform_starts_as_a_linear_layer_and_can_leave(order: int) -> None:
+    transform = CrossFeatureTransform(7, 3, order, order_weights="gated")
+    x = torch.randn(5, 7)
+    torch.testing.assert_close(transform(x), x @ transform.weight[0].t())
+
+    transform(x).square().sum().backward()
+    assert isinstance(transform.order_weights, nn.Parameter)
+    gradient = transform.order_weights.grad
+    assert gradient is not None
+    assert gradient[0] == 0
+    assert (gradient[1:] != 0).all()
+
+
+def test_the_first_order_weight_is_redundant() -> None:
+    """Scaling every α by c and W¹ by 1/c leaves the function alone, so α₁ need not train."""
+    transform = CrossFeatureTransform(6, 4, 3, order_weights=[1.0, -0.7, 0.3]).double()
+    scaled = CrossFeatureTransform(6, 4, 3, order_weights=[2.5, -1.75, 0.75]).double()
+    with torch.no_grad():
+        scaled.weight.copy_(transform.weight)
+        scaled.weight[0] /= 2.5
+    x = torch.randn(5, 6, dtype=torch.float64)
+    torch.testing.assert_close(scaled(x), transform(x), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_release_adds_every_projection_to_the_first_order(order: int) -> None:
+    transform = CrossFeatureTransform(
+        6, 4, order, order_weights="fixed", first_order="release", bias=False
+    )
+    x = torch.randn(5, 6)
+    projections = [x @ w.t() for w in transform.weight]
+    expected = torch.stack(projections).sum(0)
+    for k in range(2, order + 1):
+        expected = expected + torch.stack(projections[:k]).prod(0)
+    torch.testing.assert_close(transform(x), expected)
+
+
+def test_mean_averages_the_orders() -> None:
+    mean = CrossFeatureTransform(6, 4, 3, order_weights="mean")
+    fixed = CrossFeatureTransform(6, 4, 3, order_weights=[1 / 3, 1 / 3, 1 / 3])
+    with torch.no_grad():
+        fixed.weight.copy_(mean.weight)
+    x = torch.randn(5, 6)
+    torch.testing.assert_close(mean(x), fixed(x))
+
+
+def test_the_lstm_reads_the_orders_first_to_last() -> None:
+    transform = CrossFeatureTransform(6, 4, 3, order_weights="lstm", bias=False)
+    assert transform.order_weights is None
+    assert transform.lstm is not None
+    x = torch.randn(5, 6)
+    first, second, third = (x @ w.t() for w in transform.weight)
+    sequence = torch.stack([first, first * second, first * second * third])
+    _, (last, _) = transform.lstm.lstm(sequence.transpose(0, 1))
+    torch.testing.assert_close(transform(x), transform.lstm.read_out(last[0]))
+
+
+@pytest.mark.parametrize("order_weights", ["fixed", "learned", "gated", "mean", "lstm"])
+@pytest.mark.parametrize("first_order", ["paper", "release"])
+def test_gradients_are_those_of_finite_differences(order_weights: str, first_order: str) -> None:
+    torch.manual_seed(0)
+    transform = CrossFeatureTransform(
+        4,
+        3,
+        3,
+        order_weights=order_weights,  # type: ignore[arg-type]
+        first_order=first_order,  # type: ignore[arg-type]
+    ).double()
+    x = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
+    names, values = zip(*transform.named_parameters(), strict=True)
+
+    def function(x: Tensor, *values: Tensor) -> Tensor:
+        state = dict(zip(names, values, strict=True))
+        if "order_weights" in state:
+            # α₁ is held by design: keep finite differences from moving it.
+            alphas = state["order_weights"]
+            state["order_weights"] = torch.cat([alphas[:1].detach() * 0 + 1, alphas[1:]])
+        result: Tensor = torch.func.functional_call(transform, state, (x,))
+        return result
+
+    assert torch.autograd.gradcheck(function, (x, *values))
+
+
+@pytest.mark.parametrize("order_weights", ["fixed", "gated", "lstm"])
+def test_sparse_input_equals_dense_input_in_values_and_gradients(order_weights: str) -> None:
+    torch.manual_seed(1)
+    transform = CrossFeatureTransform(
+        30,
+        4,
+        3,
+        order_weights=order_weights,  # type: ignore[arg-type]
+    ).double()
+    dense = torch.randn(8, 30, dtype=torch.float64) * (torch.rand(8, 30) < 0.2)
+    csr = to_csr(dense)
+    results, gradients = [], []
+    for x in (dense, csr, SparseMatrix.from_torch(csr)):
+        transform.zero_grad()
+        out = transform(x)
+        out.square().sum().backward()
+        assert transform.weight.grad is not None
+        results.append(out.detach())
+        gradients.append(transform.weight.grad.clone())
+    for out, gradient in zip(results[1:], gradients[1:], strict=True):
+        torch.testing.assert_close(out, results[0])
+        torch.testing.assert_close(gradient, gradients[0])
+
+
+@pytest.mark.parametrize(
+    ("order", "out_channels", "in_channels"), [(1, 3, 5), (2, 8, 12), (5, 4, 9)]
+)
+def test_cost_is_linear_in_order_and_dimensions(
+    order: int, out_channels: int, in_channels: int
+) -> None:
+    transform = CrossFeatureTransform(
+        in_channels, out_channels, order, order_weights="fixed", bias=False
+    )
+    assert sum(p.numel() for p in transform.parameters()) == order * out_channels * in_channels
+
+
+def test_all_projections_are_one_matrix_product() -> None:
+    transform = CrossFeatureTransform(6, 4, 5)
+    with torch.profiler.profile() as profile:
+        transform(torch.randn(3, 6))
+    averages = profile.key_averages()
+    products = [e for e in averages if e.key in ("aten::mm", "aten::addmm")]
+    assert sum(event.count for event in products) == 1
+
+
+@pytest.mark.parametrize("order_weights", ["fixed", "learned", "gated", "mean", "lstm"])
+def test_state_dict_round_trip(order_weights: str) -> None:
+    def make(in_channels: int) -> CrossFeatureTransform:
+        return CrossFeatureTransform(
+            in_channels,
+            4,
+            3,
+            order_weights=order_weights,  # type: ignore[arg-type]
+        )
+
+    original, x = make(6), torch.randn(5, 6)
+    with torch.no_grad():
+        for parameter in original.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    for restored in (make(6), make(-1)):
+        restored.load_state_dict(original.state_dict())
+        torch.testing.assert_close(restored(x), original(x), rtol=0, atol=0)
+
+
+def test_a_lazy_transform_learns_its_width_and_can_be_copied_before() -> None:
+    lazy = CrossFeatureTransform(-1, 4, 2)
+    duplicate = copy.deepcopy(lazy)
+    for transform in (lazy, duplicate):
+        transform(torch.randn(5, 9))
+        assert transform.weight.shape == (2, 4, 9)
+        assert transform.in_channels == 9
+    assert not torch.equal(lazy.weight, duplicate.weight)
+
+
+def test_reset_parameters_puts_gates_back_to_zero() -> None:
+    transform = CrossFeatureTransform(6, 4, 3)
+    before = transform.weight.detach().clone()
+    assert transform.order_weights is not None
+    with torch.no_grad():
+        transform.order_weights.fill_(5.0)
+    transform.reset_parameters()
+    assert transform.order_weights.tolist() == [1.0, 0.0, 0.0]
+    assert not torch.equal(before, transform.weight)
+
+
+@pytest.mark.parametrize("order", [0, -1, 1.5, True, "2"])
+def test_an_impossible_order_is_refused_with_the_value(order: object) -> None:
+    with pytest.raises(BadInput, match=rf"at least 1 .*got {order!r}"):
+        CrossFeatureTransform(4, 3, order)  # type: ignore[arg-type]
+
+
+def test_wrong_options_are_refused_with_what_would_work() -> None:
+    with pytest.raises(BadInput, match=r"did you mean 'gated'"):
+        CrossFeatureTransform(4, 3, order_weights="gate")  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match=r"each of the 2 orders; got \[1.0, 2.0, 3.0\]"):
+        CrossFeatureTransform(4, 3, order_weights=[1.0, 2.0, 3.0])
+    with pytest.raises(BadInput, match=r"finite number"):
+        CrossFeatureTransform(4, 3, order_weights=[1.0, float("nan")])
+    with pytest.raises(BadInput, match=r"did you mean 'release'"):
+        CrossFeatureTransform(4, 3, first_order="releases")  # type: ignore[arg-type]

@@ -1,0 +1,242 @@
+"""The convolution against dense matrices, against PyG's GCNConv, and inside PyG."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv
+
+from crossgcn import BadInput, CrossGCNConv
+from crossgcn.data.features import csr_tensor
+from crossgcn.graph import SparseMatrix, normalised_adjacency
+
+NODES = 9  # node 8 is isolated, node 3 has a self-loop
+EDGES = torch.tensor([[0, 1, 1, 2, 3, 3, 4, 5, 6, 7, 0, 3], [1, 0, 2, 1, 4, 5, 3, 3, 7, 6, 5, 3]])
+WEIGHTS = torch.linspace(0.2, 2.0, EDGES.size(1))
+
+
+def features(channels: int = 6, nodes: int = NODES) -> Tensor:
+    return torch.randn(nodes, channels, generator=torch.Generator().manual_seed(0))
+
+
+def dense_adjacency(weights: Tensor | None, *, add_self_loops: bool = True) -> Tensor:
+    """D^-½ (A + I) D^-½, entry by entry; a node with a self-loop keeps its own."""
+    adjacency = torch.zeros(NODES, NODES)
+    for position, (source, target) in enumerate(EDGES.t().tolist()):
+        adjacency[target, source] += 1.0 if weights is None else weights[position]
+    if add_self_loops:
+        for node in range(NODES):
+            if adjacency[node, node] == 0:
+                adjacency[node, node] = 1.0
+    scale = adjacency.sum(dim=1).pow(-0.5)
+    scale[torch.isinf(scale)] = 0.0
+    return scale[:, None] * adjacency * scale[None, :]
+
+
+def copy_weights(conv: CrossGCNConv, reference: GCNConv) -> None:
+    with torch.no_grad():
+        conv.weight[0].copy_(reference.lin.weight)
+        if conv.bias is not None and reference.bias is not None:
+            conv.bias.copy_(reference.bias)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    ("normalize", "add_self_loops"), [(True, True), (True, False), (False, False)]
+)
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_order_1_is_gcn_conv(
+    bias: bool, normalize: bool, add_self_loops: bool, weights: Tensor | None
+) -> None:
+    options: dict[str, Any] = {
+        "bias": bias,
+        "add_self_loops": add_self_loops,
+        "normalize": normalize,
+    }
+    reference = GCNConv(6, 4, **options)
+    if bias:
+        nn.init.normal_(reference.bias)
+    for aggregate_first in (False, True):
+        conv = CrossGCNConv(6, 4, order=1, aggregate_first=aggregate_first, **options)
+        copy_weights(conv, reference)
+        expected = reference(features(), EDGES, weights)
+        torch.testing.assert_close(conv(features(), EDGES, weights), expected)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_both_orders_of_work_equal_their_dense_formula(order: int, weights: Tensor | None) -> None:
+    adjacency, x = dense_adjacency(weights), features()
+    for aggregate_first in (False, True):
+        conv = CrossGCNConv(6, 4, order, aggregate_first=aggregate_first, order_weights="fixed")
+        assert conv.bias is not None
+        nn.init.normal_(conv.bias)
+
+        def cross(x: Tensor, conv: CrossGCNConv = conv) -> Tensor:
+            products = itertools.accumulate((x @ w.t() for w in conv.weight), torch.mul)
+            return torch.stack(list(products)).sum(0)
+
+        expected = cross(adjacency @ x) if aggregate_first else adjacency @ cross(x)
+        torch.testing.assert_close(conv(x, EDGES, weights), expected + conv.bias)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.3, -2.0])
+def test_the_release_presets_are_the_released_formula(alpha: float) -> None:
+    conv = CrossGCNConv(6, 4, order_weights="learned", first_order="release", bias=False)
+    assert conv.order_weights is not None
+    with torch.no_grad():
+        conv.order_weights[1] = alpha
+    x, adjacency = features(), dense_adjacency(None)
+    first, second = (x @ w.t() for w in conv.weight)
+    expected = adjacency @ (first + second + alpha * first * second)
+    torch.testing.assert_close(conv(x, EDGES), expected)
+
+
+def test_every_kind_of_edges_gives_the_same_result() -> None:
+    conv, x = CrossGCNConv(6, 4, order=3, order_weights="fixed"), features()
+    expected = conv(x, EDGES, WEIGHTS)
+    transposed = torch.sparse_coo_tensor(EDGES.flip(0), WEIGHTS, (NODES, NODES)).coalesce()
+    csr = csr_tensor(*csr_parts(transposed.to_dense()), shape=(NODES, NODES))
+    torch.testing.assert_close(conv(x, transposed), expected)
+    torch.testing.assert_close(conv(x, csr), expected)
+    ready = normalised_adjacency(EDGES, NODES, WEIGHTS)
+    torch.testing.assert_close(conv(x, ready), expected)
+
+    normalised = CrossGCNConv(6, 4, order=3, order_weights="fixed", normalize=False)
+    normalised.load_state_dict(conv.state_dict())
+    parts = (ready.row_offsets, ready.columns, ready.values)
+    torch.testing.assert_close(normalised(x, csr_tensor(*parts, shape=(NODES, NODES))), expected)
+
+
+def csr_parts(dense: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    matrix = SparseMatrix.from_scipy(dense.numpy())
+    return matrix.row_offsets, matrix.columns, matrix.values
+
+
+def test_pyg_sparse_tensor_gives_the_same_result() -> None:
+    torch_sparse = pytest.importorskip("torch_sparse", reason="torch-sparse is not installed")
+    conv, x = CrossGCNConv(6, 4, order=3, order_weights="fixed"), features()
+    adjacency = torch_sparse.SparseTensor(
+        row=EDGES[1], col=EDGES[0], value=WEIGHTS, sparse_sizes=(NODES, NODES)
+    )
+    torch.testing.assert_close(conv(x, adjacency), conv(x, EDGES, WEIGHTS))
+
+
+@pytest.mark.parametrize("aggregate_first", [False, True])
+def test_sparse_features_equal_dense_features(aggregate_first: bool) -> None:
+    conv = CrossGCNConv(30, 4, 2, aggregate_first=aggregate_first, order_weights="learned")
+    dense = features(30) * (features(30) > 0.8)
+    matrix = SparseMatrix.from_scipy(dense.numpy())
+    csr = csr_tensor(matrix.row_offsets, matrix.columns, matrix.values, (NODES, 30))
+    gradients = []
+    for x in (dense, csr, matrix):
+        conv.zero_grad()
+        out = conv(x, EDGES)
+        torch.testing.assert_close(out, conv(dense, EDGES))
+        out.square().sum().backward()
+        assert conv.weight.grad is not None
+        gradients.append(conv.weight.grad.clone())
+    torch.testing.assert_close(gradients[1], gradients[0])
+    torch.testing.assert_close(gradients[2], gradients[0])
+
+
+@pytest.mark.parametrize("aggr", ["mean", "max"])
+def test_other_aggregations_join_neighbours_as_named(aggr: str) -> None:
+    x = features()
+    for aggregate_first in (False, True):
+        conv = CrossGCNConv(
+            6,
+            4,
+            aggregate_first=aggregate_first,
+            order_weights="fixed",
+            normalize=False,
+            bias=False,
+            aggr=aggr,
+        )
+        rows = x if aggregate_first else conv.transform(x)
+        joined = torch.zeros(NODES, rows.size(1))
+        for node in range(NODES):
+            neighbours = EDGES[0][EDGES[1] == node]
+            if neighbours.numel() > 0:
+                group = rows[neighbours]
+                joined[node] = group.mean(0) if aggr == "mean" else group.amax(0)
+        expected = conv.transform(joined) if aggregate_first else joined
+        torch.testing.assert_close(conv(x, EDGES), expected)
+
+
+def test_aggregating_sparse_features_by_maximum_is_refused_with_the_remedy() -> None:
+    conv = CrossGCNConv(6, 4, aggregate_first=True, aggr="max", normalize=False)
+    matrix = SparseMatrix.from_scipy(features().numpy())
+    with pytest.raises(BadInput, match=r"pass x.to_dense\(\)"):
+        conv(matrix, EDGES)
+
+
+@given(seed=st.integers(0, 2**16), aggregate_first=st.booleans(), order=st.integers(1, 4))
+@settings(deadline=None, max_examples=40)
+def test_permutation_equivariance(seed: int, aggregate_first: bool, order: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    nodes = int(torch.randint(1, 12, (1,), generator=generator))
+    edges = torch.randint(nodes, (2, 3 * nodes), generator=generator)
+    x = torch.randn(nodes, 5, generator=generator, dtype=torch.float64)
+    permutation = torch.randperm(nodes, generator=generator)
+    conv = CrossGCNConv(
+        5, 3, order, aggregate_first=aggregate_first, order_weights="fixed"
+    ).double()
+    moved = torch.empty_like(x)
+    moved[permutation] = x
+    torch.testing.assert_close(conv(moved, permutation[edges])[permutation], conv(x, edges))
+
+
+@pytest.mark.parametrize("aggregate_first", [False, True])
+def test_bipartite_graphs_follow_both_degrees(aggregate_first: bool) -> None:
+    edges = torch.tensor([[0, 0, 1, 2, 2], [0, 1, 1, 0, 2]])
+    sources, targets = features(6, nodes=3), features(5, nodes=4)  # target 3 has no edge
+    weights = torch.tensor([1.0, 2.0, 0.5, 1.5, 1.0])
+    conv = CrossGCNConv(6, 4, aggregate_first=aggregate_first, order_weights="fixed")
+    matrix = torch.zeros(4, 3)
+    matrix[edges[1], edges[0]] = weights
+    out_degree, in_degree = matrix.sum(0), matrix.sum(1)
+    scale = (in_degree[:, None] * out_degree[None, :]).pow(-0.5)
+    matrix = matrix * torch.where(torch.isinf(scale), 0.0, scale)
+    if aggregate_first:
+        expected = conv.transform(matrix @ sources)
+    else:
+        expected = matrix @ conv.transform(sources)
+    torch.testing.assert_close(conv((sources, targets), edges, weights), expected)
+    adjacency = torch.sparse_coo_tensor(edges.flip(0), weights, (4, 3))
+    torch.testing.assert_close(conv((sources, targets), adjacency), expected)
+    with pytest.raises(BadInput, match="x_dst"):
+        conv((sources, None), edges)
+
+
+def test_cached_keeps_the_first_graph_and_refuses_another() -> None:
+    conv, x = CrossGCNConv(6, 4, cached=True), features()
+    first = conv(x, EDGES)
+    torch.testing.assert_close(conv(x, EDGES[:, :3]), first)
+    with pytest.raises(BadInput, match=r"keeps a graph of 9 nodes, but was given 5"):
+        conv(x[:5], EDGES[:, :2])
+    conv.reset_parameters()
+    assert conv(x[:5], EDGES[:, :2]).shape == (5, 4)
+
+
+def test_lazy_width_and_state_dict_round_trip() -> None:
+    lazy, x = CrossGCNConv(-1, 4, order=3), features()
+    out = lazy(x, EDGES)
+    assert lazy.in_channels == 6
+    restored = CrossGCNConv(-1, 4, order=3)
+    restored.load_state_dict(copy.deepcopy(lazy.state_dict()))
+    torch.testing.assert_close(restored(x, EDGES), out, rtol=0, atol=0)
+
+
+def test_gradcheck_through_the_whole_layer() -> None:
+    conv = CrossGCNConv(4, 3, order=3, order_weights="fixed").double()
+    x = torch.randn(NODES, 4, dtype=torch.float64, requires_grad=True)
+    weights = WEIGHTS.double().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, w: conv(x, EDGES, w), (x, weights))

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from crossgcn.data.features import csr_tensor
+from crossgcn.graph import SparseMatrix
+from crossgcn.layers import feature_dropout
+
+
+def sparse_ones(rows: int = 400, columns: int = 500, per_row: int = 10) -> SparseMatrix:
+    columns_of = torch.stack([torch.randperm(columns)[:per_row].sort()[0] for _ in range(rows)])
+    offsets = torch.arange(0, rows * per_row + 1, per_row)
+    return SparseMatrix(offsets, columns_of.flatten(), torch.ones(rows * per_row), (rows, columns))
+
+
+@pytest.mark.parametrize("p", [0.2, 0.5, 0.8])
+def test_sparse_dropout_has_the_mean_and_rate_of_dense_dropout(p: float) -> None:
+    torch.manual_seed(0)
+    matrix = sparse_ones()
+    dropped = feature_dropout(matrix, p, training=True)
+    kept = dropped.values != 0
+    assert kept.float().mean().item() == pytest.approx(1 - p, abs=0.03)
+    torch.testing.assert_close(dropped.values[kept], torch.full((int(kept.sum()),), 1 / (1 - p)))
+    assert dropped.values.mean().item() == pytest.approx(1.0, abs=0.1)
+
+
+def test_only_stored_entries_are_drawn() -> None:
+    """The same seed drops the same entries however wide the matrix is around them."""
+    narrow = sparse_ones(rows=50, columns=20)
+    wide = SparseMatrix(narrow.row_offsets, narrow.columns, narrow.values, (50, 10_000_000))
+    torch.manual_seed(3)
+    first = feature_dropout(narrow, 0.5, training=True).values
+    torch.manual_seed(3)
+    second = feature_dropout(wide, 0.5, training=True).values
+    torch.testing.assert_close(first, second)
+
+
+def test_torch_csr_and_sparse_matrix_drop_the_same_entries() -> None:
+    matrix = sparse_ones()
+    csr = csr_tensor(matrix.row_offsets, matrix.columns, matrix.values, matrix.shape)
+    torch.manual_seed(5)
+    ours = feature_dropout(matrix, 0.5, training=True)
+    torch.manual_seed(5)
+    theirs = feature_dropout(csr, 0.5, training=True)
+    assert theirs.layout == torch.sparse_csr
+    torch.testing.assert_close(theirs.values(), ours.values)
+
+
+def test_nothing_is_dropped_outside_training_or_at_rate_zero() -> None:
+    matrix, dense = sparse_ones(), torch.randn(4, 5)
+    assert feature_dropout(matrix, 0.5, training=False) is matrix
+    assert feature_dropout(dense, 0.0, training=True) is dense
+
+
+def test_gradients_flow_through_what_was_kept() -> None:
+    torch.manual_seed(0)
+    matrix = feature_dropout(sparse_ones(rows=30, columns=40), 0.5, training=True)
+    weight = torch.randn(40, 3, requires_grad=True)
+    (matrix @ weight).sum().backward()  # type: ignore[no-untyped-call]
+    assert weight.grad is not None
+    expected = torch.from_numpy(matrix.to_scipy().toarray()).sum(0)
+    torch.testing.assert_close(weight.grad, expected[:, None].expand(40, 3))
