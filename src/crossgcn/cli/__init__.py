@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 
@@ -12,15 +13,28 @@ __all__ = ["main"]
 
 def main() -> int:
     """Run ``crossgcn`` and return its exit code: 0 done, 1 failed, 2 bad input or usage."""
-    from crossgcn.cli.app import app
-
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal or pipe that cannot take ± or α is no reason to lose a result.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
+        from crossgcn.cli.app import app
+
         app(prog_name="crossgcn")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except CrossGCNError as error:
-        if "--json" in sys.argv:
-            print(json.dumps({"error": str(error), "exit_code": error.exit_code}))
-        print(f"crossgcn: {error}", file=sys.stderr)
-        return error.exit_code
+        return _fail(str(error), error.exit_code)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", 1)
+    except KeyboardInterrupt:
+        return 130
     return 0
+
+
+def _fail(message: str, exit_code: int) -> int:
+    if "--json" in sys.argv:
+        print(json.dumps({"error": message, "exit_code": exit_code}))
+    print(f"crossgcn: {message}", file=sys.stderr)
+    return exit_code

@@ -41,7 +41,9 @@ def get_dataset(
         Path | None,
         typer.Option(help="Also write the graph to this folder, as NAME.npz."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Which draw, for a generated dataset.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Which draw, for a generated dataset.", min=0, max=2**32 - 1)
+    ] = 0,
     as_json: options.JsonOption = False,
 ) -> None:
     """Make a dataset available: find it, download it if need be, check every hash."""
@@ -55,11 +57,11 @@ def get_dataset(
             fetch(name)
     result = {"dataset": name, "where": available(name), "file": None}
     if out is not None:
+        from crossgcn.cli.running import make_folder
         from crossgcn.data.archive import save_graph
         from crossgcn.data.datasets import load_dataset
 
-        out.mkdir(parents=True, exist_ok=True)
-        path = out / f"{name}.npz"
+        path = make_folder(out) / f"{name}.npz"
         save_graph(path, load_dataset(name, seed=seed))
         result["file"] = str(path)
     if as_json:

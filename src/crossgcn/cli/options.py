@@ -38,6 +38,14 @@ OrderOption = Annotated[
         rich_help_panel=MODEL,
     ),
 ]
+BiasOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--bias/--no-bias",
+        help="Add a bias in each layer. \\[default: the model's]",
+        rich_help_panel=VARIANT,
+    ),
+]
 DropoutOption = Annotated[
     float | None,
     typer.Option(help="Dropout before each layer. \\[default: 0.5]", rich_help_panel=MODEL),
@@ -81,7 +89,7 @@ RepeatsOption = Annotated[
 ]
 SeedOption = Annotated[
     int | None,
-    typer.Option(help="Seed of everything drawn. \\[default: 0]", rich_help_panel=_RUN),
+    typer.Option(help="Seed of the splits and of every run. \\[default: 0]", rich_help_panel=_RUN),
 ]
 ConfigOption = Annotated[
     Path | None,
@@ -145,11 +153,13 @@ def parse_order(text: str | None) -> int | tuple[int, ...] | None:
 
 def parse_order_weights(text: str | None) -> str | tuple[float, ...] | None:
     """Read ``--order-weights``: a name, or one number per order."""
-    if text is None or "," not in text:
-        return text
+    if text is None:
+        return None
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
+        if "," not in text:
+            return text
         raise BadInput(
             f"--order-weights takes a name or numbers separated by commas; got {text!r}"
         ) from None

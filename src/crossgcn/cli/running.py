@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from crossgcn.evaluation.repeats import RepeatedRuns
     from crossgcn.training.config import RunConfig
 
-__all__ = ["finish", "run_with_progress"]
+__all__ = ["finish", "make_folder", "run_with_progress"]
 
 
 def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
@@ -40,12 +40,16 @@ def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
     if out is None:
         if resume:
             raise BadInput("--resume needs --out DIR, the folder of the run to continue")
-        stem = Path(name).stem if name.endswith(".npz") else name
-        out = Path("runs") / f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+        out = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BadInput(
             f"{out} is there and not empty: give another --out, or --resume to continue in it"
         )
+    return make_folder(out)
+
+
+def make_folder(out: Path) -> Path:
+    """The folder ``--out`` names, made if it is not there."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -74,9 +78,10 @@ def run_with_progress(
     if workers < 1:
         raise BadInput(f"--workers must be at least 1; got {workers}")
     experiment = Experiment(configs)
-    folder = prepare_folder(out, resume, f"{configs[0].dataset}-{name}")
+    dataset = configs[0].dataset
+    folder = prepare_folder(out, resume, f"{Path(dataset).stem}-{name}")
     progress = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("epochs"),
@@ -87,7 +92,7 @@ def run_with_progress(
     )
     with progress:
         models = dict.fromkeys(config.model for config in configs)
-        task = progress.add_task(f"{', '.join(models)} on {configs[0].dataset}", total=None)
+        task = progress.add_task(f"{', '.join(models)} on {dataset}", total=None)
 
         def show(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
@@ -123,4 +128,4 @@ def finish(
         return
     console = Console(width=None if Console().is_terminal else 120)
     show(console)
-    console.print(f"\nWritten to [bold]{out}[/bold] (result.json, and a run.json for every run).")
+    print(f"\nWritten to {out} (result.json, and a run.json for every run).")

@@ -52,14 +52,7 @@ def train(
             rich_help_panel=options.VARIANT,
         ),
     ] = None,
-    bias: Annotated[
-        bool | None,
-        typer.Option(
-            "--bias/--no-bias",
-            help="Add a bias in each layer. \\[default: the model's]",
-            rich_help_panel=options.VARIANT,
-        ),
-    ] = None,
+    bias: options.BiasOption = None,
     dropout: options.DropoutOption = None,
     epochs: options.EpochsOption = None,
     learning_rate: options.LearningRateOption = None,

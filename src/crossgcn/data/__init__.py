@@ -9,9 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from crossgcn.data.adopt import adopt_graph
     from crossgcn.data.archive import read_graph, save_graph
     from crossgcn.data.catalogue import CATALOGUE, DATASET_NAMES
-    from crossgcn.data.citeseer_cross import citeseer_cross, plant_crosses
+    from crossgcn.data.citeseer_cross import plant_crosses
     from crossgcn.data.datasets import load_dataset
     from crossgcn.data.features import csr_tensor, row_normalise
     from crossgcn.data.planetoid import read_planetoid
@@ -23,8 +24,8 @@ __all__ = [
     "CATALOGUE",
     "DATASET_NAMES",
     "Split",
+    "adopt_graph",
     "available",
-    "citeseer_cross",
     "csr_tensor",
     "fetch",
     "load_dataset",
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "adopt": ("adopt_graph",),
     "archive": ("read_graph", "save_graph"),
     "catalogue": ("CATALOGUE", "DATASET_NAMES"),
     "citeseer_cross": ("plant_crosses",),

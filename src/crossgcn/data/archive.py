@@ -28,6 +28,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
+from crossgcn.data.adopt import adopt_graph
 from crossgcn.data.archive_arrays import (
     read_features,
     read_integers,
@@ -48,10 +49,10 @@ def save_graph(path: Path | str, data: Data) -> None:
 
     Args:
         path: Where to, ending in ``.npz``.
-        data: What :func:`~crossgcn.data.validate_data` accepts.
+        data: What :func:`~crossgcn.data.adopt_graph` accepts.
     """
     path = Path(path)
-    validate_data(data, "the graph to save")
+    data = adopt_graph(data, "the graph to save")
     x: Tensor = data.x
     if x.layout == torch.sparse_csr:
         index = np.int32 if max(x.shape[1], len(x.values())) < 2**31 else np.int64
@@ -65,10 +66,9 @@ def save_graph(path: Path | str, data: Data) -> None:
         arrays = {"x": x.numpy(force=True)}
     arrays["edge_index"] = data.edge_index.numpy(force=True)
     arrays["y"] = data.y.numpy(force=True)
-    for name in ("num_classes", "roles"):
-        value = getattr(data, name, None)
-        if value is not None:
-            arrays[name] = value.numpy(force=True) if isinstance(value, Tensor) else np.array(value)
+    arrays["num_classes"] = np.array(data.num_classes)
+    if "roles" in data:
+        arrays["roles"] = data.roles.numpy(force=True)
     write_npz(path, arrays)
 
 

@@ -11,10 +11,10 @@ from crossgcn.data.features import csr_tensor
 from crossgcn.data.npz import Arrays
 from crossgcn.errors import BadInput
 
-__all__ = ["read_features", "read_integers", "read_num_classes", "read_roles"]
+__all__ = ["MASK_NAMES", "read_features", "read_integers", "read_num_classes", "read_roles"]
 
 _CSR_NAMES = ("x_indptr", "x_indices", "x_data", "x_shape")
-_MASK_NAMES = ("train_mask", "val_mask", "test_mask")
+MASK_NAMES = ("train_mask", "val_mask", "test_mask")
 
 
 def read_features(arrays: Arrays, where: str) -> Tensor:
@@ -53,18 +53,18 @@ def read_num_classes(arrays: Arrays, y: Tensor, where: str) -> int:
 
 def read_roles(arrays: Arrays, where: str) -> Tensor | None:
     """The file's splits: its ``roles``, or a single one made of its three masks."""
-    masks = [name for name in _MASK_NAMES if name in arrays]
+    masks = [name for name in MASK_NAMES if name in arrays]
     if "roles" in arrays and masks:
         raise BadInput(f"{where}: has both roles and {masks[0]}; keep one of the two")
     if "roles" in arrays:
         return torch.from_numpy(read_integers(arrays, "roles", 2, where))
     if not masks:
         return None
-    for name in _MASK_NAMES:
+    for name in MASK_NAMES:
         array = _find(arrays, name, where)
         if array.dtype != np.bool_ or array.ndim != 1 or len(array) != len(arrays[masks[0]]):
             raise _wrong_kind(arrays, name, "booleans, one per node", where)
-    for first, second in (_MASK_NAMES[:2], _MASK_NAMES[1:], _MASK_NAMES[::2]):
+    for first, second in (MASK_NAMES[:2], MASK_NAMES[1:], MASK_NAMES[::2]):
         both = np.flatnonzero(arrays[first] & arrays[second])
         if len(both):
             raise BadInput(
@@ -72,7 +72,7 @@ def read_roles(arrays: Arrays, where: str) -> Tensor | None:
                 "a node has one role, clear it in one of the two"
             )
     combined = np.zeros((1, len(arrays[masks[0]])), np.int64)
-    for role, name in enumerate(_MASK_NAMES, 1):
+    for role, name in enumerate(MASK_NAMES, 1):
         combined[0, arrays[name]] = role
     return torch.from_numpy(combined)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from torch_geometric.data import Data
 
+from crossgcn.data.adopt import adopt_graph
 from crossgcn.data.datasets import load_dataset
 from crossgcn.data.splits import make_splits
-from crossgcn.data.validate import validate_data
 from crossgcn.errors import BadInput
 from crossgcn.evaluation.statistics import Summary, summarise
 from crossgcn.models.registry import build_model
@@ -73,15 +73,15 @@ class Experiment:
     Args:
         configs: The models; they must agree on the dataset and the splits, so
             that their results can be paired.
-        data: The graph, when it is not one to be loaded by name.
+        data: The graph, when it is not one to be loaded by name: ``x``,
+            ``edge_index``, ``y``, and roles or PyG's masks.
     """
 
     def __init__(self, configs: Sequence[RunConfig], data: Data | None = None) -> None:
         _check_comparable(configs)
         first = configs[0]
         self.configs = tuple(configs)
-        self.data = load_dataset(first.dataset) if data is None else data
-        validate_data(self.data, first.dataset if data is None else "data")
+        self.data = load_dataset(first.dataset) if data is None else adopt_graph(data)
         self.splits = make_splits(
             self.data,
             first.splits,
@@ -90,7 +90,7 @@ class Experiment:
             seed=first.seed,
         )
         for config in configs:
-            build_model(config.model, self.data.x.size(1), 1, **config.model_settings())
+            _check_model(config, self.data)
 
     def run(
         self,
@@ -138,6 +138,16 @@ def repeat_runs(
 ) -> list[RepeatedRuns]:
     """Make an :class:`Experiment` and run it; ``options`` are those of its ``run``."""
     return Experiment(configs, data).run(**options)
+
+
+def _check_model(config: RunConfig, data: Data) -> None:
+    try:
+        build_model(config.model, data.x.size(1), data.num_classes, **config.model_settings())
+    except (RuntimeError, TypeError) as error:
+        raise BadInput(
+            f"model {config.model!r} cannot be made ({str(error).splitlines()[0]}); "
+            "lower hidden_channels, num_layers or order"
+        ) from None
 
 
 def _check_comparable(configs: Sequence[RunConfig]) -> None:

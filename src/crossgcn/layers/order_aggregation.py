@@ -88,7 +88,7 @@ def cross_orders(projections: Tensor) -> list[Tensor]:
 def weighted_sum(hidden: Sequence[Tensor], order_weights: Tensor) -> Tensor:
     r"""The paper's order aggregation, :math:`\sum_k \alpha_k \mathbf{h}^k`.
 
-    A trained :math:`\alpha_1` would be redundant: :math:`\mathbf{W}^1` is a
+    NOTE[D4] A trained :math:`\alpha_1` would be redundant: :math:`\mathbf{W}^1` is a
     factor of every :math:`\mathbf{h}^k`, so scaling all weights by c and
     :math:`\mathbf{W}^1` by 1/c changes nothing. It gets no gradient and keeps its value.
     """

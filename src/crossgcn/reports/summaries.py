@@ -71,7 +71,7 @@ def _model(runs: RepeatedRuns) -> Summary:
         "sd": summary.sd,
         "validation_accuracy": runs.validation_accuracy,
         "best_epoch": [record["best_epoch"] for record in runs.records],
-        "order_weights": [record["order_weights"] for record in runs.records],
+        "trained_order_weights": [record["order_weights"] for record in runs.records],
         "seconds": runs.seconds,
         "paper": None if paper is None else asdict(paper),
     }

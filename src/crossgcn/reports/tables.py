@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["comparison_table", "comparison_verdicts", "datasets_table", "training_table"]
+__all__ = [
+    "comparison_table",
+    "comparison_verdicts",
+    "datasets_table",
+    "model_cells",
+    "paired_cell",
+    "training_table",
+]
 
 Summary = dict[str, Any]
 
@@ -18,7 +26,7 @@ def training_table(summary: Summary) -> Table:
     """One model over its splits."""
     table = _model_table(summary, "validation", "α per layer, mean")
     validation = sum(summary["validation_accuracy"]) / len(summary["validation_accuracy"])
-    table.add_row(*_model_cells(summary), f"{100 * validation:.1f}", _alphas(summary))
+    table.add_row(*model_cells(summary), f"{100 * validation:.1f}", _alphas(summary))
     return table
 
 
@@ -26,7 +34,7 @@ def comparison_table(summary: Summary) -> Table:
     """Several models, with the paired difference to the baseline."""
     table = _model_table(summary, f"paired to {summary['baseline']}", "seconds")
     for model in summary["models"]:
-        table.add_row(*_model_cells(model), _paired(model), f"{model['seconds']:.0f}")
+        table.add_row(*model_cells(model), paired_cell(model), f"{model['seconds']:.0f}")
     return table
 
 
@@ -53,11 +61,15 @@ def datasets_table(rows: list[Summary]) -> Table:
 
 
 def _model_table(summary: Summary, *columns: str) -> Table:
-    nodes = "all labelled nodes" if summary["train"] == "all" else f"{summary['train']} per class"
     splits = summary["num_splits"]
+    parts = [f"test accuracy, {splits} {summary['splits']} split{'s' if splits > 1 else ''}"]
+    if summary["train"] == "all":
+        parts.append("all labelled nodes")
+    elif summary["splits"] == "random":
+        parts.append(f"{summary['train']} per class")
+    parts.append(f"{summary['epochs']} epochs")
     table = Table(
-        title=f"{summary['dataset']}: test accuracy, {splits} {summary['splits']} "
-        f"split{'s' if splits > 1 else ''}, {nodes}, {summary['epochs']} epochs",
+        title=escape(f"{summary['dataset']}: {', '.join(parts)}"),
         title_justify="left",
         title_style="bold",
         box=SIMPLE_HEAD,
@@ -71,7 +83,8 @@ def _model_table(summary: Summary, *columns: str) -> Table:
     return table
 
 
-def _model_cells(model: Summary) -> tuple[str, str, str, str]:
+def model_cells(model: Summary) -> tuple[str, str, str, str]:
+    """Model, layers, our accuracy and the paper's, as any table of results starts."""
     paper = model["paper"]
     return (
         model["model"],
@@ -85,7 +98,8 @@ def _with_spread(mean: float, sd: float | None) -> str:
     return f"{mean:.1f}" if sd is None else f"{mean:.1f} ± {sd:.1f}"
 
 
-def _paired(model: Summary) -> str:
+def paired_cell(model: Summary) -> str:
+    """Paired difference to the baseline in points; a dash for the baseline itself."""
     if model["paired_difference"] is None:
         return "—"
     difference = f"{100 * model['paired_difference']:+.2f}"
@@ -95,7 +109,7 @@ def _paired(model: Summary) -> str:
 
 
 def _alphas(summary: Summary) -> str:
-    runs = summary["order_weights"]
+    runs = summary["trained_order_weights"]
     if not runs or not runs[0]:
         return "—"
     layers = zip(*runs, strict=True)

@@ -71,8 +71,11 @@ def load_model(folder: Path) -> Stack:
             len(preprocess["classes"]),
             **config["settings"],
         )
-    except (KeyError, TypeError) as error:
-        raise BadInput(f"{folder / CONFIG}: is not a model configuration ({error!r})") from None
+    except (BadInput, KeyError, TypeError, RuntimeError) as error:
+        raise BadInput(
+            f"{folder / CONFIG} or {PREPROCESS}: does not describe a model ({error!r}); "
+            "save the model again"
+        ) from None
     try:
         state = safetensors.torch.load(path.read_bytes())
         model.load_state_dict(state)

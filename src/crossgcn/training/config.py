@@ -60,7 +60,7 @@ class RunConfig(BaseModel):
     num_splits: int = Field(20, ge=1)
     train: int | Literal["all"] = 20
     repeats: int = Field(1, ge=1)
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**32)
 
     @classmethod
     def create(cls, *, config_file: Path | None = None, **settings: Any) -> Self:
@@ -71,10 +71,11 @@ class RunConfig(BaseModel):
             **settings: Override the file's.
         """
         values = _read_toml(config_file) if config_file is not None else {}
-        values |= {name: value for name, value in settings.items() if value is not None}
-        for name in values:
+        for name in (*values, *settings):
             if name not in cls.model_fields:
-                raise unknown_name("setting", name, cls.model_fields)
+                where = f" in {config_file}" if name in values else ""
+                raise unknown_name(f"setting{where}", name, cls.model_fields)
+        values |= {name: value for name, value in settings.items() if value is not None}
         try:
             config = cls(**values)
         except ValidationError as error:
@@ -102,7 +103,7 @@ class RunConfig(BaseModel):
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); check the path") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

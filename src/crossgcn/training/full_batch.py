@@ -51,7 +51,7 @@ class TrainedModel:
 
 
 class Diverged(WorkFailed):
-    """A loss that is not finite.
+    """A loss or a weight that is not finite.
 
     Attributes:
         state: The last good weights: those of the best validation epoch so
@@ -62,14 +62,14 @@ class Diverged(WorkFailed):
     def __init__(
         self,
         epoch: int,
-        loss: float,
+        what: str,
         best: EpochMetrics | None,
         state: State,
         history: list[EpochMetrics],
     ) -> None:
         kept = f"epoch {best.epoch}" if best is not None else "the start"
         super().__init__(
-            f"training diverged: the loss became {loss} in epoch {epoch}; the weights of {kept} "
+            f"training diverged: {what} in epoch {epoch}; the weights of {kept} "
             "are kept. Try a lower --learning-rate, a lower --order, smaller feature values "
             "(row-normalise or standardise them), or --model cross-gcn, whose crosses start at zero"
         )
@@ -106,7 +106,7 @@ def train_full_batch(
         on_epoch: Called with the metrics of each epoch; may raise to stop.
 
     Raises:
-        Diverged: At the first loss that is not finite.
+        Diverged: At the first loss, or selected weights, that are not finite.
     """
     train_inputs = graph.view(split.train, model.num_hops)
     validation_inputs = graph.view(split.validation, model.num_hops)
@@ -123,12 +123,15 @@ def train_full_batch(
         penalty = order_weight_penalty(model, weight_decay)
         (loss if penalty is None else loss + penalty).backward()  # type: ignore[no-untyped-call]
         if not math.isfinite(loss.item()):
-            raise Diverged(epoch, loss.item(), best, best_state, history)
+            raise Diverged(epoch, f"the loss became {loss.item()}", best, best_state, history)
         optimizer.step()
 
         validation_loss, validation_accuracy = _evaluate(
             model, validation_inputs, y[split.validation]
         )
+        if not math.isfinite(validation_loss):
+            what = f"the validation loss became {validation_loss}"
+            raise Diverged(epoch, what, best, best_state, history)
         metrics = EpochMetrics(
             epoch,
             loss.item(),
@@ -138,6 +141,8 @@ def train_full_batch(
         )
         history.append(metrics)
         if best is None or metrics.validation_accuracy > best.validation_accuracy:
+            if not all(parameter.isfinite().all() for parameter in model.parameters()):
+                raise Diverged(epoch, "a weight became infinite", best, best_state, history)
             best, best_state = metrics, _copy_state(model)
         if on_epoch is not None:
             on_epoch(metrics)

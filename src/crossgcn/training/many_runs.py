@@ -7,7 +7,9 @@ the work changes no result. A finished run is on disk before the next starts.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -30,6 +32,7 @@ from crossgcn.training.config import RunConfig
 from crossgcn.training.environment import describe_environment
 from crossgcn.training.full_batch import Diverged, EpochMetrics, train_full_batch
 from crossgcn.training.records import (
+    clear_run,
     describe_dataset,
     describe_split,
     finished_run,
@@ -89,7 +92,7 @@ class Workload:
         """Do one run and write it down.
 
         Raises:
-            Diverged: With the last good weights written to the run's folder.
+            WorkFailed: If it diverged, with the last good weights in the run's folder.
         """
         config, record = run.config, self.identity(run)
         started = time.perf_counter()
@@ -112,7 +115,9 @@ class Workload:
                 )
             except Diverged as error:
                 self._write(run, record | {"status": "diverged"}, error.state, error.history)
-                raise
+                # Not the error itself: its weights would have to travel between processes.
+                name = f"{config.model} ({config.num_layers}-layer), split {run.split}"
+                raise WorkFailed(f"{name}: {error}") from error
         record |= {
             "status": "done",
             "best_epoch": trained.best_epoch,
@@ -133,7 +138,7 @@ class Workload:
     ) -> None:
         if run.folder is None:
             return
-        run.folder.mkdir(parents=True, exist_ok=True)
+        clear_run(run.folder)
         write_epochs(run.folder, history)
         if state is not None:
             save_model(
@@ -172,7 +177,7 @@ def train_many(
     records: dict[int, Record] = {}
     for position, run in enumerate(runs):
         if run.folder is not None:
-            found = finished_run(run.folder, workload.identity(run))
+            found = finished_run(run.folder, workload.identity(run), workload.save_models)
             if found is not None:
                 records[position] = found
                 report(run.config.epochs)
@@ -190,8 +195,7 @@ def train_many(
 def _in_processes(
     workload: Workload, waiting: dict[int, Run], workers: int, report: Callable[[int], None]
 ) -> Iterator[tuple[int, Record]]:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context = multiprocessing.get_context("spawn")
     done, stop = context.Value("q", 0), context.Event()
     executor = ProcessPoolExecutor(
         min(workers, len(waiting)), context, _start_worker, (workload, done, stop)
@@ -229,6 +233,15 @@ def _start_worker(workload: Workload, done: Any, stop: Any) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _worker = (workload, done, stop)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for more work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(run: Run) -> Record:

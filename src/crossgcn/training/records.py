@@ -17,10 +17,17 @@ from torch_geometric.data import Data
 
 from crossgcn.data.atomic_file import replacing
 from crossgcn.data.splits import Split
-from crossgcn.training.checkpoints import write_json
+from crossgcn.training.checkpoints import WEIGHTS, write_json
 from crossgcn.training.full_batch import EpochMetrics
 
-__all__ = ["describe_dataset", "describe_split", "finished_run", "write_epochs", "write_record"]
+__all__ = [
+    "clear_run",
+    "describe_dataset",
+    "describe_split",
+    "finished_run",
+    "write_epochs",
+    "write_record",
+]
 
 RECORD, EPOCHS = "run.json", "epochs.csv"
 
@@ -64,13 +71,23 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
     write_json(folder / RECORD, record)
 
 
-def finished_run(folder: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
+def clear_run(folder: Path) -> None:
+    """Make a run's folder, without the record and weights of an earlier run in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (RECORD, WEIGHTS):
+        (folder / name).unlink(missing_ok=True)
+
+
+def finished_run(
+    folder: Path, wanted: dict[str, Any], with_model: bool = False
+) -> dict[str, Any] | None:
     """The record of a run that was finished before, if it is the run that is wanted.
 
     Args:
         folder: The run's folder.
         wanted: Entries the record must have with equal values (its
             configuration, split, seed and dataset).
+        with_model: Whether its weights must be there too.
     """
     try:
         record = json.loads((folder / RECORD).read_bytes())
@@ -78,6 +95,8 @@ def finished_run(folder: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
         return None
     expected = json.loads(json.dumps(wanted))
     if not isinstance(record, dict) or record.get("status") != "done":
+        return None
+    if with_model and not (folder / WEIGHTS).is_file():
         return None
     return record if all(record.get(key) == value for key, value in expected.items()) else None
 

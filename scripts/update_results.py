@@ -1,0 +1,46 @@
+"""Write the tables of README.md and results/README.md anew from the records in results/."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from crossgcn.reports.markdown import comparison_markdown, protocol_markdown, replace_block
+
+PROJECT = Path(__file__).parents[1]
+GRAPHS = ("citeseer", "cora", "pubmed")
+
+
+def read(name: str) -> dict[str, Any]:
+    """One record."""
+    record: dict[str, Any] = json.loads((PROJECT / "results" / f"{name}.json").read_bytes())
+    return record
+
+
+def render() -> Iterator[tuple[Path, str]]:
+    """Each page with the text it should have."""
+    protocol = read("paper_protocol")
+    blocks = {
+        "README.md": {
+            "make run": comparison_markdown(read("make_run")),
+            "protocol": protocol_markdown(protocol, GRAPHS),
+        },
+        "results/README.md": {
+            "protocol": protocol_markdown(protocol, GRAPHS),
+            "citeseer-cross": comparison_markdown(protocol["citeseer-cross"]),
+            "bias": comparison_markdown(read("cora_with_bias")),
+            "order of work": comparison_markdown(read("citeseer_cross_order_of_work")),
+        },
+    }
+    for name, content in blocks.items():
+        text = (PROJECT / name).read_text()
+        for block, table in content.items():
+            text = replace_block(text, block, table)
+        yield PROJECT / name, text
+
+
+if __name__ == "__main__":
+    for path, text in render():
+        path.write_text(text)

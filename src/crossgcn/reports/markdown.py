@@ -1,0 +1,57 @@
+"""Result records as Markdown tables, for the README and the results page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crossgcn.reports.tables import model_cells, paired_cell
+
+__all__ = ["comparison_markdown", "protocol_markdown", "replace_block"]
+
+Summary = dict[str, Any]
+
+
+def comparison_markdown(summary: Summary) -> str:
+    """One comparison, a row per model."""
+    header = [
+        "model",
+        "layers",
+        "mean ± sd",
+        "paper",
+        f"paired to {summary['baseline']}",
+        "seconds",
+    ]
+    rows = [
+        [*model_cells(model), paired_cell(model), f"{model['seconds']:.0f}"]
+        for model in summary["models"]
+    ]
+    return _table(header, rows)
+
+
+def protocol_markdown(summaries: Mapping[str, Summary], datasets: Sequence[str]) -> str:
+    """Several datasets side by side: ours, the paper's in brackets, and the paired difference."""
+    header = ["model", "layers"]
+    for dataset in datasets:
+        header += [dataset, f"paired to {summaries[dataset]['baseline']}"]
+    rows = []
+    for models in zip(*(summaries[dataset]["models"] for dataset in datasets), strict=True):
+        row = [models[0]["model"], str(models[0]["num_layers"])]
+        for model in models:
+            _, _, ours, paper = model_cells(model)
+            row += [f"{ours} ({paper.split()[0]})", paired_cell(model)]
+        rows.append(row)
+    return _table(header, rows)
+
+
+def replace_block(text: str, name: str, content: str) -> str:
+    """Put ``content`` between the two comments that mark a generated block."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    head, rest = text.split(begin)
+    _, tail = rest.split(end)
+    return f"{head}{begin}\n{content}\n{end}{tail}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    alignment = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, alignment, *rows))

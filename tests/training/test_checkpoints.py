@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from torch_geometric.data import Data
+
+from crossgcn.errors import BadInput
+from crossgcn.models.presets import PRESETS
+from crossgcn.models.registry import build_model
+from crossgcn.models.stack import Stack
+from crossgcn.training.checkpoints import load_model, save_model
+
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in PRESETS),
+    ("gcn", {"num_layers": 1, "bias": True}),
+    ("cross-gcn", {"order": (3, 1), "order_weights": "lstm"}),
+    ("cross-gcn", {"order": 2, "order_weights": (1.0, 0.25), "aggregate_first": True}),
+]
+
+
+def saved(folder: Path, name: str = "cross-gcn", **settings: Any) -> Stack:
+    torch.manual_seed(0)
+    settings = {"hidden_channels": 5, **settings}
+    model = build_model(name, 24, 3, **settings).eval()
+    save_model(
+        folder,
+        model.state_dict(),
+        preset=name,
+        in_channels=24,
+        classes=["a", "b", "c"],
+        settings=json.loads(json.dumps(settings)),
+    )
+    return model
+
+
+@pytest.mark.parametrize(("name", "settings"), VARIANTS)
+def test_a_saved_model_predicts_the_same_to_the_last_bit(
+    name: str, settings: dict[str, Any], small_graph: Data, tmp_path: Path
+) -> None:
+    model = saved(tmp_path / "deep" / "model", name, **settings)
+    loaded = load_model(tmp_path / "deep" / "model")
+    assert not loaded.training
+    with torch.no_grad():
+        expected = model(small_graph.x, small_graph.edge_index)
+        assert torch.equal(loaded(small_graph.x, small_graph.edge_index), expected)
+
+
+def test_the_folder_holds_three_files_and_no_pickle(tmp_path: Path) -> None:
+    saved(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "preprocess.json",
+    ]
+    assert json.loads((tmp_path / "preprocess.json").read_bytes())["classes"] == ["a", "b", "c"]
+
+
+def test_pickled_weights_are_refused(tmp_path: Path) -> None:
+    model = saved(tmp_path)
+    torch.save(model.state_dict(), tmp_path / "model.safetensors")
+    with pytest.raises(BadInput, match=r"model\.safetensors: is damaged"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["config.json", "preprocess.json", "model.safetensors"])
+def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
+    saved(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(BadInput, match=rf"{name}: cannot be read \(No such file"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("length", [0, 4, 60, -1])
+def test_truncated_weights_are_named(length: int, tmp_path: Path) -> None:
+    saved(tmp_path)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(BadInput, match=r"model\.safetensors: is damaged or belongs to another"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("settings", [{"hidden_channels": 6}, {"order": 3}, {"num_layers": 3}])
+def test_the_weights_of_another_model_are_refused(settings: dict[str, Any], tmp_path: Path) -> None:
+    saved(tmp_path)
+    other = build_model("cross-gcn", 24, 3, **{"hidden_channels": 5, **settings})
+    safetensors.torch.save_file(other.state_dict(), tmp_path / "model.safetensors")
+    with pytest.raises(BadInput, match=r"model\.safetensors: .* belongs to another model"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["config.json", "preprocess.json"])
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"{", "is not valid JSON"),
+        (b"\xff\xfe", "is not valid JSON"),
+        (b"[]", "is not of format 1"),
+        (b"{}", "is not of format 1"),
+        (b'{"format": 2}', "is not of format 1"),
+        (b'{"format": 1}', "does not describe a model"),
+    ],
+)
+def test_a_damaged_description_is_named(
+    name: str, content: bytes, complaint: str, tmp_path: Path
+) -> None:
+    saved(tmp_path)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match=complaint) as error:
+        load_model(tmp_path)
+    assert str(tmp_path) in str(error.value) and name in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": "gnc"},
+        {"in_channels": -7},
+        {"in_channels": "24"},
+        {"settings": {"num_layers": 0}},
+        {"settings": {"colour": "red"}},
+        {"settings": None},
+    ],
+)
+def test_settings_no_model_has_name_the_file(change: dict[str, Any], tmp_path: Path) -> None:
+    saved(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | change))
+    with pytest.raises(BadInput, match=r"config\.json or preprocess\.json: does not describe"):
+        load_model(tmp_path)
+
+
+def test_a_failed_save_leaves_the_old_model(
+    tmp_path: Path, small_graph: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = saved(tmp_path)
+    monkeypatch.setattr("os.fsync", lambda descriptor: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        saved(tmp_path, "gcn")
+    loaded = load_model(tmp_path)
+    assert torch.equal(
+        loaded(small_graph.x, small_graph.edge_index), model(small_graph.x, small_graph.edge_index)
+    )
+    assert len(list(tmp_path.iterdir())) == 3

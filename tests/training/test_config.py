@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from crossgcn.errors import BadInput
+from crossgcn.models.registry import build_model
+from crossgcn.training.config import RunConfig
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "run.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_defaults_are_the_papers_protocol() -> None:
+    config = RunConfig.create()
+    assert (config.epochs, config.num_splits, config.train) == (500, 20, 20)
+    assert (config.learning_rate, config.weight_decay, config.dropout) == (0.01, 5e-4, 0.5)
+    assert (config.splits, config.num_layers, config.hidden_channels) == ("random", 2, 32)
+
+
+def test_keywords_win_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
+    path = written(tmp_path, 'model = "gcn" # π\nepochs = 7\ndropout = 0.1\norder = [2, 1]\n')
+    config = RunConfig.create(config_file=path, epochs=9, dropout=None)
+    assert (config.model, config.epochs, config.dropout) == ("gcn", 9, 0.1)
+    assert (config.order, config.hidden_channels) == ((2, 1), 32)
+
+
+def test_a_setting_replaces_the_presets_own() -> None:
+    config = RunConfig.create(model="cross-gcn-release", first_order="paper")
+    layer = build_model(config.model, 5, 3, **config.model_settings()).layers[0]
+    assert layer.transform.first_order == "paper"  # type: ignore[union-attr]
+    assert layer.transform.order_aggregation == "learned"  # type: ignore[union-attr]
+
+
+def test_an_unknown_key_names_the_file_and_the_near_miss(tmp_path: Path) -> None:
+    path = written(tmp_path, "epoch = 3\n")
+    with pytest.raises(BadInput, match="'epoch': did you mean 'epochs'") as error:
+        RunConfig.create(config_file=path)
+    assert str(path) in str(error.value)
+    with pytest.raises(BadInput, match="'learning-rate': did you mean 'learning_rate'"):
+        RunConfig.create(**{"learning-rate": 0.1})
+
+
+@pytest.mark.parametrize("content", [b"epochs = ", b"epochs = 3\nepochs = 4\n", b"# \xff\n"])
+def test_a_file_that_is_not_toml_is_named(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=r"run\.toml: is not valid TOML"):
+        RunConfig.create(config_file=path)
+
+
+@pytest.mark.parametrize("name", ["absent.toml", "."])
+def test_a_file_that_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        RunConfig.create(config_file=tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_layers", 0),
+        ("hidden_channels", 0),
+        ("hidden_channels", 2.5),
+        ("dropout", 1.0),
+        ("dropout", float("nan")),
+        ("epochs", 0),
+        ("learning_rate", -0.1),
+        ("learning_rate", float("inf")),
+        ("weight_decay", -1e-4),
+        ("num_splits", 0),
+        ("repeats", 0),
+        ("seed", -1),
+        ("seed", 2**64),
+        ("splits", "rnadom"),
+        ("train", "some"),
+        ("order", "two"),
+    ],
+)
+def test_a_value_out_of_range_is_named_with_its_setting(name: str, value: Any) -> None:
+    with pytest.raises(BadInput) as error:
+        RunConfig.create(**{name: value})
+    assert str(error.value).startswith(f"{name} should be ")
+    assert str(error.value).endswith(f"got {value!r}")
+
+
+def test_a_configuration_cannot_change_under_a_run() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        RunConfig.create().epochs = 3  # type: ignore[misc]
+
+
+def test_models_on_a_split_share_a_seed_and_nothing_else_does() -> None:
+    ours, baseline = RunConfig.create(model="cross-gcn"), RunConfig.create(model="gcn")
+    seeds = [(split, repeat) for split in range(20) for repeat in range(3)]
+    assert all(ours.run_seed(*at) == baseline.run_seed(*at) for at in seeds)
+    assert len({ours.run_seed(*at) for at in seeds}) == len(seeds)

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from crossgcn.data.datasets import load_dataset
+from crossgcn.data.splits import Split, make_splits
+from crossgcn.graph import PreparedGraph
+from crossgcn.models.presets import PRESETS
+from crossgcn.models.registry import build_model
+from crossgcn.models.stack import Stack
+from crossgcn.training import full_batch
+from crossgcn.training.full_batch import Diverged, EpochMetrics, TrainedModel, train_full_batch
+from crossgcn.training.objective import cross_entropy, make_optimizer, order_weight_penalty
+
+
+def make(name: str, data: Data, dropout: float = 0.5, **settings: Any) -> Stack:
+    torch.manual_seed(3)
+    return build_model(
+        name, data.x.size(1), data.num_classes, hidden_channels=8, dropout=dropout, **settings
+    )
+
+
+def own_split(data: Data) -> Split:
+    return make_splits(data, "public")[0]
+
+
+def train(data: Data, model: Stack, **options: Any) -> TrainedModel:
+    graph = PreparedGraph(data.x, data.edge_index)
+    torch.manual_seed(4)
+    return train_full_batch(model, graph, data.y, own_split(data), **options)
+
+
+def test_the_selected_weights_are_not_touched_by_later_epochs(small_graph: Data) -> None:
+    long = train(small_graph, make("cross-gcn", small_graph), epochs=60, learning_rate=0.05)
+    assert long.best_epoch < 50
+    short = train(
+        small_graph, make("cross-gcn", small_graph), epochs=long.best_epoch, learning_rate=0.05
+    )
+    assert short.best_epoch == long.best_epoch
+    for name, value in long.state.items():
+        assert torch.equal(value, short.state[name]), name
+    assert long.test_accuracy == short.test_accuracy
+
+
+def test_the_first_of_equally_good_epochs_is_selected(small_graph: Data) -> None:
+    trained = train(small_graph, make("gcn", small_graph), epochs=60, learning_rate=0.05)
+    accuracies = [metrics.validation_accuracy for metrics in trained.history]
+    assert accuracies.count(max(accuracies)) > 1
+    assert trained.best_epoch == accuracies.index(max(accuracies)) + 1
+    assert trained.validation_accuracy == max(accuracies)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_model_ends_with_the_selected_weights_and_their_test_accuracy(
+    name: str, small_graph: Data
+) -> None:
+    model = make(name, small_graph)
+    trained = train(small_graph, model, epochs=15)
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, trained.state[key])
+    with torch.no_grad():
+        predicted = model.eval()(small_graph.x, small_graph.edge_index).argmax(1)
+    test = own_split(small_graph).test
+    assert trained.test_accuracy == int((predicted == small_graph.y)[test].sum()) / len(test)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_training_on_the_receptive_field_is_training_on_the_graph(
+    name: str, small_graph: Data
+) -> None:
+    data, split = small_graph, own_split(small_graph)
+    trained = train(data, make(name, data, dropout=0.0), epochs=15, learning_rate=0.02)
+    model = make(name, data, dropout=0.0)
+    optimizer = make_optimizer(model, 0.02, 5e-4)
+    x = data.x.to_dense()
+    for metrics in trained.history:
+        scores = model(x, data.edge_index)
+        loss = cross_entropy(scores[split.train], data.y[split.train])
+        assert metrics.train_loss == pytest.approx(loss.item(), rel=1e-4)
+        penalty = order_weight_penalty(model, 5e-4)
+        optimizer.zero_grad()
+        (loss if penalty is None else loss + penalty).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        with torch.no_grad():
+            scores = model(x, data.edge_index)
+        validation = cross_entropy(scores[split.validation], data.y[split.validation])
+        assert metrics.validation_loss == pytest.approx(validation.item(), rel=1e-4)
+
+
+def test_test_labels_change_nothing_but_the_test_accuracy(small_graph: Data) -> None:
+    honest = train(small_graph, make("cross-gcn", small_graph), epochs=20)
+    test = own_split(small_graph).test
+    small_graph.y[test] = (small_graph.y[test] + 1) % 3
+    scrambled = train(small_graph, make("cross-gcn", small_graph), epochs=20)
+    assert scrambled.history == honest.history
+    assert scrambled.best_epoch == honest.best_epoch
+    assert all(torch.equal(value, scrambled.state[key]) for key, value in honest.state.items())
+    assert scrambled.test_accuracy != honest.test_accuracy
+
+
+def test_features_that_only_test_nodes_reach_are_not_read_before_selection(
+    small_graph: Data,
+) -> None:
+    data = small_graph
+    is_test = torch.zeros(90, dtype=torch.bool)
+    is_test[own_split(data).test] = True
+    source, target = data.edge_index
+    data.edge_index = data.edge_index[:, is_test[source] == is_test[target]]
+    honest = train(data, make("cross-gcn", data), epochs=20)
+    x = data.x.to_dense()
+    x[is_test] = float("nan")
+    data.x = x.to_sparse_csr()
+    poisoned = train(data, make("cross-gcn", data), epochs=20)
+    assert poisoned.history == honest.history
+    assert all(torch.equal(value, poisoned.state[key]) for key, value in honest.state.items())
+    assert poisoned.test_accuracy != honest.test_accuracy
+
+
+def test_every_preset_lowers_its_loss_on_citeseer() -> None:
+    data = load_dataset("citeseer")
+    graph, split = PreparedGraph(data.x, data.edge_index), own_split(data)
+    for name in PRESETS:
+        trained = train_full_batch(make(name, data), graph, data.y, split, epochs=12)
+        first, *_, last = trained.history
+        assert last.train_loss < first.train_loss - 0.02, name
+        assert last.validation_accuracy > 1 / 6, name
+
+
+def test_every_epoch_is_reported_as_it_ends(small_graph: Data) -> None:
+    seen: list[EpochMetrics] = []
+    trained = train(small_graph, make("gcn", small_graph), epochs=5, on_epoch=seen.append)
+    assert tuple(seen) == trained.history
+    assert [metrics.epoch for metrics in seen] == [1, 2, 3, 4, 5]
+
+
+def finite(state: dict[str, torch.Tensor]) -> bool:
+    return all(bool(value.isfinite().all()) for value in state.values())
+
+
+def test_features_too_large_to_cross_are_refused_at_the_start(small_graph: Data) -> None:
+    small_graph.x = small_graph.x.to_dense() * 1e30
+    model = make("cross-gcn-paper-fix", small_graph)
+    with pytest.raises(Diverged, match=r"the loss became (nan|inf) in epoch 1; .* the start") as e:
+        train(small_graph, model, epochs=5)
+    assert "--learning-rate" in str(e.value) and "row-normalise" in str(e.value)
+    assert finite(e.value.state) and e.value.history == []
+
+
+@pytest.mark.parametrize("rate", [1e30, 1e39])
+@pytest.mark.parametrize("name", ["gcn", "cross-gcn", "cross-gcn-release"])
+def test_weights_thrown_to_infinity_are_never_the_ones_kept(
+    name: str, rate: float, small_graph: Data
+) -> None:
+    with pytest.raises(Diverged) as error:
+        train(small_graph, make(name, small_graph), epochs=5, learning_rate=rate)
+    assert finite(error.value.state)
+
+
+def test_infinite_weights_of_features_validation_never_sees_are_not_kept(
+    small_graph: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.zeros(90, 2)
+    x[:30, 0], x[30:, 1] = 1.0, 1.0
+    small_graph.x = x.to_sparse_csr()
+    model = make("mlp", small_graph, num_layers=1)
+
+    def bursting(*arguments: Any) -> torch.optim.Optimizer:
+        optimizer = make_optimizer(*arguments)
+        weight = next(model.parameters())
+        optimizer.register_step_post_hook(lambda *_: weight.data[..., 0].fill_(float("inf")))
+        return optimizer
+
+    monkeypatch.setattr(full_batch, "make_optimizer", bursting)
+    with pytest.raises(Diverged, match=r"a weight became infinite in epoch 1.*the start") as error:
+        train(small_graph, model, epochs=1)
+    assert finite(error.value.state)
+
+
+def test_divergence_later_on_keeps_the_best_weights_so_far(small_graph: Data) -> None:
+    model = make("cross-gcn", small_graph)
+
+    def break_after_the_fourth(metrics: EpochMetrics) -> None:
+        if metrics.epoch == 4:
+            model.layers[0].transform.weight.data.fill_(float("inf"))  # type: ignore[union-attr]
+
+    with pytest.raises(Diverged, match="in epoch 5") as error:
+        train(small_graph, model, epochs=9, on_epoch=break_after_the_fourth)
+    good = train(small_graph, make("cross-gcn", small_graph), epochs=4)
+    assert tuple(error.value.history) == good.history
+    assert f"the weights of epoch {good.best_epoch} are kept" in str(error.value)
+    assert all(torch.equal(value, error.value.state[key]) for key, value in good.state.items())

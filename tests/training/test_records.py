@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from crossgcn.data.splits import Split, make_splits
+from crossgcn.training.full_batch import EpochMetrics
+from crossgcn.training.records import (
+    clear_run,
+    describe_dataset,
+    describe_split,
+    finished_run,
+    write_epochs,
+    write_record,
+)
+
+WANTED = {"config": {"epochs": 3, "order": (2, 1)}, "seed": 4}
+
+
+def test_epochs_read_back_to_the_last_bit(tmp_path: Path) -> None:
+    history = [EpochMetrics(1, 0.1 + 0.2, 1 / 3, 1e-17, 0.5), EpochMetrics(2, 1e9, 0.0, 2.0, 1.0)]
+    write_epochs(tmp_path, history)
+    with (tmp_path / "epochs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [
+        EpochMetrics(int(row.pop("epoch")), **{key: float(value) for key, value in row.items()})
+        for row in rows
+    ] == history
+
+
+def test_a_finished_run_is_found_again(tmp_path: Path) -> None:
+    record = WANTED | {"status": "done", "test_accuracy": 0.7}
+    write_record(tmp_path, record)
+    assert finished_run(tmp_path, WANTED) == json.loads(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    "change", [{"status": "diverged"}, {"seed": 5}, {"config": {"epochs": 4, "order": [2, 1]}}]
+)
+def test_another_run_is_not_taken_for_the_wanted_one(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    write_record(tmp_path, WANTED | {"status": "done"} | change)
+    assert finished_run(tmp_path, WANTED) is None
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b"null", b"\xff", b'{"status": "do'])
+def test_a_damaged_record_counts_as_none(content: bytes | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "run.json").write_bytes(content)
+    assert finished_run(tmp_path, WANTED) is None
+
+
+def test_a_run_without_its_weights_is_not_whole_where_they_are_wanted(tmp_path: Path) -> None:
+    write_record(tmp_path, WANTED | {"status": "done"})
+    assert finished_run(tmp_path, WANTED, with_model=True) is None
+    (tmp_path / "model.safetensors").touch()
+    assert finished_run(tmp_path, WANTED, with_model=True) is not None
+    clear_run(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_datasets_hash_sees_every_part(small_graph: Data) -> None:
+    original = describe_dataset(small_graph)
+    assert describe_dataset(small_graph.clone()) == original
+    changed = [small_graph.clone() for _ in range(3)]
+    changed[0].x.values()[0] += 1e-6
+    changed[1].edge_index[0, 0] = 89
+    changed[2].y[0] = 1
+    hashes = {describe_dataset(data)["sha256"] for data in changed}
+    assert len(hashes | {original["sha256"]}) == 4
+
+
+def test_the_splits_description_sees_every_node(small_graph: Data) -> None:
+    split = make_splits(small_graph, "public")[0]
+    moved = Split(split.train, split.validation[1:], torch.cat([split.validation[:1], split.test]))
+    first, second = describe_split(split), describe_split(moved)
+    assert first["train"] == split.train.tolist()
+    assert first["train_sha256"] == second["train_sha256"]
+    assert first["validation_sha256"] != second["validation_sha256"]
+    assert first["test_sha256"] != second["test_sha256"]
