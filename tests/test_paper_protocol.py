@@ -1,8 +1,8 @@
 """The paper's protocol in full: authors' splits, 500 epochs, three graphs.
 
-``make test-slow`` trains everything (about a quarter of an hour on two cores,
-resumable) and keeps the result as ``results/paper_protocol.json``. The quick
-tests hold that record, which the README's table is made of, to the same bounds.
+``make test-slow`` trains everything (about ten minutes on two cores, resumable)
+and keeps the result as ``results/paper_protocol.json``. The quick tests hold that
+record, which the README's table is made of, to the same bounds.
 """
 
 from __future__ import annotations

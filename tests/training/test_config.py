@@ -44,7 +44,7 @@ def test_an_unknown_key_names_the_file_and_the_near_miss(tmp_path: Path) -> None
         RunConfig.create(config_file=path)
     assert str(path) in str(error.value)
     with pytest.raises(BadInput, match="'learning-rate': did you mean 'learning_rate'"):
-        RunConfig.create(**{"learning-rate": 0.1})
+        RunConfig.create(**{"learning-rate": 0.1})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("content", [b"epochs = ", b"epochs = 3\nepochs = 4\n", b"# \xff\n"])

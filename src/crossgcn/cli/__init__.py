@@ -22,7 +22,10 @@ def main() -> int:
 
         app(prog_name="crossgcn")
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 1
+        code = end.code if isinstance(end.code, int) else 1
+        if code == 2 and "--json" in sys.argv:
+            print(json.dumps({"error": "bad usage, described on stderr", "exit_code": code}))
+        return code
     except CrossGCNError as error:
         return _fail(str(error), error.exit_code)
     except OSError as error:

@@ -10,6 +10,7 @@ from crossgcn import __version__
 from crossgcn.cli.compare import compare
 from crossgcn.cli.data import data
 from crossgcn.cli.train import train
+from crossgcn.models.presets import PRESETS
 
 __all__ = ["app"]
 
@@ -38,6 +39,9 @@ def _root(
     pass
 
 
-app.command()(train)
-app.command()(compare)
+_models = "\n\n".join(
+    f"[bold]{name}[/bold]: {preset.description}" for name, preset in PRESETS.items()
+)
+app.command(epilog=f"The models:\n\n{_models}")(train)
+app.command(epilog=f"The models:\n\n{_models}")(compare)
 app.add_typer(data, name="data")

@@ -117,9 +117,7 @@ WorkersOption = Annotated[
         help="Processes that share the runs. \\[default: one per core]", rich_help_panel=_RUN
     ),
 ]
-ThreadsOption = Annotated[
-    int, typer.Option(help="Threads of each run.", min=1, rich_help_panel=_RUN)
-]
+ThreadsOption = Annotated[int, typer.Option(help="Threads of each run.", rich_help_panel=_RUN)]
 JsonOption = Annotated[
     bool,
     typer.Option(

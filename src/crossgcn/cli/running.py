@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -40,12 +42,18 @@ def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
     if out is None:
         if resume:
             raise BadInput("--resume needs --out DIR, the folder of the run to continue")
-        out = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+        out = _new_folder(Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
     if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BadInput(
             f"{out} is there and not empty: give another --out, or --resume to continue in it"
         )
     return make_folder(out)
+
+
+def _new_folder(wanted: Path) -> Path:
+    """A name that is still free, for two commands started in the same second."""
+    candidates = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
+    return next(folder for folder in chain([wanted], candidates) if not folder.exists())
 
 
 def make_folder(out: Path) -> Path:
@@ -72,13 +80,16 @@ def run_with_progress(
     Returns:
         The results, and the folder that holds their records.
     """
-    from crossgcn.evaluation.repeats import Experiment
-
     workers = available_cores() if workers is None else workers
-    if workers < 1:
-        raise BadInput(f"--workers must be at least 1; got {workers}")
-    experiment = Experiment(configs)
+    for option, value in (("--workers", workers), ("--threads", threads)):
+        if value < 1:
+            raise BadInput(f"{option} must be at least 1; got {value}")
+    terminal = Console(stderr=True)
     dataset = configs[0].dataset
+    with terminal.status(f"loading {escape(dataset)}"):
+        from crossgcn.evaluation.repeats import Experiment
+
+        experiment = Experiment(configs)
     folder = prepare_folder(out, resume, f"{Path(dataset).stem}-{name}")
     progress = Progress(
         TextColumn("{task.description}", markup=False),
@@ -88,11 +99,12 @@ def run_with_progress(
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=terminal,
     )
     with progress:
-        models = dict.fromkeys(config.model for config in configs)
-        task = progress.add_task(f"{', '.join(models)} on {dataset}", total=None)
+        what = configs[0].model if len(configs) == 1 else f"{len(configs)} models"
+        splits = len(experiment.splits)
+        task = progress.add_task(f"{what} × {splits} split{'s' * (splits > 1)}", total=None)
 
         def show(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)

@@ -80,8 +80,10 @@ class Experiment:
     def __init__(self, configs: Sequence[RunConfig], data: Data | None = None) -> None:
         _check_comparable(configs)
         first = configs[0]
-        self.configs = tuple(configs)
         self.data = load_dataset(first.dataset) if data is None else adopt_graph(data)
+        if data is not None:
+            configs = [config.model_copy(update={"dataset": self.data.name}) for config in configs]
+        self.configs = tuple(configs)
         self.splits = make_splits(
             self.data,
             first.splits,

@@ -62,7 +62,7 @@ def datasets_table(rows: list[Summary]) -> Table:
 
 def _model_table(summary: Summary, *columns: str) -> Table:
     splits = summary["num_splits"]
-    parts = [f"test accuracy, {splits} {summary['splits']} split{'s' if splits > 1 else ''}"]
+    parts = [f"test accuracy in %, {splits} {summary['splits']} split{'s' if splits > 1 else ''}"]
     if summary["train"] == "all":
         parts.append("all labelled nodes")
     elif summary["splits"] == "random":
@@ -72,6 +72,8 @@ def _model_table(summary: Summary, *columns: str) -> Table:
         title=escape(f"{summary['dataset']}: {', '.join(parts)}"),
         title_justify="left",
         title_style="bold",
+        caption=_paper_note(summary),
+        caption_justify="left",
         box=SIMPLE_HEAD,
     )
     table.add_column("model", no_wrap=True)
@@ -81,6 +83,16 @@ def _model_table(summary: Summary, *columns: str) -> Table:
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     return table
+
+
+def _paper_note(summary: Summary) -> str | None:
+    """Where the paper's numbers are from, and which of them is not of the same model."""
+    cited = [m for m in summary.get("models", [summary]) if m["paper"] is not None]
+    if not cited:
+        return None
+    note = f"paper: {cited[0]['paper']['source']}"
+    ours = next((m for m in cited if m["model"] == "cross-gcn"), None)
+    return note if ours is None else f"{note}; beside cross-gcn, which is ours, its Cross-GCN"
 
 
 def model_cells(model: Summary) -> tuple[str, str, str, str]:
@@ -102,7 +114,7 @@ def paired_cell(model: Summary) -> str:
     """Paired difference to the baseline in points; a dash for the baseline itself."""
     if model["paired_difference"] is None:
         return "—"
-    difference = f"{100 * model['paired_difference']:+.2f}"
+    difference = f"{100 * model['paired_difference']:+z.2f}"
     if model["paired_se"] is None:
         return difference
     return f"{difference} ± {100 * model['paired_se']:.2f}"
@@ -122,9 +134,7 @@ def _verdict(model: Summary, summary: Summary) -> str:
     low, high = (100 * bound for bound in model["paired_interval"])
     depth = model["num_layers"]
     name = f"{model['model']} ({depth} layer{'s' if depth > 1 else ''})"
-    spread = (
-        f"{100 * model['paired_difference']:+.2f} points, 95 % interval {low:+.2f} to {high:+.2f}"
-    )
+    spread = f"{100 * model['paired_difference']:+z.2f} points, 95 % interval {low:+z.2f} to {high:+z.2f}"
     if low > 0:
         return f"{name} beats {summary['baseline']}: {spread}."
     if high < 0:

@@ -202,9 +202,10 @@ def _in_processes(
     )
     reported = 0
     try:
-        pending: dict[Future[Record], int] = {
-            executor.submit(_work, run): position for position, run in waiting.items()
-        }
+        with _interrupts_held():
+            pending: dict[Future[Record], int] = {
+                executor.submit(_work, run): position for position, run in waiting.items()
+            }
         while pending:
             finished, _ = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
             total = done.value
@@ -220,6 +221,19 @@ def _in_processes(
     finally:
         stop.set()
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let Ctrl-C wait; workers started meanwhile never see it, not even while importing."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _worker: tuple[Workload, Any, Any] | None = None

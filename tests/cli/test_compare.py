@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+Command = Callable[..., CompletedProcess[str]]
+TINY = ("--epochs", 3, "--num-splits", 3, "--train", 5, "--hidden-channels", 4, "--workers", 1)
+
+
+def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def test_json_pairs_every_model_with_the_baseline(crossgcn: Command, graph_file: Path) -> None:
+    done = crossgcn(
+        *("compare", graph_file, "--models", "mlp, gcn,cross-gcn,gcn", "--baseline", "gcn"),
+        *(*TINY, "--num-layers", "1,2", "--json", "--out", "out"),
+    )
+    result = result_of(done)
+    assert result.keys() >= {
+        *("dataset", "models", "splits", "baseline"),
+        *("epochs", "seconds", "versions", "threads", "commit"),
+    }
+    assert [(model["model"], model["num_layers"]) for model in result["models"]] == [
+        (name, depth) for depth in (1, 2) for name in ("mlp", "gcn", "cross-gcn")
+    ]
+    for mlp, gcn, cross in (result["models"][:3], result["models"][3:]):
+        assert gcn["paired_difference"] is None
+        for model in (mlp, cross):
+            changes = [
+                ours - theirs
+                for ours, theirs in zip(model["test_accuracy"], gcn["test_accuracy"], strict=True)
+            ]
+            assert model["paired_difference"] == pytest.approx(sum(changes) / 3)
+            assert model["paired_se"] is not None
+
+
+def test_a_person_gets_a_table_and_a_verdict(crossgcn: Command, graph_file: Path) -> None:
+    done = crossgcn("compare", graph_file, *TINY, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert "paired to gcn" in done.stdout
+    assert "cross-gcn (2 layers)" in done.stdout and "95 % interval" in done.stdout
+
+
+def test_the_order_is_for_the_models_that_cross(crossgcn: Command, graph_file: Path) -> None:
+    done = crossgcn("compare", graph_file, *TINY, "--order", 3, "--json", "--out", "out")
+    baseline, ours = result_of(done)["models"]
+    assert (baseline["order"], ours["order"]) == (None, 3)
+
+
+def test_training_in_a_comparisons_folder_adds_the_weights(
+    crossgcn: Command, graph_file: Path, tmp_path: Path
+) -> None:
+    compared = result_of(crossgcn("compare", graph_file, *TINY, "--json", "--out", "out"))
+    assert not list(tmp_path.rglob("model.safetensors"))
+    arguments = ("train", graph_file, "--model", "gcn", *TINY, "--json", "--out", "out")
+    trained = result_of(crossgcn(*arguments, "--resume"))
+    assert trained["test_accuracy"] == compared["models"][0]["test_accuracy"]
+    assert len(list(tmp_path.rglob("model.safetensors"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "fragments"),
+    [
+        (("--models", "gcn,gni"), ("unknown model 'gni'", "did you mean 'gin'")),
+        (("--models", " , "), ("--models takes names", "' , '")),
+        (("--baseline", "mlp"), ("--baseline mlp is not among", "add it there")),
+        (("--baseline", "mpl"), ("unknown model 'mpl'", "did you mean 'mlp'")),
+        (("--num-layers", "one"), ("--num-layers takes whole numbers", "'one'")),
+        (("--num-layers", "0"), ("num_layers should be greater than or equal to 1", "got 0")),
+        (("--order", "2,1", "--num-layers", "1,2"), ("names 2 layers, but num_layers is 1",)),
+        (("--config", "x.toml"), ("No such option: --config",)),
+    ],
+)
+def test_bad_comparisons_are_exit_code_2(
+    options: tuple[str, ...], fragments: tuple[str, ...], crossgcn: Command, graph_file: Path
+) -> None:
+    done = crossgcn("compare", graph_file, "--train", 5, *options)
+    assert done.returncode == 2
+    for fragment in fragments:
+        assert fragment in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from subprocess import CompletedProcess
+
+import pytest
+
+from crossgcn.data.catalogue import DATASET_NAMES
+from crossgcn.models.presets import PRESETS
+
+Command = Callable[..., CompletedProcess[str]]
+
+ASK_EVERYTHING = """
+import sys
+from crossgcn.cli import main
+for command in ([], ["train"], ["compare"], ["data"], ["data", "list"], ["data", "get"]):
+    sys.argv = ["crossgcn", *command, "--help"]
+    assert main() == 0
+heavy = {"torch", "torch_geometric", "scipy", "numpy", "pandas"}
+sys.exit(f"help imports {heavy & sys.modules.keys()}" if heavy & sys.modules.keys() else 0)
+"""
+
+
+def test_help_waits_for_no_heavy_import() -> None:
+    done = subprocess.run([sys.executable, "-c", ASK_EVERYTHING], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--num-splits" in done.stdout
+
+
+def test_python_dash_m_is_the_command() -> None:
+    command = [sys.executable, "-m", "crossgcn", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"crossgcn {version('crossgcn')}\n"
+
+
+def test_version_is_the_installed_one(crossgcn: Command) -> None:
+    done = crossgcn("--version")
+    assert (done.returncode, done.stdout) == (0, f"crossgcn {version('crossgcn')}\n")
+
+
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_help_names_every_model_and_dataset(command: str, crossgcn: Command) -> None:
+    text = " ".join(crossgcn(command, "--help").stdout.replace("│", " ").split())
+    for name in (*PRESETS, *DATASET_NAMES):
+        assert name in text
+
+
+def test_the_contracts_options_are_there(crossgcn: Command) -> None:
+    text = crossgcn("train", "-h").stdout
+    for option in (
+        *("--model", "--num-layers", "--hidden-channels", "--order", "--dropout", "--epochs"),
+        *("--splits", "--train", "--json", "--out", "--seed", "--resume", "--config"),
+    ):
+        assert option in text, option

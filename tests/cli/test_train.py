@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from crossgcn.training.checkpoints import load_model
+
+Command = Callable[..., CompletedProcess[str]]
+TINY = ("--epochs", 3, "--num-splits", 2, "--train", 5, "--hidden-channels", 4, "--workers", 1)
+LONG = ("--epochs", 700, "--num-splits", 4, "--train", 5, "--hidden-channels", 4)
+
+
+def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def test_json_is_one_object_on_stdout_and_all_else_is_on_stderr(
+    graph_file: Path, tmp_path: Path
+) -> None:
+    arguments = ["train", graph_file, *TINY, "--json", "--out", tmp_path / "out"]
+    done = subprocess.run(
+        [sys.executable, "-m", "crossgcn", *map(str, arguments)], capture_output=True, text=True
+    )
+    result = result_of(done)
+    assert "epochs" in done.stderr
+    assert result.keys() >= {
+        *("dataset", "model", "splits", "test_accuracy", "mean", "sd"),
+        *("epochs", "seconds", "versions", "threads", "commit"),
+    }
+    assert result["dataset"] == str(graph_file)
+    assert len(result["test_accuracy"]) == 2
+    assert all(0 <= accuracy <= 1 for accuracy in result["test_accuracy"])
+    assert json.loads((tmp_path / "out" / "result.json").read_bytes()) == result
+
+
+def test_every_run_leaves_a_record_metrics_and_a_model(
+    crossgcn: Command, graph_file: Path, tmp_path: Path
+) -> None:
+    result = result_of(crossgcn("train", graph_file, *TINY, "--json", "--out", tmp_path / "out"))
+    folders = sorted((tmp_path / "out" / "cross-gcn-2-layer").iterdir())
+    records = [json.loads((folder / "run.json").read_bytes()) for folder in folders]
+    assert [record["test_accuracy"] for record in records] == result["test_accuracy"]
+    for folder, record in zip(folders, records, strict=True):
+        assert len((folder / "epochs.csv").read_text().splitlines()) == 1 + 3
+        assert load_model(folder).layers[0].transform.order_weights is not None  # type: ignore[union-attr]
+        assert record["config"]["epochs"] == 3
+        assert record["environment"]["versions"]["torch"]
+        assert len(record["split"]["train"]) == 15
+
+
+def test_without_json_a_person_gets_a_table(crossgcn: Command, graph_file: Path) -> None:
+    done = crossgcn("train", graph_file, *TINY, "--out", "a[/b]")
+    assert done.returncode == 0, done.stderr
+    assert "mean ± sd" in done.stdout and "cross-gcn" in done.stdout
+    assert "Written to a[/b] (result.json" in done.stdout
+
+
+def test_a_folder_that_was_not_asked_for_is_in_runs_here(
+    crossgcn: Command, graph_file: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    graph_file.rename(data / "mine.npz")
+    result = result_of(crossgcn("train", data / "mine.npz", *TINY, "--json"))
+    assert Path(result["out"]).parent == Path("runs")
+    assert Path(result["out"]).name.startswith("mine-cross-gcn-")
+    assert [path.name for path in data.iterdir()] == ["mine.npz"]
+
+
+def test_an_earlier_result_is_not_written_over(crossgcn: Command, graph_file: Path) -> None:
+    first = result_of(crossgcn("train", graph_file, *TINY, "--json", "--out", "out"))
+    refused = crossgcn("train", graph_file, *TINY, "--out", "out")
+    assert refused.returncode == 2
+    assert "out is there and not empty: give another --out, or --resume" in refused.stderr
+    again = crossgcn("train", graph_file, *TINY, "--json", "--out", "out", "--resume")
+    second = result_of(again)
+    assert second["seconds"] == first["seconds"]
+    assert second["test_accuracy"] == first["test_accuracy"]
+
+
+def test_options_win_over_the_file_the_file_over_the_preset_and_that_over_defaults(
+    crossgcn: Command, graph_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "run.toml").write_text(
+        f'dataset = "{graph_file}"\nmodel = "cross-gcn-release"\nepochs = 9\nnum_splits = 2\n'
+        'train = 5\nhidden_channels = 3\nfirst_order = "paper"\n'
+    )
+    done = crossgcn(
+        *("train", "--config", "run.toml", "--epochs", 2, "--workers", 1),
+        *("--json", "--out", "out"),
+    )
+    result = result_of(done)
+    assert (result["epochs"], result["hidden_channels"], result["num_splits"]) == (2, 3, 2)
+    assert (result["model"], result["first_order"]) == ("cross-gcn-release", "paper")
+    assert result["dropout"] == 0.5
+    layer = load_model(tmp_path / "out/cross-gcn-release-2-layer/split-00").layers[0].transform
+    assert (layer.first_order, layer.order_aggregation) == ("paper", "learned")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--order", "3,1"), {"order": [3, 1]}),
+        (("--order", "2", "--order-weights", "1,0.5"), {"order_weights": [1.0, 0.5]}),
+        (("--order", "1", "--order-weights", "0.5"), {"order_weights": [0.5]}),
+        (("--order-weights", "lstm", "--bias"), {"order_weights": "lstm", "bias": True}),
+        (("--aggregate-first", "--train", "all"), {"aggregate_first": True, "train": "all"}),
+        (("--splits", "public"), {"splits": "public", "num_splits": 1}),
+        (("--repeats", "2"), {"repeats": 2, "num_splits": 2}),
+    ],
+)
+def test_each_option_reaches_the_run(
+    options: tuple[str, ...], expected: dict[str, Any], crossgcn: Command, graph_file: Path
+) -> None:
+    result = result_of(crossgcn("train", graph_file, *TINY, *options, "--json", "--out", "out"))
+    assert result | expected == result
+    assert len(result["test_accuracy"]) == result["num_splits"]
+
+
+def test_divergence_is_exit_code_1_with_advice_and_json(
+    crossgcn: Command, graph_file: Path, tmp_path: Path
+) -> None:
+    done = crossgcn("train", graph_file, *TINY, "--learning-rate", 1e30, "--json", "--out", "out")
+    assert done.returncode == 1
+    assert "training diverged" in done.stderr and "--learning-rate" in done.stderr
+    assert json.loads(done.stdout)["exit_code"] == 1
+    (record,) = tmp_path.rglob("run.json")
+    assert json.loads(record.read_bytes())["status"] == "diverged"
+    assert load_model(record.parent) is not None
+
+
+def test_a_disk_that_refuses_is_exit_code_1_without_a_traceback(
+    crossgcn: Command, graph_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "cross-gcn-2-layer").touch()
+    done = crossgcn("train", graph_file, *TINY, "--out", "out", "--resume")
+    assert done.returncode == 1
+    assert "crossgcn: out/cross-gcn-2-layer" in done.stderr
+
+
+@contextmanager
+def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """The command in a process group of its own, which is gone afterwards."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "crossgcn", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        for member in alive_in_group(process.pid):
+            os.kill(member, signal.SIGKILL)
+        process.communicate()
+
+
+def alive_in_group(group: int) -> list[int]:
+    alive = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, its_group = status.read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(its_group) == group and state != "Z":
+            alive.append(int(status.parent.name))
+    return alive
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+
+
+@needs_proc
+def test_ctrl_c_names_resume_and_leaves_nobody_behind(graph_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with started("train", graph_file, *LONG, "--workers", 2, "--out", out) as process:
+        wait_until(lambda: len(alive_in_group(process.pid)) >= 4)
+        time.sleep(0.7)  # the two workers are importing torch now, the worst of moments
+        os.killpg(process.pid, signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert f"--resume --out {out}" in stderr
+        assert "Traceback" not in stdout + stderr
+        wait_until(lambda: not alive_in_group(process.pid), seconds=10)
+
+
+@needs_proc
+def test_what_a_killed_command_had_finished_is_not_done_again(
+    crossgcn: Command, graph_file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with started("train", graph_file, *LONG, "--workers", 2, "--out", out) as process:
+        wait_until(lambda: list(out.rglob("run.json")))
+        process.kill()
+        wait_until(lambda: not alive_in_group(process.pid), seconds=20)
+    kept = {path: path.stat().st_mtime_ns for path in out.rglob("run.json")}
+    assert 1 <= len(kept) < 4
+    arguments = ("train", graph_file, *LONG, "--workers", 1, "--json", "--out")
+    resumed = result_of(crossgcn(*arguments, out, "--resume"))
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    whole = result_of(crossgcn(*arguments, tmp_path / "whole"))
+    for key in ("test_accuracy", "validation_accuracy", "best_epoch", "trained_order_weights"):
+        assert resumed[key] == whole[key], key

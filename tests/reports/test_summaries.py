@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from crossgcn.evaluation.repeats import RepeatedRuns
+from crossgcn.reports.summaries import summarise_comparison, summarise_training
+from crossgcn.training.config import RunConfig
+
+ENVIRONMENT = {"versions": {"torch": "2.13.0"}, "threads": 3, "commit": "abc"}
+PROMISED = {"dataset", "splits", "epochs", "seconds", "versions", "threads", "commit"}
+PER_MODEL = {"model", "test_accuracy", "mean", "sd"}
+
+
+def runs_of(accuracies: list[float], **settings: Any) -> RepeatedRuns:
+    config = RunConfig.create(num_splits=len(accuracies), epochs=30, **settings)
+    records = tuple(
+        {
+            "split": {"index": split},
+            "test_accuracy": accuracy,
+            "validation_accuracy": accuracy + 0.1,
+            "best_epoch": 10 + split,
+            "order_weights": [[1.0, 0.5 * split]],
+            "seconds": 2.0,
+            "parameters": 99,
+            "environment": ENVIRONMENT,
+        }
+        for split, accuracy in enumerate(accuracies)
+    )
+    return RepeatedRuns(config, records)
+
+
+def test_a_training_carries_all_that_is_promised() -> None:
+    summary = summarise_training(runs_of([0.6, 0.7], model="cross-gcn-release", num_layers=1))
+    assert summary.keys() >= PROMISED | PER_MODEL
+    assert summary["test_accuracy"] == [0.6, 0.7]
+    assert (summary["mean"], summary["sd"]) == pytest.approx((0.65, 0.005**0.5))
+    assert (summary["threads"], summary["commit"], summary["epochs"]) == (3, "abc", 30)
+    assert (summary["seconds"], summary["best_epoch"]) == (4.0, [10, 11])
+    assert summary["paper"]["mean"] == 68.9
+    assert json.loads(json.dumps(summary)) == summary
+
+
+def test_the_order_weights_asked_for_and_those_trained_are_both_there() -> None:
+    summary = summarise_training(runs_of([0.6, 0.7], order=2, order_weights="learned"))
+    assert summary["order_weights"] == "learned"
+    assert summary["trained_order_weights"] == [[[1.0, 0.0]], [[1.0, 0.5]]]
+
+
+def test_a_comparison_pairs_each_model_with_the_baseline_of_its_depth() -> None:
+    summary = summarise_comparison(
+        [
+            runs_of([0.6, 0.8], model="gcn", num_layers=1),
+            runs_of([0.61, 0.83], model="cross-gcn", num_layers=1),
+            runs_of([0.7, 0.9], model="gcn", num_layers=2),
+            runs_of([0.68, 0.86], model="cross-gcn", num_layers=2),
+        ],
+        "gcn",
+    )
+    assert summary.keys() >= (PROMISED - {"seconds"}) | {"baseline", "models"}
+    shallow_base, shallow, deep_base, deep = summary["models"]
+    for model in summary["models"]:
+        assert model.keys() >= PER_MODEL | {"paired_difference", "paired_se", "seconds"}
+    assert shallow_base["paired_difference"] is deep_base["paired_se"] is None
+    assert (shallow["paired_difference"], shallow["paired_se"]) == pytest.approx((0.02, 0.01))
+    assert (deep["paired_difference"], deep["paired_se"]) == pytest.approx((-0.03, 0.01))
+    low, high = deep["paired_interval"]
+    assert (low + high) / 2 == pytest.approx(-0.03) and low < high
+
+
+def test_any_of_the_models_may_be_the_baseline() -> None:
+    both = [runs_of([0.5, 0.5], model="gcn"), runs_of([0.6, 0.8], model="mlp")]
+    summary = summarise_comparison(both, "mlp")
+    assert [model["paired_difference"] for model in summary["models"]] == [
+        pytest.approx(-0.2),
+        None,
+    ]
+
+
+def test_a_single_split_has_no_spread() -> None:
+    both = [runs_of([0.5], model="gcn"), runs_of([0.75], model="mlp")]
+    summary = summarise_comparison(both, "gcn")
+    assert summary["models"][1]["paired_difference"] == 0.25
+    assert summary["models"][1]["paired_se"] is summary["models"][1]["sd"] is None

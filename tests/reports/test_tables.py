@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from crossgcn.reports.tables import (
+    comparison_table,
+    comparison_verdicts,
+    datasets_table,
+    training_table,
+)
+
+SHARED = {"dataset": "cora", "splits": "random", "num_splits": 20, "train": 20, "epochs": 500}
+PAPER = {"method": "GCN", "source": "Table 5", "mean": 79.1, "sd": 1.8}
+
+
+def rendered(table: Table) -> list[str]:
+    console = Console(width=160, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get().splitlines()
+
+
+def model_row(name: str, mean: float = 0.7, **entries: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "model": name,
+        "num_layers": 2,
+        "mean": mean,
+        "sd": 0.0123,
+        "paper": None,
+        "paired_difference": None,
+        "paired_se": None,
+        "paired_interval": None,
+        "seconds": 12.4,
+        "validation_accuracy": [0.71, 0.73],
+        "trained_order_weights": [],
+    }
+    return row | entries
+
+
+def compared(name: str, difference: float, reach: float, **entries: Any) -> dict[str, Any]:
+    return model_row(
+        name,
+        paired_difference=difference,
+        paired_se=reach / 2,
+        paired_interval=(difference - reach, difference + reach),
+        **entries,
+    )
+
+
+def test_a_training_is_shown_in_percent_beside_the_paper() -> None:
+    alphas = [[[1.0, 0.2], [1.0, -0.1]], [[1.0, 0.4], [1.0, -0.3]]]
+    row = model_row("gcn", 0.7945, paper=PAPER, trained_order_weights=alphas)
+    text = "\n".join(rendered(training_table(SHARED | row)))
+    for cell in ("79.5 ± 1.2", "79.1 ± 1.8", "72.0", "(1.00, 0.30)  (1.00, -0.20)"):
+        assert cell in text
+    assert "cora: test accuracy, 20 random splits, 20 per class, 500 epochs" in text
+
+
+def test_no_paper_number_no_spread_and_no_order_weights_are_dashes() -> None:
+    row = model_row("mlp", 0.5, sd=None)
+    (line,) = [line for line in rendered(training_table(SHARED | row)) if "mlp" in line]
+    assert line.split() == ["mlp", "2", "50.0", "—", "72.0", "—"]
+
+
+def test_a_comparison_shows_signed_points_and_their_error() -> None:
+    rows = [model_row("gcn"), compared("gin", 0.0123, 0.008), compared("mlp", -0.1, 0.02)]
+    summary = SHARED | {"baseline": "gcn", "models": rows}
+    lines = {line.split()[0]: line for line in rendered(comparison_table(summary)) if line.strip()}
+    assert "+1.23 ± 0.40" in lines["gin"]
+    assert "-10.00 ± 1.00" in lines["mlp"]
+    assert lines["gcn"].split() == ["gcn", "2", "70.0", "±", "1.2", "—", "—", "12"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"train": "all"}, "20 random splits, all labelled nodes, 500 epochs"),
+        ({"splits": "public", "num_splits": 1}, "1 public split, 500 epochs"),
+        ({"dataset": "[old]/a[/b].npz"}, "[old]/a[/b].npz: test accuracy"),
+    ],
+)
+def test_the_title_says_what_was_trained_on(changes: dict[str, Any], expected: str) -> None:
+    assert expected in "\n".join(rendered(training_table(SHARED | changes | model_row("gcn"))))
+
+
+@pytest.mark.parametrize(
+    ("difference", "reach", "sentence"),
+    [
+        (0.02, 0.01, "gin (2 layers) beats gcn: +2.00 points, 95 % interval +1.00 to +3.00."),
+        (-0.02, 0.01, "gin (2 layers) falls behind gcn: -2.00 points, 95 % interval -3.00 to"),
+        (0.02, 0.03, "gin (2 layers) and gcn cannot be told apart: +2.00 points"),
+        (-0.02, 0.03, "gin (2 layers) and gcn cannot be told apart: -2.00 points"),
+        (0.0, 0.0, "gin (2 layers) and gcn cannot be told apart"),
+    ],
+)
+def test_the_verdict_is_whether_the_interval_holds_zero(
+    difference: float, reach: float, sentence: str
+) -> None:
+    rows = [model_row("gcn"), compared("gin", difference, reach)]
+    (verdict,) = comparison_verdicts(SHARED | {"baseline": "gcn", "models": rows})
+    assert verdict.startswith(sentence)
+
+
+def test_one_split_gives_a_difference_and_no_verdict() -> None:
+    row = model_row("gin", paired_difference=0.05)
+    summary = SHARED | {"baseline": "gcn", "models": [model_row("gcn"), row]}
+    assert comparison_verdicts(summary) == []
+    assert any(
+        "+5.00 " in line and "±  " not in line for line in rendered(comparison_table(summary))
+    )
+
+
+def test_datasets_say_where_they_are_or_that_they_are_not() -> None:
+    counts = {"nodes": 19717, "edges": 44324, "features": 500, "classes": 3}
+    lines = rendered(
+        datasets_table(
+            [
+                {"name": "pubmed", "where": None} | counts,
+                {"name": "cora", "where": "cache"} | counts,
+            ]
+        )
+    )
+    assert any("pubmed" in line and "19,717" in line and "not here" in line for line in lines)
+    assert any("cora" in line and "cache" in line for line in lines)

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from crossgcn.data.splits import make_splits
+from crossgcn.errors import WorkFailed
+from crossgcn.training import many_runs
+from crossgcn.training.checkpoints import load_model
+from crossgcn.training.config import RunConfig
+from crossgcn.training.full_batch import EpochMetrics
+from crossgcn.training.many_runs import Record, Run, Workload, train_many
+
+MODEL = "model.safetensors"
+
+
+def workload_of(data: Data, **options: Any) -> Workload:
+    splits = make_splits(data, "random", num_splits=3, train=5)
+    return Workload(data, splits, **{"save_models": True, **options})
+
+
+def runs_in(folder: Path | None, **settings: Any) -> list[Run]:
+    tiny = {"dataset": "small", "epochs": 6, "hidden_channels": 4}
+    config = RunConfig.create(**{**tiny, **settings})
+    return [
+        Run(config, split, folder=folder / f"split-{split}" if folder else None)
+        for split in range(3)
+    ]
+
+
+def without_clock(records: list[Record]) -> list[Record]:
+    return [{key: value for key, value in r.items() if key != "seconds"} for r in records]
+
+
+def weights_in(folder: Path) -> list[bytes]:
+    return [(folder / f"split-{split}" / MODEL).read_bytes() for split in range(3)]
+
+
+def written_at(folder: Path) -> list[int]:
+    return [(folder / f"split-{split}" / "run.json").stat().st_mtime_ns for split in range(3)]
+
+
+def test_two_processes_give_the_bits_that_one_gives(small_graph: Data, tmp_path: Path) -> None:
+    workload = workload_of(small_graph)
+    epochs: list[int] = []
+    alone = train_many(workload, runs_in(tmp_path / "1"), workers=1)
+    shared = train_many(workload, runs_in(tmp_path / "2"), workers=2, on_epochs=epochs.append)
+    assert without_clock(shared) == without_clock(alone)
+    assert weights_in(tmp_path / "1") == weights_in(tmp_path / "2")
+    assert sum(epochs) == 3 * 6
+    for split in range(3):
+        file = f"split-{split}/epochs.csv"
+        assert (tmp_path / "1" / file).read_bytes() == (tmp_path / "2" / file).read_bytes()
+
+
+def test_a_seed_gives_the_same_bits_again_and_another_seed_others(
+    small_graph: Data, tmp_path: Path
+) -> None:
+    workload = workload_of(small_graph)
+    first = train_many(workload, runs_in(tmp_path / "1"))
+    torch.rand(7)
+    assert without_clock(train_many(workload, runs_in(tmp_path / "2"))) == without_clock(first)
+    train_many(workload, runs_in(tmp_path / "3", seed=1))
+    assert weights_in(tmp_path / "1") == weights_in(tmp_path / "2")
+    assert len({*weights_in(tmp_path / "1"), *weights_in(tmp_path / "3")}) == 6
+
+
+def test_runs_leave_the_callers_randomness_and_threads_alone(small_graph: Data) -> None:
+    torch.manual_seed(5)
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    train_many(workload_of(small_graph, threads=threads + 1), runs_in(None))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == threads
+
+
+def test_only_what_is_missing_or_damaged_is_done_again(small_graph: Data, tmp_path: Path) -> None:
+    workload, runs = workload_of(small_graph), runs_in(tmp_path)
+    before, weights = train_many(workload, runs), weights_in(tmp_path)
+    times = written_at(tmp_path)
+    shutil.rmtree(tmp_path / "split-0")
+    record = tmp_path / "split-1" / "run.json"
+    record.write_bytes(record.read_bytes()[:-40])
+    epochs: list[int] = []
+    after = train_many(workload, runs, on_epochs=epochs.append)
+    assert without_clock(after) == without_clock(before)
+    assert after[2] == json.loads(json.dumps(before[2]))
+    assert [new == old for new, old in zip(written_at(tmp_path), times, strict=True)] == [
+        False,
+        False,
+        True,
+    ]
+    assert weights_in(tmp_path) == weights
+    assert sum(epochs) == 3 * 6
+
+
+@pytest.mark.parametrize("change", [{"epochs": 7}, {"dropout": 0.4}, {"seed": 1}])
+def test_another_configuration_is_another_run(
+    change: dict[str, Any], small_graph: Data, tmp_path: Path
+) -> None:
+    workload = workload_of(small_graph)
+    train_many(workload, runs_in(tmp_path))
+    times = written_at(tmp_path)
+    again = train_many(workload, runs_in(tmp_path, **change))
+    assert all(new > old for new, old in zip(written_at(tmp_path), times, strict=True))
+    fresh = train_many(workload, runs_in(None, **change))
+    assert without_clock(again) == without_clock(fresh)
+
+
+def test_another_graph_is_another_run(small_graph: Data, tmp_path: Path) -> None:
+    train_many(workload_of(small_graph), runs_in(tmp_path))
+    times = written_at(tmp_path)
+    small_graph.x.values()[0] += 1.0
+    train_many(workload_of(small_graph), runs_in(tmp_path))
+    assert all(new > old for new, old in zip(written_at(tmp_path), times, strict=True))
+
+
+def test_weights_that_were_not_kept_before_are_made_when_wanted(
+    small_graph: Data, tmp_path: Path
+) -> None:
+    first = train_many(workload_of(small_graph, save_models=False), runs_in(tmp_path))
+    assert not list(tmp_path.rglob(MODEL))
+    again = train_many(workload_of(small_graph), runs_in(tmp_path))
+    assert without_clock(again) == without_clock(first)
+    assert len(weights_in(tmp_path)) == 3
+
+
+def test_a_record_never_stands_beside_the_weights_of_another_run(
+    small_graph: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_many(workload_of(small_graph), runs_in(tmp_path))
+    monkeypatch.setattr(many_runs, "write_record", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        train_many(workload_of(small_graph), runs_in(tmp_path, epochs=7))
+    assert not (tmp_path / "split-0" / "run.json").exists()
+    monkeypatch.undo()
+    train_many(workload_of(small_graph, save_models=False), runs_in(tmp_path, epochs=8))
+    assert not list(tmp_path.rglob(MODEL))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_divergence_is_told_as_such_and_leaves_a_model(
+    workers: int, small_graph: Data, tmp_path: Path
+) -> None:
+    small_graph.x = small_graph.x.to_dense() * 1e25
+    workload = workload_of(small_graph, save_models=False)
+    with pytest.raises(WorkFailed, match=r"cross-gcn-release \(2-layer\), split \d: .*diverged"):
+        train_many(workload, runs_in(tmp_path, model="cross-gcn-release"), workers=workers)
+    (folder, *_) = (path.parent for path in tmp_path.rglob("run.json"))
+    assert json.loads((folder / "run.json").read_bytes())["status"] == "diverged"
+    assert all(parameter.isfinite().all() for parameter in load_model(folder).parameters())
+
+
+class DyingWorkload(Workload):
+    """Its second run takes its process with it, as the kernel does for want of memory."""
+
+    def train(self, run: Run, on_epoch: Callable[[EpochMetrics], None] | None = None) -> Record:
+        if run.split == 1:
+            os._exit(9)
+        return super().train(run, on_epoch)
+
+
+def test_the_death_of_a_worker_is_told_and_loses_no_finished_run(
+    small_graph: Data, tmp_path: Path
+) -> None:
+    splits = make_splits(small_graph, "random", num_splits=3, train=5)
+    train_many(workload_of(small_graph), runs_in(tmp_path)[:1])
+    times = (tmp_path / "split-0" / "run.json").stat().st_mtime_ns
+    dying = DyingWorkload(small_graph, splits, save_models=True)
+    with pytest.raises(WorkFailed, match=r"a worker process died.*--workers.*--resume"):
+        train_many(dying, runs_in(tmp_path), workers=2)
+    assert (tmp_path / "split-0" / "run.json").stat().st_mtime_ns == times
+    assert len(train_many(workload_of(small_graph), runs_in(tmp_path))) == 3
