@@ -22,12 +22,14 @@ def read(name: str) -> dict[str, Any]:
 def render() -> Iterator[tuple[Path, str]]:
     """Each page with the text it should have."""
     protocol = read("paper_protocol")
+    make_run = comparison_markdown(read("make_run"))
     blocks = {
         "README.md": {
-            "make run": comparison_markdown(read("make_run")),
+            "make run": make_run,
             "protocol": protocol_markdown(protocol, GRAPHS),
         },
         "results/README.md": {
+            "make run": make_run,
             "protocol": protocol_markdown(protocol, GRAPHS),
             "citeseer-cross": comparison_markdown(protocol["citeseer-cross"]),
             "bias": comparison_markdown(read("cora_with_bias")),

@@ -116,7 +116,7 @@ def compare(
     summary |= {"seconds": time.perf_counter() - started, "out": str(folder)}
 
     def show(console: Console) -> None:
-        console.print(comparison_table(summary))
+        console.print(comparison_table(summary), "")
         for sentence in comparison_verdicts(summary):
             console.print(sentence, highlight=False)
 

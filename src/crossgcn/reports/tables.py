@@ -90,9 +90,10 @@ def _paper_note(summary: Summary) -> str | None:
     cited = [m for m in summary.get("models", [summary]) if m["paper"] is not None]
     if not cited:
         return None
-    note = f"paper: {cited[0]['paper']['source']}"
-    ours = next((m for m in cited if m["model"] == "cross-gcn"), None)
-    return note if ours is None else f"{note}; beside cross-gcn, which is ours, its Cross-GCN"
+    note = f"paper: its {cited[0]['paper']['source']}"
+    if any(model["model"] == "cross-gcn" for model in cited):
+        note += " (for cross-gcn, which is ours, the paper's Cross-GCN)"
+    return note
 
 
 def model_cells(model: Summary) -> tuple[str, str, str, str]:
@@ -134,7 +135,8 @@ def _verdict(model: Summary, summary: Summary) -> str:
     low, high = (100 * bound for bound in model["paired_interval"])
     depth = model["num_layers"]
     name = f"{model['model']} ({depth} layer{'s' if depth > 1 else ''})"
-    spread = f"{100 * model['paired_difference']:+z.2f} points, 95 % interval {low:+z.2f} to {high:+z.2f}"
+    points = f"{100 * model['paired_difference']:+z.2f} points"
+    spread = f"{points}, 95 % interval {low:+z.2f} to {high:+z.2f}"
     if low > 0:
         return f"{name} beats {summary['baseline']}: {spread}."
     if high < 0:
