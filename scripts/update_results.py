@@ -32,8 +32,9 @@ def render() -> Iterator[tuple[Path, str]]:
             "make run": make_run,
             "protocol": protocol_markdown(protocol, GRAPHS),
             "citeseer-cross": comparison_markdown(protocol["citeseer-cross"]),
-            "bias": comparison_markdown(read("cora_with_bias")),
-            "order of work": comparison_markdown(read("citeseer_cross_order_of_work")),
+            "bias": protocol_markdown({name: read(f"bias_{name}") for name in GRAPHS}, GRAPHS),
+            "order of work, train 20": comparison_markdown(read("order_of_work_train_20")),
+            "order of work, train all": comparison_markdown(read("order_of_work_train_all")),
         },
     }
     for name, content in blocks.items():

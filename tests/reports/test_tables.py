@@ -57,7 +57,7 @@ def test_a_training_is_shown_in_percent_beside_the_paper() -> None:
     text = "\n".join(rendered(training_table(SHARED | row)))
     for cell in ("79.5 ± 1.2", "79.1 ± 1.8", "72.0", "(1.00, 0.30)  (1.00, -0.20)"):
         assert cell in text
-    assert "cora: test accuracy, 20 random splits, 20 per class, 500 epochs" in text
+    assert "cora: test accuracy in %, 20 random splits, 20 per class, 500 epochs" in text
 
 
 def test_no_paper_number_no_spread_and_no_order_weights_are_dashes() -> None:

@@ -68,8 +68,10 @@ def _model_table(summary: Summary, *columns: str) -> Table:
     elif summary["splits"] == "random":
         parts.append(f"{summary['train']} per class")
     parts.append(f"{summary['epochs']} epochs")
+    title = f"{summary['dataset']}: {', '.join(parts)}"
     table = Table(
-        title=escape(f"{summary['dataset']}: {', '.join(parts)}"),
+        title=escape(title),
+        min_width=len(title),
         title_justify="left",
         title_style="bold",
         caption=_paper_note(summary),
