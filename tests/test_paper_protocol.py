@@ -55,7 +55,7 @@ def configurations(dataset: str) -> list[RunConfig]:
     ]
 
 
-def check(summary: dict[str, Any]) -> None:
+def check_bounds(summary: dict[str, Any]) -> None:
     """Hold one dataset's results to their bounds."""
     means = {(m["model"], m["num_layers"]): 100 * m["mean"] for m in summary["models"]}
     dataset = summary["dataset"]
@@ -88,7 +88,7 @@ def test_the_full_protocol_comes_out_as_measured_before(dataset: str) -> None:
     summary = summarise_comparison(results, baseline="gcn")
     for model in summary["models"]:
         print(f"{model['model']:24} {model['num_layers']} {100 * model['mean']:.2f}")
-    check(summary)
+    check_bounds(summary)
     kept = json.loads(RECORD.read_bytes()) if RECORD.exists() else {}
     write_json(RECORD, kept | {dataset: summary})
 
@@ -106,4 +106,4 @@ def test_the_papers_numbers_come_back_but_for_one() -> None:
 
 @pytest.mark.parametrize("dataset", [*GRAPHS, "citeseer-cross"])
 def test_the_kept_record_is_within_its_bounds(dataset: str) -> None:
-    check(json.loads(RECORD.read_bytes())[dataset])
+    check_bounds(json.loads(RECORD.read_bytes())[dataset])

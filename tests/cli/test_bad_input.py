@@ -18,7 +18,7 @@ from crossgcn.data.hashes import PLANETOID_SHA256, SPLITS_SHA256
 Command = Callable[..., CompletedProcess[str]]
 
 
-def refused(done: CompletedProcess[str], *fragments: str) -> None:
+def assert_refused(done: CompletedProcess[str], *fragments: str) -> None:
     assert done.returncode == 2, done.stderr
     for fragment in fragments:
         assert fragment in done.stderr
@@ -42,7 +42,7 @@ def refused(done: CompletedProcess[str], *fragments: str) -> None:
     ],
 )
 def test_usage(arguments: str, fragments: tuple[str, ...], crossgcn: Command) -> None:
-    refused(crossgcn(*arguments.split()), *fragments)
+    assert_refused(crossgcn(*arguments.split()), *fragments)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_settings(
     options: str, fragments: tuple[str, ...], crossgcn: Command, graph_file: Path, tmp_path: Path
 ) -> None:
     tiny = ("--train", "5", "--epochs", "2", "--workers", "1", "--out", "out")
-    refused(crossgcn("train", graph_file, *tiny, *options.split()), *fragments)
+    assert_refused(crossgcn("train", graph_file, *tiny, *options.split()), *fragments)
     assert not (tmp_path / "out").exists()
 
 
@@ -142,13 +142,13 @@ def test_a_graph_that_cannot_be_trained_on(
         arrays = dict(archive)
     np.savez(graph_file, **damage(arrays))
     done = crossgcn("train", graph_file, "--splits", "public", "--epochs", 1)
-    refused(done, "small", *fragments)
+    assert_refused(done, "small", *fragments)
 
 
 @pytest.mark.parametrize("length", [0, 10, 300, -30])
 def test_a_graph_file_cut_short(length: int, crossgcn: Command, graph_file: Path) -> None:
     graph_file.write_bytes(graph_file.read_bytes()[:length])
-    refused(crossgcn("train", graph_file), f"{graph_file}: ", "write it")
+    assert_refused(crossgcn("train", graph_file), f"{graph_file}: ", "write it")
 
 
 def test_a_planetoid_file_that_is_not_the_one_expected(
@@ -158,7 +158,7 @@ def test_a_planetoid_file_that_is_not_the_one_expected(
     for part in PLANETOID_PARTS:
         (tmp_path / "planetoid" / f"ind.cora.{part}").write_bytes(b"almost")
     monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path))
-    refused(
+    assert_refused(
         crossgcn("train", "cora"),
         str(tmp_path / "planetoid" / "ind.cora.x"),
         PLANETOID_SHA256["cora"]["x"],
@@ -175,7 +175,7 @@ def test_more_splits_than_the_authors_released(
     np.savez(path, role=np.tile(np.arange(90) // 30 + 1, (20, 1)))
     monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path))
     monkeypatch.setitem(SPLITS_SHA256, "small", hashlib.sha256(path.read_bytes()).hexdigest())
-    refused(
+    assert_refused(
         crossgcn("train", graph_file, "--splits", "authors", "--num-splits", 21),
         "num_splits is 21, but the authors released 20 splits; ask for at most 20",
     )
@@ -184,7 +184,9 @@ def test_more_splits_than_the_authors_released(
 def test_a_data_folder_that_is_none(crossgcn: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CROSSGCN_DATA", "/no/such/folder")
     for command in (("train", "cora"), ("data", "list")):
-        refused(crossgcn(*command), "CROSSGCN_DATA is '/no/such/folder'", "correct or unset it")
+        assert_refused(
+            crossgcn(*command), "CROSSGCN_DATA is '/no/such/folder'", "correct or unset it"
+        )
 
 
 @pytest.mark.parametrize("out", ["file", "file/below"])
@@ -194,7 +196,7 @@ def test_out_where_no_folder_can_be(
     (tmp_path / "file").touch()
     for resume in ((), ("--resume",)):
         done = crossgcn("train", graph_file, "--train", 5, "--out", out, *resume)
-        refused(done, out, "give another --out")
+        assert_refused(done, out, "give another --out")
 
 
 @pytest.mark.parametrize(
@@ -218,12 +220,12 @@ def test_a_settings_file(
     if "train" not in text:
         text = f"train = 5\n{text}"
     (tmp_path / "run.toml").write_text(text)
-    refused(crossgcn("train", graph_file, "--config", "run.toml"), *fragments)
+    assert_refused(crossgcn("train", graph_file, "--config", "run.toml"), *fragments)
 
 
 def test_bad_input_with_json_is_an_object_too(crossgcn: Command) -> None:
     done = crossgcn("train", "citeser", "--json")
-    refused(done, "unknown dataset 'citeser'")
+    assert_refused(done, "unknown dataset 'citeser'")
     answer = json.loads(done.stdout)
     assert answer["exit_code"] == 2 and "did you mean 'citeseer'" in answer["error"]
 
@@ -231,5 +233,5 @@ def test_bad_input_with_json_is_an_object_too(crossgcn: Command) -> None:
 def test_a_process_ends_with_code_2_and_nothing_on_stdout(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "crossgcn", "train", "--order", "0", "--out", "out"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    refused(done, "order must be a whole number of at least 1")
+    assert_refused(done, "order must be a whole number of at least 1")
     assert done.stdout == "" and list(tmp_path.iterdir()) == []

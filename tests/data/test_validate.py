@@ -20,11 +20,6 @@ def graph(**changes: Any) -> Data:
     return Data(**(parts | changes))
 
 
-def test_a_plain_graph_built_by_hand_passes() -> None:
-    validate_data(graph(), "data")
-    validate_data(graph(num_classes=None, x=torch.eye(3, dtype=torch.float64)), "data")
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

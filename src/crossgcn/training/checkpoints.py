@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
+from safetensors import SafetensorError
+from safetensors.torch import load as weights_from_bytes
+from safetensors.torch import save as weights_to_bytes
 from torch import Tensor
 
 from crossgcn.data.atomic_file import replacing
@@ -44,7 +45,7 @@ def save_model(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / WEIGHTS) as file:
-        file.write(safetensors.torch.save({k: v.contiguous() for k, v in state.items()}))
+        file.write(weights_to_bytes({k: v.contiguous() for k, v in state.items()}))
     write_json(
         folder / PREPROCESS,
         {"format": FORMAT, "classes": classes, "feature_names": feature_names},
@@ -77,11 +78,11 @@ def load_model(folder: Path) -> Stack:
             "save the model again"
         ) from None
     try:
-        state = safetensors.torch.load(path.read_bytes())
+        state = weights_from_bytes(path.read_bytes())
         model.load_state_dict(state)
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); save the model again") from None
-    except (safetensors.SafetensorError, RuntimeError) as error:
+    except (SafetensorError, RuntimeError) as error:
         reason = str(error).splitlines()[-1].strip()
         raise BadInput(
             f"{path}: is damaged or belongs to another model ({reason}); save the model again"
