@@ -13,11 +13,12 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import WorkFailed
-from crossgcn.training import many_runs
+from crossgcn.training import workload as workload_module
 from crossgcn.training.checkpoints import load_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.full_batch import EpochMetrics
-from crossgcn.training.many_runs import Record, Run, Workload, train_many
+from crossgcn.training.many_runs import train_many
+from crossgcn.training.workload import Record, Run, Workload
 
 MODEL = "model.safetensors"
 
@@ -136,7 +137,7 @@ def test_a_record_never_stands_beside_the_weights_of_another_run(
     small_graph: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train_many(workload_of(small_graph), runs_in(tmp_path))
-    monkeypatch.setattr(many_runs, "write_record", lambda *_: 1 / 0)
+    monkeypatch.setattr(workload_module, "write_record", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         train_many(workload_of(small_graph), runs_in(tmp_path, epochs=7))
     assert not (tmp_path / "split-0" / "run.json").exists()

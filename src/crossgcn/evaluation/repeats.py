@@ -19,7 +19,8 @@ from crossgcn.errors import BadInput
 from crossgcn.evaluation.statistics import Summary, summarise
 from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
-from crossgcn.training.many_runs import Run, Workload, train_many
+from crossgcn.training.many_runs import train_many
+from crossgcn.training.workload import Run, Workload
 
 __all__ = ["Experiment", "RepeatedRuns", "repeat_runs"]
 
