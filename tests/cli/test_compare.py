@@ -87,3 +87,15 @@ def test_bad_comparisons_are_exit_code_2(
     for fragment in fragments:
         assert fragment in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_details_of_a_model_reach_the_models_that_have_them(
+    crossgcn: Command, graph_file: Path
+) -> None:
+    details = ("--order", 3, "--order-weights", "mean", "--first-order", "release", "--bias")
+    models = ("--models", "gcn,cross-gcn-paper")
+    done = crossgcn("compare", graph_file, *TINY, *models, *details, "--json", "--out", "out")
+    plain, cross = json.loads(done.stdout)["models"]
+    assert (plain["order"], plain["order_weights"], plain["bias"]) == (None, None, True)
+    assert (cross["order"], cross["order_weights"], cross["bias"]) == (3, "mean", True)
+    assert cross["first_order"] == "release"

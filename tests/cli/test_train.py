@@ -118,7 +118,6 @@ def test_options_win_over_the_file_the_file_over_the_preset_and_that_over_defaul
         (("--order", "1", "--order-weights", "0.5"), {"order_weights": [0.5]}),
         (("--order-weights", "lstm", "--bias"), {"order_weights": "lstm", "bias": True}),
         (("--aggregate-first", "--train", "all"), {"aggregate_first": True, "train": "all"}),
-        (("--splits", "public"), {"splits": "public", "num_splits": 1}),
         (("--repeats", "2"), {"repeats": 2, "num_splits": 2}),
     ],
 )
@@ -127,7 +126,17 @@ def test_each_option_reaches_the_run(
 ) -> None:
     result = result_of(crossgcn("train", graph_file, *TINY, *options, "--json", "--out", "out"))
     assert result | expected == result
-    assert len(result["test_accuracy"]) == result["num_splits"]
+    assert len(result["test_accuracy"]) == 2
+
+
+def test_the_public_split_is_taken_as_it_is_and_seeds_are_its_spread(
+    crossgcn: Command, graph_file: Path
+) -> None:
+    options = ("--splits", "public", "--repeats", 3, "--epochs", 2, "--workers", 1)
+    result = result_of(crossgcn("train", graph_file, *options, "--json", "--out", "out"))
+    assert (result["splits"], result["num_splits"], result["train"]) == ("public", 1, None)
+    assert len(result["test_accuracy"]) == 3
+    assert result["sd"] is not None
 
 
 def test_divergence_is_exit_code_1_with_advice_and_json(

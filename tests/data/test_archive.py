@@ -96,6 +96,28 @@ def test_edges_given_once_or_twice_become_undirected_and_unique(tmp_path: Path) 
     assert read_graph(path).edge_index.tolist() == [[0, 0, 1, 2, 2], [1, 2, 0, 0, 2]]
 
 
+def test_weights_are_averaged_over_an_edges_copies_and_kept(tmp_path: Path) -> None:
+    weighted: dict[str, Any] = {
+        "edge_index": [[2, 0, 1, 0, 2], [0, 1, 0, 1, 2]],
+        "edge_weight": [5, 1, 2, 6, 7],
+    }
+    data = read_graph(write(tmp_path / "g.npz", **weighted))
+    assert data.edge_index.tolist() == [[0, 0, 1, 2, 2], [1, 2, 0, 0, 2]]
+    assert data.edge_weight.tolist() == [3, 5, 3, 5, 7]
+    save_graph(tmp_path / "again.npz", data)
+    assert torch.equal(read_graph(tmp_path / "again.npz").edge_weight, data.edge_weight)
+
+
+def test_masks_with_a_column_a_split_work_in_files_too(tmp_path: Path) -> None:
+    train = np.array([[True, False], [False, True], [False, False]])
+    masks: dict[str, Any] = {
+        "train_mask": train,
+        "val_mask": train[:, ::-1],
+        "test_mask": [False, False, True],
+    }
+    assert read_graph(write(tmp_path / "g.npz", **masks)).roles.tolist() == [[1, 2, 3], [2, 1, 3]]
+
+
 def test_the_class_count_is_the_files_or_the_highest_label_plus_one(tmp_path: Path) -> None:
     assert read_graph(write(tmp_path / "g.npz")).num_classes == 2
     assert read_graph(write(tmp_path / "g.npz", num_classes=5)).num_classes == 5
@@ -223,7 +245,12 @@ def test_a_file_without_features_says_both_ways_to_give_them(tmp_path: Path) -> 
         ({"roles": [[0, -3, 1]]}, r"roles\[0, 1\] is -3;"),
         ({"roles": [[0, 1]]}, r"roles is int64 \[1, 2\]; it must be integers \[splits, 3\]"),
         ({"roles": [0, 1, 2]}, r"roles is int64 \[3\]; it must be integers in 2"),
-        ({"train_mask": [True, True, False]}, "array val_mask is missing"),
+        ({"train_mask": [True, True, False]}, "val_mask is missing; give all of train_mask"),
+        ({"train_mask": ["a"] * 3}, r"train_mask is <U1 \[3\]; it must be booleans"),
+        ({"edge_weight": [1.0, 2.0]}, r"edge_weight is float32 \[2\]; it must be float \[3\]"),
+        ({"edge_weight": [[1.0], [1], [1]]}, r"edge_weight is float64 \[3, 1\]; .*1 dimension"),
+        ({"edge_weight": [1, -2, np.nan]}, r"edge_weight\[1\] is -2\.0 \(2 such in all\); weigh"),
+        ({"edge_weight": [1, 2, 1e300]}, r"edge_weight\[2\] is inf"),
         ({"train_mask": [1, 1, 0]}, r"train_mask is int64 \[3\]; it must be booleans"),
         ({"roles": [[1, 2, 3]], "val_mask": [True] * 3}, "has both roles and val_mask"),
     ],
@@ -255,7 +282,15 @@ def test_a_dense_fault_is_placed_too(tmp_path: Path) -> None:
 
 
 def test_the_format_is_documented_where_help_shows_it() -> None:
-    for name in (*GRAPH, "num_classes", "roles", "train_mask", "val_mask", "test_mask"):
+    for name in (
+        *GRAPH,
+        "edge_weight",
+        "num_classes",
+        "roles",
+        "train_mask",
+        "val_mask",
+        "test_mask",
+    ):
         assert f"``{name}``" in (archive.__doc__ or "")
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from crossgcn.data import sources
 from crossgcn.data.catalogue import PLANETOID_PARTS
+from crossgcn.data.datasets import load_dataset
 from crossgcn.data.hashes import PLANETOID_SHA256, SPLITS_SHA256
 from crossgcn.data.sources import available, fetch, locate, locate_splits
 from crossgcn.errors import BadInput, WorkFailed
@@ -90,6 +91,21 @@ def test_the_environments_folder_comes_before_the_cache(
     assert available("pubmed") == "CROSSGCN_DATA"
     (given / "ind.pubmed.graph").unlink()
     assert locate("pubmed") == cached, "seven files are no graph"
+
+
+def test_a_graph_of_which_some_files_are_here_names_the_missing_ones(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = fill(tmp_path / "given")
+    for part in ("graph", "tx"):
+        (given / f"ind.pubmed.{part}").unlink()
+    monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path / "given"))
+    with pytest.raises(BadInput, match="pubmed is here only in part") as caught:
+        load_dataset("pubmed")
+    assert f"({given} lacks ind.pubmed.tx, ind.pubmed.graph): set" in str(caught.value)
+    shutil.rmtree(given)
+    with pytest.raises(BadInput, match="pubmed is not on this machine: set"):
+        load_dataset("pubmed")
 
 
 def test_a_missing_environment_folder_is_reported(

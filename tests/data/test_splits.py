@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets import load_dataset
+from crossgcn.data.hashes import LABELS_SHA256, SPLITS_SHA256
 from crossgcn.data.splits import Split, make_splits, validate_split
 from crossgcn.errors import BadInput
 
@@ -109,8 +111,37 @@ def test_citeseer_cross_uses_citeseers_released_splits(citeseer: Data) -> None:
 def test_the_authors_released_twenty(citeseer: Data) -> None:
     with pytest.raises(BadInput, match="num_splits is 21, but the authors released 20"):
         make_splits(citeseer, "authors", num_splits=21)
-    with pytest.raises(BadInput, match="graph of 3327 nodes, citeseer has 10"):
-        make_splits(toy(name="citeseer"), "authors")
+
+
+@needs_authors_splits
+@pytest.mark.parametrize("name", ["citeseer", "citeseer-cross"])
+def test_released_splits_are_not_given_to_another_graph_of_that_name(
+    citeseer: Data, name: str
+) -> None:
+    for y in (toy().y, citeseer.y.roll(1)):
+        with pytest.raises(BadInput, match="belong to the original citeseer; this graph's labels"):
+            make_splits(toy(name=name, y=y), "authors")
+
+
+def test_labels_are_known_wherever_splits_are(citeseer: Data) -> None:
+    assert LABELS_SHA256.keys() == SPLITS_SHA256.keys()
+    labels = citeseer.y.numpy().astype("<i8").tobytes()
+    assert hashlib.sha256(labels).hexdigest() == LABELS_SHA256["citeseer"]
+
+
+def test_each_protocol_has_its_own_numbers(citeseer: Data) -> None:
+    own = make_splits(citeseer)
+    assert len(own) == 20
+    assert all(map(equal, own, make_splits(citeseer, num_splits=20, train=20)))
+    assert len(make_splits(citeseer, "public")) == 1
+
+
+@needs_authors_splits
+def test_twenty_a_class_is_what_the_authors_have_and_all_is_allowed(citeseer: Data) -> None:
+    named = make_splits(citeseer, "authors", num_splits=2, train=20)
+    assert all(map(equal, named, make_splits(citeseer, "authors")))
+    (everything,) = make_splits(citeseer, "authors", num_splits=1, train="all")
+    assert equal(everything, make_splits(citeseer, num_splits=1, train="all")[0])
 
 
 def test_public_takes_each_row_of_roles() -> None:
@@ -118,6 +149,10 @@ def test_public_takes_each_row_of_roles() -> None:
     splits = make_splits(toy(roles=rows), "public")
     assert [split.train.tolist() for split in splits] == [[0, 4], [1, 5]]
     assert splits[1].test.tolist() == [2]
+    (first,) = make_splits(toy(roles=rows), "public", num_splits=1)
+    assert equal(first, splits[0])
+    with pytest.raises(BadInput, match="num_splits is 3, but toy has 2 public split"):
+        make_splits(toy(roles=rows), "public", num_splits=3)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +163,8 @@ def test_public_takes_each_row_of_roles() -> None:
         ({"train": 0}, "train is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"train": 4}, "toy: class 0 has 3 labelled nodes outside validation and test, 4 are"),
+        ({"protocol": "public", "train": 20}, "train is 20, but public splits bring their own"),
+        ({"protocol": "authors", "train": 5}, "train is 5, but the released training sets have 20"),
         ({"protocol": "authors"}, "no splits for 'toy', only for citeseer, cora, pubmed"),
     ],
 )
@@ -151,6 +188,8 @@ def test_a_graph_without_roles_says_how_to_add_them(protocol: str) -> None:
         (([0, 4], [3, 9], [7]), "validation node 9 has no label"),
         (([0, 4], [3], [4, 7]), "node 4 is both train and test"),
         (([0, 4, 3], [3], [7]), "node 3 is both train and validation"),
+        (([0, 4, 0], [3], [7]), "train node 0 is listed more than once; list every node once"),
+        (([0, 4], [3], [7, 7]), "test node 7 is listed more than once"),
         (([0, 1], [3], [7]), "class 1 of 0 to 1 has no training node"),
     ],
 )

@@ -33,6 +33,11 @@ def graph(**changes: Any) -> Data:
         ({"y": torch.tensor([[0], [1], [1]])}, r"y is int64 \[3, 1\]"),
         ({"y": torch.tensor([0, 1])}, "2 labels for 3 nodes"),
         ({"y": torch.tensor([0, 1, 2])}, r"y\[2\] is 2, but num_classes is 2"),
+        ({"edge_weight": torch.ones(3)}, r"edge_weight is float32 \[3\]; it must be float \[2\]"),
+        ({"edge_weight": torch.ones(2, 1)}, r"edge_weight is float32 \[2, 1\]"),
+        ({"edge_weight": [1.0, 1.0]}, "edge_weight is of type list"),
+        ({"edge_weight": torch.tensor([1.0, -0.5])}, r"edge_weight\[1\] is -0.5 .*not negative"),
+        ({"edge_weight": torch.tensor([torch.nan, 1.0])}, r"edge_weight\[0\] is nan .* finite"),
         ({"roles": torch.zeros(3)}, "roles is float32"),
     ],
 )

@@ -20,7 +20,7 @@ def test_a_splits_accuracy_is_the_mean_of_its_repeats() -> None:
     values = [(0, 0.6, 0.5), (0, 0.8, 0.7), (1, 0.3, 0.9), (1, 0.5, 0.7)]
     records = tuple(
         {
-            "split": {"index": split},
+            "split": {"index": split, "train_sha256": f"set {split}"},
             "test_accuracy": test,
             "validation_accuracy": validation,
             "seconds": 1.5,
@@ -116,3 +116,15 @@ def test_a_mistake_in_the_last_model_is_found_before_the_first_is_trained(
 def test_a_model_beyond_all_memory_is_refused(hidden: int, small_graph: Data) -> None:
     with pytest.raises(BadInput, match=r"'cross-gcn' cannot be made .*lower hidden_channels"):
         Experiment([config_of(hidden_channels=hidden)], small_graph)
+
+
+def test_on_a_single_split_every_seed_counts(small_graph: Data) -> None:
+    config = RunConfig(splits="public", repeats=3, epochs=3)
+    (repeated,) = Experiment([config], small_graph).run()
+    assert repeated.num_splits == 1
+    assert len(repeated.test_accuracy) == 3
+    assert repeated.summary.sd is not None
+
+    config = RunConfig(splits="random", num_splits=3, train="all", epochs=3)
+    (all_nodes,) = Experiment([config], small_graph).run()
+    assert (all_nodes.num_splits, len(all_nodes.test_accuracy)) == (1, 3)

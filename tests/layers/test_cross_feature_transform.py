@@ -6,6 +6,7 @@ import copy
 from itertools import product
 from math import prod
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -234,6 +235,60 @@ def test_state_dict_round_trip(order_weights: str) -> None:
         torch.testing.assert_close(restored(x), original(x), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("order_weights", ["gated", "learned"])
+def test_the_first_order_stays_at_one_under_anyones_weight_decay(order_weights: str) -> None:
+    """The usual recipe decays every parameter; the linear term must not fade with it."""
+    transform = CrossFeatureTransform(
+        6,
+        4,
+        2,
+        order_weights=order_weights,  # type: ignore[arg-type]
+    )
+    optimizer = torch.optim.Adam(transform.parameters(), lr=0.01, weight_decay=5e-4)
+    for _ in range(50):
+        optimizer.zero_grad()
+        transform(torch.randn(5, 6)).sum().backward()
+        optimizer.step()
+    weights = transform.effective_order_weights()
+    assert weights is not None
+    assert weights[0] == 1.0
+    x = torch.randn(5, 6)
+    first, second = (x @ w.t() for w in transform.weight)
+    assert transform.bias is not None
+    expected = first + weights[1] * first * second + transform.bias
+    torch.testing.assert_close(transform(x), expected)
+
+
+def test_order_1_has_no_order_weight_to_train() -> None:
+    names = {name for name, _ in CrossFeatureTransform(6, 4, 1).named_parameters()}
+    assert names == {"weight", "bias"}
+
+
+@pytest.mark.parametrize("order_weights", ["gated", "lstm"])
+def test_leading_dimensions_are_kept_as_by_a_linear_layer(order_weights: str) -> None:
+    transform = CrossFeatureTransform(
+        6,
+        4,
+        3,
+        order_weights=order_weights,  # type: ignore[arg-type]
+    )
+    x = torch.randn(2, 3, 5, 6)
+    out = transform(x)
+    assert out.shape == (2, 3, 5, 4)
+    torch.testing.assert_close(out[1, 2], transform(x[1, 2]))
+
+
+def test_a_lazy_transform_saves_and_loads_before_it_knows_its_width() -> None:
+    lazy = CrossFeatureTransform(-1, 4, 2)
+    state = lazy.state_dict()
+    assert "weight" not in state
+    restored = CrossFeatureTransform(-1, 4, 2)
+    restored.load_state_dict(state)
+    assert restored(torch.randn(5, 9)).shape == (5, 4)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        CrossFeatureTransform(9, 4, 2).load_state_dict(state)
+
+
 def test_a_lazy_transform_learns_its_width_and_can_be_copied_before() -> None:
     lazy = CrossFeatureTransform(-1, 4, 2)
     duplicate = copy.deepcopy(lazy)
@@ -255,6 +310,10 @@ def test_reset_parameters_puts_gates_back_to_zero() -> None:
     assert not torch.equal(before, transform.weight)
 
 
+def test_an_order_may_be_any_integer_type() -> None:
+    assert CrossFeatureTransform(4, 3, np.int64(2)).order == 2  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("order", [0, -1, 1.5, True, "2"])
 def test_an_impossible_order_is_refused_with_the_value(order: object) -> None:
     with pytest.raises(BadInput, match=rf"at least 1 .*got {order!r}"):
@@ -264,9 +323,12 @@ def test_an_impossible_order_is_refused_with_the_value(order: object) -> None:
 def test_wrong_options_are_refused_with_what_would_work() -> None:
     with pytest.raises(BadInput, match=r"did you mean 'gated'"):
         CrossFeatureTransform(4, 3, order_weights="gate")  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match=r"each of the 2 orders; got \[1.0, 2.0, 3.0\]"):
+    with pytest.raises(BadInput, match=r"2 finite numbers, one per order; got \[1.0, 2.0, 3.0\]"):
         CrossFeatureTransform(4, 3, order_weights=[1.0, 2.0, 3.0])
-    with pytest.raises(BadInput, match=r"finite number"):
+    with pytest.raises(BadInput, match=r"finite number.*nan"):
         CrossFeatureTransform(4, 3, order_weights=[1.0, float("nan")])
+    for nonsense in (None, 3, ["a", "b"]):
+        with pytest.raises(BadInput, match=r"order_weights of a layer of order 2"):
+            CrossFeatureTransform(4, 3, order_weights=nonsense)  # type: ignore[arg-type]
     with pytest.raises(BadInput, match=r"did you mean 'release'"):
         CrossFeatureTransform(4, 3, first_order="releases")  # type: ignore[arg-type]

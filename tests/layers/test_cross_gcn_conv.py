@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
+from torch_geometric.utils import is_sparse
 
 from crossgcn import BadInput, CrossGCNConv
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix, normalised_adjacency
+from crossgcn.layers import graph_convolution
 
 NODES = 9  # node 8 is isolated, node 3 has a self-loop
 EDGES = torch.tensor([[0, 1, 1, 2, 3, 3, 4, 5, 6, 7, 0, 3], [1, 0, 2, 1, 4, 5, 3, 3, 7, 6, 5, 3]])
@@ -127,6 +129,55 @@ def test_pyg_sparse_tensor_gives_the_same_result() -> None:
         row=EDGES[1], col=EDGES[0], value=WEIGHTS, sparse_sizes=(NODES, NODES)
     )
     torch.testing.assert_close(conv(x, adjacency), conv(x, EDGES, WEIGHTS))
+
+
+def test_a_stand_in_with_the_interface_of_sparse_tensor_gives_the_same_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """torch-sparse has no wheels, so what PyG's SparseTensor offers is played here."""
+
+    class StandIn:
+        def coo(self) -> tuple[Tensor, Tensor, Tensor]:
+            return EDGES[1], EDGES[0], WEIGHTS
+
+        def sparse_sizes(self) -> tuple[int, int]:
+            return NODES, NODES
+
+    monkeypatch.setattr(
+        graph_convolution, "is_sparse", lambda e: isinstance(e, StandIn) or is_sparse(e)
+    )
+    conv, x = CrossGCNConv(6, 4, order=3, order_weights="fixed"), features()
+    torch.testing.assert_close(conv(x, StandIn()), conv(x, EDGES, WEIGHTS))
+
+
+@pytest.mark.parametrize("flow", ["source_to_target", "target_to_source"])
+def test_flow_is_that_of_gcn_conv(flow: str) -> None:
+    directed = torch.tensor([[0, 0, 0, 1], [1, 2, 3, 3]])
+    reference = GCNConv(6, 4, flow=flow)
+    conv = CrossGCNConv(6, 4, order=1, flow=flow)
+    copy_weights(conv, reference)
+    torch.testing.assert_close(conv(features(), directed), reference(features(), directed))
+    bipartite = CrossGCNConv(6, 4, flow="target_to_source")
+    with pytest.raises(BadInput, match="flow='source_to_target'"):
+        bipartite((features(), features(nodes=4)), directed)
+
+
+def test_batches_on_one_graph_keep_their_dimension() -> None:
+    x = torch.randn(3, NODES, 6)
+    reference, conv = GCNConv(6, 4), CrossGCNConv(6, 4, order=1)
+    copy_weights(conv, reference)
+    torch.testing.assert_close(conv(x, EDGES, WEIGHTS), reference(x, EDGES, WEIGHTS))
+    crossed = CrossGCNConv(6, 4, order=3, order_weights="fixed")
+    torch.testing.assert_close(crossed(x, EDGES)[1], crossed(x[1], EDGES))
+
+
+def test_an_adjacency_that_does_not_fit_is_refused() -> None:
+    conv = CrossGCNConv(6, 4)
+    adjacency = torch.sparse_coo_tensor(EDGES.flip(0), WEIGHTS, (NODES, NODES))
+    with pytest.raises(BadInput, match=r"9 × 9, but there are 12 targets and 12 sources"):
+        conv(features(nodes=12), adjacency)
+    with pytest.raises(BadInput, match=r"edge_weight goes with COO edges"):
+        conv(features(), adjacency, WEIGHTS)
 
 
 @pytest.mark.parametrize("aggregate_first", [False, True])

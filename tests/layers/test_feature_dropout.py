@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from crossgcn import BadInput
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix
 from crossgcn.layers import feature_dropout
@@ -51,6 +52,11 @@ def test_nothing_is_dropped_outside_training_or_at_rate_zero() -> None:
     matrix, dense = sparse_ones(), torch.randn(4, 5)
     assert feature_dropout(matrix, 0.5, training=False) is matrix
     assert feature_dropout(dense, 0.0, training=True) is dense
+
+
+def test_other_sparse_layouts_are_refused_with_the_remedy() -> None:
+    with pytest.raises(BadInput, match=r"pass x.to_sparse_csr\(\)"):
+        feature_dropout(torch.eye(3).to_sparse(), 0.5, training=True)
 
 
 def test_gradients_flow_through_what_was_kept() -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from crossgcn.models.presets import PRESETS
 from crossgcn.reports.paper import PaperResult, paper_result
+from crossgcn.training.config import RunConfig
 
 TABLE_5 = {
     ("gcn", 1): [(68.9, 2.2), (70.3, 3.4), (72.1, 2.8)],
@@ -25,19 +28,23 @@ TABLE_3 = {
 }
 
 
+def of(dataset: str, model: str, num_layers: int, **settings: Any) -> PaperResult | None:
+    return paper_result(RunConfig(dataset=dataset, model=model, num_layers=num_layers, **settings))
+
+
 @pytest.mark.parametrize(("model", "num_layers"), TABLE_5)
 def test_the_citation_graphs_are_table_5(model: str, num_layers: int) -> None:
     for dataset, expected in zip(
         ("citeseer", "cora", "pubmed"), TABLE_5[model, num_layers], strict=True
     ):
-        result = paper_result(dataset, model, num_layers)
+        result = of(dataset, model, num_layers)
         assert result is not None
         assert (result.mean, result.sd, result.source) == (*expected, "Table 5")
 
 
 @pytest.mark.parametrize(("model", "num_layers"), TABLE_3)
 def test_citeseer_cross_is_table_3(model: str, num_layers: int) -> None:
-    result = paper_result("citeseer-cross", model, num_layers)
+    result = of("citeseer-cross", model, num_layers)
     method = "Cross-GCN" if model == "cross-gcn" else model.upper()
     assert result == PaperResult(method, "Table 3", *TABLE_3[model, num_layers])
 
@@ -51,7 +58,7 @@ def test_citeseer_cross_is_table_3(model: str, num_layers: int) -> None:
     ],
 )
 def test_fixed_and_trained_order_weights_are_different_rows(fix: str, trained: str) -> None:
-    first, second = paper_result("cora", fix, 2), paper_result("cora", trained, 2)
+    first, second = of("cora", fix, 2), of("cora", trained, 2)
     assert first is not None and second is not None
     assert (first.method, second.method) == ("Cross-GCN_Fix", "Cross-GCN")
 
@@ -68,9 +75,33 @@ def test_fixed_and_trained_order_weights_are_different_rows(fix: str, trained: s
 def test_where_the_paper_has_no_number_there_is_none(
     dataset: str, model: str, num_layers: int
 ) -> None:
-    assert paper_result(dataset, model, num_layers) is None
+    assert of(dataset, model, num_layers) is None
 
 
 def test_every_preset_but_the_perceptron_has_a_row() -> None:
-    with_row = {name for name in PRESETS if paper_result("pubmed", name, 2) is not None}
+    with_row = {name for name in PRESETS if of("pubmed", name, 2) is not None}
     assert with_row == set(PRESETS) - {"mlp"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"order": 3},
+        {"order_weights": "lstm"},
+        {"first_order": "release"},
+        {"aggregate_first": True},
+        {"bias": True},
+        {"splits": "public"},
+        {"train": "all"},
+    ],
+)
+def test_another_model_or_protocol_is_not_put_beside_the_papers_number(
+    settings: dict[str, Any],
+) -> None:
+    assert of("cora", "cross-gcn", 2) is not None
+    assert of("cora", "cross-gcn", 2, order=(2, 2), hidden_channels=64) is not None
+    assert of("cora", "cross-gcn", 2, **settings) is None
+
+
+def test_both_protocols_of_citeseer_cross_stand_beside_the_paper() -> None:
+    assert of("citeseer-cross", "gcn", 2, train="all") == of("citeseer-cross", "gcn", 2)

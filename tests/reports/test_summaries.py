@@ -18,7 +18,7 @@ def runs_of(accuracies: list[float], **settings: Any) -> RepeatedRuns:
     config = RunConfig.create(num_splits=len(accuracies), epochs=30, **settings)
     records = tuple(
         {
-            "split": {"index": split},
+            "split": {"index": split, "train_sha256": f"set {split}"},
             "test_accuracy": accuracy,
             "validation_accuracy": accuracy + 0.1,
             "best_epoch": 10 + split,

@@ -3,22 +3,29 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
 
 from crossgcn.reports.tables import (
     comparison_table,
     comparison_verdicts,
     datasets_table,
+    order_weight_lines,
     training_table,
 )
 
-SHARED = {"dataset": "cora", "splits": "random", "num_splits": 20, "train": 20, "epochs": 500}
+SHARED = {
+    "dataset": "cora",
+    "splits": "random",
+    "num_splits": 20,
+    "num_runs": 20,
+    "train": 20,
+    "epochs": 500,
+}
 PAPER = {"method": "GCN", "source": "Table 5", "mean": 79.1, "sd": 1.8}
 
 
-def rendered(table: Table) -> list[str]:
-    console = Console(width=160, color_system=None)
+def rendered(table: RenderableType, width: int = 160) -> list[str]:
+    console = Console(width=width, color_system=None)
     with console.capture() as capture:
         console.print(table)
     return capture.get().splitlines()
@@ -55,15 +62,20 @@ def test_a_training_is_shown_in_percent_beside_the_paper() -> None:
     alphas = [[[1.0, 0.2], [1.0, -0.1]], [[1.0, 0.4], [1.0, -0.3]]]
     row = model_row("gcn", 0.7945, paper=PAPER, trained_order_weights=alphas)
     text = "\n".join(rendered(training_table(SHARED | row)))
-    for cell in ("79.5 ± 1.2", "79.1 ± 1.8", "72.0", "(1.00, 0.30)  (1.00, -0.20)"):
+    for cell in ("79.5 ± 1.2", "79.1 ± 1.8", "72.0"):
         assert cell in text
+    assert order_weight_lines(row) == [
+        "layer 1: order weights α = 1.00, 0.30",
+        "layer 2: order weights α = 1.00, -0.20",
+    ]
     assert "cora: test accuracy in %, 20 random splits, 20 per class, 500 epochs" in text
 
 
-def test_no_paper_number_no_spread_and_no_order_weights_are_dashes() -> None:
+def test_no_paper_number_is_a_dash_and_no_spread_is_left_out() -> None:
     row = model_row("mlp", 0.5, sd=None)
+    assert order_weight_lines(row) == []
     (line,) = [line for line in rendered(training_table(SHARED | row)) if "mlp" in line]
-    assert line.split() == ["mlp", "2", "50.0", "—", "72.0", "—"]
+    assert line.split() == ["mlp", "2", "50.0", "—", "72.0", "12"]
 
 
 def test_a_comparison_shows_signed_points_and_their_error() -> None:
@@ -79,7 +91,7 @@ def test_a_comparison_shows_signed_points_and_their_error() -> None:
     ("changes", "expected"),
     [
         ({"train": "all"}, "20 random splits, all labelled nodes, 500 epochs"),
-        ({"splits": "public", "num_splits": 1}, "1 public split, 500 epochs"),
+        ({"splits": "public", "num_splits": 1, "num_runs": 1}, "1 public split, 500 epochs"),
         ({"dataset": "[old]/a[/b].npz"}, "[old]/a[/b].npz: test accuracy"),
     ],
 )
@@ -126,3 +138,26 @@ def test_datasets_say_where_they_are_or_that_they_are_not() -> None:
     )
     assert any("pubmed" in line and "19,717" in line and "not here" in line for line in lines)
     assert any("cora" in line and "cache" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_number_is_cut_in_a_narrow_terminal(width: int) -> None:
+    models = [
+        model_row(name, num_layers=layers, mean=0.6789, paired_difference=-0.0123, paired_se=0.0045)
+        for name in ("cross-gcn-release-fix", "cross-gcn")
+        for layers in (1, 2)
+    ]
+    lines = rendered(comparison_table(SHARED | {"baseline": "gcn", "models": models}), width)
+    assert all(len(line) <= width for line in lines)
+    assert "…" not in "".join(lines)
+    text = " ".join(lines).split()
+    assert text.count("67.9") == text.count("-1.23") == text.count("0.45") == 4
+    assert sum(word in ("1", "2") for word in text) == 4
+
+
+def test_seeds_on_one_split_are_not_called_splits() -> None:
+    summary = SHARED | {"num_splits": 1, "num_runs": 20, "train": "all"}
+    (title, *_) = rendered(training_table(summary | model_row("gcn")))
+    assert title == (
+        "cora: test accuracy in %, 1 random split × 20 seeds, all labelled nodes, 500 epochs"
+    )

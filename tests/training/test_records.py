@@ -10,6 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split, make_splits
+from crossgcn.errors import BadInput
 from crossgcn.training.full_batch import EpochMetrics
 from crossgcn.training.records import (
     clear_run,
@@ -41,12 +42,22 @@ def test_a_finished_run_is_found_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"status": "diverged"}, {"seed": 5}, {"config": {"epochs": 4, "order": [2, 1]}}]
+    ("change", "named"),
+    [
+        ({"seed": 5}, r"another seed \(5, not 4\)"),
+        ({"config": {"epochs": 4, "order": [2, 1]}}, r"another epochs \(4, not 3\)"),
+    ],
 )
-def test_another_run_is_not_taken_for_the_wanted_one(
-    change: dict[str, Any], tmp_path: Path
+def test_another_finished_run_is_told_apart_and_not_given_up(
+    change: dict[str, Any], named: str, tmp_path: Path
 ) -> None:
     write_record(tmp_path, WANTED | {"status": "done"} | change)
+    with pytest.raises(BadInput, match=named):
+        finished_run(tmp_path, WANTED)
+
+
+def test_a_run_that_diverged_is_not_finished(tmp_path: Path) -> None:
+    write_record(tmp_path, WANTED | {"status": "diverged"})
     assert finished_run(tmp_path, WANTED) is None
 
 

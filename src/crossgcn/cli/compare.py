@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -39,6 +39,9 @@ def compare(
     ] = "2",
     hidden_channels: options.HiddenOption = None,
     order: options.OrderOption = None,
+    order_weights: options.OrderWeightsOption = None,
+    first_order: options.FirstOrderOption = None,
+    aggregate_first: options.AggregateFirstOption = None,
     bias: options.BiasOption = None,
     dropout: options.DropoutOption = None,
     epochs: options.EpochsOption = None,
@@ -58,7 +61,7 @@ def compare(
     """Train several models on the same splits and pair their results split by split.
 
     Every model gets the same training: epochs, decay rule, selection, seeds.
-    --order applies to the models that cross.
+    --order and the details of a model apply to those models that have them.
     """
     names = list(dict.fromkeys(name.strip() for name in models.split(",") if name.strip()))
     if not names:
@@ -77,14 +80,20 @@ def compare(
     from crossgcn.cli.running import finish, run_with_progress
     from crossgcn.training.config import RunConfig
 
+    variants: dict[str, Any] = {
+        "order": options.parse_order(order),
+        "order_weights": options.parse_order_weights(order_weights),
+        "first_order": first_order,
+        "aggregate_first": aggregate_first,
+        "bias": bias,
+    }
     configs = [
         RunConfig.create(
             dataset=dataset,
             model=name,
             num_layers=depth,
             hidden_channels=hidden_channels,
-            order=options.parse_order(order) if "order" in get_preset(name).options else None,
-            bias=bias,
+            **{option: variants[option] for option in get_preset(name).options},
             dropout=dropout,
             epochs=epochs,
             learning_rate=learning_rate,

@@ -38,6 +38,26 @@ OrderOption = Annotated[
         rich_help_panel=MODEL,
     ),
 ]
+OrderWeightsOption = Annotated[
+    str | None,
+    typer.Option(
+        help="fixed, learned, gated, mean, lstm, or one number per order (1,0.5). "
+        "\\[default: the model's]",
+        rich_help_panel=VARIANT,
+    ),
+]
+FirstOrderOption = Annotated[
+    Literal["paper", "release"] | None,
+    typer.Option(help="First-order term. \\[default: the model's]", rich_help_panel=VARIANT),
+]
+AggregateFirstOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--aggregate-first/--transform-first",
+        help="What comes first in a layer. \\[default: the model's]",
+        rich_help_panel=VARIANT,
+    ),
+]
 BiasOption = Annotated[
     bool | None,
     typer.Option(

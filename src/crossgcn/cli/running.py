@@ -138,6 +138,8 @@ def finish(
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
         return
-    console = Console(width=None if Console().is_terminal else 120)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
     show(console)
     print(f"\nWritten to {out} (result.json, and a run.json for every run).")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -30,28 +30,9 @@ def train(
     ] = None,
     hidden_channels: options.HiddenOption = None,
     order: options.OrderOption = None,
-    order_weights: Annotated[
-        str | None,
-        typer.Option(
-            help="fixed, learned, gated, mean, lstm, or one number per order (1,0.5). "
-            "\\[default: the model's]",
-            rich_help_panel=options.VARIANT,
-        ),
-    ] = None,
-    first_order: Annotated[
-        Literal["paper", "release"] | None,
-        typer.Option(
-            help="First-order term. \\[default: the model's]", rich_help_panel=options.VARIANT
-        ),
-    ] = None,
-    aggregate_first: Annotated[
-        bool | None,
-        typer.Option(
-            "--aggregate-first/--transform-first",
-            help="What comes first in a layer. \\[default: the model's]",
-            rich_help_panel=options.VARIANT,
-        ),
-    ] = None,
+    order_weights: options.OrderWeightsOption = None,
+    first_order: options.FirstOrderOption = None,
+    aggregate_first: options.AggregateFirstOption = None,
     bias: options.BiasOption = None,
     dropout: options.DropoutOption = None,
     epochs: options.EpochsOption = None,
@@ -110,12 +91,12 @@ def train(
     )
 
     from crossgcn.reports.summaries import summarise_training
-    from crossgcn.reports.tables import training_table
+    from crossgcn.reports.tables import order_weight_lines, training_table
 
     summary = summarise_training(runs)
     summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
 
     def show(console: Console) -> None:
-        console.print(training_table(summary))
+        console.print(training_table(summary), "", *order_weight_lines(summary), sep="\n")
 
     finish(summary, folder, as_json, show)

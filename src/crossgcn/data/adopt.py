@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import coalesce, to_undirected
 
-from crossgcn.data.archive_arrays import MASK_NAMES, read_roles
 from crossgcn.data.features import csr_tensor
+from crossgcn.data.roles import gather_roles
 from crossgcn.data.validate import validate_data
 from crossgcn.errors import BadInput
 
@@ -18,35 +19,52 @@ def adopt_graph(data: Data, where: str = "data") -> Data:
     """Check a graph and complete it with ``name``, ``num_classes`` and ``roles``.
 
     Masks as PyG keeps them (``train_mask``, ``val_mask``, ``test_mask``) become
-    ``roles``; classes are counted when nothing says how many there are. Features
-    become 32-bit floats, and sparse ones CSR. Edges are taken as they are.
+    ``roles``, a row for each of their columns; classes are counted when nothing
+    says how many there are. Features and edge weights become 32-bit floats.
+
+    Edges become undirected, unique and sorted; self-loops stay. An edge given more
+    than once, in either direction, weighs the mean of its weights. A graph from a
+    file goes through here as well, and one that was here before comes out the same.
 
     Args:
-        data: At least ``x``, ``edge_index`` and ``y``; it is not changed.
+        data: At least ``x``, ``edge_index`` and ``y``; it is not changed. Weights
+            are ``edge_weight [E]``, never ``edge_attr``, which is left behind.
         where: What to call it in messages, and its name if it has none.
 
     Raises:
         BadInput: Naming the tensor, the place in it, the value and the remedy.
     """
+    edge_weight = getattr(data, "edge_weight", None)
     adopted = Data(
         x=_float_features(data.x, where),
         edge_index=data.edge_index,
+        edge_weight=edge_weight.float() if isinstance(edge_weight, Tensor) else edge_weight,
         y=data.y,
         name=getattr(data, "name", where),
+        num_classes=getattr(data, "num_classes", None),
     )
-    given = {name: getattr(data, name, None) for name in ("roles", *MASK_NAMES)}
-    arrays = {name: tensor.numpy() for name, tensor in given.items() if tensor is not None}
-    roles = read_roles(arrays, where)
-    if roles is not None:
-        adopted.roles = roles.to(torch.int8)
-    num_classes = getattr(data, "num_classes", None)
-    if num_classes is not None:
-        adopted.num_classes = num_classes
     validate_data(adopted, where)
-    if num_classes is None:
-        adopted.num_classes = int(adopted.y.max()) + 1
     adopted.num_nodes = adopted.x.shape[0]
+    adopted.edge_index, adopted.edge_weight = _make_undirected(
+        adopted.edge_index, adopted.get("edge_weight"), adopted.num_nodes
+    )
+    if "num_classes" not in adopted:
+        adopted.num_classes = int(adopted.y.max()) + 1
+    adopted.roles = gather_roles(data, adopted.num_nodes, where)
     return adopted
+
+
+def _make_undirected(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
+) -> tuple[Tensor, Tensor | None]:
+    if edge_weight is None:
+        return to_undirected(edge_index, num_nodes=num_nodes), None
+    # Averaged in one direction only, so that both weigh the same to the last bit.
+    edge_index, edge_weight = coalesce(
+        edge_index.sort(dim=0).values, edge_weight.double(), num_nodes, reduce="mean"
+    )
+    edge_index, edge_weight = to_undirected(edge_index, edge_weight, num_nodes, reduce="mean")
+    return edge_index, edge_weight.float()
 
 
 def _float_features(x: Tensor | None, where: str) -> Tensor | None:

@@ -9,13 +9,16 @@ array             kind                        meaning
 ``x_data``        numbers [nnz]               ... the values
 ``x_shape``       integers [2]                ... N and D
 ``edge_index``    integers [2, E]             ends of each edge; one direction will do
+``edge_weight``   numbers [E], optional       0 or more for each edge; 1 when left out
 ``y``             integers [N]                class of each node, -1 for unlabelled
 ``num_classes``   one integer, optional       when some class has no labelled node
 ``roles``         integers [S, N], optional   a row a split: 0 none, 1 train,
                                               2 validation, 3 test
-``train_mask``    booleans [N], optional      with ``val_mask`` and ``test_mask``,
-                                              instead of ``roles``
+``train_mask``    booleans [N] or [N, S],     with ``val_mask`` and ``test_mask``,
+                  optional                    instead of ``roles``
 ================  ==========================  =======================================
+
+Edges become undirected and unique; see :func:`~crossgcn.data.adopt_graph`.
 """
 
 from __future__ import annotations
@@ -26,23 +29,23 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.utils import to_undirected
 
 from crossgcn.data.adopt import adopt_graph
 from crossgcn.data.archive_arrays import (
+    read_booleans,
     read_features,
     read_integers,
     read_num_classes,
-    read_roles,
+    read_numbers,
 )
 from crossgcn.data.npz import Arrays, read_npz, write_npz
-from crossgcn.data.validate import validate_data
+from crossgcn.data.roles import MASK_NAMES
 
 __all__ = ["read_graph", "save_graph"]
 
 
 def save_graph(path: Path | str, data: Data) -> None:
-    """Write a graph to a file that :func:`read_graph` reads back the same.
+    """Write a graph to a file; :func:`read_graph` gives it back as adopted.
 
     The old file, if any, is replaced only once the new one is complete; the same
     graph gives the same bytes every time.
@@ -65,6 +68,8 @@ def save_graph(path: Path | str, data: Data) -> None:
     else:
         arrays = {"x": x.numpy(force=True)}
     arrays["edge_index"] = data.edge_index.numpy(force=True)
+    if "edge_weight" in data:
+        arrays["edge_weight"] = data.edge_weight.numpy(force=True)
     arrays["y"] = data.y.numpy(force=True)
     arrays["num_classes"] = np.array(data.num_classes)
     if "roles" in data:
@@ -75,8 +80,8 @@ def save_graph(path: Path | str, data: Data) -> None:
 def read_graph(path: Path | str) -> Data:
     """Read a graph file (its arrays are listed at the top of this module).
 
-    Edges become undirected and unique, self-loops stay. Features become 32-bit
-    floats and keep their layout; nothing is normalised.
+    It comes as :func:`~crossgcn.data.adopt_graph` would make it in memory: edges
+    undirected and unique, features in 32 bits; nothing is normalised.
 
     Args:
         path: The ``.npz`` file; its name without the ending names the graph.
@@ -87,21 +92,18 @@ def read_graph(path: Path | str) -> Data:
     path = Path(path)
     arrays = read_npz(path)
     where = str(path)
-    x = read_features(arrays, where)
-    y = torch.from_numpy(read_integers(arrays, "y", 1, where))
     data = Data(
-        x=x,
-        edge_index=torch.from_numpy(read_integers(arrays, "edge_index", 2, where)),
-        y=y,
+        x=read_features(arrays, where),
+        edge_index=read_integers(arrays, "edge_index", 2, where),
+        y=read_integers(arrays, "y", 1, where),
+        num_classes=read_num_classes(arrays, where),
         name=path.stem,
-        num_classes=read_num_classes(arrays, y, where),
-        num_nodes=x.shape[0],
     )
-    roles = read_roles(arrays, where)
-    if roles is not None:
-        data.roles = roles
-    validate_data(data, where)
-    if roles is not None:
-        data.roles = roles.to(torch.int8)
-    data.edge_index = to_undirected(data.edge_index, num_nodes=data.num_nodes)
-    return data
+    if "edge_weight" in arrays:
+        data.edge_weight = read_numbers(arrays, "edge_weight", 1, where)
+    if "roles" in arrays:
+        data.roles = read_integers(arrays, "roles", 2, where)
+    for name in MASK_NAMES:
+        if name in arrays:
+            data[name] = read_booleans(arrays, name, where)
+    return adopt_graph(data, where)

@@ -11,78 +11,67 @@ from crossgcn.data.features import csr_tensor
 from crossgcn.data.npz import Arrays
 from crossgcn.errors import BadInput
 
-__all__ = ["MASK_NAMES", "read_features", "read_integers", "read_num_classes", "read_roles"]
+__all__ = [
+    "read_booleans",
+    "read_features",
+    "read_integers",
+    "read_num_classes",
+    "read_numbers",
+]
 
 _CSR_NAMES = ("x_indptr", "x_indices", "x_data", "x_shape")
-MASK_NAMES = ("train_mask", "val_mask", "test_mask")
 
 
 def read_features(arrays: Arrays, where: str) -> Tensor:
     """Features as 32-bit floats, dense or sparse CSR as they are in the file."""
     if "x" in arrays:
-        return torch.from_numpy(_read_numbers(arrays, "x", 2, where))
+        return read_numbers(arrays, "x", 2, where)
     if not any(name in arrays for name in _CSR_NAMES):
         raise BadInput(f"{where}: no features; add x, or all of {', '.join(_CSR_NAMES)}")
     indptr, indices, shape = (
-        read_integers(arrays, name, 1, where) for name in ("x_indptr", "x_indices", "x_shape")
+        read_integers(arrays, name, 1, where).numpy()
+        for name in ("x_indptr", "x_indices", "x_shape")
     )
-    values = _read_numbers(arrays, "x_data", 1, where)
+    values = read_numbers(arrays, "x_data", 1, where).numpy()
     if len(shape) != 2 or shape.min() < 1:
         raise BadInput(f"{where}: x_shape is {shape.tolist()}; it must be [nodes, features]")
     _check_csr(indptr, indices, values, int(shape[0]), int(shape[1]), where)
     return csr_tensor(indptr, indices, values, (int(shape[0]), int(shape[1])))
 
 
-def read_integers(arrays: Arrays, name: str, dimensions: int, where: str) -> NDArray[np.int64]:
+def read_integers(arrays: Arrays, name: str, dimensions: int, where: str) -> Tensor:
     """One array of integers, as int64."""
     array = _find(arrays, name, where)
     if array.dtype.kind not in "iu" or array.ndim != dimensions:
         raise _wrong_kind(arrays, name, f"integers in {dimensions} dimension(s)", where)
-    return array.astype(np.int64)
+    return torch.from_numpy(array.astype(np.int64))
 
 
-def read_num_classes(arrays: Arrays, y: Tensor, where: str) -> int:
-    """The file's own class count or, without one, the highest label plus one."""
-    if "num_classes" not in arrays:
-        return max(int(y.max()) + 1, 0) if len(y) else 0
-    array = arrays["num_classes"]
-    if array.dtype.kind not in "iu" or array.size != 1 or array.item() < 1:
-        raise _wrong_kind(arrays, "num_classes", "one integer, at least 1", where)
-    return int(array.item())
-
-
-def read_roles(arrays: Arrays, where: str) -> Tensor | None:
-    """The file's splits: its ``roles``, or a single one made of its three masks."""
-    masks = [name for name in MASK_NAMES if name in arrays]
-    if "roles" in arrays and masks:
-        raise BadInput(f"{where}: has both roles and {masks[0]}; keep one of the two")
-    if "roles" in arrays:
-        return torch.from_numpy(read_integers(arrays, "roles", 2, where))
-    if not masks:
-        return None
-    for name in MASK_NAMES:
-        array = _find(arrays, name, where)
-        if array.dtype != np.bool_ or array.ndim != 1 or len(array) != len(arrays[masks[0]]):
-            raise _wrong_kind(arrays, name, "booleans, one per node", where)
-    for first, second in (MASK_NAMES[:2], MASK_NAMES[1:], MASK_NAMES[::2]):
-        both = np.flatnonzero(arrays[first] & arrays[second])
-        if len(both):
-            raise BadInput(
-                f"{where}: node {both[0]} is in {first} and in {second} ({len(both)} such in all); "
-                "a node has one role, clear it in one of the two"
-            )
-    combined = np.zeros((1, len(arrays[masks[0]])), np.int64)
-    for role, name in enumerate(MASK_NAMES, 1):
-        combined[0, arrays[name]] = role
-    return torch.from_numpy(combined)
-
-
-def _read_numbers(arrays: Arrays, name: str, dimensions: int, where: str) -> NDArray[np.float32]:
+def read_numbers(arrays: Arrays, name: str, dimensions: int, where: str) -> Tensor:
+    """One array of numbers, as 32-bit floats."""
     array = _find(arrays, name, where)
     if array.dtype.kind not in "fiub" or array.ndim != dimensions:
         raise _wrong_kind(arrays, name, f"numbers in {dimensions} dimension(s)", where)
     with np.errstate(over="ignore"):
-        return array.astype(np.float32)
+        return torch.from_numpy(array.astype(np.float32))
+
+
+def read_booleans(arrays: Arrays, name: str, where: str) -> Tensor:
+    """One array of booleans."""
+    array = _find(arrays, name, where)
+    if array.dtype != np.bool_:
+        raise _wrong_kind(arrays, name, "booleans", where)
+    return torch.from_numpy(array.astype(np.bool_))
+
+
+def read_num_classes(arrays: Arrays, where: str) -> int | None:
+    """The file's own class count, if it has one."""
+    if "num_classes" not in arrays:
+        return None
+    array = arrays["num_classes"]
+    if array.dtype.kind not in "iu" or array.size != 1 or array.item() < 1:
+        raise _wrong_kind(arrays, "num_classes", "one integer, at least 1", where)
+    return int(array.item())
 
 
 def _check_csr(

@@ -53,6 +53,10 @@ def plant_crosses(
 def citeseer_cross(order: int = 2, seed: int = 0) -> Data:
     """Citeseer's nodes, edges, labels and roles, with planted crosses for features.
 
+    ``load_dataset("citeseer-cross")`` is draw 0 unless it is given a ``seed``, and
+    the command line keeps to draw 0; ``crossgcn data get citeseer-cross --seed N
+    --out DIR`` writes another to a file, which is then used by its path.
+
     NOTE[D8]: the paper gives this graph a label rate of 0.036 and the release no
     script, so results are reported with 20 training nodes per class and with all.
 

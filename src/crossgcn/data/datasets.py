@@ -31,7 +31,8 @@ def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
 
     Returns:
         ``x``, ``edge_index`` (undirected, unique), ``y`` (-1 unlabelled),
-        ``num_classes``, ``name`` and, where there are any, ``roles``.
+        ``num_classes``, ``name`` and, where there are any, ``edge_weight`` and
+        ``roles``.
 
     Raises:
         BadInput: Unknown name, unusable file, or a dataset that is not on this

@@ -1,12 +1,13 @@
 """SHA-256 of every file this package parses but did not make itself.
 
 The Planetoid files are those of the canonical repository; the splits are the
-twenty role tables of the authors' release.
+twenty role tables of the authors' release, and the labels tell whether a graph
+is the one they were released for.
 """
 
 from __future__ import annotations
 
-__all__ = ["PLANETOID_SHA256", "SPLITS_SHA256"]
+__all__ = ["LABELS_SHA256", "PLANETOID_SHA256", "SPLITS_SHA256"]
 
 PLANETOID_SHA256: dict[str, dict[str, str]] = {
     "citeseer": {
@@ -47,3 +48,10 @@ SPLITS_SHA256: dict[str, str] = {
     "cora": "08dd9e0504dd1da86f64ceaba356731fe0915b523ba39c54aceac9bed21931ea",
     "pubmed": "cea85aa8cb17b35d7d4a3799a8c61db63ae082324f68ea99613bf30104aee8b5",
 }
+
+LABELS_SHA256: dict[str, str] = {
+    "citeseer": "a33560b649dadb27528b35f6bf2a3976cdc61d2e24ae8db5f5d503233b0ef7aa",
+    "cora": "d0018d7ffd314eb25a4904973f2c7eb1b7be135d668de42d453714724f8e9d03",
+    "pubmed": "973a30d7c0567fe67fb9026058f1105859f87d44981b7b88992d648877d174c7",
+}
+"""Of ``y`` as little-endian 64-bit integers, -1 for unlabelled."""

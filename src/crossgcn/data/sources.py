@@ -156,15 +156,19 @@ def _download(name: str, cache: Path, progress: Progress) -> Path:
 
 
 def not_here(name: str, tried: str = "") -> BadInput:
-    """The error for a graph whose files are nowhere, with the three ways to provide them.
+    """The error for a graph whose files are not all here, with three ways to provide them.
+
+    A folder that has some of the eight is named, with those it lacks.
 
     Args:
         name: The graph.
         tried: What a download said, if one was tried.
     """
+    incomplete = "; ".join(_incomplete_folders(_planetoid_files(name)))
+    state = "not on this machine" if not incomplete else f"here only in part ({incomplete})"
     why = f" and could not be downloaded ({tried})" if tried else ""
     return BadInput(
-        f"{name} is not on this machine{why}: set {ENVIRONMENT_VARIABLE} to a folder with "
+        f"{name} is {state}{why}: set {ENVIRONMENT_VARIABLE} to a folder with "
         f"planetoid/ind.{name}.*, or run `crossgcn data get {name}` where GitHub can be reached, "
         f"or copy the eight files ind.{name}.* into {cache_folder() / 'planetoid'}"
     )
@@ -176,7 +180,7 @@ def _planetoid_files(name: str) -> list[str]:
     return [f"planetoid/ind.{name}.{part}" for part in PLANETOID_SHA256[name]]
 
 
-def _folders_with(files: list[str]) -> Iterator[tuple[Literal["CROSSGCN_DATA", "cache"], Path]]:
+def _roots() -> Iterator[tuple[Literal["CROSSGCN_DATA", "cache"], Path]]:
     given = os.environ.get(ENVIRONMENT_VARIABLE)
     if given:
         root = Path(given)
@@ -184,10 +188,22 @@ def _folders_with(files: list[str]) -> Iterator[tuple[Literal["CROSSGCN_DATA", "
             raise BadInput(
                 f"{ENVIRONMENT_VARIABLE} is {given!r}, which is no folder; correct or unset it"
             )
+        yield "CROSSGCN_DATA", root
+    yield "cache", cache_folder()
+
+
+def _folders_with(files: list[str]) -> Iterator[tuple[Literal["CROSSGCN_DATA", "cache"], Path]]:
+    for origin, root in _roots():
         if all((root / file).is_file() for file in files):
-            yield "CROSSGCN_DATA", root
-    if all((cache_folder() / file).is_file() for file in files):
-        yield "cache", cache_folder()
+            yield origin, root
+
+
+def _incomplete_folders(files: list[str]) -> Iterator[str]:
+    for _, root in _roots():
+        missing = [file for file in files if not (root / file).is_file()]
+        if len(missing) < len(files):
+            names = ", ".join(Path(file).name for file in missing)
+            yield f"{(root / files[0]).parent} lacks {names}"
 
 
 def _verify(path: Path, expected: str) -> None:

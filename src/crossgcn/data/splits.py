@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from crossgcn.data.hashes import LABELS_SHA256
 from crossgcn.data.npz import read_npz
 from crossgcn.data.sources import locate_splits
 from crossgcn.data.validate import ROLE_NAMES
@@ -18,6 +20,10 @@ from crossgcn.errors import BadInput, unknown_name
 __all__ = ["PROTOCOLS", "Split", "make_splits", "validate_split"]
 
 PROTOCOLS = ("random", "authors", "public")
+
+NUM_RANDOM_SPLITS = 20
+TRAIN_PER_CLASS = 20
+"""Of the paper's splits, and so of random ones unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,8 @@ def make_splits(
     data: Data,
     protocol: str = "random",
     *,
-    num_splits: int = 20,
-    train: int | Literal["all"] = 20,
+    num_splits: int | None = None,
+    train: int | Literal["all"] | None = None,
     seed: int = 0,
 ) -> list[Split]:
     """Make the splits of one protocol, every one of them validated.
@@ -48,35 +54,41 @@ def make_splits(
     ``random`` keeps validation and test as in row 0 of ``data.roles`` and draws the
     training nodes class by class from the other labelled ones. Split ``i`` depends
     on ``seed`` and ``i`` only, so asking for more splits changes none. ``authors``
-    takes the first ``num_splits`` of the twenty released with the paper. ``public``
-    takes every row of ``data.roles`` as it is, whatever ``num_splits``.
+    takes the twenty released with the paper. ``public`` takes the rows of
+    ``data.roles`` as they are.
 
     Args:
         data: A graph from :func:`~crossgcn.data.load_dataset`.
         protocol: ``random``, ``authors`` or ``public``.
-        num_splits: How many, for ``random`` and ``authors``.
-        train: Training nodes per class, for ``random``; ``"all"``, under any
-            protocol, trains on every labelled node outside validation and test.
+        num_splits: How many, the first ones; by default 20, or all there are.
+        train: Training nodes per class, for ``random``, by default 20; ``"all"``,
+            under any protocol, trains on every labelled node outside validation
+            and test.
         seed: Which draw, for ``random``.
+
+    Raises:
+        BadInput: A split that cannot be made or learnt from, or a number that the
+            protocol has no use for.
     """
     if protocol not in PROTOCOLS:
         raise unknown_name("split protocol", protocol, PROTOCOLS)
-    if num_splits < 1:
+    if num_splits is not None and num_splits < 1:
         raise BadInput(f"num_splits is {num_splits}; ask for at least 1")
     if seed < 0:
         raise BadInput(f"seed is {seed}; give 0 or more")
-    if train != "all" and train < 1:
-        raise BadInput(f"train is {train}; give nodes per class, at least 1, or 'all'")
-    if protocol == "authors":
+    if isinstance(train, int):
+        _check_train(train, protocol)
+    if protocol == "random":
+        splits = [_from_roles(_own_roles(data)[0])] * (num_splits or NUM_RANDOM_SPLITS)
+    elif protocol == "authors":
         splits = [_from_roles(row) for row in _authors_roles(data, num_splits)]
     else:
-        splits = [_from_roles(row) for row in _own_roles(data)]
-    if protocol == "random":
-        splits = [splits[0]] * num_splits
+        splits = [_from_roles(row) for row in _public_roles(data, num_splits)]
     if train == "all":
         splits = [_train_on_all(split, data) for split in splits]
     elif protocol == "random":
-        splits = [_redraw(split, data, train, seed, i) for i, split in enumerate(splits)]
+        per_class = train or TRAIN_PER_CLASS
+        splits = [_redraw(split, data, per_class, seed, i) for i, split in enumerate(splits)]
     for index, split in enumerate(splits):
         validate_split(split, data, f"{data.name}, {protocol} split {index}")
     return splits
@@ -105,6 +117,12 @@ def validate_split(split: Split, data: Data, where: str) -> None:
                 f"{where}: {name} node {int(outside[0])} does not exist; "
                 f"the graph has nodes 0 to {len(y) - 1}"
             )
+        repeated = torch.nonzero(torch.bincount(nodes) > 1)
+        if len(repeated):
+            raise BadInput(
+                f"{where}: {name} node {int(repeated[0])} is listed more than once; "
+                "list every node once"
+            )
         unlabelled = nodes[y[nodes] < 0]
         if len(unlabelled):
             raise BadInput(
@@ -127,6 +145,21 @@ def validate_split(split: Split, data: Data, where: str) -> None:
         )
 
 
+def _check_train(per_class: int, protocol: str) -> None:
+    if per_class < 1:
+        raise BadInput(f"train is {per_class}; give nodes per class, at least 1, or 'all'")
+    if protocol == "public":
+        raise BadInput(
+            f"train is {per_class}, but public splits bring their own training nodes; "
+            "leave it out, or use --splits random, or --train all"
+        )
+    if protocol == "authors" and per_class != TRAIN_PER_CLASS:
+        raise BadInput(
+            f"train is {per_class}, but the released training sets have {TRAIN_PER_CLASS} nodes "
+            "per class; leave it out, or use --splits random, or --train all"
+        )
+
+
 def _own_roles(data: Data) -> Tensor:
     roles: Tensor | None = getattr(data, "roles", None)
     if roles is None:
@@ -137,18 +170,28 @@ def _own_roles(data: Data) -> Tensor:
     return roles
 
 
-def _authors_roles(data: Data, num_splits: int) -> Tensor:
+def _public_roles(data: Data, num_splits: int | None) -> Tensor:
+    roles = _own_roles(data)
+    if num_splits is not None and num_splits > len(roles):
+        raise BadInput(
+            f"num_splits is {num_splits}, but {data.name} has {len(roles)} public split(s); "
+            f"ask for at most {len(roles)}, or use --splits random"
+        )
+    return roles[:num_splits]
+
+
+def _authors_roles(data: Data, num_splits: int | None) -> Tensor:
     name = "citeseer" if data.name.startswith("citeseer-cross") else data.name
-    path = locate_splits(name)
-    roles = torch.from_numpy(read_npz(path)["role"])
-    if num_splits > len(roles):
+    roles = torch.from_numpy(read_npz(locate_splits(name))["role"])
+    if num_splits is not None and num_splits > len(roles):
         raise BadInput(
             f"num_splits is {num_splits}, but the authors released {len(roles)} splits; "
             f"ask for at most {len(roles)}, or use --splits random"
         )
-    if roles.shape[1] != len(data.y):
+    labels = data.y.numpy(force=True).astype("<i8").tobytes()
+    if hashlib.sha256(labels).hexdigest() != LABELS_SHA256[name]:
         raise BadInput(
-            f"{path}: is for a graph of {roles.shape[1]} nodes, {data.name} has {len(data.y)}; "
+            f"the authors' splits belong to the original {name}; this graph's labels differ; "
             "use --splits random or public"
         )
     # NOTE[D7]: 16 of Citeseer's 20 released training sets hold 1 to 4 unlabelled nodes.

@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
 
-__all__ = ["ROLE_NAMES", "validate_data"]
+__all__ = ["ROLE_NAMES", "check_roles", "describe", "validate_data"]
 
 ROLE_NAMES = ("none", "train", "validation", "test")
 """What the numbers 0 to 3 mean in ``roles``."""
@@ -19,8 +19,8 @@ def validate_data(data: Data, where: str) -> None:
 
     Args:
         data: ``x [N, D]`` dense or sparse CSR, ``edge_index [2, E]``, ``y [N]``
-            with -1 for unlabelled, and optionally ``num_classes`` and
-            ``roles [S, N]``.
+            with -1 for unlabelled, and optionally ``edge_weight [E]``,
+            ``num_classes`` and ``roles [S, N]``.
         where: What to call it in messages: a file, or the argument's name.
 
     Raises:
@@ -31,9 +31,11 @@ def validate_data(data: Data, where: str) -> None:
     y = _tensor(data, "y", where, "int64 [nodes], -1 for unlabelled")
     _check_features(x, where)
     _check_edges(edge_index, x.shape[0], where)
+    if getattr(data, "edge_weight", None) is not None:
+        _check_edge_weight(data.edge_weight, edge_index.shape[1], where)
     _check_labels(y, x.shape[0], getattr(data, "num_classes", None), where)
     if getattr(data, "roles", None) is not None:
-        _check_roles(data.roles, x.shape[0], where)
+        check_roles(data.roles, x.shape[0], where)
 
 
 def _tensor(data: Data, name: str, where: str, wanted: str) -> Tensor:
@@ -45,9 +47,11 @@ def _tensor(data: Data, name: str, where: str, wanted: str) -> Tensor:
 
 def _check_features(x: Tensor, where: str) -> None:
     if x.dim() != 2 or not x.is_floating_point():
-        raise BadInput(f"{where}: x is {_kind(x)}; it must be float [nodes, features]")
+        raise BadInput(f"{where}: x is {describe(x)}; it must be float [nodes, features]")
     if x.shape[0] == 0 or x.shape[1] == 0:
-        raise BadInput(f"{where}: x is {_kind(x)}; a graph needs at least one node and one feature")
+        raise BadInput(
+            f"{where}: x is {describe(x)}; a graph needs at least one node and one feature"
+        )
     values = x.values() if x.layout == torch.sparse_csr else x
     bad = torch.nonzero(~torch.isfinite(values))
     if len(bad) == 0:
@@ -67,7 +71,9 @@ def _check_features(x: Tensor, where: str) -> None:
 
 def _check_edges(edge_index: Tensor, num_nodes: int, where: str) -> None:
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype != torch.int64:
-        raise BadInput(f"{where}: edge_index is {_kind(edge_index)}; it must be int64 [2, edges]")
+        raise BadInput(
+            f"{where}: edge_index is {describe(edge_index)}; it must be int64 [2, edges]"
+        )
     bad = torch.nonzero(((edge_index < 0) | (edge_index >= num_nodes)).t())
     if len(bad):
         column, end = bad[0].tolist()
@@ -77,9 +83,26 @@ def _check_edges(edge_index: Tensor, num_nodes: int, where: str) -> None:
         )
 
 
+def _check_edge_weight(edge_weight: Tensor, num_edges: int, where: str) -> None:
+    fits = isinstance(edge_weight, Tensor) and edge_weight.shape == (num_edges,)
+    if not fits or not edge_weight.is_floating_point():
+        raise BadInput(
+            f"{where}: edge_weight is {describe(edge_weight)}; it must be float [{num_edges}], "
+            "one per edge"
+        )
+    bad = torch.nonzero(~torch.isfinite(edge_weight) | (edge_weight < 0)).flatten()
+    if len(bad):
+        edge = int(bad[0])
+        raise BadInput(
+            f"{where}: edge_weight[{edge}] is {float(edge_weight[edge])} ({len(bad)} such in all); "
+            "weights are finite and not negative, because adjacencies are normalised by the root "
+            "of their sums"
+        )
+
+
 def _check_labels(y: Tensor, num_nodes: int, num_classes: int | None, where: str) -> None:
     if y.dim() != 1 or y.dtype != torch.int64:
-        raise BadInput(f"{where}: y is {_kind(y)}; it must be int64 [nodes]")
+        raise BadInput(f"{where}: y is {describe(y)}; it must be int64 [nodes]")
     if len(y) != num_nodes:
         raise BadInput(
             f"{where}: y has {len(y)} labels for {num_nodes} nodes; "
@@ -100,10 +123,18 @@ def _check_labels(y: Tensor, num_nodes: int, num_classes: int | None, where: str
         )
 
 
-def _check_roles(roles: Tensor, num_nodes: int, where: str) -> None:
-    if roles.dim() != 2 or roles.shape[1] != num_nodes or roles.shape[0] == 0:
+def check_roles(roles: Tensor, num_nodes: int, where: str) -> None:
+    """Refuse roles that are no integers 0 to 3, a row a split and a column a node.
+
+    Args:
+        roles: What was given for them.
+        num_nodes: Nodes the graph has.
+        where: What to call the graph in messages.
+    """
+    fits = isinstance(roles, Tensor) and roles.dim() == 2 and roles.shape[1] == num_nodes
+    if not fits or roles.shape[0] == 0 or roles.is_floating_point() or roles.dtype == torch.bool:
         raise BadInput(
-            f"{where}: roles is {_kind(roles)}; it must be integers [splits, {num_nodes}]"
+            f"{where}: roles is {describe(roles)}; it must be integers [splits, {num_nodes}]"
         )
     bad = torch.nonzero((roles < 0) | (roles >= len(ROLE_NAMES)))
     if len(bad):
@@ -114,5 +145,12 @@ def _check_roles(roles: Tensor, num_nodes: int, where: str) -> None:
         )
 
 
-def _kind(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+def describe(value: object) -> str:
+    """Element type and shape of a tensor; of anything else, its type.
+
+    Args:
+        value: What was given.
+    """
+    if not isinstance(value, Tensor):
+        return f"of type {type(value).__name__}"
+    return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"

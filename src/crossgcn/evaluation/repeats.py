@@ -38,18 +38,23 @@ class RepeatedRuns:
     records: tuple[dict[str, Any], ...]
 
     @property
+    def num_splits(self) -> int:
+        """How many training sets there are; with ``train="all"`` they are one and the same."""
+        return len({record["split"]["train_sha256"] for record in self.records})
+
+    @property
     def test_accuracy(self) -> list[float]:
-        """One fraction per split, averaged over its repeats."""
-        return self._per_split("test_accuracy")
+        """One fraction per split, averaged over its repeats; on a single split, one per run."""
+        return self._values("test_accuracy")
 
     @property
     def validation_accuracy(self) -> list[float]:
         """Likewise at the selected epochs."""
-        return self._per_split("validation_accuracy")
+        return self._values("validation_accuracy")
 
     @property
     def summary(self) -> Summary:
-        """Mean and standard deviation of the test accuracy over splits."""
+        """Mean and standard deviation of the test accuracy."""
         return summarise(self.test_accuracy)
 
     @property
@@ -57,7 +62,9 @@ class RepeatedRuns:
         """Time spent in these runs, added up."""
         return fsum(record["seconds"] for record in self.records)
 
-    def _per_split(self, key: str) -> list[float]:
+    def _values(self, key: str) -> list[float]:
+        if self.num_splits == 1:
+            return [record[key] for record in self.records]
         splits = sorted({record["split"]["index"] for record in self.records})
         return [
             fmean(record[key] for record in self.records if record["split"]["index"] == split)
@@ -75,7 +82,7 @@ class Experiment:
         configs: The models; they must agree on the dataset and the splits, so
             that their results can be paired.
         data: The graph, when it is not one to be loaded by name: ``x``,
-            ``edge_index``, ``y``, and roles or PyG's masks.
+            ``edge_index``, ``y``, roles or PyG's masks, and ``edge_weight`` if any.
     """
 
     def __init__(self, configs: Sequence[RunConfig], data: Data | None = None) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, get_args
 
 import torch
@@ -54,13 +55,16 @@ class CrossFeatureTransform(nn.Module):
         bias: Add :math:`\mathbf{b}`, before any activation (NOTE[D3]).
 
     Shapes:
-        - **x**: ``[rows, in_channels]``, dense, ``torch.sparse_csr`` or
-          :class:`~crossgcn.graph.SparseMatrix`; never made dense.
-        - **output**: ``[rows, out_channels]``.
+        - **x**: ``[..., rows, in_channels]`` dense, or ``[rows, in_channels]``
+          as ``torch.sparse_csr`` or :class:`~crossgcn.graph.SparseMatrix`,
+          which is never made dense.
+        - **output**: ``[..., rows, out_channels]``.
 
     Attributes:
         weight: All projections, ``[order, out_channels, in_channels]``.
-        order_weights: :math:`\alpha`, ``[order]``; none with ``"lstm"``.
+        order_weights: :math:`\alpha`, ``[order]``; none with ``"lstm"``. Where
+            it is trained, :math:`\alpha_1` is 1 whatever an optimiser does to its
+            entry, see :meth:`effective_order_weights`.
     """
 
     weight: nn.Parameter | UninitializedParameter
@@ -82,7 +86,7 @@ class CrossFeatureTransform(nn.Module):
             raise unknown_name("first_order", str(first_order), get_args(FirstOrder))
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.order = check_order(order)
+        self.order = order = check_order(order)
         self.order_aggregation = order_weights
         self.first_order = first_order
 
@@ -123,7 +127,7 @@ class CrossFeatureTransform(nn.Module):
         r"""All K projections :math:`\mathbf{W}^k\mathbf{x}` in one matrix product.
 
         Returns:
-            ``[rows, order * out_channels]``, one order after the other. This
+            ``[..., rows, order * out_channels]``, one order after the other. This
             part is linear, so it may be exchanged with neighbour aggregation.
         """
         if isinstance(self.weight, UninitializedParameter):
@@ -132,16 +136,30 @@ class CrossFeatureTransform(nn.Module):
 
     def combine(self, projections: Tensor) -> Tensor:
         """Cross the projections and aggregate the orders; no bias is added."""
-        stacked = projections.view(-1, self.order, self.out_channels)
+        stacked = projections.view(*projections.shape[:-1], self.order, self.out_channels)
         hidden = cross_orders(stacked)
         if self.first_order == "release":
             # NOTE[D2] The released code adds every projection to the first order.
-            hidden[0] = stacked.sum(dim=1)
+            hidden[0] = stacked.sum(dim=-2)
         if self.lstm is not None:
             aggregated: Tensor = self.lstm(hidden)
             return aggregated
-        assert self.order_weights is not None
-        return weighted_sum(hidden, self.order_weights)
+        weights = self.effective_order_weights()
+        assert weights is not None
+        return weighted_sum(hidden, weights)
+
+    def effective_order_weights(self) -> Tensor | None:
+        r"""The weights :math:`\alpha` as they enter the sum, ``[order]``.
+
+        NOTE[D4] Where they are trained, :math:`\alpha_1` is the constant 1. It would
+        be redundant: with :math:`\mathbf{W}^1` in every :math:`\mathbf{h}^k`, scaling all
+        :math:`\alpha` by c and :math:`\mathbf{W}^1` by 1/c changes nothing. Being a
+        constant here, it is also out of reach of an optimiser's weight decay.
+        """
+        weights = self.order_weights
+        if not isinstance(weights, nn.Parameter):
+            return weights
+        return torch.cat([weights.new_ones(1), weights[1:]])
 
     def extra_repr(self) -> str:
         """What ``print(model)`` shows of this layer."""
@@ -158,10 +176,28 @@ class CrossFeatureTransform(nn.Module):
             for projection in self.weight:
                 nn.init.xavier_uniform_(projection)
 
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        with self._without_uninitialized():
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+
     def _load_from_state_dict(
         self, state_dict: Mapping[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
         stored = state_dict.get(prefix + "weight")
         if isinstance(self.weight, UninitializedParameter) and stored is not None:
             self._materialize(stored.size(-1))
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+        with self._without_uninitialized():
+            super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+    @contextmanager
+    def _without_uninitialized(self) -> Iterator[None]:
+        """Hide a weight whose width is not known yet, which has nothing to save or load."""
+        weight = self.weight
+        if isinstance(weight, UninitializedParameter):
+            self.register_parameter("weight", None)
+        try:
+            yield
+        finally:
+            self.weight = weight

@@ -38,14 +38,15 @@ class CrossGCNConv(GraphConvolution):
         add_self_loops: Let each node count among its own neighbours.
         normalize: Weigh edges by the degrees of both ends. ``False`` takes the
             edges as they are given and adds no self-loop.
-        cached: Keep the normalised edges of the first call; only for models
-            that see one graph.
+        cached: Keep the normalised edges of the first call; for models that
+            see one graph. Without it they are normalised in every call, which
+            costs most where they come as a sparse adjacency.
         aggr: How neighbours are joined, any aggregation PyG knows.
         **kwargs: For PyG's ``MessagePassing``.
 
     Shapes:
-        - **x**: ``[nodes, in_channels]``, dense or sparse CSR, or a pair
-          ``(x_src, x_dst)`` for a bipartite graph.
+        - **x**: ``[..., nodes, in_channels]`` dense, ``[nodes, in_channels]``
+          sparse CSR, or a pair ``(x_src, x_dst)`` for a bipartite graph.
         - **edge_index**: ``[2, edges]``, or a sparse adjacency (transposed).
         - **edge_weight**: ``[edges]``, optional.
         - **output**: ``[nodes, out_channels]``, or one row per target.
@@ -88,7 +89,7 @@ class CrossGCNConv(GraphConvolution):
             aggr=aggr,
             **kwargs,
         )
-        self.order = order
+        self.order = self.transform.order
 
     @property
     def in_channels(self) -> int:

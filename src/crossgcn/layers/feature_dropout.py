@@ -61,4 +61,6 @@ def feature_dropout(x: Features, p: float, training: bool) -> Features:
             x.shape,
             check_invariants=False,
         )
+    if x.layout != torch.strided:
+        raise BadInput(f"features of layout {x.layout} cannot be dropped: pass x.to_sparse_csr()")
     return functional.dropout(x, p)

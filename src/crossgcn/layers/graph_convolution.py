@@ -115,6 +115,8 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             edge_weight: One weight per edge of a COO ``edge_index``.
         """
         source, size = _source_and_size(x)
+        if size is not None and self.flow != "source_to_target":
+            raise BadInput("a bipartite input (x_src, x_dst) needs flow='source_to_target'")
         if not isinstance(edge_index, SparseMatrix):
             edge_index, edge_weight = self._normalised(edge_index, edge_weight, source, size)
 
@@ -166,9 +168,15 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         size: tuple[int, int] | None,
     ) -> tuple[Any, Tensor | None]:
         """The edges as they are summed over, from the cache where there is one."""
+        sparse = is_sparse(edge_index)
+        if sparse and edge_weight is not None:
+            raise BadInput(
+                "edge_weight goes with COO edges [2, edges]; a sparse adjacency holds its weights "
+                "as values"
+            )
         if not self.normalize:
             return edge_index, edge_weight
-        nodes = size or (source.shape[0], source.shape[0])
+        nodes = size or (source.shape[-2], source.shape[-2])
         if self._cache is not None:
             if self._cache[0] != nodes:
                 raise BadInput(
@@ -178,11 +186,10 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
                 )
             return self._cache[1], self._cache[2]
 
-        sparse = is_sparse(edge_index)
         if sparse:
             # NOTE[D9] PyG treats existing self-loops in three ways, by container; here a
             # sparse adjacency is normalised by the rule for COO edges.
-            edge_index, edge_weight = _to_edges(edge_index)
+            edge_index, edge_weight = _to_edges(edge_index, nodes)
         dtype = source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
         if size is None:
             edge_index, edge_weight = gcn_norm(
@@ -202,12 +209,19 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         return edge_index, edge_weight
 
 
-def _to_edges(adjacency: Any) -> tuple[Tensor, Tensor | None]:
+def _to_edges(adjacency: Any, nodes: tuple[int, int]) -> tuple[Tensor, Tensor | None]:
     """COO indices and weights of a transposed sparse adjacency."""
     if isinstance(adjacency, Tensor):
         (target, source), weight = to_edge_index(adjacency)
+        shape = tuple(adjacency.shape)
     else:
         target, source, weight = adjacency.coo()
+        shape = tuple(adjacency.sparse_sizes())
+    if shape != nodes[::-1]:
+        raise BadInput(
+            f"the adjacency is {shape[0]} × {shape[1]}, but there are {nodes[1]} targets and "
+            f"{nodes[0]} sources: give it transposed, a row per target and a column per source"
+        )
     return torch.stack([source, target]), weight
 
 
@@ -234,4 +248,4 @@ def _source_and_size(
         )
     if source is target:
         return source, None
-    return source, (source.shape[0], target.shape[0])
+    return source, (source.shape[-2], target.shape[-2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -26,12 +27,16 @@ FirstOrder = Literal["paper", "release"]
 
 def check_order(order: object) -> int:
     """An order that makes sense, or an error that says which do."""
-    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
+    try:
+        number = 0 if isinstance(order, bool) else operator.index(order)  # type: ignore[arg-type]
+    except TypeError:
+        number = 0
+    if number < 1:
         raise BadInput(
             f"order must be a whole number of at least 1 (1 is a plain linear map, "
             f"2 adds products of two features); got {order!r}"
         )
-    return order
+    return number
 
 
 def initial_order_weights(spec: OrderWeights, order: int) -> tuple[Tensor | None, bool]:
@@ -55,16 +60,19 @@ def initial_order_weights(spec: OrderWeights, order: int) -> tuple[Tensor | None
             case "mean":
                 return torch.full((order,), 1.0 / order), False
             case "learned":
-                return torch.ones(order), True
+                return torch.ones(order), order > 1
             case "gated":
-                return torch.eye(order)[0].clone(), True
+                return torch.eye(order)[0].clone(), order > 1
             case "lstm":
                 return None, False
-    weights = torch.tensor([float(weight) for weight in spec])
+    try:
+        weights = torch.tensor([float(weight) for weight in spec])
+    except (TypeError, ValueError):
+        weights = torch.empty(0)
     if weights.numel() != order or not torch.isfinite(weights).all():
         raise BadInput(
-            f"order_weights needs one finite number for each of the {order} orders; "
-            f"got {list(spec)}"
+            f"order_weights of a layer of order {order} is a name or {order} finite "
+            f"number{'s' if order > 1 else ''}, one per order; got {spec!r}"
         )
     return weights, False
 
@@ -73,12 +81,13 @@ def cross_orders(projections: Tensor) -> list[Tensor]:
     r"""Multiply the projections up: :math:`\mathbf{h}^k = \mathbf{p}^k \odot \mathbf{h}^{k-1}`.
 
     Args:
-        projections: :math:`\mathbf{p}^k = \mathbf{W}^k\mathbf{x}`, ``[nodes, order, channels]``.
+        projections: :math:`\mathbf{p}^k = \mathbf{W}^k\mathbf{x}`,
+            ``[..., nodes, order, channels]``.
 
     Returns:
-        :math:`\mathbf{h}^1, \dots, \mathbf{h}^K`, each ``[nodes, channels]``.
+        :math:`\mathbf{h}^1, \dots, \mathbf{h}^K`, each ``[..., nodes, channels]``.
     """
-    first, *others = projections.unbind(1)
+    first, *others = projections.unbind(-2)
     hidden = [first]
     for projection in others:
         hidden.append(projection * hidden[-1])
@@ -86,13 +95,8 @@ def cross_orders(projections: Tensor) -> list[Tensor]:
 
 
 def weighted_sum(hidden: Sequence[Tensor], order_weights: Tensor) -> Tensor:
-    r"""The paper's order aggregation, :math:`\sum_k \alpha_k \mathbf{h}^k`.
-
-    NOTE[D4] A trained :math:`\alpha_1` would be redundant: :math:`\mathbf{W}^1` is a
-    factor of every :math:`\mathbf{h}^k`, so scaling all weights by c and
-    :math:`\mathbf{W}^1` by 1/c changes nothing. It gets no gradient and keeps its value.
-    """
-    total = order_weights[0].detach() * hidden[0]
+    r"""The paper's order aggregation, :math:`\sum_k \alpha_k \mathbf{h}^k`."""
+    total = order_weights[0] * hidden[0]
     for weight, vector in zip(order_weights[1:], hidden[1:], strict=True):
         total = total + weight * vector
     return total
@@ -119,7 +123,8 @@ class LSTMOverOrders(nn.Module):
         self.read_out.reset_parameters()
 
     def forward(self, hidden: Sequence[Tensor]) -> Tensor:
-        """Aggregate K tensors ``[nodes, channels]`` into one."""
-        states, _ = self.lstm(torch.stack(list(hidden), dim=1))
+        """Aggregate K tensors ``[..., nodes, channels]`` into one."""
+        sequences = torch.stack(list(hidden), dim=-2)
+        states, _ = self.lstm(sequences.flatten(0, -3))
         aggregated: Tensor = self.read_out(states[:, -1])
-        return aggregated
+        return aggregated.view_as(hidden[0])

@@ -39,7 +39,8 @@ def protocol_markdown(summaries: Mapping[str, Summary], datasets: Sequence[str])
         row = [models[0]["model"], str(models[0]["num_layers"])]
         for model in models:
             _, _, ours, paper = model_cells(model)
-            row += [f"{ours} ({paper.split()[0]})", paired_cell(model)]
+            bracket = "" if model["paper"] is None else f" ({paper.split()[0]})"
+            row += [ours + bracket, paired_cell(model)]
         rows.append(row)
     return _table(header, rows)
 

@@ -48,7 +48,8 @@ def _shared(runs: RepeatedRuns) -> Summary:
     return {
         "dataset": config.dataset,
         "splits": config.splits,
-        "num_splits": len(runs.test_accuracy),
+        "num_splits": runs.num_splits,
+        "num_runs": len(runs.records),
         "train": config.train,
         "repeats": config.repeats,
         "seed": config.seed,
@@ -61,7 +62,7 @@ def _shared(runs: RepeatedRuns) -> Summary:
 
 def _model(runs: RepeatedRuns) -> Summary:
     config, summary = runs.config, runs.summary
-    paper = paper_result(config.dataset, config.model, config.num_layers)
+    paper = paper_result(config)
     return {
         "model": config.model,
         **config.model_dump(mode="json", include=set(config.model_settings())),

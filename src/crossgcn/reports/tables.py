@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from statistics import fmean
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 __all__ = [
     "comparison_table",
     "comparison_verdicts",
     "datasets_table",
     "model_cells",
+    "order_weight_lines",
     "paired_cell",
     "training_table",
 ]
@@ -20,22 +24,33 @@ __all__ = [
 Summary = dict[str, Any]
 
 _COUNTS = ("nodes", "edges", "features", "classes")
+_RESULT = ("layers", "mean ± sd", "paper")
 
 
-def training_table(summary: Summary) -> Table:
+def training_table(summary: Summary) -> Group:
     """One model over its splits."""
-    table = _model_table(summary, "validation", "α per layer, mean")
-    validation = sum(summary["validation_accuracy"]) / len(summary["validation_accuracy"])
-    table.add_row(*model_cells(summary), f"{100 * validation:.1f}", _alphas(summary))
-    return table
+    table = _table("model", *_RESULT, "validation", "seconds")
+    validation = f"{100 * fmean(summary['validation_accuracy']):.1f}"
+    table.add_row(*model_cells(summary), validation, f"{summary['seconds']:.0f}")
+    return _titled(summary, table)
 
 
-def comparison_table(summary: Summary) -> Table:
+def order_weight_lines(summary: Summary) -> list[str]:
+    """The order weights of each layer, averaged over runs; none where no layer has any."""
+    layers = zip(*summary["trained_order_weights"], strict=True)
+    means = ([fmean(weights) for weights in zip(*layer, strict=True)] for layer in layers)
+    return [
+        f"layer {number}: order weights α = {', '.join(f'{mean:.2f}' for mean in layer)}"
+        for number, layer in enumerate(means, 1)
+    ]
+
+
+def comparison_table(summary: Summary) -> Group:
     """Several models, with the paired difference to the baseline."""
-    table = _model_table(summary, f"paired to {summary['baseline']}", "seconds")
+    table = _table("model", *_RESULT, f"paired to {summary['baseline']}", "seconds")
     for model in summary["models"]:
         table.add_row(*model_cells(model), paired_cell(model), f"{model['seconds']:.0f}")
-    return table
+    return _titled(summary, table)
 
 
 def comparison_verdicts(summary: Summary) -> list[str]:
@@ -49,53 +64,52 @@ def comparison_verdicts(summary: Summary) -> list[str]:
 
 def datasets_table(rows: list[Summary]) -> Table:
     """The known datasets and whether they are at hand."""
-    table = Table(box=SIMPLE_HEAD)
-    table.add_column("name", no_wrap=True)
-    for column in _COUNTS:
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("where", no_wrap=True)
+    table = _table("name", *_COUNTS)
+    table.add_column("where", overflow="fold")
     for row in rows:
         counts = (f"{row[column]:,}" for column in _COUNTS)
         table.add_row(row["name"], *counts, row["where"] or "not here")
     return table
 
 
-def _model_table(summary: Summary, *columns: str) -> Table:
-    splits = summary["num_splits"]
-    parts = [f"test accuracy in %, {splits} {summary['splits']} split{'s' if splits > 1 else ''}"]
-    if summary["train"] == "all":
-        parts.append("all labelled nodes")
-    elif summary["splits"] == "random":
-        parts.append(f"{summary['train']} per class")
-    parts.append(f"{summary['epochs']} epochs")
-    title = f"{summary['dataset']}: {', '.join(parts)}"
-    table = Table(
-        title=escape(title),
-        min_width=len(title),
-        title_justify="left",
-        title_style="bold",
-        caption=_paper_note(summary),
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-    )
-    table.add_column("model", no_wrap=True)
-    table.add_column("layers", justify="right")
-    table.add_column("mean ± sd", justify="right", no_wrap=True)
-    table.add_column("paper", justify="right", no_wrap=True)
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
+def _table(name: str, *numbers: str) -> Table:
+    """A column of names and columns of numbers, which fold when room is short: nothing is cut."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column(name, overflow="fold")
+    for number in numbers:
+        table.add_column(number, justify="right", overflow="fold")
     return table
 
 
-def _paper_note(summary: Summary) -> str | None:
-    """Where the paper's numbers are from, and which of them is not of the same model."""
+def _titled(summary: Summary, table: Table) -> Group:
+    title = f"{summary['dataset']}: {', '.join(_protocol(summary))}"
+    return Group(Text(title, style="bold"), table, Text(_notes(summary), style="dim"))
+
+
+def _protocol(summary: Summary) -> Iterator[str]:
+    """What was measured, on what, how often."""
+    splits, runs = summary["num_splits"], summary["num_runs"]
+    seeds = runs // splits
+    yield "test accuracy in %"
+    counted = f"{splits} {summary['splits']} split{'s' if splits > 1 else ''}"
+    yield counted if seeds == 1 else f"{counted} × {seeds} seeds"
+    if summary["train"] == "all":
+        yield "all labelled nodes"
+    elif summary["splits"] == "random":
+        yield f"{summary['train']} per class"
+    yield f"{summary['epochs']} epochs"
+
+
+def _notes(summary: Summary) -> str:
+    """What a reader may ask about the columns."""
+    notes = []
     cited = [m for m in summary.get("models", [summary]) if m["paper"] is not None]
-    if not cited:
-        return None
-    note = f"paper: its {cited[0]['paper']['source']}"
+    if cited:
+        notes.append(f"paper: its {cited[0]['paper']['source']}")
     if any(model["model"] == "cross-gcn" for model in cited):
-        note += " (for cross-gcn, which is ours, the paper's Cross-GCN)"
-    return note
+        notes.append("for cross-gcn, which is ours, the paper's Cross-GCN")
+    notes.append("seconds: of all runs, added up")
+    return "; ".join(notes)
 
 
 def model_cells(model: Summary) -> tuple[str, str, str, str]:
@@ -121,15 +135,6 @@ def paired_cell(model: Summary) -> str:
     if model["paired_se"] is None:
         return difference
     return f"{difference} ± {100 * model['paired_se']:.2f}"
-
-
-def _alphas(summary: Summary) -> str:
-    runs = summary["trained_order_weights"]
-    if not runs or not runs[0]:
-        return "—"
-    layers = zip(*runs, strict=True)
-    means = ([sum(values) / len(values) for values in zip(*layer, strict=True)] for layer in layers)
-    return "  ".join("(" + ", ".join(f"{mean:.2f}" for mean in layer) + ")" for layer in means)
 
 
 def _verdict(model: Summary, summary: Summary) -> str:

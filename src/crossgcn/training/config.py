@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.models.presets import get_preset
@@ -35,8 +35,8 @@ class RunConfig(BaseModel):
         learning_rate: Adam's.
         weight_decay: The paper's λ; see :mod:`crossgcn.training.objective`.
         splits: Which training sets: ``random``, ``authors`` or ``public``.
-        num_splits: How many of them.
-        train: Training nodes per class, or ``all``.
+        num_splits: How many of them; 20, or all that the data has with ``public``.
+        train: Training nodes per class, or ``all``; 20, or the data's own with ``public``.
         repeats: Runs per split, each with its own seed.
         seed: Draws the random splits, and is added to in each run.
     """
@@ -57,10 +57,18 @@ class RunConfig(BaseModel):
     learning_rate: float = Field(0.01, gt=0, allow_inf_nan=False)
     weight_decay: float = Field(5e-4, ge=0, allow_inf_nan=False)
     splits: Literal["random", "authors", "public"] = "random"
-    num_splits: int = Field(20, ge=1)
-    train: int | Literal["all"] = 20
+    num_splits: int | None = Field(None, ge=1)
+    train: int | Literal["all"] | None = None
     repeats: int = Field(1, ge=1)
     seed: int = Field(0, ge=0, lt=2**32)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_the_protocol(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("splits") != "public":
+            given = {name: value for name, value in values.items() if value is not None}
+            return {"num_splits": 20, "train": 20} | given
+        return values
 
     @classmethod
     def create(cls, *, config_file: Path | None = None, **settings: Any) -> Self:

@@ -17,6 +17,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data.atomic_file import replacing
 from crossgcn.data.splits import Split
+from crossgcn.errors import BadInput
 from crossgcn.training.checkpoints import WEIGHTS, write_json
 from crossgcn.training.full_batch import EpochMetrics
 
@@ -36,6 +37,8 @@ def describe_dataset(data: Data) -> dict[str, Any]:
     """Size of a dataset and a hash of its content."""
     x = data.x
     parts = [x] if x.layout != torch.sparse_csr else [x.crow_indices(), x.col_indices(), x.values()]
+    if getattr(data, "edge_weight", None) is not None:
+        parts.append(data.edge_weight)
     return {
         "name": data.name,
         "nodes": x.size(0),
@@ -81,24 +84,43 @@ def clear_run(folder: Path) -> None:
 def finished_run(
     folder: Path, wanted: dict[str, Any], with_model: bool = False
 ) -> dict[str, Any] | None:
-    """The record of a run that was finished before, if it is the run that is wanted.
+    """The record of the run that is wanted, if it was finished before.
 
     Args:
         folder: The run's folder.
         wanted: Entries the record must have with equal values (its
             configuration, split, seed and dataset).
         with_model: Whether its weights must be there too.
+
+    Raises:
+        BadInput: If another run was finished there, which would be lost.
     """
     try:
         record = json.loads((folder / RECORD).read_bytes())
     except (OSError, ValueError):
         return None
-    expected = json.loads(json.dumps(wanted))
     if not isinstance(record, dict) or record.get("status") != "done":
         return None
+    for name, value in json.loads(json.dumps(wanted)).items():
+        if record.get(name) != value:
+            raise BadInput(
+                f"{folder} holds a finished run with another {_differing(name, record, value)}: "
+                "give another --out, or the settings of that run to continue it"
+            )
     if with_model and not (folder / WEIGHTS).is_file():
         return None
-    return record if all(record.get(key) == value for key, value in expected.items()) else None
+    return record
+
+
+def _differing(name: str, record: dict[str, Any], value: Any) -> str:
+    """What is not the same, with the two values where one setting is to blame."""
+    found = record.get(name)
+    if isinstance(found, dict) and isinstance(value, dict):
+        for key in value:
+            if found.get(key) != value[key]:
+                return _differing(key, found, value[key])
+    short = all(len(str(side)) < 40 for side in (found, value))
+    return f"{name} ({found}, not {value})" if short else name
 
 
 def _digest(*tensors: Tensor) -> str:

@@ -57,7 +57,7 @@ class Workload:
     def __init__(
         self, data: Data, splits: Sequence[Split], *, save_models: bool = False, threads: int = 1
     ) -> None:
-        self.graph = PreparedGraph(data.x, data.edge_index)
+        self.graph = PreparedGraph(data.x, data.edge_index, getattr(data, "edge_weight", None))
         self.y: Tensor = data.y
         self.num_features: int = data.x.size(1)
         self.num_classes: int = data.num_classes
