@@ -21,6 +21,7 @@ def test_the_code_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
         exec(compile(block, "README.md", "exec"), names)
     assert names["out"].shape == (100, 32)
     assert names["data"].num_classes == 3
+    assert len(names["cross"].test_accuracy) == 5
 
 
 def test_the_tables_are_those_of_the_records() -> None:
