@@ -91,7 +91,8 @@ def _protocol(summary: Summary) -> Iterator[str]:
     splits, runs = summary["num_splits"], summary["num_runs"]
     seeds = runs // splits
     yield "test accuracy in %"
-    counted = f"{splits} {summary['splits']} split{'s' if splits > 1 else ''}"
+    whose = "authors'" if summary["splits"] == "authors" else summary["splits"]
+    counted = f"{splits} {whose} split{'s' if splits > 1 else ''}"
     yield counted if seeds == 1 else f"{counted} × {seeds} seeds"
     if summary["train"] == "all":
         yield "all labelled nodes"
