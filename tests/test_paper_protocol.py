@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from crossgcn import Experiment, RunConfig
+from crossgcn.data.atomic_file import write_json
 from crossgcn.reports.summaries import summarise_comparison
-from crossgcn.training.checkpoints import write_json
 
 PROJECT = Path(__file__).parents[1]
 RECORD = PROJECT / "results" / "paper_protocol.json"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crossgcn.data.datasets import load_dataset
     from crossgcn.data.splits import Split, make_splits
     from crossgcn.errors import BadInput, CrossGCNError, WorkFailed
-    from crossgcn.evaluation.repeats import Experiment, RepeatedRuns, repeat_runs
+    from crossgcn.evaluation.repeats import Experiment, RepeatedRuns
     from crossgcn.evaluation.statistics import paired_difference, summarise
     from crossgcn.graph import PreparedGraph
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
@@ -35,7 +35,7 @@ _HOMES = {
     "data.datasets": ("load_dataset",),
     "data.splits": ("Split", "make_splits"),
     "errors": ("BadInput", "CrossGCNError", "WorkFailed"),
-    "evaluation.repeats": ("Experiment", "RepeatedRuns", "repeat_runs"),
+    "evaluation.repeats": ("Experiment", "RepeatedRuns"),
     "evaluation.statistics": ("paired_difference", "summarise"),
     "graph": ("PreparedGraph",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
@@ -73,7 +73,6 @@ __all__ = [  # noqa: RUF022
     "make_splits",
     "paired_difference",
     "read_graph",
-    "repeat_runs",
     "save_graph",
     "save_model",
     "summarise",

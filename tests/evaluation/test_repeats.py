@@ -7,7 +7,7 @@ import pytest
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-from crossgcn.evaluation.repeats import Experiment, RepeatedRuns, repeat_runs
+from crossgcn.evaluation.repeats import Experiment, RepeatedRuns
 from crossgcn.training.config import RunConfig
 
 
@@ -37,7 +37,7 @@ def test_a_splits_accuracy_is_the_mean_of_its_repeats() -> None:
 
 def test_models_compared_share_splits_and_seeds(small_graph: Data) -> None:
     configs = [config_of(model=name, repeats=2) for name in ("gcn", "cross-gcn")]
-    baseline, ours = repeat_runs(configs, small_graph)
+    baseline, ours = Experiment(configs, small_graph).run()
     assert len(ours.records) == len(baseline.records) == 4
     for first, second in zip(baseline.records, ours.records, strict=True):
         assert first["split"] == second["split"]
@@ -50,10 +50,10 @@ def test_models_compared_share_splits_and_seeds(small_graph: Data) -> None:
 def test_more_splits_and_repeats_reuse_the_runs_there_are(
     small_graph: Data, tmp_path: Path
 ) -> None:
-    repeat_runs([config_of(model="gcn")], small_graph, out=tmp_path)
+    Experiment([config_of(model="gcn")], small_graph).run(out=tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("run.json")}
-    (runs,) = repeat_runs(
-        [config_of(model="gcn", num_splits=3, repeats=2)], small_graph, out=tmp_path
+    (runs,) = Experiment([config_of(model="gcn", num_splits=3, repeats=2)], small_graph).run(
+        out=tmp_path
     )
     assert len(before) == 2 and len(runs.records) == 6
     assert {path: path.stat().st_mtime_ns for path in before} == before
@@ -66,7 +66,7 @@ def test_depths_and_models_do_not_share_a_folder(small_graph: Data, tmp_path: Pa
         for depth in (1, 2)
         for model in ("gcn", "mlp")
     ]
-    repeat_runs(configs, small_graph, out=tmp_path)
+    Experiment(configs, small_graph).run(out=tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "gcn-1-layer",
         "gcn-2-layer",

@@ -122,7 +122,7 @@ def compare(
     from crossgcn.reports.tables import comparison_table, comparison_verdicts
 
     summary = summarise_comparison(all_runs, baseline)
-    summary |= {"seconds": time.perf_counter() - started, "out": str(folder)}
+    summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
 
     def show(console: Console) -> None:
         console.print(comparison_table(summary), "")

@@ -22,6 +22,7 @@ from rich.progress import (
 )
 
 from crossgcn.cli.options import available_cores
+from crossgcn.data.atomic_file import write_json
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
@@ -132,8 +133,6 @@ def finish(
     summary: dict[str, Any], out: Path, as_json: bool, show: Callable[[Console], None]
 ) -> None:
     """Keep the result beside the records and give it to whoever asked."""
-    from crossgcn.training.checkpoints import write_json
-
     write_json(out / "result.json", summary)
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))

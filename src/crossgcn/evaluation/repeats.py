@@ -22,7 +22,7 @@ from crossgcn.training.config import RunConfig
 from crossgcn.training.many_runs import train_many
 from crossgcn.training.workload import Run, Workload
 
-__all__ = ["Experiment", "RepeatedRuns", "repeat_runs"]
+__all__ = ["Experiment", "RepeatedRuns"]
 
 
 @dataclass(frozen=True)
@@ -141,13 +141,6 @@ class Experiment:
                 name = f"split-{split:02d}" + (f"-repeat-{repeat}" if repeat else "")
                 folder = out / f"{config.model}-{config.num_layers}-layer" / name if out else None
                 yield Run(config, split, repeat, folder)
-
-
-def repeat_runs(
-    configs: Sequence[RunConfig], data: Data | None = None, **options: Any
-) -> list[RepeatedRuns]:
-    """Make an :class:`Experiment` and run it; ``options`` are those of its ``run``."""
-    return Experiment(configs, data).run(**options)
 
 
 def _check_model(config: RunConfig, data: Data) -> None:

@@ -44,14 +44,14 @@ class SparseMatrix:
         self._transpose: tuple[Tensor, Tensor, Tensor] | None = None
 
     @classmethod
-    def from_scipy(cls, matrix: Any, dtype: torch.dtype | None = None) -> SparseMatrix:
+    def from_scipy(cls, matrix: Any) -> SparseMatrix:
         """Take over any SciPy sparse matrix (duplicates are summed)."""
         csr = sp.csr_array(matrix)
         csr.sum_duplicates()
         return cls(
             torch.from_numpy(csr.indptr.astype(np.int64)),
             torch.from_numpy(csr.indices.astype(np.int64)),
-            torch.from_numpy(csr.data).to(dtype),
+            torch.from_numpy(csr.data),
             (int(csr.shape[0]), int(csr.shape[1])),
         )
 

@@ -107,8 +107,7 @@ class CrossFeatureTransform(nn.Module):
     def reset_parameters(self) -> None:
         """Glorot for each projection by itself, zero bias, order weights at their start."""
         if not isinstance(self.weight, UninitializedParameter):
-            for projection in self.weight:
-                nn.init.xavier_uniform_(projection)
+            self._draw_weight()
         if self.bias is not None:
             nn.init.zeros_(self.bias)
         initial, _ = initial_order_weights(self.order_aggregation, self.order)
@@ -172,9 +171,11 @@ class CrossFeatureTransform(nn.Module):
         assert isinstance(self.weight, UninitializedParameter)
         self.in_channels = in_channels
         self.weight.materialize((self.order, self.out_channels, in_channels))
-        with torch.no_grad():
-            for projection in self.weight:
-                nn.init.xavier_uniform_(projection)
+        self._draw_weight()
+
+    def _draw_weight(self) -> None:
+        for projection in self.weight:
+            nn.init.xavier_uniform_(projection)
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool

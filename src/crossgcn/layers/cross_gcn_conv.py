@@ -21,8 +21,8 @@ class CrossGCNConv(GraphConvolution):
         \mathcal{F}(\mathbf{x}) = \sum_{k=1}^{K} \alpha_k
         (\mathbf{W}^{k}\mathbf{x}) \odot \cdots \odot (\mathbf{W}^{1}\mathbf{x})
 
-    A drop-in for PyG's ``GCNConv``, which ``order=1`` is exactly. The output
-    is the pre-activation value.
+    A drop-in for PyG's ``GCNConv``, which ``order=1`` is (a sparse adjacency
+    with self-loops aside, NOTE[D9]). The output is the pre-activation value.
 
     Args:
         in_channels: Features per node; ``-1`` to learn it from the first input.
@@ -41,7 +41,7 @@ class CrossGCNConv(GraphConvolution):
         cached: Keep the normalised edges of the first call; for models that
             see one graph. Without it they are normalised in every call, which
             costs most where they come as a sparse adjacency.
-        aggr: How neighbours are joined, any aggregation PyG knows.
+        aggr: How neighbours are joined, by PyG's names: ``add``, ``mean``, ``max``.
         **kwargs: For PyG's ``MessagePassing``.
 
     Shapes:

@@ -57,7 +57,7 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             edges as they are given and adds no self-loop.
         cached: Keep the normalised edges of the first call; only for models
             that see one graph.
-        aggr: How neighbours are joined, any aggregation PyG knows.
+        aggr: How neighbours are joined, by PyG's names: ``add``, ``mean``, ``max``.
         **kwargs: For PyG's ``MessagePassing``.
     """
 

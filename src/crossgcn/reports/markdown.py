@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crossgcn.reports.tables import model_cells, paired_cell
+from crossgcn.reports.tables import MODEL_COLUMNS, model_cells, paired_cell
 
 __all__ = ["comparison_markdown", "protocol_markdown", "replace_block"]
 
@@ -14,14 +14,7 @@ Summary = dict[str, Any]
 
 def comparison_markdown(summary: Summary) -> str:
     """One comparison, a row per model."""
-    header = [
-        "model",
-        "layers",
-        "mean ± sd",
-        "paper",
-        f"paired to {summary['baseline']}",
-        "seconds",
-    ]
+    header = [*MODEL_COLUMNS, f"paired to {summary['baseline']}", "seconds"]
     rows = [
         [*model_cells(model), paired_cell(model), f"{model['seconds']:.0f}"]
         for model in summary["models"]

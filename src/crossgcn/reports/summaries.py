@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import fsum
 from typing import Any
 
 from crossgcn.evaluation.repeats import RepeatedRuns
@@ -40,7 +41,8 @@ def summarise_comparison(all_runs: Sequence[RepeatedRuns], baseline: str) -> Sum
                 "paired_interval": None if runs is against else difference.interval(),
             }
         )
-    return _shared(all_runs[0]) | {"baseline": baseline, "models": models}
+    seconds = fsum(runs.seconds for runs in all_runs)
+    return _shared(all_runs[0]) | {"baseline": baseline, "models": models, "seconds": seconds}
 
 
 def _shared(runs: RepeatedRuns) -> Summary:

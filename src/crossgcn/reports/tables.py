@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 __all__ = [
+    "MODEL_COLUMNS",
     "comparison_table",
     "comparison_verdicts",
     "datasets_table",
@@ -23,13 +24,15 @@ __all__ = [
 
 Summary = dict[str, Any]
 
+MODEL_COLUMNS = ("model", "layers", "mean ± sd", "paper")
+"""What the cells of :func:`model_cells` are."""
+
 _COUNTS = ("nodes", "edges", "features", "classes")
-_RESULT = ("layers", "mean ± sd", "paper")
 
 
 def training_table(summary: Summary) -> Group:
     """One model over its splits."""
-    table = _table("model", *_RESULT, "validation", "seconds")
+    table = _table(*MODEL_COLUMNS, "validation", "seconds")
     validation = f"{100 * fmean(summary['validation_accuracy']):.1f}"
     table.add_row(*model_cells(summary), validation, f"{summary['seconds']:.0f}")
     return _titled(summary, table)
@@ -47,7 +50,7 @@ def order_weight_lines(summary: Summary) -> list[str]:
 
 def comparison_table(summary: Summary) -> Group:
     """Several models, with the paired difference to the baseline."""
-    table = _table("model", *_RESULT, f"paired to {summary['baseline']}", "seconds")
+    table = _table(*MODEL_COLUMNS, f"paired to {summary['baseline']}", "seconds")
     for model in summary["models"]:
         table.add_row(*model_cells(model), paired_cell(model), f"{model['seconds']:.0f}")
     return _titled(summary, table)

@@ -11,12 +11,12 @@ from safetensors.torch import load as weights_from_bytes
 from safetensors.torch import save as weights_to_bytes
 from torch import Tensor
 
-from crossgcn.data.atomic_file import replacing
+from crossgcn.data.atomic_file import replacing, write_json
 from crossgcn.errors import BadInput
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
 
-__all__ = ["load_model", "save_model", "write_json"]
+__all__ = ["load_model", "save_model"]
 
 CONFIG, WEIGHTS, PREPROCESS = "config.json", "model.safetensors", "preprocess.json"
 FORMAT = 1
@@ -88,12 +88,6 @@ def load_model(folder: Path) -> Stack:
             f"{path}: is damaged or belongs to another model ({reason}); save the model again"
         ) from None
     return model.eval()
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write JSON as a whole or not at all."""
-    with replacing(path) as file:
-        file.write((json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def _read_json(path: Path) -> dict[str, Any]:

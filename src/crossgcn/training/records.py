@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.atomic_file import replacing
+from crossgcn.data.atomic_file import replacing, write_json
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput
-from crossgcn.training.checkpoints import WEIGHTS, write_json
+from crossgcn.training.checkpoints import WEIGHTS
 from crossgcn.training.full_batch import EpochMetrics
 
 __all__ = [
