@@ -38,6 +38,13 @@ def test_a_setting_replaces_the_presets_own() -> None:
     assert layer.transform.order_aggregation == "learned"  # type: ignore[union-attr]
 
 
+def test_settings_that_came_later_are_told_apart_only_where_they_are_used() -> None:
+    plain = RunConfig.create(model="semi-emb").identity()
+    assert plain.keys().isdisjoint({"laplacian_weight", "test_curve", "num_splits", "repeats"})
+    changed = RunConfig.create(model="semi-emb", laplacian_weight=0.0, test_curve=True).identity()
+    assert changed == plain | {"laplacian_weight": 0.0, "test_curve": True}
+
+
 def test_an_unknown_key_names_the_file_and_the_near_miss(tmp_path: Path) -> None:
     path = written(tmp_path, "epoch = 3\n")
     with pytest.raises(BadInput, match="'epoch': did you mean 'epochs'") as error:
@@ -73,6 +80,8 @@ def test_a_file_that_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
         ("learning_rate", -0.1),
         ("learning_rate", float("inf")),
         ("weight_decay", -1e-4),
+        ("laplacian_weight", -0.1),
+        ("laplacian_weight", float("inf")),
         ("num_splits", 0),
         ("repeats", 0),
         ("seed", -1),

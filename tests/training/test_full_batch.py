@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import PreparedGraph
 from crossgcn.models.presets import PRESETS
 from crossgcn.models.registry import build_model
+from crossgcn.models.semi_emb import SemiEmb
 from crossgcn.models.stack import Stack
 from crossgcn.training import full_batch
 from crossgcn.training.full_batch import Diverged, EpochMetrics, TrainedModel, train_full_batch
@@ -83,6 +85,10 @@ def test_training_on_the_receptive_field_is_training_on_the_graph(
         assert metrics.train_loss == pytest.approx(loss.item(), rel=1e-4)
         penalty = order_weight_penalty(model, 5e-4)
         optimizer.zero_grad()
+        if isinstance(model, SemiEmb):
+            unlike = scores.softmax(1)[data.edge_index].diff(dim=0).square().sum()
+            without_loops = (data.edge_index[0] != data.edge_index[1]).sum()
+            penalty = model.laplacian_weight * unlike / without_loops
         (loss if penalty is None else loss + penalty).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         with torch.no_grad():
@@ -100,6 +106,23 @@ def test_test_labels_change_nothing_but_the_test_accuracy(small_graph: Data) -> 
     assert scrambled.best_epoch == honest.best_epoch
     assert all(torch.equal(value, scrambled.state[key]) for key, value in honest.state.items())
     assert scrambled.test_accuracy != honest.test_accuracy
+
+
+@pytest.mark.parametrize("name", ["cross-gcn", "semi-emb"])
+def test_a_test_curve_is_drawn_without_touching_weights_or_selection(
+    name: str, small_graph: Data
+) -> None:
+    plain = train(small_graph, make(name, small_graph), epochs=20)
+    drawn = train(small_graph, make(name, small_graph), epochs=20, test_curve=True)
+    assert (drawn.best_epoch, drawn.test_accuracy) == (plain.best_epoch, plain.test_accuracy)
+    assert all(torch.equal(value, drawn.state[key]) for key, value in plain.state.items())
+    assert [replace(metrics, test_accuracy=None) for metrics in drawn.history] == [*plain.history]
+    assert drawn.history[drawn.best_epoch - 1].test_accuracy == drawn.test_accuracy
+    test = own_split(small_graph).test
+    small_graph.y[test] = (small_graph.y[test] + 1) % 3
+    scrambled = train(small_graph, make(name, small_graph), epochs=20, test_curve=True)
+    assert all(torch.equal(value, scrambled.state[key]) for key, value in plain.state.items())
+    assert scrambled.history != drawn.history
 
 
 def test_features_that_only_test_nodes_reach_are_not_read_before_selection(

@@ -102,6 +102,35 @@ def test_only_what_is_missing_or_damaged_is_done_again(small_graph: Data, tmp_pa
     assert sum(epochs) == 3 * 6
 
 
+def test_a_run_finished_before_there_were_more_settings_is_still_that_run(
+    small_graph: Data, tmp_path: Path
+) -> None:
+    """The record as version 0.1.0 wrote it."""
+    workload, runs = workload_of(small_graph), runs_in(tmp_path)
+    train_many(workload, runs)
+    times = written_at(tmp_path)
+    settings = json.loads((tmp_path / "split-0" / "run.json").read_bytes())["config"]
+    assert [*settings] == [
+        *("dataset", "model", "num_layers", "hidden_channels", "order", "order_weights"),
+        *("first_order", "aggregate_first", "bias", "dropout", "epochs", "learning_rate"),
+        *("weight_decay", "splits", "train", "seed"),
+    ]
+    train_many(workload, runs)
+    assert written_at(tmp_path) == times
+
+
+def test_a_test_curve_reaches_the_file_of_epochs(small_graph: Data, tmp_path: Path) -> None:
+    plain = train_many(workload_of(small_graph), runs_in(tmp_path / "1"))
+    drawn = train_many(workload_of(small_graph), runs_in(tmp_path / "2", test_curve=True))
+    for split in range(3):
+        one, two = ((tmp_path / f / f"split-{split}/epochs.csv").read_text() for f in "12")
+        last = [line.rpartition(",") for line in two.splitlines()]
+        assert [line for line, *_ in last] == one.splitlines()
+        best = last[drawn[split]["best_epoch"]][2]
+        assert float(best) == plain[split]["test_accuracy"] == drawn[split]["test_accuracy"]
+    assert weights_in(tmp_path / "1") == weights_in(tmp_path / "2")
+
+
 @pytest.mark.parametrize("change", [{"epochs": 7}, {"dropout": 0.4}, {"seed": 1}])
 def test_a_finished_run_is_never_replaced_by_one_of_other_settings(
     change: dict[str, Any], small_graph: Data, tmp_path: Path

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,23 @@ def test_epochs_read_back_to_the_last_bit(tmp_path: Path) -> None:
         EpochMetrics(int(row.pop("epoch")), **{key: float(value) for key, value in row.items()})
         for row in rows
     ] == history
+
+
+def test_a_test_curve_is_a_column_and_without_one_there_is_none(tmp_path: Path) -> None:
+    plain = EpochMetrics(1, 0.5, 0.5, 0.5, 0.5)
+    write_epochs(tmp_path, [plain])
+    header = "epoch,train_loss,train_accuracy,validation_loss,validation_accuracy"
+    assert (tmp_path / "epochs.csv").read_text() == f"{header}\n1,0.5,0.5,0.5,0.5\n"
+    write_epochs(tmp_path, [replace(plain, test_accuracy=0.25)])
+    drawn = f"{header},test_accuracy\n1,0.5,0.5,0.5,0.5,0.25\n"
+    assert (tmp_path / "epochs.csv").read_text() == drawn
+
+
+def test_a_setting_that_only_the_finished_run_has_is_named(tmp_path: Path) -> None:
+    record = {"status": "done", "config": {"epochs": 3, "test_curve": True}}
+    write_record(tmp_path, record)
+    with pytest.raises(BadInput, match=r"another test_curve \(True, not None\)"):
+        finished_run(tmp_path, {"config": {"epochs": 3}})
 
 
 def test_a_finished_run_is_found_again(tmp_path: Path) -> None:

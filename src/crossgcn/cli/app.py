@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -9,7 +10,9 @@ import typer
 from crossgcn import __version__
 from crossgcn.cli.compare import compare
 from crossgcn.cli.data import data
+from crossgcn.cli.reproduce import reproduce
 from crossgcn.cli.train import train
+from crossgcn.evaluation.item_names import ITEM_NAMES
 from crossgcn.models.presets import PRESETS
 
 __all__ = ["app"]
@@ -39,9 +42,12 @@ def _root(
     pass
 
 
-_models = "\n\n".join(
-    f"[bold]{name}[/bold]: {preset.description}" for name, preset in PRESETS.items()
-)
+def _listed(what: Mapping[str, str]) -> str:
+    return "\n\n".join(f"[bold]{name}[/bold]: {words}" for name, words in what.items())
+
+
+_models = _listed({name: preset.description for name, preset in PRESETS.items()})
 app.command(epilog=f"The models:\n\n{_models}")(train)
 app.command(epilog=f"The models:\n\n{_models}")(compare)
+app.command(epilog=f"The items:\n\n{_listed(ITEM_NAMES)}")(reproduce)
 app.add_typer(data, name="data")

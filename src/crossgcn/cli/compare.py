@@ -43,6 +43,7 @@ def compare(
     first_order: options.FirstOrderOption = None,
     aggregate_first: options.AggregateFirstOption = None,
     bias: options.BiasOption = None,
+    laplacian_weight: options.LaplacianWeightOption = None,
     dropout: options.DropoutOption = None,
     epochs: options.EpochsOption = None,
     learning_rate: options.LearningRateOption = None,
@@ -86,6 +87,7 @@ def compare(
         "first_order": first_order,
         "aggregate_first": aggregate_first,
         "bias": bias,
+        "laplacian_weight": laplacian_weight,
     }
     configs = [
         RunConfig.create(

@@ -66,6 +66,13 @@ BiasOption = Annotated[
         rich_help_panel=VARIANT,
     ),
 ]
+LaplacianWeightOption = Annotated[
+    float | None,
+    typer.Option(
+        help="How much neighbours are made to agree (semi-emb). \\[default: the model's]",
+        rich_help_panel=VARIANT,
+    ),
+]
 DropoutOption = Annotated[
     float | None,
     typer.Option(help="Dropout before each layer. \\[default: 0.5]", rich_help_panel=MODEL),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -29,7 +32,15 @@ if TYPE_CHECKING:
     from crossgcn.evaluation.repeats import RepeatedRuns
     from crossgcn.training.config import RunConfig
 
-__all__ = ["finish", "make_folder", "run_with_progress"]
+__all__ = [
+    "check_workers",
+    "finish",
+    "make_folder",
+    "prepare_folder",
+    "resumable",
+    "run_with_progress",
+    "work_progress",
+]
 
 
 def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
@@ -66,6 +77,42 @@ def make_folder(out: Path) -> Path:
     return out
 
 
+def check_workers(workers: int | None, threads: int) -> int:
+    """How many processes to use: one per core unless told otherwise."""
+    workers = available_cores() if workers is None else workers
+    for option, value in (("--workers", workers), ("--threads", threads)):
+        if value < 1:
+            raise BadInput(f"{option} must be at least 1; got {value}")
+    return workers
+
+
+def work_progress(terminal: Console, *amount: ProgressColumn) -> Progress:
+    """A bar with the time left; ``amount`` columns say how much is done, else percent do."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        *(amount or (TaskProgressColumn(),)),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=terminal,
+    )
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """Ends a stopped command with the words that continue it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(
+            "crossgcn: stopped; finished runs are kept. Continue with the same command and "
+            f"--resume --out {folder}",
+            err=True,
+        )
+        raise typer.Exit(130) from None
+
+
 def run_with_progress(
     configs: Sequence[RunConfig],
     out: Path | None,
@@ -81,10 +128,7 @@ def run_with_progress(
     Returns:
         The results, and the folder that holds their records.
     """
-    workers = available_cores() if workers is None else workers
-    for option, value in (("--workers", workers), ("--threads", threads)):
-        if value < 1:
-            raise BadInput(f"{option} must be at least 1; got {value}")
+    workers = check_workers(workers, threads)
     terminal = Console(stderr=True)
     dataset = configs[0].dataset
     with terminal.status(f"loading {escape(dataset)}"):
@@ -92,17 +136,10 @@ def run_with_progress(
 
         experiment = Experiment(configs)
     folder = prepare_folder(out, resume, f"{Path(dataset).stem}-{name}")
-    progress = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("epochs"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=terminal,
-    )
-    with progress:
+    with (
+        resumable(folder),
+        work_progress(terminal, MofNCompleteColumn(), TextColumn("epochs")) as progress,
+    ):
         what = configs[0].model if len(configs) == 1 else f"{len(configs)} models"
         splits = len(experiment.splits)
         task = progress.add_task(f"{what} × {splits} split{'s' * (splits > 1)}", total=None)
@@ -110,22 +147,13 @@ def run_with_progress(
         def show(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
-        try:
-            results = experiment.run(
-                out=folder,
-                workers=workers,
-                threads=threads,
-                save_models=save_models,
-                on_epochs=show,
-            )
-        except KeyboardInterrupt:
-            progress.stop()
-            typer.echo(
-                "crossgcn: stopped; finished runs are kept. Continue with the same command and "
-                f"--resume --out {folder}",
-                err=True,
-            )
-            raise typer.Exit(130) from None
+        results = experiment.run(
+            out=folder,
+            workers=workers,
+            threads=threads,
+            save_models=save_models,
+            on_epochs=show,
+        )
     return results, folder
 
 

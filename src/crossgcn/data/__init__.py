@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from crossgcn.data.catalogue import CATALOGUE, DATASET_NAMES
     from crossgcn.data.citeseer_cross import plant_crosses
     from crossgcn.data.datasets import load_dataset
+    from crossgcn.data.explicit_crosses import cross_columns, explicit_crosses
     from crossgcn.data.features import csr_tensor, row_normalise
+    from crossgcn.data.graphsage import read_graphsage
     from crossgcn.data.planetoid import read_planetoid
+    from crossgcn.data.reddit import reddit400k_shaped
     from crossgcn.data.sources import available, fetch, locate, locate_splits
     from crossgcn.data.splits import Split, make_splits, validate_split
     from crossgcn.data.validate import validate_data
@@ -26,7 +29,9 @@ __all__ = [
     "Split",
     "adopt_graph",
     "available",
+    "cross_columns",
     "csr_tensor",
+    "explicit_crosses",
     "fetch",
     "load_dataset",
     "locate",
@@ -34,7 +39,9 @@ __all__ = [
     "make_splits",
     "plant_crosses",
     "read_graph",
+    "read_graphsage",
     "read_planetoid",
+    "reddit400k_shaped",
     "row_normalise",
     "save_graph",
     "validate_data",
@@ -47,8 +54,11 @@ _HOMES = {
     "catalogue": ("CATALOGUE", "DATASET_NAMES"),
     "citeseer_cross": ("plant_crosses",),
     "datasets": ("load_dataset",),
+    "explicit_crosses": ("cross_columns", "explicit_crosses"),
     "features": ("csr_tensor", "row_normalise"),
+    "graphsage": ("read_graphsage",),
     "planetoid": ("read_planetoid",),
+    "reddit": ("reddit400k_shaped",),
     "sources": ("available", "fetch", "locate", "locate_splits"),
     "splits": ("Split", "make_splits", "validate_split"),
     "validate": ("validate_data",),

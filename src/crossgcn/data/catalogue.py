@@ -88,6 +88,26 @@ _ENTRIES = (
         classes=6,
         origin="generated",
     ),
+    CatalogueEntry(
+        "citeseer-cross-pairs",
+        "citeseer-cross with the products of two features in place of the features",
+        nodes=3327,
+        edges=4552,
+        self_loops=124,
+        features=66,
+        classes=6,
+        origin="generated",
+    ),
+    CatalogueEntry(
+        "reddit400k-shaped",
+        "a random graph of the size of Reddit400K, for measuring speed; 60 % train",
+        nodes=30000,
+        edges=386742,
+        self_loops=0,
+        features=602,
+        classes=41,
+        origin="generated",
+    ),
 )
 
 CATALOGUE: dict[str, CatalogueEntry] = {entry.name: entry for entry in _ENTRIES}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from torch_geometric.data import Data
@@ -10,23 +11,34 @@ from crossgcn.data.archive import read_graph
 from crossgcn.data.bundled import read_bundled_citeseer
 from crossgcn.data.catalogue import CATALOGUE, DATASET_NAMES, CatalogueEntry
 from crossgcn.data.citeseer_cross import citeseer_cross
+from crossgcn.data.explicit_crosses import citeseer_cross_pairs
 from crossgcn.data.features import row_normalise
+from crossgcn.data.graphsage import GRAPH_ENDING, read_graphsage
 from crossgcn.data.planetoid import read_planetoid
+from crossgcn.data.reddit import reddit400k_shaped
 from crossgcn.data.sources import available, locate, not_here
 from crossgcn.errors import unknown_name
 
 __all__ = ["CATALOGUE", "DATASET_NAMES", "CatalogueEntry", "available", "load_dataset"]
 
+_GENERATORS: dict[str, Callable[[int], Data]] = {
+    "citeseer-cross": lambda seed: citeseer_cross(order=2, seed=seed),
+    "citeseer-cross-3": lambda seed: citeseer_cross(order=3, seed=seed),
+    "citeseer-cross-pairs": citeseer_cross_pairs,
+    "reddit400k-shaped": reddit400k_shaped,
+}
+
 
 def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
     """Load a graph with features as models take them. Nothing is downloaded.
 
-    Planetoid's features are divided by their row sums; planted normals and the
-    features of a user's own file are left as they are.
+    Planetoid's features are divided by their row sums; generated ones and the
+    features of a user's own ``.npz`` file are left as they are.
 
     Args:
-        name_or_path: One of :data:`DATASET_NAMES`, or a graph file ending in
-            ``.npz`` (see :mod:`crossgcn.data.archive`).
+        name_or_path: One of :data:`DATASET_NAMES`; a graph file ending in ``.npz``
+            (see :mod:`crossgcn.data.archive`); or one ending in ``-G.json``, with
+            GraphSAGE's other three beside it (see :mod:`crossgcn.data.graphsage`).
         seed: Which draw, for the generated ones.
 
     Returns:
@@ -38,15 +50,16 @@ def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
         BadInput: Unknown name, unusable file, or a dataset that is not on this
             machine; the message then names ``crossgcn data get``.
     """
-    if Path(name_or_path).suffix == ".npz":
-        return read_graph(name_or_path)
+    path = Path(name_or_path)
+    if path.suffix == ".npz":
+        return read_graph(path)
+    if path.name.endswith(GRAPH_ENDING):
+        return read_graphsage(path.parent, path.name.removesuffix(GRAPH_ENDING))
     name = str(name_or_path)
     if name not in CATALOGUE:
-        raise unknown_name("dataset", name, [*DATASET_NAMES, "FILE.npz"])
-    if name == "citeseer-cross":
-        return citeseer_cross(order=2, seed=seed)
-    if name == "citeseer-cross-3":
-        return citeseer_cross(order=3, seed=seed)
+        raise unknown_name("dataset", name, [*DATASET_NAMES, "FILE.npz", f"NAME{GRAPH_ENDING}"])
+    if name in _GENERATORS:
+        return _GENERATORS[name](seed)
     data = read_bundled_citeseer() if name == "citeseer" else _read_located(name)
     data.x = row_normalise(data.x)
     return data

@@ -19,6 +19,7 @@ from crossgcn.errors import BadInput
 from crossgcn.evaluation.statistics import Summary, summarise
 from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
+from crossgcn.training.joint_workload import SHARED_SETTINGS
 from crossgcn.training.many_runs import train_many
 from crossgcn.training.workload import Run, Workload
 
@@ -121,7 +122,13 @@ class Experiment:
             save_models: Keep the weights of each run beside its record.
             on_epochs: Called now and then with epochs done and epochs in all.
         """
-        runs = [run for config in self.configs for run in self._runs_of(config, out)]
+        runs = [
+            run
+            for config in self.configs
+            for run in self.runs_of(
+                config, out / f"{config.model}-{config.num_layers}-layer" if out else None
+            )
+        ]
         total, done = sum(run.config.epochs for run in runs), 0
 
         def count(epochs: int) -> None:
@@ -130,17 +137,21 @@ class Experiment:
             if on_epochs is not None:
                 on_epochs(done, total)
 
-        workload = Workload(self.data, self.splits, save_models=save_models, threads=threads)
+        workload = self.workload(save_models=save_models, threads=threads)
         records = iter(train_many(workload, runs, workers=workers, on_epochs=count))
         per_model = len(runs) // len(self.configs)
         return [RepeatedRuns(config, tuple(islice(records, per_model))) for config in self.configs]
 
-    def _runs_of(self, config: RunConfig, out: Path | None) -> Iterator[Run]:
+    def workload(self, *, save_models: bool = False, threads: int = 1) -> Workload:
+        """The graph and the splits, as runs need them."""
+        return Workload(self.data, self.splits, save_models=save_models, threads=threads)
+
+    def runs_of(self, config: RunConfig, folder: Path | None) -> Iterator[Run]:
+        """Every run of a configuration, each with its own folder in the one given."""
         for split in range(len(self.splits)):
             for repeat in range(config.repeats):
                 name = f"split-{split:02d}" + (f"-repeat-{repeat}" if repeat else "")
-                folder = out / f"{config.model}-{config.num_layers}-layer" / name if out else None
-                yield Run(config, split, repeat, folder)
+                yield Run(config, split, repeat, folder / name if folder else None)
 
 
 def _check_model(config: RunConfig, data: Data) -> None:
@@ -158,7 +169,7 @@ def _check_comparable(configs: Sequence[RunConfig]) -> None:
         raise BadInput("there is nothing to train: give at least one configuration")
     first = configs[0]
     for config in configs[1:]:
-        for name in ("dataset", "splits", "num_splits", "train", "repeats", "seed"):
+        for name in SHARED_SETTINGS:
             if getattr(config, name) != getattr(first, name):
                 raise BadInput(
                     f"models compared must share {name}: {getattr(first, name)!r} "

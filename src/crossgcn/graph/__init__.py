@@ -1,7 +1,9 @@
-"""Edges to propagation: normalisation, sparse products, receptive fields."""
+"""Edges to propagation: normalisation, sparse products, receptive fields; and random walks."""
 
+from crossgcn.graph.laplacian import mean_laplacian
 from crossgcn.graph.normalise import normalise_bipartite, normalised_adjacency
 from crossgcn.graph.prepared_graph import PreparedGraph
+from crossgcn.graph.random_walks import random_walks
 from crossgcn.graph.receptive_field import ReceptiveField, receptive_field
 from crossgcn.graph.sparse_matrix import SparseMatrix
 
@@ -9,7 +11,9 @@ __all__ = [
     "PreparedGraph",
     "ReceptiveField",
     "SparseMatrix",
+    "mean_laplacian",
     "normalise_bipartite",
     "normalised_adjacency",
+    "random_walks",
     "receptive_field",
 ]

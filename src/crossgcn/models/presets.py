@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from crossgcn.errors import unknown_name
 
@@ -20,12 +20,15 @@ class Preset:
         description: What it is, in half a line.
         settings: Arguments that make it this model; the user may override them.
         options: Which further settings it understands.
+        inputs: What it is given for each node: the data's features, or the
+            node's embedding, learned from the graph alone before training.
     """
 
     model: str
     description: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     options: frozenset[str] = frozenset({"bias"})
+    inputs: Literal["features", "embedding"] = "features"
 
 
 _CROSS_OPTIONS = frozenset({"order", "order_weights", "first_order", "aggregate_first", "bias"})
@@ -43,6 +46,18 @@ PRESETS: Mapping[str, Preset] = {
         options=frozenset({"bias", "aggregate_first"}),
     ),
     "mlp": Preset("MLP", "a perceptron that sees no graph", _NO_BIAS),
+    "semi-emb": Preset(
+        "SemiEmb",
+        "a perceptron whose predictions should agree along edges (Laplacian regularisation)",
+        {"laplacian_weight": 0.3, **_NO_BIAS},
+        options=frozenset({"bias", "laplacian_weight"}),
+    ),
+    "deep-walk": Preset(
+        "MLP",
+        "a perceptron on DeepWalk's embeddings of the graph, which sees no features",
+        _NO_BIAS,
+        inputs="embedding",
+    ),
     "cross-gcn": Preset(
         "CrossGCN",
         "ours: crosses grow from nothing where they pay (gated order weights)",

@@ -11,6 +11,7 @@ from crossgcn.models.gcn import GCN
 from crossgcn.models.gin import GIN
 from crossgcn.models.mlp import MLP
 from crossgcn.models.presets import get_preset
+from crossgcn.models.semi_emb import SemiEmb
 from crossgcn.models.stack import Stack
 
 __all__ = ["MODELS", "build_model"]
@@ -20,6 +21,7 @@ MODELS: Mapping[str, Callable[..., Stack]] = {
     "GCN": GCN,
     "GIN": GIN,
     "MLP": MLP,
+    "SemiEmb": SemiEmb,
 }
 
 

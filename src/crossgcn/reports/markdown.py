@@ -7,7 +7,7 @@ from typing import Any
 
 from crossgcn.reports.tables import MODEL_COLUMNS, model_cells, paired_cell
 
-__all__ = ["comparison_markdown", "protocol_markdown", "replace_block"]
+__all__ = ["comparison_markdown", "markdown_table", "protocol_markdown", "replace_block"]
 
 Summary = dict[str, Any]
 
@@ -19,7 +19,7 @@ def comparison_markdown(summary: Summary) -> str:
         [*model_cells(model), paired_cell(model), f"{model['seconds']:.0f}"]
         for model in summary["models"]
     ]
-    return _table(header, rows)
+    return markdown_table(header, rows)
 
 
 def protocol_markdown(summaries: Mapping[str, Summary], datasets: Sequence[str]) -> str:
@@ -35,7 +35,7 @@ def protocol_markdown(summaries: Mapping[str, Summary], datasets: Sequence[str])
             bracket = "" if model["paper"] is None else f" ({paper.split()[0]})"
             row += [ours + bracket, paired_cell(model)]
         rows.append(row)
-    return _table(header, rows)
+    return markdown_table(header, rows)
 
 
 def replace_block(text: str, name: str, content: str) -> str:
@@ -46,6 +46,7 @@ def replace_block(text: str, name: str, content: str) -> str:
     return f"{head}{begin}\n{content}\n{end}{tail}"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Cells of text as a table, the first column to the left and numbers to the right."""
     alignment = ["---", *["---:"] * (len(header) - 1)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, alignment, *rows))

@@ -1,16 +1,17 @@
-"""The paper's numbers, as the files in ``experiments`` hold them."""
+"""The paper's number for a configuration, for tables that show it beside ours."""
 
 from __future__ import annotations
 
-import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from typing import Any
 
+from crossgcn.evaluation.items import Cell, Row, read_item
 from crossgcn.training.config import RunConfig
 
 __all__ = ["PaperResult", "paper_result"]
+
+_TABLES = ("citation", "citeseer-cross")
 
 
 @dataclass(frozen=True)
@@ -21,13 +22,13 @@ class PaperResult:
         method: What the paper calls the model.
         source: Which table.
         mean: Its mean.
-        sd: Its standard deviation.
+        sd: Its standard deviation, where it is printed.
     """
 
     method: str
     source: str
     mean: float
-    sd: float
+    sd: float | None
 
 
 def paper_result(config: RunConfig) -> PaperResult | None:
@@ -43,18 +44,24 @@ def paper_result(config: RunConfig) -> PaperResult | None:
         return None
     if config.splits == "public" or (config.train == "all" and config.dataset != "citeseer-cross"):
         return None
-    for source, result in _results():
-        same_model = config.model in result["models"] and config.num_layers == result["num_layers"]
-        if same_model and config.dataset in result:
-            return PaperResult(result["method"], source, **result[config.dataset])
+    for source, row, cell in _printed():
+        here = (cell.settings["dataset"], cell.settings["num_layers"])
+        models = (cell.settings["model"], *row.presets)
+        if config.model in models and (config.dataset, config.num_layers) == here:
+            assert cell.paper is not None
+            return PaperResult(row.label, source, cell.paper.mean, cell.paper.sd)
     return None
 
 
 @cache
-def _results() -> list[tuple[str, dict[str, Any]]]:
-    tables = []
-    for file in sorted(files("crossgcn").joinpath("experiments").iterdir(), key=lambda f: f.name):
-        if file.name.endswith(".toml"):
-            content = tomllib.loads(file.read_text(encoding="utf-8"))
-            tables += [(content["source"], result) for result in content.get("result", ())]
-    return tables
+def _printed() -> tuple[tuple[str, Row, Cell], ...]:
+    return tuple(_cells_with_a_number())
+
+
+def _cells_with_a_number() -> Iterator[tuple[str, Row, Cell]]:
+    for name in _TABLES:
+        item = read_item(name)
+        rows = {row.label: row for row in item.rows}
+        for cell in item.cells():
+            if cell.paper is not None:
+                yield item.source, rows[cell.row], cell

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
+
+from crossgcn.reports.number_columns import number_columns
 
 __all__ = [
     "MODEL_COLUMNS",
@@ -32,7 +33,7 @@ _COUNTS = ("nodes", "edges", "features", "classes")
 
 def training_table(summary: Summary) -> Group:
     """One model over its splits."""
-    table = _table(*MODEL_COLUMNS, "validation", "seconds")
+    table = number_columns(*MODEL_COLUMNS, "validation", "seconds")
     validation = f"{100 * fmean(summary['validation_accuracy']):.1f}"
     table.add_row(*model_cells(summary), validation, f"{summary['seconds']:.0f}")
     return _titled(summary, table)
@@ -50,7 +51,7 @@ def order_weight_lines(summary: Summary) -> list[str]:
 
 def comparison_table(summary: Summary) -> Group:
     """Several models, with the paired difference to the baseline."""
-    table = _table(*MODEL_COLUMNS, f"paired to {summary['baseline']}", "seconds")
+    table = number_columns(*MODEL_COLUMNS, f"paired to {summary['baseline']}", "seconds")
     for model in summary["models"]:
         table.add_row(*model_cells(model), paired_cell(model), f"{model['seconds']:.0f}")
     return _titled(summary, table)
@@ -67,20 +68,11 @@ def comparison_verdicts(summary: Summary) -> list[str]:
 
 def datasets_table(rows: list[Summary]) -> Table:
     """The known datasets and whether they are at hand."""
-    table = _table("name", *_COUNTS)
+    table = number_columns("name", *_COUNTS)
     table.add_column("where", overflow="fold")
     for row in rows:
         counts = (f"{row[column]:,}" for column in _COUNTS)
         table.add_row(row["name"], *counts, row["where"] or "not here")
-    return table
-
-
-def _table(name: str, *numbers: str) -> Table:
-    """A column of names and columns of numbers, which fold when room is short: nothing is cut."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(name, overflow="fold")
-    for number in numbers:
-        table.add_column(number, justify="right", overflow="fold")
     return table
 
 

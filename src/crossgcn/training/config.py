@@ -13,6 +13,8 @@ from crossgcn.models.presets import get_preset
 
 __all__ = ["RunConfig"]
 
+_YOUNGER = ("laplacian_weight", "test_curve")
+
 
 class RunConfig(BaseModel):
     """Settings of one model on one dataset, over all its splits.
@@ -30,6 +32,7 @@ class RunConfig(BaseModel):
         first_order: Likewise.
         aggregate_first: Likewise.
         bias: Likewise.
+        laplacian_weight: How much neighbours are made to agree, for ``semi-emb``; likewise.
         dropout: Probability of dropping an entry of a layer's input.
         epochs: Full-batch steps; there is no early stop (NOTE[D6]).
         learning_rate: Adam's.
@@ -39,6 +42,7 @@ class RunConfig(BaseModel):
         train: Training nodes per class, or ``all``; 20, or the data's own with ``public``.
         repeats: Runs per split, each with its own seed.
         seed: Draws the random splits, and is added to in each run.
+        test_curve: Record the test accuracy of every epoch, for figures; it decides nothing.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,6 +56,7 @@ class RunConfig(BaseModel):
     first_order: str | None = None
     aggregate_first: bool | None = None
     bias: bool | None = None
+    laplacian_weight: float | None = Field(None, ge=0, allow_inf_nan=False)
     dropout: float = Field(0.5, ge=0, lt=1)
     epochs: int = Field(500, ge=1)
     learning_rate: float = Field(0.01, gt=0, allow_inf_nan=False)
@@ -61,6 +66,7 @@ class RunConfig(BaseModel):
     train: int | Literal["all"] | None = None
     repeats: int = Field(1, ge=1)
     seed: int = Field(0, ge=0, lt=2**32)
+    test_curve: bool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -102,7 +108,21 @@ class RunConfig(BaseModel):
             "first_order": self.first_order,
             "aggregate_first": self.aggregate_first,
             "bias": self.bias,
+            "laplacian_weight": self.laplacian_weight,
         }
+
+    def identity(self) -> dict[str, Any]:
+        """The settings that one run depends on, as its record holds them.
+
+        Those in ``_YOUNGER`` are left out where they are at their default, so that a
+        run finished before they existed is still known for the same.
+        """
+        at_default = {
+            name
+            for name in _YOUNGER
+            if getattr(self, name) == type(self).model_fields[name].default
+        }
+        return self.model_dump(mode="json", exclude={"num_splits", "repeats"} | at_default)
 
     def run_seed(self, split: int, repeat: int) -> int:
         """The seed of one run; models compared on a split share it."""

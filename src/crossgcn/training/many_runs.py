@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from crossgcn.errors import WorkFailed
 from crossgcn.training.full_batch import EpochMetrics
+from crossgcn.training.joint_workload import JointWorkload
 from crossgcn.training.records import finished_run
 from crossgcn.training.workload import Record, Run, Workload
 
@@ -25,11 +27,12 @@ __all__ = ["train_many"]
 
 
 def train_many(
-    workload: Workload,
+    workload: Workload | JointWorkload,
     runs: Sequence[Run],
     *,
     workers: int = 1,
     on_epochs: Callable[[int], None] | None = None,
+    on_record: Callable[[int, Record], None] | None = None,
 ) -> list[Record]:
     """Do all runs, reusing the records of those that were finished before.
 
@@ -38,32 +41,49 @@ def train_many(
         runs: In the order in which their records are returned.
         workers: Processes that share the work; 1 does it all in this one.
         on_epochs: Called now and then with the number of epochs done since
-            the last call, finished runs of before included.
+            the last call, finished runs of before included; an epoch counts as
+            many times as its run's ``cost``.
+        on_record: Called with the position of each run and its record, as soon
+            as it is finished or found.
 
     Raises:
         WorkFailed: If a run diverged or a worker died. Finished runs stay on disk.
     """
     report = on_epochs or (lambda count: None)
     records: dict[int, Record] = {}
+
+    def keep(position: int, record: Record) -> None:
+        records[position] = record
+        if on_record is not None:
+            on_record(position, record)
+
     for position, run in enumerate(runs):
         if run.folder is not None:
             found = finished_run(run.folder, workload.identity(run), workload.save_models)
             if found is not None:
-                records[position] = found
-                report(run.config.epochs)
+                keep(position, found)
+                report(run.config.epochs * run.cost)
     waiting = {position: run for position, run in enumerate(runs) if position not in records}
+    workload.prepare(waiting.values())
 
     if min(workers, len(waiting)) <= 1:
         for position, run in waiting.items():
-            records[position] = workload.train(run, lambda _: report(1))
+            keep(position, workload.train(run, partial(_report_epoch, report, run.cost)))
     else:
         for position, record in _in_processes(workload, waiting, workers, report):
-            records[position] = record
+            keep(position, record)
     return [records[position] for position in range(len(runs))]
 
 
+def _report_epoch(report: Callable[[int], None], cost: int, _: EpochMetrics) -> None:
+    report(cost)
+
+
 def _in_processes(
-    workload: Workload, waiting: dict[int, Run], workers: int, report: Callable[[int], None]
+    workload: Workload | JointWorkload,
+    waiting: dict[int, Run],
+    workers: int,
+    report: Callable[[int], None],
 ) -> Iterator[tuple[int, Record]]:
     context = multiprocessing.get_context("spawn")
     done, stop = context.Value("q", 0), context.Event()
@@ -106,14 +126,14 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-_worker: tuple[Workload, Any, Any] | None = None
+_worker: tuple[Workload | JointWorkload, Any, Any] | None = None
 
 
 class _Stopped(Exception):
     """The other side has given up; end this run."""
 
 
-def _start_worker(workload: Workload, done: Any, stop: Any) -> None:
+def _start_worker(workload: Workload | JointWorkload, done: Any, stop: Any) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _worker = (workload, done, stop)
@@ -136,6 +156,6 @@ def _work(run: Run) -> Record:
         if stop.is_set():
             raise _Stopped
         with done.get_lock():
-            done.value += 1
+            done.value += run.cost
 
     return workload.train(run, count)

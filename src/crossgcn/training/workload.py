@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,12 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
-from crossgcn.graph import PreparedGraph
 from crossgcn.models.registry import build_model
 from crossgcn.training.checkpoints import save_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.environment import describe_environment
 from crossgcn.training.full_batch import Diverged, EpochMetrics, train_full_batch
+from crossgcn.training.inputs import Inputs
 from crossgcn.training.records import (
     clear_run,
     describe_dataset,
@@ -36,12 +36,21 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """One training: a configuration, one of its splits, one repeat of that split."""
+    """One training: a configuration, one of its splits, one repeat of that split.
+
+    Attributes:
+        config: The configuration.
+        split: Position of the split.
+        repeat: Which repeat of it.
+        folder: Where its record goes, if anywhere.
+        cost: What one of its epochs counts for in reports of progress.
+    """
 
     config: RunConfig
     split: int
     repeat: int = 0
     folder: Path | None = None
+    cost: int = 1
 
 
 class Workload:
@@ -57,9 +66,8 @@ class Workload:
     def __init__(
         self, data: Data, splits: Sequence[Split], *, save_models: bool = False, threads: int = 1
     ) -> None:
-        self.graph = PreparedGraph(data.x, data.edge_index, getattr(data, "edge_weight", None))
+        self.inputs = Inputs(data)
         self.y: Tensor = data.y
-        self.num_features: int = data.x.size(1)
         self.num_classes: int = data.num_classes
         self.description = describe_dataset(data)
         self.splits = splits
@@ -69,13 +77,21 @@ class Workload:
     def identity(self, run: Run) -> Record:
         """What makes a run that run; a record with the same entries is its result."""
         return {
-            "config": run.config.model_dump(mode="json", exclude={"num_splits", "repeats"}),
+            "config": run.config.identity(),
             "dataset": self.description,
             "split": {"index": run.split} | describe_split(self.splits[run.split]),
             "repeat": run.repeat,
             "seed": run.config.run_seed(run.split, run.repeat),
             "threads": self.threads,
-        }
+        } | self.inputs.identity(run.config)
+
+    def prepare(self, runs: Iterable[Run]) -> None:
+        """Compute what these runs share, before processes divide them.
+
+        Raises:
+            BadInput: If that cannot be done here.
+        """
+        self.inputs.prepare(run.config for run in runs)
 
     def train(self, run: Run, on_epoch: Callable[[EpochMetrics], None] | None = None) -> Record:
         """Do one run and write it down.
@@ -83,23 +99,25 @@ class Workload:
         Raises:
             WorkFailed: If it diverged, with the last good weights in the run's folder.
         """
-        config, record = run.config, self.identity(run)
+        config, graph = run.config, self.inputs.of(run.config)
+        record = self.identity(run) | self.inputs.fingerprint(config)
         started = time.perf_counter()
         with _seeded(record["seed"], self.threads):
             model = build_model(
-                config.model, self.num_features, self.num_classes, **config.model_settings()
+                config.model, graph.x.size(1), self.num_classes, **config.model_settings()
             )
             record["parameters"] = sum(parameter.numel() for parameter in model.parameters())
             record["environment"] = describe_environment()
             try:
                 trained = train_full_batch(
                     model,
-                    self.graph,
+                    graph,
                     self.y,
                     self.splits[run.split],
                     epochs=config.epochs,
                     learning_rate=config.learning_rate,
                     weight_decay=config.weight_decay,
+                    test_curve=config.test_curve,
                     on_epoch=on_epoch,
                 )
             except Diverged as error:
@@ -134,7 +152,7 @@ class Workload:
                 run.folder,
                 state,
                 preset=run.config.model,
-                in_channels=self.num_features,
+                in_channels=self.inputs.of(run.config).x.size(1),
                 classes=[str(label) for label in range(self.num_classes)],
                 settings=run.config.model_dump(
                     mode="json", include=set(run.config.model_settings())

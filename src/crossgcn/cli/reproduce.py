@@ -1,0 +1,192 @@
+"""``crossgcn reproduce``: every table and figure of the paper, ours beside its own."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from crossgcn.cli import options
+from crossgcn.errors import unknown_name
+from crossgcn.evaluation.item_names import ITEM_NAMES
+
+if TYPE_CHECKING:
+    from crossgcn.evaluation.item_results import ItemResult
+    from crossgcn.evaluation.items import Item
+    from crossgcn.evaluation.plan import Plan
+
+__all__ = ["reproduce"]
+
+
+def reproduce(
+    items: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ITEM]...", help="Which, as listed below. \\[default: all]"),
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="A look in minutes: few splits, few epochs, few settings."),
+    ] = False,
+    splits: Annotated[
+        Literal["authors", "random"] | None,
+        typer.Option(
+            help="Training sets: released with the paper, or drawn by seed. "
+            "\\[default: the authors' where they are on this machine]"
+        ),
+    ] = None,
+    datasets: Annotated[
+        str | None,
+        typer.Option(help="Only these, separated by commas. \\[default: all]", metavar="NAMES"),
+    ] = None,
+    epochs: options.EpochsOption = None,
+    num_splits: options.NumSplitsOption = None,
+    seed: options.SeedOption = None,
+    out: Annotated[Path, typer.Option(help="Folder for the records and the report.")] = Path(
+        "results/reproduce"
+    ),
+    resume: options.ResumeOption = False,
+    workers: options.WorkersOption = None,
+    threads: options.ThreadsOption = 1,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Regenerate the paper's tables and figures, with a verdict for every number.
+
+    Writes report.html and report.md. Every finished run is a record in --out: stop at
+    any moment, and the same command with --resume goes on from there.
+    """
+    for name in items or ():
+        if name not in ITEM_NAMES:
+            raise unknown_name("item", name, ITEM_NAMES)
+    started = time.perf_counter()
+
+    from crossgcn.cli.running import check_workers, prepare_folder
+    from crossgcn.evaluation.items import read_item
+    from crossgcn.evaluation.plan import plan_item
+
+    workers = check_workers(workers, threads)
+    wanted = None if datasets is None else [name.strip() for name in datasets.split(",")]
+    plans = [
+        plan_item(
+            read_item(name),
+            quick=quick,
+            splits=splits,
+            datasets=wanted,
+            epochs=epochs,
+            num_splits=num_splits,
+            seed=seed,
+        )
+        for name in ITEM_NAMES
+        if not items or name in items
+    ]
+    folder = prepare_folder(out, resume, "reproduce")
+    console = Console(stderr=as_json)
+    if not console.is_terminal:
+        console = Console(stderr=as_json, width=160)
+    _announce(plans, console)
+    pairs = _run(plans, folder, workers, threads, console)
+
+    from crossgcn.reports.reproduction import summarise_reproduction
+
+    summary = summarise_reproduction(pairs)
+    summary |= {
+        "out": str(folder),
+        "report": str(folder / "report.html"),
+        "wall_seconds": time.perf_counter() - started,
+    }
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False))
+        return
+    console.print(_closing(summary), highlight=False)
+
+
+def _announce(plans: Sequence[Plan], console: Console) -> None:
+    """Say what is left out before anything starts."""
+    lines: dict[str, list[str]] = {}
+    for plan in plans:
+        for line in plan.shortened:
+            lines.setdefault(f"[yellow]shortened:[/yellow] {escape(line)}", []).append(
+                plan.item.name
+            )
+        for line in plan.skipped:
+            lines.setdefault(f"[yellow]skipped:[/yellow] {escape(line)}", []).append(plan.item.name)
+    for line, names in lines.items():
+        where = "" if len(names) == len(plans) > 1 else f" ({', '.join(names)})"
+        console.print(f"{line}{where}", highlight=False)
+
+
+def _run(
+    plans: Sequence[Plan], folder: Path, workers: int, threads: int, console: Console
+) -> list[tuple[Item, ItemResult]]:
+    from crossgcn.cli.running import resumable, work_progress
+
+    terminal = Console(stderr=True)
+    with terminal.status("loading the data"):
+        from crossgcn.evaluation.item_results import write_item_result
+        from crossgcn.evaluation.reproduction import Reproduction
+        from crossgcn.reports.item_table import item_table
+        from crossgcn.reports.reproduction import write_report
+
+        work = Reproduction(plans, folder, workers=workers, threads=threads)
+    finished: list[tuple[Item, ItemResult]] = []
+
+    def show_item(plan: Plan, result: ItemResult) -> None:
+        write_item_result(folder / f"{plan.item.name}.json", result)
+        finished.append((plan.item, result))
+        order = [each.item.name for each in plans]
+        finished.sort(key=lambda pair: order.index(pair[0].name))
+        write_report(folder, finished)
+        console.print(item_table(plan.item, result), "")
+
+    with resumable(folder), work_progress(terminal) as progress:
+        task = progress.add_task("timing a few epochs of each model", total=None)
+
+        def show_timed(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        seconds = work.expected_seconds(show_timed)
+        progress.remove_task(task)
+        _expect(work.num_waiting, work.num_runs, seconds, workers, console)
+        task = progress.add_task(f"{work.num_waiting} runs", total=None)
+
+        def show_work(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        def show_timing(what: str) -> None:
+            progress.update(task, description=f"timing {what}")
+
+        work.run(on_work=show_work, on_item=show_item, on_timing=show_timing)
+    return finished
+
+
+def _expect(waiting: int, total: int, seconds: float, workers: int, console: Console) -> None:
+    done = f" ({total - waiting} of {total} are finished)" if waiting < total else ""
+    if waiting:
+        processes = f"{workers} process{'es' * (workers > 1)}"
+        console.print(
+            f"{waiting} runs to do{done}: about {_duration(seconds)} with {processes}.",
+            highlight=False,
+        )
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _closing(summary: dict[str, Any]) -> str:
+    verdicts = ", ".join(f"{count} {name}" for name, count in summary["verdicts"].items() if count)
+    claims = ", ".join(f"{count} {name}" for name, count in summary["claims"].items() if count)
+    lines = [
+        f"Numbers of the paper: {verdicts or 'none'}.",
+        f"Its claims: {claims or 'none'}.",
+        f"{_duration(summary['wall_seconds'])}. Read {summary['report']}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,163 @@
+"""How long one epoch of training takes, for the paper's Table 6."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import fmean, median, stdev
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from crossgcn.data.splits import make_splits
+from crossgcn.errors import BadInput, WorkFailed
+from crossgcn.evaluation.device_inputs import Inputs, choose_device, move_inputs
+from crossgcn.graph import PreparedGraph
+from crossgcn.models.registry import build_model
+from crossgcn.models.stack import Stack
+from crossgcn.training.config import RunConfig
+from crossgcn.training.environment import describe_environment
+from crossgcn.training.objective import cross_entropy, make_optimizer, order_weight_penalty
+from crossgcn.training.records import describe_dataset
+
+__all__ = ["measure_epoch_seconds"]
+
+_MEMORY_SIGNS = (
+    "out of memory",
+    "not enough memory",
+    "can't allocate memory",
+    "alloc_failed",
+    "insufficient resources",
+    "size calculation overflowed",
+)
+
+
+def measure_epoch_seconds(
+    config: RunConfig, data: Data, *, epochs: int = 50, warmup: int = 3, device: str = "auto"
+) -> dict[str, Any]:
+    """Time full-batch training epochs of one model on one graph.
+
+    An epoch is a forward pass for the training nodes of the configuration's first
+    split, the objective, its backward pass and a step of Adam. There is no
+    validation. As in training, only the rows that the training nodes depend on are
+    computed. On a GPU, features are dense and the clock is read once it is idle.
+
+    Args:
+        config: Model, widths, dropout, splits and seed; its ``epochs`` is not used.
+        data: The graph, from :func:`~crossgcn.data.load_dataset`.
+        epochs: Epochs to time.
+        warmup: Epochs before them that are not timed.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` is a GPU where there is one.
+
+    Returns:
+        A record for JSON: ``seconds`` of each epoch with ``mean``, ``sd`` (``None`` for
+        one epoch) and ``median``; ``config``, ``dataset``, ``train_nodes``,
+        ``input_nodes`` (rows of features that are read), ``parameters``, ``losses`` of
+        the first and last timed epoch (``None`` where not finite, which costs the same
+        time), ``device``, ``device_name``, ``peak_memory_bytes`` (``None`` on a CPU) and
+        ``environment``.
+
+    Raises:
+        BadInput: A number of epochs or a device that cannot be used.
+        WorkFailed: Graph and model do not fit into memory.
+    """
+    if epochs < 1 or warmup < 0:
+        raise BadInput(
+            f"epochs is {epochs} and warmup {warmup}; give at least 1 epoch and no fewer than 0 "
+            "to warm up"
+        )
+    place = choose_device(device)
+    split = make_splits(data, config.splits, num_splits=1, train=config.train, seed=config.seed)[0]
+    with _enough_memory(config, data, place), _seeded(config.seed, place):
+        if place.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(place)
+        model = build_model(
+            config.model, data.x.size(1), data.num_classes, **config.model_settings()
+        ).to(place)
+        graph = PreparedGraph(data.x, data.edge_index, getattr(data, "edge_weight", None))
+        inputs = move_inputs(graph.view(split.train, model.num_hops), place)
+        y = data.y[split.train].to(place)
+        seconds, losses = _time_epochs(model, inputs, y, config, epochs, warmup)
+    timed = seconds[warmup:]
+    return {
+        "config": config.model_dump(mode="json", exclude={"epochs", "num_splits", "repeats"}),
+        "dataset": describe_dataset(data),
+        "train_nodes": split.train.numel(),
+        "input_nodes": inputs[0].shape[0],
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "epochs": epochs,
+        "warmup": warmup,
+        "seconds": timed,
+        "mean": fmean(timed),
+        "sd": stdev(timed) if epochs > 1 else None,
+        "median": median(timed),
+        "losses": [
+            value if math.isfinite(value) else None for value in (losses[warmup], losses[-1])
+        ],
+        "device": place.type,
+        "device_name": (
+            torch.cuda.get_device_name(place)
+            if place.type == "cuda"
+            else platform.processor() or platform.machine()
+        ),
+        "peak_memory_bytes": (
+            torch.cuda.max_memory_allocated(place) if place.type == "cuda" else None
+        ),
+        "environment": describe_environment(),
+    }
+
+
+def _time_epochs(
+    model: Stack, inputs: Inputs, y: Tensor, config: RunConfig, epochs: int, warmup: int
+) -> tuple[list[float], list[float]]:
+    """Seconds and loss of every epoch, those of the warm-up included."""
+    optimizer = make_optimizer(model, config.learning_rate, config.weight_decay)
+    model.train()
+    seconds, losses = [], []
+    for _ in range(warmup + epochs):
+        _wait_for(y.device)
+        started = time.perf_counter()
+        optimizer.zero_grad()
+        loss = cross_entropy(model(*inputs), y)
+        penalty = order_weight_penalty(model, config.weight_decay)
+        (loss if penalty is None else loss + penalty).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        _wait_for(y.device)
+        seconds.append(time.perf_counter() - started)
+        losses.append(loss.item())
+    return seconds, losses
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def _enough_memory(config: RunConfig, data: Data, device: torch.device) -> Iterator[None]:
+    """Turn the many ways in which torch says that memory is short into one."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        text = str(error).lower()
+        if not isinstance(error, MemoryError) and not any(sign in text for sign in _MEMORY_SIGNS):
+            raise
+        raise WorkFailed(
+            f"{config.model} with {config.num_layers} layers of {config.hidden_channels} hidden "
+            f"channels on {data.name} ({data.x.size(0):,} nodes, {data.edge_index.size(1):,} "
+            f"directed edges, {data.x.size(1):,} features) does not fit into the memory of "
+            f"{device}; lower --hidden-channels, --num-layers or --order, or use a smaller graph "
+            "or another device"
+        ) from None

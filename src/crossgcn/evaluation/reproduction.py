@@ -1,0 +1,216 @@
+"""Run the items of the paper: every configuration once, every finished run kept.
+
+Items share their runs: a configuration that stands in two of them is trained
+once, and one pool of processes works through everything.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch_geometric.data import Data
+
+from crossgcn.data.atomic_file import write_json
+from crossgcn.data.datasets import load_dataset
+from crossgcn.evaluation.collect import collect_item
+from crossgcn.evaluation.epoch_time import measure_epoch_seconds
+from crossgcn.evaluation.item_results import ItemResult
+from crossgcn.evaluation.plan import Plan, config_name
+from crossgcn.evaluation.repeats import Experiment, RepeatedRuns
+from crossgcn.training.config import RunConfig
+from crossgcn.training.joint_workload import JointWorkload, shared_settings
+from crossgcn.training.many_runs import train_many
+from crossgcn.training.records import finished_run
+from crossgcn.training.workload import Record, Run
+
+__all__ = ["Reproduction"]
+
+_TIMED_EPOCHS = 4
+_UNITS_PER_SECOND = 1_000_000
+
+
+class Reproduction:
+    """Items of the paper, ready to run.
+
+    Making one loads the data and looks for runs that are finished already.
+
+    Args:
+        plans: What to do for each item.
+        out: Where records are kept.
+        workers: Processes that share the work.
+        threads: Threads of each run.
+    """
+
+    def __init__(
+        self, plans: Sequence[Plan], out: Path, *, workers: int = 1, threads: int = 1
+    ) -> None:
+        self.plans = plans
+        self.out = out
+        self.workers = workers
+        self.threads = threads
+        self.configs = {config_name(config): config for plan in plans for config in plan.configs()}
+        groups: dict[tuple[Any, ...], list[RunConfig]] = {}
+        for config in self.configs.values():
+            groups.setdefault(shared_settings(config), []).append(config)
+        experiments = {key: Experiment(members) for key, members in groups.items()}
+        self.workload = JointWorkload(
+            {key: experiment.workload(threads=threads) for key, experiment in experiments.items()}
+        )
+        self._runs = {
+            name: list(experiments[shared_settings(config)].runs_of(config, self._folder(config)))
+            for name, config in self.configs.items()
+        }
+        self._records: dict[str, dict[int, Record]] = {name: {} for name in self.configs}
+        for name, runs in self._runs.items():
+            for position, run in enumerate(runs):
+                assert run.folder is not None
+                found = finished_run(run.folder, self.workload.identity(run))
+                if found is not None:
+                    self._records[name][position] = found
+        self._costs: dict[str, int] = {}
+
+    @property
+    def num_runs(self) -> int:
+        """Runs in all."""
+        return sum(map(len, self._runs.values()))
+
+    @property
+    def num_waiting(self) -> int:
+        """Runs still to be done."""
+        return len(self._waiting())
+
+    def expected_seconds(self, on_config: Callable[[int, int], None] | None = None) -> float:
+        """How long the rest will take, from a few epochs of each kind of run, timed now.
+
+        Args:
+            on_config: Called with the number of configurations timed and their total.
+        """
+        waiting = self._waiting()
+        kinds: dict[tuple[Any, ...], int] = {}
+        names = list(dict.fromkeys(name for name, _ in waiting))
+        for done, name in enumerate(names, 1):
+            config = self.configs[name]
+            kind = (*shared_settings(config), config.model, config.num_layers, config.order)
+            kind = (*kind, config.hidden_channels, config.aggregate_first, config.test_curve)
+            if kind not in kinds:
+                kinds[kind] = self._time(self._runs[name][0])
+            self._costs[name] = kinds[kind]
+            if on_config is not None:
+                on_config(done, len(names))
+        units = sum(self.configs[name].epochs * self._costs[name] for name, _ in waiting)
+        return units / _UNITS_PER_SECOND / max(1, min(self.workers, len(waiting)))
+
+    def run(
+        self,
+        *,
+        on_work: Callable[[int, int], None] | None = None,
+        on_item: Callable[[Plan, ItemResult], None] | None = None,
+        on_timing: Callable[[str], None] | None = None,
+    ) -> list[ItemResult]:
+        """Do everything that is not finished.
+
+        Args:
+            on_work: Called now and then with the work done and the work in all, in
+                units that take about the same time each.
+            on_item: Called with each item as soon as its last run is finished.
+            on_timing: Called with what is timed next, once all training is done.
+        """
+        waiting = self._waiting()
+        runs = [
+            replace(self._runs[name][position], cost=self._costs.get(name, 1))
+            for name, position in waiting
+        ]
+        total, done = sum(run.config.epochs * run.cost for run in runs), 0
+        results: dict[str, ItemResult] = {}
+
+        def finish_items() -> None:
+            for plan in self.plans:
+                if plan.item.name not in results and plan.item.kind != "timing":
+                    names = {config_name(config) for config in plan.configs()}
+                    if all(len(self._records[name]) == len(self._runs[name]) for name in names):
+                        finish(plan)
+
+        def finish(plan: Plan) -> None:
+            result = collect_item(plan, self._runs_of, self._folders_of, self._timing_of)
+            results[plan.item.name] = result
+            if on_item is not None:
+                on_item(plan, result)
+
+        def count(units: int) -> None:
+            nonlocal done
+            done += units
+            if on_work is not None:
+                on_work(done, total)
+
+        def keep(place: int, record: Record) -> None:
+            name, position = waiting[place]
+            self._records[name][position] = record
+            if len(self._records[name]) == len(self._runs[name]):
+                finish_items()
+
+        finish_items()
+        train_many(self.workload, runs, workers=self.workers, on_epochs=count, on_record=keep)
+        for plan in self.plans:
+            if plan.item.kind == "timing":
+                for planned in plan.cells:
+                    if on_timing is not None:
+                        on_timing(f"{planned.cell.row}, {plan.item.x_label} {planned.cell.column}")
+                    self._timing_of(planned.candidates[0].config)
+                finish(plan)
+        return [results[plan.item.name] for plan in self.plans]
+
+    def _folder(self, config: RunConfig) -> Path:
+        return self.out / "records" / config.dataset / config_name(config)
+
+    def _waiting(self) -> list[tuple[str, int]]:
+        return [
+            (name, position)
+            for name, runs in self._runs.items()
+            for position in range(len(runs))
+            if position not in self._records[name]
+        ]
+
+    def _time(self, run: Run) -> int:
+        """Units of work in one epoch."""
+        short = run.config.model_copy(update={"epochs": _TIMED_EPOCHS})
+        ends: list[float] = []
+        self.workload.train(
+            replace(run, config=short, folder=None), lambda _: ends.append(time.perf_counter())
+        )
+        return max(1, round((ends[-1] - ends[0]) / (len(ends) - 1) * _UNITS_PER_SECOND))
+
+    def _runs_of(self, config: RunConfig) -> RepeatedRuns:
+        records = self._records[config_name(config)]
+        return RepeatedRuns(config, tuple(records[position] for position in sorted(records)))
+
+    def _folders_of(self, config: RunConfig) -> list[Path]:
+        return [run.folder for run in self._runs[config_name(config)] if run.folder is not None]
+
+    def _timing_of(self, config: RunConfig) -> Mapping[str, Any]:
+        """The measurement of a configuration, taken now unless it is on disk."""
+        path = self._folder(config).with_suffix(".json")
+        try:
+            found: Record = json.loads(path.read_bytes())
+            return found
+        except (OSError, ValueError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        before = torch.get_num_threads()
+        torch.set_num_threads(self.workers * self.threads)
+        try:
+            record = measure_epoch_seconds(config, _load(config.dataset), epochs=config.epochs)
+        finally:
+            torch.set_num_threads(before)
+        write_json(path, record)
+        return record
+
+
+@cache
+def _load(dataset: str) -> Data:
+    return load_dataset(dataset)

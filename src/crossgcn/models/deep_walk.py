@@ -1,0 +1,122 @@
+"""DeepWalk: each node's place in the graph, learned without features or labels."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crossgcn.errors import BadInput
+from crossgcn.graph import random_walks
+
+__all__ = ["DeepWalkSettings", "embed_nodes"]
+
+
+@dataclass(frozen=True)
+class DeepWalkSettings:
+    """How the embeddings are learned.
+
+    Attributes:
+        walks_per_node: Walks that start at each node.
+        walk_length: Nodes per walk.
+        window: How far from a node of a walk its context reaches, at most.
+        dimensions: Length of an embedding.
+        epochs: Passes over the walks.
+        negative: Nodes drawn against each true context.
+    """
+
+    walks_per_node: int = 10
+    walk_length: int = 40
+    window: int = 10
+    dimensions: int = 128
+    epochs: int = 1
+    negative: int = 5
+
+    def describe(self) -> dict[str, Any]:
+        """What a record says about where its inputs came from."""
+        return {"method": "deep-walk"} | asdict(self)
+
+
+def embed_nodes(
+    edge_index: Tensor, num_nodes: int, seed: int, settings: DeepWalkSettings | None = None
+) -> Tensor:
+    """Learn an embedding of every node from random walks, by skip-gram.
+
+    Walks are read as sentences and nodes as words: a node's vector is trained to
+    tell the nodes near it on a walk from nodes drawn at random (Word2Vec with
+    negative sampling, by gensim). One thread does it, so the same seed gives
+    the same bytes again. Vectors are scaled to length 1. A node without
+    neighbours is on no walk with another; its vector is zero.
+
+    Args:
+        edge_index: The two ends of each edge, ``[2, edges]``.
+        num_nodes: How many nodes there are.
+        seed: Of the walks and of the training.
+        settings: The defaults when left out.
+
+    Returns:
+        ``[num_nodes, dimensions]``.
+
+    Raises:
+        BadInput: If gensim is not installed, or there is no edge to walk along.
+    """
+    settings = settings or DeepWalkSettings()
+    word2vec = _import_word2vec()
+    walks = random_walks(
+        edge_index,
+        num_nodes,
+        walks_per_node=settings.walks_per_node,
+        walk_length=settings.walk_length,
+        seed=seed,
+    )
+    walks = walks[walks[:, -1] >= 0]
+    if walks.size == 0:
+        raise BadInput(
+            "deep-walk learns from edges between nodes, and the graph has none: "
+            "use a model that reads features, such as --model mlp"
+        )
+    trained = word2vec.Word2Vec(
+        _Sentences(walks, num_nodes),
+        sg=1,
+        hs=0,
+        negative=settings.negative,
+        vector_size=settings.dimensions,
+        window=settings.window,
+        epochs=settings.epochs,
+        min_count=1,
+        sample=0,
+        workers=1,
+        seed=seed,
+    ).wv
+    nodes = np.array([int(word) for word in trained.index_to_key])
+    vectors = np.zeros((num_nodes, settings.dimensions), dtype=np.float32)
+    vectors[nodes] = trained.vectors / np.linalg.norm(trained.vectors, axis=1, keepdims=True)
+    return torch.from_numpy(vectors)
+
+
+class _Sentences:
+    """Walks as gensim reads them, any number of times."""
+
+    def __init__(self, walks: NDArray[np.int32], num_nodes: int) -> None:
+        self.walks = walks
+        self.words = np.array([str(node) for node in range(num_nodes)], dtype=object)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for walk in self.walks:
+            yield self.words[walk].tolist()
+
+
+def _import_word2vec() -> Any:
+    try:
+        return importlib.import_module("gensim.models.word2vec")
+    except ImportError:
+        raise BadInput(
+            "deep-walk learns its embeddings with gensim, which is not installed: "
+            "pip install 'crossgcn[deepwalk]'"
+        ) from None

@@ -1,0 +1,127 @@
+"""How every figure looks, and how it becomes part of a page."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from crossgcn.evaluation.items import Item
+
+__all__ = ["INK", "WIDTH", "colours", "figure_style", "model_colours", "tidy", "to_svg"]
+
+WIDTH: Final = 9.0
+"""Of a figure, in inches of nine-point text: legible at 900 pixels."""
+
+INK: Final = "#3d4450"
+
+_PIXELS_PER_INCH: Final = 105
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart, one colour per model.
+_MODELS: Final = {
+    "gcn": "#0072B2",
+    "gin": "#E69F00",
+    "cross-gcn": "#D55E00",
+    "cross-gcn-release": "#009E73",
+    "cross-gcn-release-fix": "#CC79A7",
+    "cross-gcn-paper": "#56B4E9",
+    "cross-gcn-paper-fix": "#000000",
+    "semi-emb": "#8a6d3b",
+    "deep-walk": "#7f7f7f",
+    "mlp": "#a6a61a",
+}
+
+_STYLE: Final[dict[Any, Any]] = {
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.edgecolor": "#9aa1ad",
+    "axes.labelcolor": INK,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#e4e7ec",
+    "grid.linewidth": 0.7,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 4.5,
+    "svg.fonttype": "none",
+}
+
+
+@contextmanager
+def figure_style(name: str) -> Iterator[None]:
+    """Draw and write figures alike, with identifiers that depend on the name alone."""
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
+        yield
+
+
+def colours(item: Item) -> dict[str, str]:
+    """A colour for each row: its model's, or a free one where another row has that already."""
+    taken: dict[str, str] = {}
+    for label, own in model_colours(item).items():
+        free = [colour for colour in _MODELS.values() if colour not in taken.values()]
+        taken[label] = own if own in free else next(iter(free), INK)
+    return taken
+
+
+def model_colours(item: Item) -> dict[str, str]:
+    """The colour of each row's model, also where several rows share it."""
+    models = ({**item.settings, **row.settings}.get("model") for row in item.rows)
+    return {
+        row.label: _MODELS.get(str(model), INK)
+        for row, model in zip(item.rows, models, strict=True)
+    }
+
+
+def tidy(axes: Axes) -> None:
+    """Remove the little marks at the ticks; the grid is there to be read."""
+    axes.tick_params(which="both", length=0)
+    axes.tick_params(axis="x", pad=4)
+
+
+def to_svg(figure: Figure, name: str, label: str) -> str:
+    """The figure as an ``<svg>`` element, the same bytes every time.
+
+    Identifiers start with the name, so that several figures can share a page, and
+    style rules that would reach beyond the figure are taken out.
+
+    Args:
+        figure: What was drawn, under :func:`figure_style` of the same name.
+        name: Of the item.
+        label: What a screen reader says in its place.
+    """
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(buffer, format="svg", metadata=nothing)
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].rstrip()
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"\s*<defs>\s*<style[^>]*>.*?</style>\s*</defs>", "", text, flags=re.DOTALL)
+    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', text))
+    text = re.sub(
+        r' id="([^"]+)"',
+        lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "",
+        text,
+    )
+    text = re.sub(r"url\(#", f"url(#{name}-", text)
+    text = re.sub(r'xlink:href="#', f'xlink:href="#{name}-', text)
+    text = re.sub(r' (width|height)="[0-9.]+pt"', "", text, count=2)
+    pixels = round(figure.get_figwidth() * _PIXELS_PER_INCH)
+    opening = (
+        f'<svg role="img" aria-label="{html.escape(label)}" stroke-linejoin="round" '
+        f'style="max-width:{pixels}px"'
+    )
+    return text.replace("<svg", opening, 1)

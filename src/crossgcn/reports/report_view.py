@@ -1,0 +1,143 @@
+"""Everything the report of a reproduction says, before it becomes a page."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from crossgcn.evaluation.claims import ClaimOutcome, ClaimResult, evaluate_claims
+from crossgcn.evaluation.item_results import ItemResult
+from crossgcn.evaluation.items import Item
+from crossgcn.reports.figures import draw_item
+from crossgcn.reports.item_view import NumberTable, number_table
+
+__all__ = ["COUNTED", "OUTCOMES", "ReportView", "Section", "view_report"]
+
+Pairs = Sequence[tuple[Item, ItemResult]]
+
+COUNTED: Final = {
+    "within one sd": "agree",
+    "the same": "agree",
+    "outside": "outside",
+    "differs": "outside",
+    "not reproducible as described": "not reproducible",
+    "not judged": "not judged",
+}
+"""What each verdict counts as in the summary."""
+
+OUTCOMES: Final[Mapping[ClaimOutcome, str]] = {
+    "holds": "These claims hold",
+    "holds in part": "These hold only under conditions",
+    "does not hold": "These do not hold",
+    "not tested": "These were not tested",
+}
+"""In the order in which the reader meets them."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One item of the report.
+
+    Attributes:
+        item: What the paper shows.
+        result: What was measured.
+        table: Its numbers.
+        figure: An ``<svg>`` element, where there is something to draw.
+        claims: The paper's claims and what came of them.
+        counts: How many numbers agree, are outside, not reproducible, not run.
+    """
+
+    item: Item
+    result: ItemResult
+    table: NumberTable
+    figure: str | None
+    claims: tuple[ClaimResult, ...]
+    counts: Counter[str]
+
+    @property
+    def devices(self) -> list[str]:
+        """What epochs were timed on, each once."""
+        timings = [cell.timing for cell in self.result.cells if cell.timing is not None]
+        return list(dict.fromkeys(f"{t['device_name']} ({t['device']})" for t in timings))
+
+
+@dataclass(frozen=True)
+class ReportView:
+    """The whole report.
+
+    Attributes:
+        sections: One for each item.
+        counts: Those of the sections, added up.
+        environments: Each once, as words, with the items that were run in it.
+        splits: Which training sets each dataset was run with.
+        runs: How many trainings stand behind the numbers.
+    """
+
+    sections: tuple[Section, ...]
+    counts: Counter[str]
+    environments: tuple[tuple[str, tuple[str, ...]], ...]
+    splits: Mapping[str, str]
+    runs: int
+
+    def claims(self, outcome: ClaimOutcome) -> list[tuple[Section, ClaimResult]]:
+        """All claims that came out so, with the items they belong to."""
+        return [
+            (section, claim)
+            for section in self.sections
+            for claim in section.claims
+            if claim.outcome == outcome
+        ]
+
+
+def view_report(pairs: Pairs, *, draw: bool = True) -> ReportView:
+    """Judge, count and draw everything once.
+
+    Args:
+        pairs: The items and what came out of them, in the order of the report.
+        draw: Whether figures are wanted.
+    """
+    sections = tuple(_view_section(item, result, draw) for item, result in pairs)
+    environments: dict[str, list[str]] = {}
+    splits: dict[str, str] = {}
+    for item, result in pairs:
+        if result.environment:
+            environments.setdefault(_describe(result.environment), []).append(item.name)
+        splits |= result.splits
+    cells = [cell for _, result in pairs for cell in result.cells]
+    return ReportView(
+        sections,
+        sum((section.counts for section in sections), Counter()),
+        tuple((text, tuple(names)) for text, names in environments.items()),
+        splits,
+        sum(len(cell.test_accuracy) * max(len(cell.candidates), 1) for cell in cells),
+    )
+
+
+def _view_section(item: Item, result: ItemResult, draw: bool) -> Section:
+    table = number_table(item, result)
+    counts: Counter[str] = Counter()
+    for line in (line for group in table.groups for line in group.lines):
+        if not line.run:
+            counts["not run"] += 1
+        elif line.verdict is not None:
+            counts[COUNTED[line.verdict.name]] += 1
+    claims = evaluate_claims(item, result)
+    figure = draw_item(item, result) if draw else None
+    return Section(item, result, table, figure, claims, counts)
+
+
+def _describe(environment: Mapping[str, Any]) -> str:
+    """Names and versions in one line, whatever a record holds."""
+    parts = []
+    for name, value in environment.items():
+        if value is None:
+            continue
+        if name == "versions" and isinstance(value, Mapping):
+            parts += [f"{package} {version}" for package, version in value.items()]
+        else:
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            parts.append(f"{name.replace('_', ' ')} {shown}")
+    return ", ".join(parts)

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from crossgcn.evaluation.item_names import ITEM_NAMES
+from crossgcn.evaluation.item_results import read_item_result
+
+Command = Callable[..., CompletedProcess[str]]
+SHORT = ("--quick", "--epochs", 2, "--num-splits", 2, "--workers", 1)
+
+
+@pytest.mark.parametrize("name", ITEM_NAMES)
+def test_every_item_runs_from_end_to_end(name: str, crossgcn: Command) -> None:
+    datasets = ("--datasets", "citeseer") if name == "datasets" else ()
+    done = crossgcn("reproduce", name, *SHORT, *datasets, "--out", "out", "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    result = read_item_result(Path("out") / f"{name}.json")
+    assert result.item == name
+    assert result.cells
+    page, text = Path("out/report.html").read_text(), Path("out/report.md").read_text()
+    for cell in result.cells:
+        assert cell.row in page
+        assert cell.row.replace("_", "\\_") in text
+    assert [item["item"] for item in summary["items"]] == [name]
+    assert summary["report"] == "out/report.html"
+
+
+def test_what_is_missing_and_what_is_shortened_is_said_first(crossgcn: Command) -> None:
+    done = crossgcn("reproduce", "gin-width", *SHORT, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "skipped: cora is not on this machine" in said
+    assert "skipped: pubmed is not on this machine" in said
+    assert "shortened: 2 of 20 training sets" in said
+    assert "shortened: 2 of 500 epochs" in said
+    assert "runs to do: about" in said
+
+
+def test_a_folder_with_results_is_not_written_over(crossgcn: Command) -> None:
+    assert crossgcn("reproduce", "datasets", "--datasets", "citeseer").returncode == 0
+    assert Path("results/reproduce/report.html").is_file()
+    done = crossgcn("reproduce", "datasets", "--datasets", "citeseer")
+    assert done.returncode == 2
+    assert "--resume" in done.stderr
+    assert crossgcn("reproduce", "datasets", "--datasets", "citeseer", "--resume").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["citatoin"], "citation"),
+        (["citation", "--datasets", "citeser"], "citeseer"),
+        (["citation", "--workers", "0"], "--workers must be at least 1"),
+        (["citation", "--epochs", "0"], "epochs should be greater than or equal to 1"),
+    ],
+)
+def test_bad_input_is_answered_before_the_work(
+    arguments: list[str], message: str, crossgcn: Command
+) -> None:
+    done = crossgcn("reproduce", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not Path("results").exists()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
+def test_killed_and_resumed_is_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    environment = {**os.environ, "COLUMNS": "200", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment.pop("CROSSGCN_DATA", None)
+
+    def command(out: str, *more: str) -> list[str]:
+        base = [sys.executable, "-m", "crossgcn", "reproduce", "alpha", "--quick"]
+        return [*base, "--epochs", "40", "--num-splits", "2", "--out", str(tmp_path / out), *more]
+
+    def run(*arguments: str) -> None:
+        subprocess.run(arguments, env=environment, check=True, capture_output=True)
+
+    run(*command("whole"))
+    killed = subprocess.Popen(
+        command("killed"),
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("killed/records/**/run.json"))) < 3:
+        assert killed.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    finished = list(tmp_path.glob("killed/records/**/run.json"))
+    assert len(finished) < len(list(tmp_path.glob("whole/records/**/run.json")))
+    stamps = {path: path.stat().st_mtime_ns for path in finished}
+
+    run(*command("killed", "--resume"))
+    assert {path: path.stat().st_mtime_ns for path in finished} == stamps
+    for name in ("alpha.json", "report.html", "report.md"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from crossgcn.data.datasets import load_dataset
+from crossgcn.data.reddit import reddit400k_shaped
+from crossgcn.data.splits import make_splits
+from crossgcn.errors import BadInput
+from crossgcn.graph import normalised_adjacency
+
+Command = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def graph() -> Data:
+    return reddit400k_shaped()
+
+
+def test_it_has_the_counts_of_the_papers_table(graph: Data) -> None:
+    source, target = graph.edge_index
+    assert graph.x.shape == (30_000, 602) and graph.x.dtype == torch.float32
+    assert int((source < target).sum()) == 386_742 == graph.edge_index.shape[1] // 2
+    assert len(torch.unique(source * 30_000 + target)) == 2 * 386_742
+    assert not (source == target).any()
+    backward = torch.sort(target * 30_000 + source).values
+    assert torch.equal(torch.sort(source * 30_000 + target).values, backward)
+    assert torch.equal(torch.unique(graph.y), torch.arange(41))
+
+
+def test_three_in_five_nodes_train_and_every_node_has_a_role(graph: Data) -> None:
+    assert torch.bincount(graph.roles[0].long()).tolist() == [0, 18_000, 3_000, 9_000]
+    assert (graph.y >= 0).all()
+
+
+def test_few_nodes_have_very_many_neighbours(graph: Data) -> None:
+    degree = torch.bincount(graph.edge_index[0], minlength=30_000).sort(descending=True).values
+    assert degree[0] > 20 * degree.double().mean()
+    assert degree[:300].sum() > 0.1 * degree.sum(), "the first hundredth holds a tenth of the ends"
+    assert degree[15_000] < degree.double().mean() < degree[3_000]
+
+
+def _nearest_mean_accuracy(x: Tensor, graph: Data) -> float:
+    """Of a classifier too simple to be tuned: the nearest mean of the training nodes."""
+    train, test = graph.roles[0] == 1, graph.roles[0] == 3
+    sums = torch.zeros(41, 602).index_add(0, graph.y[train], x[train])
+    means = sums / torch.bincount(graph.y[train]).unsqueeze(1)
+    return float((torch.cdist(x[test], means).argmin(1) == graph.y[test]).float().mean())
+
+
+def test_a_node_tells_its_class_and_its_neighbours_tell_more(graph: Data) -> None:
+    adjacency = normalised_adjacency(graph.edge_index, 30_000)
+    majority = torch.bincount(graph.y[graph.roles[0] == 3]).max() / 9_000
+    alone = _nearest_mean_accuracy(graph.x, graph)
+    together = _nearest_mean_accuracy(adjacency @ (adjacency @ graph.x), graph)
+    assert majority < 0.15
+    assert 0.3 < alone < 0.7
+    assert together > alone + 0.2
+
+
+def test_the_seed_decides_everything(graph: Data) -> None:
+    again, other = load_dataset("reddit400k-shaped"), load_dataset("reddit400k-shaped", seed=1)
+    for name in ("x", "edge_index", "y", "roles"):
+        assert torch.equal(again[name], graph[name]), name
+        assert not torch.equal(other[name], graph[name]), name
+    assert other.edge_index.shape == graph.edge_index.shape
+
+
+def test_a_seed_below_zero_is_refused() -> None:
+    with pytest.raises(BadInput, match="seed is -1; give 0 or more"):
+        reddit400k_shaped(-1)
+
+
+def test_random_splits_find_enough_nodes_in_every_class(graph: Data) -> None:
+    split = make_splits(graph, "random", num_splits=1)[0]
+    assert torch.bincount(graph.y[split.train]).tolist() == [20] * 41
+    assert (len(split.validation), len(split.test)) == (3_000, 9_000)
+
+
+def test_the_command_line_trains_on_it(crossgcn: Command) -> None:
+    done = crossgcn(
+        *("train", "reddit400k-shaped", "--splits", "public", "--epochs", 2, "--model", "gcn"),
+        *("--workers", 1, "--json", "--out", "out"),
+    )
+    assert done.returncode == 0, done.stderr
+    record = json.loads(Path("out/gcn-2-layer/split-00/run.json").read_text(encoding="utf-8"))
+    assert record["split"]["train"] == 18_000
+    refused = crossgcn("train", "reddit400k-shaped", "--splits", "authors", "--out", "other")
+    assert refused.returncode == 2
+    assert "use --splits random or --splits public" in refused.stderr
