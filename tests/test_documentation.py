@@ -42,7 +42,7 @@ def test_the_paper_map_names_files_and_tests_that_exist() -> None:
     tests = "".join(path.read_text() for path in (PROJECT / "tests").rglob("test_*.py"))
     for name in set(re.findall(r"\btest_\w+(?!\w*\.py)\b", text)):
         assert f"def {name}(" in tests or list((PROJECT / "tests").rglob(f"{name}.py")), name
-    for path in set(re.findall(r"`([\w/]+\.(?:py|toml))", text)):
+    for path in set(re.findall(r"`([\w/-]+\.(?:py|toml))", text)):
         found = (PROJECT / "src" / "crossgcn" / path, PROJECT / "tests" / path)
         assert any(candidate.exists() for candidate in found), path
 

@@ -19,7 +19,8 @@ MODEL, VARIANT, _TRAINING, _RUN = "Model", "Model, in detail", "Training", "Run"
 DatasetArgument = Annotated[
     str | None,
     typer.Argument(
-        help=f"{', '.join(DATASET_NAMES)}, or a graph file FILE.npz. \\[default: citeseer]"
+        help=f"{', '.join(DATASET_NAMES)}, a graph file FILE.npz, or NAME-G.json with "
+        "GraphSAGE's other files beside it. \\[default: citeseer]"
     ),
 ]
 HiddenOption = Annotated[

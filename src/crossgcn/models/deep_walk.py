@@ -22,6 +22,11 @@ __all__ = ["DeepWalkSettings", "embed_nodes"]
 class DeepWalkSettings:
     """How the embeddings are learned.
 
+    DeepWalk was published with 80 walks of 40 nodes, a window of 10 and 64 to 128
+    dimensions. Ten walks take one core about a minute on Pubmed, and 20 did not
+    raise the validation accuracy on Cora. Window and dimensions were chosen, as was
+    the scaling to length 1, by validation accuracy on Citeseer.
+
     Attributes:
         walks_per_node: Walks that start at each node.
         walk_length: Nodes per walk.

@@ -23,7 +23,9 @@ class SemiEmb(MLP):
 
     The second sum runs over every undirected edge of the graph, each once,
     whether or not its ends are labelled: in each step all nodes are predicted.
-    :mod:`crossgcn.training.objective` computes it.
+    :mod:`crossgcn.training.objective` computes it. That it compares predictions
+    after the softmax, not scores before it, and the default weight were chosen by
+    validation accuracy.
 
     Args:
         in_channels: Features per node; ``-1`` to learn it from the first input.
