@@ -56,6 +56,18 @@ def test_a_folder_with_results_is_not_written_over(crossgcn: Command) -> None:
     assert crossgcn("reproduce", "datasets", "--datasets", "citeseer", "--resume").returncode == 0
 
 
+def test_the_report_keeps_what_was_done_before_in_the_same_folder(crossgcn: Command) -> None:
+    first = ("reproduce", "datasets", "--datasets", "citeseer", "--out", "out")
+    assert crossgcn(*first).returncode == 0
+    Path("out/alpha.json").write_text('{"item": "alp')
+    second = ("reproduce", "cross-inputs", *SHORT, "--out", "out", "--resume")
+    done = crossgcn(*second)
+    assert done.returncode == 0, done.stderr
+    page = Path("out/report.html").read_text()
+    assert page.index("The datasets") < page.index("GCN fed with cross features")
+    assert "left out: out/alpha.json: is not the result of an item" in " ".join(done.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

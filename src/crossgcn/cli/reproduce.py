@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from crossgcn.cli import options
-from crossgcn.errors import unknown_name
+from crossgcn.errors import BadInput, unknown_name
 from crossgcn.evaluation.item_names import ITEM_NAMES
 
 if TYPE_CHECKING:
@@ -133,14 +133,14 @@ def _run(
         from crossgcn.reports.reproduction import write_report
 
         work = Reproduction(plans, folder, workers=workers, threads=threads)
-    finished: list[tuple[Item, ItemResult]] = []
+    finished: dict[str, tuple[Item, ItemResult]] = {}
+    earlier = _earlier(plans, folder, console)
 
     def show_item(plan: Plan, result: ItemResult) -> None:
         write_item_result(folder / f"{plan.item.name}.json", result)
-        finished.append((plan.item, result))
-        order = [each.item.name for each in plans]
-        finished.sort(key=lambda pair: order.index(pair[0].name))
-        write_report(folder, finished)
+        finished[plan.item.name] = (plan.item, result)
+        everything = earlier | finished
+        write_report(folder, [everything[name] for name in ITEM_NAMES if name in everything])
         console.print(item_table(plan.item, result), "")
 
     with resumable(folder), work_progress(terminal) as progress:
@@ -161,7 +161,25 @@ def _run(
             progress.update(task, description=f"timing {what}")
 
         work.run(on_work=show_work, on_item=show_item, on_timing=show_timing)
-    return finished
+    return [finished[plan.item.name] for plan in plans]
+
+
+def _earlier(
+    plans: Sequence[Plan], folder: Path, console: Console
+) -> dict[str, tuple[Item, ItemResult]]:
+    """Items that an earlier command finished in the same folder, for the report."""
+    from crossgcn.evaluation.item_results import read_item_result
+    from crossgcn.evaluation.items import read_item
+
+    found = {}
+    for name in ITEM_NAMES:
+        path = folder / f"{name}.json"
+        if path.exists() and name not in {plan.item.name for plan in plans}:
+            try:
+                found[name] = (read_item(name), read_item_result(path))
+            except BadInput as error:
+                console.print(f"[yellow]left out:[/yellow] {escape(str(error))}", highlight=False)
+    return found
 
 
 def _expect(waiting: int, total: int, seconds: float, workers: int, console: Console) -> None:

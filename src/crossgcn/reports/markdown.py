@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from crossgcn.evaluation.item_results import CellResult, ItemResult
+from crossgcn.evaluation.items import Item
+from crossgcn.evaluation.verdicts import baseline_of, measured, paired_with
 from crossgcn.reports.tables import MODEL_COLUMNS, model_cells, paired_cell
 
-__all__ = ["comparison_markdown", "markdown_table", "protocol_markdown", "replace_block"]
+__all__ = [
+    "comparison_markdown",
+    "item_markdown",
+    "markdown_table",
+    "protocol_markdown",
+    "replace_block",
+]
 
 Summary = dict[str, Any]
 
@@ -36,6 +45,32 @@ def protocol_markdown(summaries: Mapping[str, Summary], datasets: Sequence[str])
             row += [ours + bracket, paired_cell(model)]
         rows.append(row)
     return markdown_table(header, rows)
+
+
+def item_markdown(item: Item, result: ItemResult) -> str:
+    """A table of the paper: ours, its mean in brackets, and the paired difference."""
+    columns = [line.label for line in item.columns]
+    header = ["model"]
+    for column in columns:
+        header += [column, "paired"]
+    rows = []
+    for row in item.rows:
+        cells = [result.find(item.panels[0].label, row.label, column) for column in columns]
+        texts = [part for cell in cells for part in _item_cell(cell, result)]
+        rows.append([row.label.replace("_", "\\_"), *texts])
+    return markdown_table(header, rows)
+
+
+def _item_cell(cell: CellResult | None, result: ItemResult) -> tuple[str, str]:
+    ours = None if cell is None else measured(cell)
+    if cell is None or ours is None:
+        return "—", "—"
+    paired = paired_with(cell, baseline_of(cell, result))
+    bracket = "" if cell.paper is None else f" ({cell.paper.mean})"
+    return (
+        f"{ours.mean:.1f} ± {ours.sd:.1f}{bracket}",
+        "—" if paired is None else f"{paired.mean:+z.2f} ± {paired.standard_error:.2f}",
+    )
 
 
 def replace_block(text: str, name: str, content: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -31,9 +31,17 @@ def render_html(pairs: Pairs, *, title: str = TITLE) -> str:
     return _html(view_report(pairs), title)
 
 
-def render_markdown(pairs: Pairs, *, title: str = TITLE) -> str:
-    """The same in Markdown, figures as tables."""
-    return markdown(view_report(pairs, draw=False), title)
+def render_markdown(
+    pairs: Pairs, *, title: str = TITLE, figures: Mapping[str, str] | None = None
+) -> str:
+    """The same in Markdown, figures as tables.
+
+    Args:
+        pairs: Items and what came out of them, in the order of the report.
+        title: Its heading.
+        figures: Drawings to show as well, by item, each as a path.
+    """
+    return markdown(view_report(pairs, draw=False), title, figures)
 
 
 def write_report(folder: Path, pairs: Pairs, *, title: str = TITLE) -> None:
