@@ -9,9 +9,9 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.evaluation.device_inputs import DeviceMatrix, choose_device
 from crossgcn.evaluation.epoch_time import measure_epoch_seconds
 from crossgcn.graph import PreparedGraph
+from crossgcn.graph.device_inputs import DeviceMatrix, choose_device
 from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
 

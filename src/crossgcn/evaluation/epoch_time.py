@@ -16,8 +16,8 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.evaluation.device_inputs import Inputs, choose_device, move_inputs
 from crossgcn.graph import PreparedGraph
+from crossgcn.graph.device_inputs import Inputs, choose_device, move_inputs
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
 from crossgcn.training.config import RunConfig

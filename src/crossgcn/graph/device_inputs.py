@@ -7,7 +7,7 @@ from torch import Tensor
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
-from crossgcn.graph import SparseMatrix
+from crossgcn.graph.sparse_matrix import SparseMatrix
 
 __all__ = ["DeviceMatrix", "Inputs", "choose_device", "move_inputs"]
 
