@@ -56,12 +56,28 @@ def test_a_folder_with_results_is_not_written_over(crossgcn: Command) -> None:
     assert crossgcn("reproduce", "datasets", "--datasets", "citeseer", "--resume").returncode == 0
 
 
+def test_a_folder_is_not_continued_with_other_settings(crossgcn: Command) -> None:
+    first = ("reproduce", "cross-inputs", "--quick", "--epochs", 2, "--num-splits", 2)
+    assert crossgcn(*first, "--workers", 1, "--out", "out").returncode == 0
+    kept = Path("out/cross-inputs.json").read_bytes()
+    done = crossgcn(*first, "--seed", 1, "--out", "out", "--resume")
+    assert done.returncode == 2
+    assert "made with no --seed, not with --seed 1" in done.stderr
+    assert Path("out/cross-inputs.json").read_bytes() == kept
+
+
+def test_where_nothing_can_be_run_it_says_so(crossgcn: Command) -> None:
+    done = crossgcn("reproduce", "dropout", "--datasets", "cora")
+    assert done.returncode == 2
+    assert "nothing of this can be run here" in done.stderr
+    assert "crossgcn data get cora" in done.stderr
+    assert not Path("results").exists()
+
+
 def test_the_report_keeps_what_was_done_before_in_the_same_folder(crossgcn: Command) -> None:
-    first = ("reproduce", "datasets", "--datasets", "citeseer", "--out", "out")
-    assert crossgcn(*first).returncode == 0
+    assert crossgcn("reproduce", "datasets", *SHORT, "--out", "out").returncode == 0
     Path("out/alpha.json").write_text('{"item": "alp')
-    second = ("reproduce", "cross-inputs", *SHORT, "--out", "out", "--resume")
-    done = crossgcn(*second)
+    done = crossgcn("reproduce", "cross-inputs", *SHORT, "--out", "out", "--resume")
     assert done.returncode == 0, done.stderr
     page = Path("out/report.html").read_text()
     assert page.index("The datasets") < page.index("GCN fed with cross features")

@@ -51,6 +51,7 @@ def against_gcn(one: Sequence[float], two: Sequence[float] | None) -> Accuracies
         (MIXED, MIXED, "does not hold"),
         (HIGH, None, "holds in part"),
         (LOW, None, "does not hold"),
+        (MIXED, None, "not tested"),
     ],
 )
 def test_a_claim_holds_as_far_as_its_comparisons_show(
@@ -84,8 +85,32 @@ def test_a_short_run_that_leaves_everything_open_is_no_test() -> None:
     accuracies = against_gcn(MIXED, MIXED)
     assert judge(BEATS, accuracies).outcome == "does not hold"
     assert judge(BEATS, accuracies, shortened=("2 splits",)).outcome == "not tested"
-    decided = judge(BEATS, against_gcn(LOW, LOW), shortened=("2 splits",))
-    assert decided.outcome == "does not hold"
+    refuted = judge(BEATS, against_gcn(LOW, LOW), shortened=("2 splits",))
+    assert refuted.outcome == "not tested"
+
+
+def test_either_of_two_rows_is_the_one_that_validation_takes() -> None:
+    """Though the other one did better on the test nodes."""
+    claim = Claim(
+        says="either",
+        checks=({"cell": {"row": "Cross"}, "or_row": "Fix", "better_than": {"row": "GCN"}},),
+    )
+    item = Item(
+        name="sample",
+        title="A sample",
+        source="Table 9",
+        kind="table",
+        rows=(Row(label="GCN"), Row(label="Cross"), Row(label="Fix")),
+        claims=(claim,),
+    )
+    results = {"GCN": (BASE, BASE), "Cross": (HIGH, LOW), "Fix": (LOW, HIGH)}
+    cells = tuple(
+        CellResult(panel="", row=row, column="", test_accuracy=test, validation_accuracy=validation)
+        for row, (test, validation) in results.items()
+    )
+    (result,) = evaluate_claims(item, ItemResult(item="sample", cells=cells))
+    assert [check.outcome for check in result.checks] == ["refuted"]
+    assert result.checks[0].place[0] == "Fix against GCN"
 
 
 def test_nothing_run_is_nothing_tested() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -97,9 +97,7 @@ def test_a_mean_curve_is_the_mean_of_the_curves(tmp_path: Path) -> None:
     mean = mean_curve([tmp_path / str(number) for number in range(3)])
     assert mean.epoch == (1, 2)
     assert mean.train == pytest.approx([fmean([0.1, 0.5, 0.3]), fmean([0.3, 0.7, 0.2])])
-    assert mean.test_sd == pytest.approx(
-        [pstdev([0.2, 0.4, 0.1]), pstdev([0.5, 0.6, 0.3])], abs=1e-6
-    )
+    assert mean.test_sd == pytest.approx([stdev([0.2, 0.4, 0.1]), stdev([0.5, 0.6, 0.3])], abs=1e-6)
 
 
 def test_citeseer_is_counted() -> None:

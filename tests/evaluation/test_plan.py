@@ -63,6 +63,38 @@ def test_settings_asked_for_are_told_apart_from_the_papers() -> None:
     assert {(config.epochs, config.num_splits) for config in plan.configs()} == {(7, 2)}
 
 
+def test_more_than_the_paper_is_not_less() -> None:
+    plan = plan_item(read_item("alpha"), epochs=1000, num_splits=25, splits="random")
+    assert not plan.shortened
+    timing = plan_item(read_item("training-time"), epochs=500)
+    assert not timing.shortened
+    assert {planned.candidates[0].config.epochs for planned in timing.cells} == {50}
+
+
+def test_a_mistaken_data_folder_is_no_reason_for_other_splits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(BadInput, match="nowhere"):
+        plan_item(read_item("alpha"))
+
+
+def test_a_broken_file_of_splits_is_no_reason_for_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path))
+    (tmp_path / "splits").mkdir()
+    (tmp_path / "splits" / "citeseer.npz").write_bytes(b"x")
+    with pytest.raises(BadInput, match="SHA-256"):
+        plan_item(read_item("alpha"))
+
+
+def test_counting_needs_no_splits() -> None:
+    plan = plan_item(read_item("datasets"), splits="authors")
+    rows = {planned.cell.row for planned in plan.cells}
+    assert rows == {"Citeseer", "Reddit400K", "Citeseer-Cross"}
+
+
 def test_only_the_datasets_asked_for() -> None:
     plan = plan_item(read_item("dropout"), datasets=["citeseer"])
     assert {config.dataset for config in plan.configs()} == {"citeseer"}

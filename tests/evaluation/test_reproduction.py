@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from crossgcn.evaluation.item_results import ItemResult
-from crossgcn.evaluation.items import Item
+from crossgcn.evaluation.items import Item, Line, Row
 from crossgcn.evaluation.plan import Plan, plan_item
 from crossgcn.evaluation.reproduction import Reproduction
 from crossgcn.training.config import RunConfig
@@ -82,6 +82,54 @@ def test_the_work_reported_adds_up_to_the_work_expected(tmp_path: Path) -> None:
     assert len(seen) == 3 * 2 * 2 * 3
     assert seen[-1][0] == seen[-1][1]
     assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+
+
+def test_a_run_that_diverges_costs_its_cell_and_no_other(tmp_path: Path) -> None:
+    item = sample("one", "gcn", "cross-gcn-release-fix")
+    plan = plan_item(item, splits="random", num_splits=2, epochs=5, learning_rate=1e30)
+    work = Reproduction([plan], tmp_path)
+    (result,) = work.run()
+    rows = {cell.row for cell in result.cells}
+    failed = {line.split(",")[0] for line in result.failed}
+    assert "cross-gcn-release-fix" in failed
+    assert all("diverged" in line for line in result.failed)
+    assert rows | failed == {"gcn", "cross-gcn-release-fix"}
+    assert not rows & failed
+
+
+def small_timing() -> Plan:
+    item = Item(
+        name="times",
+        title="Times",
+        source="Table 9",
+        kind="timing",
+        settings={"dataset": "citeseer-cross", "splits": "public", "epochs": 2, "num_layers": 1},
+        rows=(Row(label="GCN", settings={"model": "gcn"}),),
+        columns=(Line(label="8", x=8, settings={"hidden_channels": 8}),),
+    )
+    return plan_item(item)
+
+
+def test_a_timing_is_taken_once_on_the_same_machine_with_the_same_threads(tmp_path: Path) -> None:
+    work = Reproduction([small_timing()], tmp_path)
+    assert work.expected_seconds() > 0
+    (first,) = work.run()
+    again = Reproduction([small_timing()], tmp_path)
+    assert again.expected_seconds() == 0
+    assert again.run() == [first]
+    (other,) = Reproduction([small_timing()], tmp_path, threads=2).run()
+    assert other.cells[0].timing is not None and first.cells[0].timing is not None
+    assert (first.cells[0].timing["threads"], other.cells[0].timing["threads"]) == (1, 2)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "{", '{"mean": 1.0}'])
+def test_a_file_that_is_no_timing_is_measured_again(tmp_path: Path, content: str) -> None:
+    Reproduction([small_timing()], tmp_path).run()
+    (path,) = tmp_path.glob("records/citeseer-cross/*.json")
+    path.write_text(content)
+    (result,) = Reproduction([small_timing()], tmp_path).run()
+    assert result.cells[0].timing is not None
+    assert len(result.cells[0].timing["seconds"]) == 2
 
 
 def test_a_joint_workload_trains_as_the_single_ones_do(tmp_path: Path) -> None:

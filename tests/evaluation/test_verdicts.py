@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from crossgcn.evaluation.item_results import CellResult, ItemResult
-from crossgcn.evaluation.items import Item, PaperValue, Row
+from crossgcn.evaluation.items import Item, PaperValue, Row, read_item
 from crossgcn.evaluation.verdicts import baseline_of, judge_cell, measured, paired_with
 
 UNCLEAR = "The paper does not say how many nodes were trained on."
@@ -98,6 +98,19 @@ def test_a_statistic_is_the_same_to_the_digits_that_are_printed(
     assert verdict is not None
     assert verdict.name == name
     assert verdict.reasons == (() if name == "the same" else ("Unlabelled nodes.",))
+
+
+def test_what_was_made_to_match_is_not_judged() -> None:
+    counted = CellResult(
+        panel="",
+        row="Reddit400K",
+        column="nodes",
+        paper=PaperValue(mean=30000),
+        statistics={"value": 30000},
+    )
+    verdict = judge_cell(counted, read_item("datasets"))
+    assert verdict is not None
+    assert verdict.name == "not judged"
 
 
 def test_seconds_are_measured_and_depend_on_the_machine() -> None:

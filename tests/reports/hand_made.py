@@ -122,6 +122,7 @@ def result_of(item: Item, *, splits: int = 4, without: str = "", **entries: Any)
 def measured_cell(cell: Cell, kind: str, splits: int) -> CellResult:
     """A made-up measurement of the right kind."""
     place = cell.model_dump(exclude={"choose", "paper"})
+    place["settings"] = {"where": f"{cell.panel} {cell.row} {cell.column}", "kind": kind}
     if kind == "statistics":
         value = 3327 if cell.column == "nodes" else 120 / 3327
         return CellResult(**place, paper=cell.paper, statistics={"value": value})

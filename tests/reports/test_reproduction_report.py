@@ -228,7 +228,7 @@ def test_what_was_left_out_is_said_in_both_reports() -> None:
     for text in (Page(render_html(pairs)).text, render_markdown(pairs)):
         assert text.count("1 of 20 splits") == len(pairs)
         assert text.count("no cora here") == len(pairs)
-        assert "In full runs: Only where there is little else." in text
+        assert "In this project's full run: Only where there is little else." in text
         assert "not tested" in text
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ def test_a_record_says_what_its_inputs_were(small_graph: Data, tmp_path: Path) -
     assert record["embedding_sha256"] == sha256(vectors)
     assert record["embedding"] == {
         "method": "deep-walk",
+        "gensim": version("gensim"),
         "seed": 7,
         "walks_per_node": 4,
         "walk_length": 8,
@@ -126,3 +128,9 @@ def test_a_saved_model_predicts_from_embeddings(small_graph: Data, tmp_path: Pat
     test = workload.splits[0].test
     right = int((predicted == small_graph.y)[test].sum())
     assert record["test_accuracy"] == right / len(test)
+
+
+def test_a_graph_without_edges_has_nothing_to_walk_along() -> None:
+    data = Data(x=torch.eye(4), edge_index=torch.empty(2, 0, dtype=torch.long))
+    with pytest.raises(BadInput, match="has none"):
+        Inputs(data).of(RunConfig(model="deep-walk"))

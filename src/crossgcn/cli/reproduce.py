@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from crossgcn.cli import options
-from crossgcn.errors import BadInput, unknown_name
+from crossgcn.data.atomic_file import write_json
+from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.evaluation.item_names import ITEM_NAMES
 
 if TYPE_CHECKING:
@@ -47,9 +48,13 @@ def reproduce(
     epochs: options.EpochsOption = None,
     num_splits: options.NumSplitsOption = None,
     seed: options.SeedOption = None,
-    out: Annotated[Path, typer.Option(help="Folder for the records and the report.")] = Path(
-        "results/reproduce"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the records and the report. "
+            "\\[default: results/reproduce, or results/reproduce-quick]",
+        ),
+    ] = None,
     resume: options.ResumeOption = False,
     workers: options.WorkersOption = None,
     threads: options.ThreadsOption = 1,
@@ -84,7 +89,24 @@ def reproduce(
         for name in ITEM_NAMES
         if not items or name in items
     ]
+    if not any(plan.cells for plan in plans):
+        lines = dict.fromkeys(line for plan in plans for line in plan.skipped)
+        raise BadInput(f"nothing of this can be run here: {'; '.join(lines)}")
+    if out is None:
+        out = Path("results") / ("reproduce-quick" if quick else "reproduce")
     folder = prepare_folder(out, resume, "reproduce")
+    _same_settings(
+        folder,
+        {
+            "quick": quick,
+            "datasets": wanted,
+            "epochs": epochs,
+            "num-splits": num_splits,
+            "seed": seed,
+            "splits": splits,
+            "training sets": {name: kind for plan in plans for name, kind in plan.splits.items()},
+        },
+    )
     console = Console(stderr=as_json)
     if not console.is_terminal:
         console = Console(stderr=as_json, width=160)
@@ -101,8 +123,41 @@ def reproduce(
     }
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
-        return
-    console.print(_closing(summary), highlight=False)
+    else:
+        console.print(_closing(summary), highlight=False)
+    failed = [f"{item.name}: {line}" for item, result in pairs for line in result.failed]
+    if failed:
+        raise WorkFailed("; ".join(failed))
+
+
+def _same_settings(folder: Path, settings: dict[str, Any]) -> None:
+    """Refuse to continue a folder with other settings, whose results would be lost."""
+    path = folder / "settings.json"
+    try:
+        before = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        before = {}
+    known = before.get("training sets", {})
+    for name, kind in settings["training sets"].items():
+        if known.get(name, kind) != kind:
+            raise BadInput(
+                f"{folder} was made with the {known[name]} training sets of {name}, and now "
+                f"they would be {kind}: set CROSSGCN_DATA or --splits as they were, or give "
+                "another --out"
+            )
+    for name, value in settings.items():
+        if name != "training sets" and before.get(name, value) != value:
+            raise BadInput(
+                f"{folder} was made with {_option(name, before[name])}, not with "
+                f"{_option(name, value)}: give the same to continue, or another --out"
+            )
+    write_json(path, {**settings, "training sets": {**known, **settings["training sets"]}})
+
+
+def _option(name: str, value: Any) -> str:
+    if value is None or value is False:
+        return f"no --{name}"
+    return f"--{name}" if value is True else f"--{name} {value}"
 
 
 def _announce(plans: Sequence[Plan], console: Console) -> None:
@@ -115,6 +170,10 @@ def _announce(plans: Sequence[Plan], console: Console) -> None:
             )
         for line in plan.skipped:
             lines.setdefault(f"[yellow]skipped:[/yellow] {escape(line)}", []).append(plan.item.name)
+    splits = {name: kind for plan in plans for name, kind in plan.splits.items()}
+    for kind in dict.fromkeys(splits.values()):
+        names = [name for name, each in splits.items() if each == kind]
+        console.print(f"training sets: {kind} for {', '.join(names)}", highlight=False)
     for line, names in lines.items():
         where = "" if len(names) == len(plans) > 1 else f" ({', '.join(names)})"
         console.print(f"{line}{where}", highlight=False)

@@ -102,11 +102,34 @@ def locate_splits(name: str) -> Path:
     for _, root in _folders_with([file]):
         _verify(root / file, SPLITS_SHA256[name])
         return root / file
-    raise BadInput(
-        f"the authors' splits of {name} are not on this machine; set {ENVIRONMENT_VARIABLE} to a "
-        f"folder with {file}, or copy that file to {cache_folder() / file}, "
+    raise splits_not_here(name)
+
+
+def splits_here(dataset: str) -> bool:
+    """Whether the authors' splits of a dataset are on this machine; verified if they are.
+
+    Args:
+        dataset: One of the known names; those made from Citeseer share its splits.
+    """
+    name = _graph_of(dataset)
+    if name not in SPLITS_SHA256 or not any(True for _ in _folders_with([f"splits/{name}.npz"])):
+        return False
+    locate_splits(name)
+    return True
+
+
+def splits_not_here(dataset: str) -> BadInput:
+    """The error for authors' splits that are not on this machine, with the remedies."""
+    file = f"splits/{_graph_of(dataset)}.npz"
+    return BadInput(
+        f"the authors' splits of {dataset} are not on this machine; set {ENVIRONMENT_VARIABLE} to "
+        f"a folder with {file}, or copy that file to {cache_folder() / file}, "
         "or use --splits random"
     )
+
+
+def _graph_of(dataset: str) -> str:
+    return "citeseer" if dataset.startswith("citeseer-cross") else dataset
 
 
 def fetch(name: str, progress: Progress | None = None) -> Path:

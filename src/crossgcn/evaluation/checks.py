@@ -51,6 +51,8 @@ def evaluate_check(check: Check, item: Item, result: ItemResult) -> Iterator[Che
         if not _matches(check.cell, planned):
             continue
         cell = _find(result, place)
+        if check.or_row is not None:
+            place, cell = _better_on_validation(place, check.or_row, result)
         for key in (check.better_than, check.slower_than, check.close_to):
             if key is None or (other := _other(place, key)) == place or other not in places:
                 continue
@@ -66,6 +68,17 @@ def evaluate_check(check: Check, item: Item, result: ItemResult) -> Iterator[Che
             yield CheckResult(place, *_bounded(cell, check.at_most, -1))
         if check.at_least is not None:
             yield CheckResult(place, *_bounded(cell, check.at_least, +1))
+
+
+def _better_on_validation(place: Place, or_row: str, result: ItemResult) -> tuple[Place, Found]:
+    """Of the cell at a place and that of another row, the one that validation would take."""
+    other = (or_row, *place[1:])
+    cell, rival = _find(result, place), _find(result, other)
+    if cell is None or rival is None:
+        return place, None
+    if sum(rival.validation_accuracy) > sum(cell.validation_accuracy):
+        return other, rival
+    return place, cell
 
 
 def _better(cell: Found, other: Found) -> Compared:

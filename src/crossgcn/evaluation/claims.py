@@ -78,9 +78,9 @@ def evaluate_claims(item: Item, result: ItemResult) -> tuple[ClaimResult, ...]:
 def evaluate_claim(claim: Claim, item: Item, result: ItemResult) -> ClaimResult:
     """Hold a claim against the cells that were run.
 
-    All comparisons shown: it holds; some: it holds in part; none: it does not.
-    It counts as not tested when no comparison could be made, or when a shortened
-    run leaves all of them open.
+    All comparisons shown: it holds; some: it holds in part; none: it does not. It
+    counts as not tested when no comparison could be made, when none is shown by a
+    shortened run, and when places are missing and the others leave it open.
 
     Args:
         claim: What the paper says.
@@ -91,12 +91,12 @@ def evaluate_claim(claim: Claim, item: Item, result: ItemResult) -> ClaimResult:
         outcome for check in claim.checks for outcome in evaluate_check(check, item, result)
     )
     count = Counter(check.outcome for check in checks)
-    decided = count["shown"] + count["refuted"]
+    unsettled = count["not tested"] > 0 and count["refuted"] == 0
     outcome: ClaimOutcome
-    if count["not tested"] == len(checks) or (not decided and result.shortened):
-        outcome = "not tested"
-    elif count["shown"] == len(checks):
+    if count["shown"] == len(checks):
         outcome = "holds"
+    elif count["shown"]:
+        outcome = "holds in part"
     else:
-        outcome = "holds in part" if count["shown"] else "does not hold"
+        outcome = "not tested" if unsettled or result.shortened else "does not hold"
     return ClaimResult(claim, outcome, checks)

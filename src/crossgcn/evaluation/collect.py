@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 from typing import Any
 
 from crossgcn.data.datasets import load_dataset
 from crossgcn.data.splits import make_splits
+from crossgcn.errors import WorkFailed
 from crossgcn.evaluation.item_results import CandidateResult, CellResult, Curve, ItemResult
 from crossgcn.evaluation.plan import Candidate, Plan, PlannedCell
 from crossgcn.evaluation.repeats import RepeatedRuns
@@ -34,27 +35,35 @@ def collect_item(
         runs_of: The finished runs of a configuration.
         folders_of: Their folders, where curves are read from.
         timing_of: The measurement of a configuration, for timings.
+
+    Each of the three may raise :class:`WorkFailed`, which leaves its cell out.
     """
     kind = plan.item.kind
     cells = []
     environments: list[Mapping[str, Any]] = []
+    failed = []
     for planned in plan.cells:
-        if kind == "statistics":
-            cells.append(_statistics_cell(planned))
-        elif kind == "timing":
-            timing = timing_of(planned.candidates[0].config)
-            cells.append(_cell(planned, planned.candidates[0], timing=timing))
-            environments.append(timing["environment"])
-        else:
-            candidate, runs = choose_candidate(planned, runs_of)
-            curve = mean_curve(folders_of(candidate.config)) if kind == "curves" else None
-            cells.append(_trained_cell(planned, candidate, runs, runs_of, curve))
-            environments += [record["environment"] for record in runs.records]
+        try:
+            if kind == "statistics":
+                cells.append(_statistics_cell(planned))
+            elif kind == "timing":
+                timing = timing_of(planned.candidates[0].config)
+                cells.append(_cell(planned, planned.candidates[0], timing=timing))
+                environments.append(timing["environment"])
+            else:
+                candidate, runs = choose_candidate(planned, runs_of)
+                curve = mean_curve(folders_of(candidate.config)) if kind == "curves" else None
+                cells.append(_trained_cell(planned, candidate, runs, runs_of, curve))
+                environments += [record["environment"] for record in runs.records]
+        except WorkFailed as error:
+            place = (planned.cell.row, planned.cell.panel, planned.cell.column)
+            failed.append(f"{', '.join(filter(None, place))}: {error}")
     return ItemResult(
         item=plan.item.name,
         cells=tuple(cells),
         shortened=plan.shortened,
         skipped=plan.skipped,
+        failed=tuple(failed),
         splits=plan.splits,
         environment=_join(environments),
     )
@@ -80,10 +89,14 @@ def mean_curve(folders: Sequence[Path]) -> Curve:
     return Curve(
         epoch=tuple(epochs),
         train=tuple(round(fmean(values), 6) for values in columns["train_accuracy"]),
-        train_sd=tuple(round(pstdev(values), 6) for values in columns["train_accuracy"]),
+        train_sd=tuple(round(_deviation(values), 6) for values in columns["train_accuracy"]),
         test=tuple(round(fmean(values), 6) for values in columns["test_accuracy"]),
-        test_sd=tuple(round(pstdev(values), 6) for values in columns["test_accuracy"]),
+        test_sd=tuple(round(_deviation(values), 6) for values in columns["test_accuracy"]),
     )
+
+
+def _deviation(values: Sequence[float]) -> float:
+    return stdev(values) if len(values) > 1 else 0.0
 
 
 def dataset_statistics(name: str) -> dict[str, float]:

@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
@@ -25,7 +26,7 @@ from crossgcn.training.environment import describe_environment
 from crossgcn.training.objective import cross_entropy, make_optimizer, order_weight_penalty
 from crossgcn.training.records import describe_dataset
 
-__all__ = ["measure_epoch_seconds"]
+__all__ = ["measure_epoch_seconds", "measurement_identity"]
 
 _MEMORY_SIGNS = (
     "out of memory",
@@ -35,6 +36,29 @@ _MEMORY_SIGNS = (
     "insufficient resources",
     "size calculation overflowed",
 )
+
+
+def measurement_identity(
+    config: RunConfig, data: Data, *, epochs: int = 50, device: str = "auto"
+) -> dict[str, Any]:
+    """What makes a measurement that measurement; a record with the same entries is its result.
+
+    Args:
+        config: As for :func:`measure_epoch_seconds`.
+        data: Likewise.
+        epochs: Likewise.
+        device: Likewise.
+    """
+    place = choose_device(device)
+    on_gpu = place.type == "cuda"
+    return {
+        "config": config.model_dump(mode="json", exclude={"epochs", "num_splits", "repeats"}),
+        "dataset": describe_dataset(data),
+        "epochs": epochs,
+        "device": place.type,
+        "device_name": torch.cuda.get_device_name(place) if on_gpu else _processor(),
+        "threads": torch.get_num_threads(),
+    }
 
 
 def measure_epoch_seconds(
@@ -84,13 +108,10 @@ def measure_epoch_seconds(
         y = data.y[split.train].to(place)
         seconds, losses = _time_epochs(model, inputs, y, config, epochs, warmup)
     timed = seconds[warmup:]
-    return {
-        "config": config.model_dump(mode="json", exclude={"epochs", "num_splits", "repeats"}),
-        "dataset": describe_dataset(data),
+    return measurement_identity(config, data, epochs=epochs, device=device) | {
         "train_nodes": split.train.numel(),
         "input_nodes": inputs[0].shape[0],
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "epochs": epochs,
         "warmup": warmup,
         "seconds": timed,
         "mean": fmean(timed),
@@ -99,12 +120,6 @@ def measure_epoch_seconds(
         "losses": [
             value if math.isfinite(value) else None for value in (losses[warmup], losses[-1])
         ],
-        "device": place.type,
-        "device_name": (
-            torch.cuda.get_device_name(place)
-            if place.type == "cuda"
-            else platform.processor() or platform.machine()
-        ),
         "peak_memory_bytes": (
             torch.cuda.max_memory_allocated(place) if place.type == "cuda" else None
         ),
@@ -131,6 +146,16 @@ def _time_epochs(
         seconds.append(time.perf_counter() - started)
         losses.append(loss.item())
     return seconds, losses
+
+
+def _processor() -> str:
+    """The name of the CPU, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
 
 
 def _wait_for(device: torch.device) -> None:

@@ -100,6 +100,7 @@ class ItemResult(_Part):
         cells: Those that were run, in the item's order.
         shortened: What ``--quick`` left out, a line each; empty for a full run.
         skipped: What could not be run and how to provide it, a line each.
+        failed: What was tried and did not work, and why, a line each.
         splits: Which training sets were used, by dataset.
         environment: Versions, threads, commit and machine of the runs.
     """
@@ -108,6 +109,7 @@ class ItemResult(_Part):
     cells: tuple[CellResult, ...]
     shortened: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
     splits: Mapping[str, str] = Field(default_factory=dict)
     environment: Mapping[str, Any] = Field(default_factory=dict)
 

@@ -75,6 +75,7 @@ class Row(Line):
 
     Attributes:
         ours: Not in the paper.
+        made_to_match: Built from the paper's numbers, so that agreement says nothing.
         compare_with: The row that paired differences are taken against.
         paper: What the paper prints, by column (or ``panel/column``).
         reasons: Why ours is not within the paper's deviation, likewise.
@@ -84,6 +85,7 @@ class Row(Line):
     """
 
     ours: bool = False
+    made_to_match: bool = False
     compare_with: str | None = None
     paper: Mapping[str, PaperValue] = Field(default_factory=dict)
     reasons: Mapping[str, str] = Field(default_factory=dict)
@@ -97,6 +99,7 @@ class Check(_Part):
 
     Attributes:
         cell: What is looked at.
+        or_row: Or this row, where it did better on validation.
         better_than: Another cell, alike in what it leaves out, whose accuracy
             must be lower in a paired comparison.
         at_least: In percent.
@@ -108,6 +111,7 @@ class Check(_Part):
     """
 
     cell: CellKey
+    or_row: str | None = None
     better_than: CellKey | None = None
     at_least: float | None = None
     at_most: float | None = None
@@ -120,6 +124,8 @@ class Check(_Part):
         """Every selector it has."""
         others = (self.better_than, self.narrower_than, self.slower_than, self.close_to)
         yield self.cell
+        if self.or_row is not None:
+            yield CellKey(row=self.or_row)
         yield from (key for key in others if key is not None)
 
 

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 from crossgcn.data.catalogue import CATALOGUE, DATASET_NAMES
-from crossgcn.data.sources import available, locate_splits, not_here
-from crossgcn.errors import BadInput, unknown_name
+from crossgcn.data.sources import available, not_here, splits_here, splits_not_here
+from crossgcn.errors import unknown_name
 from crossgcn.evaluation.items import Cell, Item
 from crossgcn.models.presets import get_preset
 from crossgcn.training.config import RunConfig
@@ -97,12 +97,12 @@ def plan_item(
         if datasets is not None and dataset not in datasets:
             skipped[dataset] = f"{dataset}: not among --datasets"
             continue
-        try:
-            if available(dataset) is None:
-                raise not_here(dataset)
-            protocol = protocols.of(dataset)
-        except BadInput as error:
-            skipped[dataset] = str(error)
+        if available(dataset) is None:
+            skipped[dataset] = str(not_here(dataset))
+            continue
+        protocol = protocols.of(dataset) if _trains(item) else "public"
+        if protocol is None:
+            skipped[dataset] = str(splits_not_here(dataset))
             continue
         missing = _missing_extra(cell)
         if missing is not None:
@@ -122,7 +122,7 @@ def plan_item(
         tuple(planned),
         tuple(_shortened(item, overrides, quick)),
         tuple(skipped.values()),
-        {name: protocols.of(name) for name in _dataset_names(planned)} if _trains(item) else {},
+        protocols.known,
     )
 
 
@@ -140,25 +140,19 @@ class _Protocols:
         self.wanted = wanted
         self.known: dict[str, str] = {}
 
-    def of(self, dataset: str) -> str:
-        if self.wanted == "random":
-            return "random"
-        if dataset not in self.known:
-            try:
-                locate_splits("citeseer" if dataset.startswith("citeseer") else dataset)
-                self.known[dataset] = "authors"
-            except BadInput:
-                if self.wanted == "authors" and dataset != "reddit400k-shaped":
-                    raise
-                self.known[dataset] = "random"
-        return self.known[dataset]
+    def of(self, dataset: str) -> str | None:
+        """The protocol of a dataset; none when the authors' splits were asked for in vain."""
+        here = self.wanted != "random" and splits_here(dataset)
+        if self.wanted == "authors" and not here:
+            return None
+        return self.known.setdefault(dataset, "authors" if here else "random")
 
 
 def _config(item: Item, settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> RunConfig:
-    settings = {**settings, **overrides}
     if item.kind == "timing":
-        settings.pop("num_splits", None)
-    return RunConfig.create(**settings)
+        fewer = min(overrides.get("epochs", settings["epochs"]), settings["epochs"])
+        overrides = {"epochs": fewer}
+    return RunConfig.create(**{**settings, **overrides})
 
 
 def _missing_extra(cell: Cell) -> str | None:
@@ -178,13 +172,11 @@ def _with_fewer_choices(cell: Cell) -> Cell:
 
 
 def _shortened(item: Item, overrides: Mapping[str, Any], quick: bool) -> Iterator[str]:
-    if not _trains(item) and item.kind != "timing":
-        return
-    usual = RunConfig()
+    full = RunConfig() if _trains(item) else RunConfig(**item.settings)
     for name, what in (("num_splits", "training sets"), ("epochs", "epochs")):
-        full = 50 if item.kind == "timing" else getattr(usual, name)
-        if overrides.get(name, full) != full and not (item.kind == "timing" and name != "epochs"):
-            yield f"{overrides[name]} of {full} {what}"
+        usual = getattr(full, name)
+        if item.kind != "statistics" and usual is not None and overrides.get(name, usual) < usual:
+            yield f"{overrides[name]} of {usual} {what}"
     if quick and item.quick.columns is not None:
         yield f"{item.x_label} only at {', '.join(item.quick.columns)}"
     if quick:
@@ -195,7 +187,3 @@ def _shortened(item: Item, overrides: Mapping[str, Any], quick: bool) -> Iterato
 
 def _trains(item: Item) -> bool:
     return item.kind in ("table", "figure", "curves")
-
-
-def _dataset_names(planned: Sequence[PlannedCell]) -> list[str]:
-    return list(dict.fromkeys(cell.cell.settings["dataset"] for cell in planned))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,8 +20,9 @@ from torch_geometric.data import Data
 
 from crossgcn.data.atomic_file import write_json
 from crossgcn.data.datasets import load_dataset
+from crossgcn.errors import WorkFailed
 from crossgcn.evaluation.collect import collect_item
-from crossgcn.evaluation.epoch_time import measure_epoch_seconds
+from crossgcn.evaluation.epoch_time import measure_epoch_seconds, measurement_identity
 from crossgcn.evaluation.item_results import ItemResult
 from crossgcn.evaluation.plan import Plan, config_name
 from crossgcn.evaluation.repeats import Experiment, RepeatedRuns
@@ -75,6 +77,7 @@ class Reproduction:
                 if found is not None:
                     self._records[name][position] = found
         self._costs: dict[str, int] = {}
+        self._failures: dict[str, dict[int, WorkFailed]] = {}
 
     @property
     def num_runs(self) -> int:
@@ -93,9 +96,10 @@ class Reproduction:
             on_config: Called with the number of configurations timed and their total.
         """
         waiting = self._waiting()
-        kinds: dict[tuple[Any, ...], int] = {}
         names = list(dict.fromkeys(name for name, _ in waiting))
-        for done, name in enumerate(names, 1):
+        untimed = [config for config in self._timed_configs() if self._found_timing(config) is None]
+        kinds: dict[tuple[Any, ...], int] = {}
+        for name in names:
             config = self.configs[name]
             kind = (*shared_settings(config), config.model, config.num_layers, config.order)
             kind = (*kind, config.hidden_channels, config.aggregate_first, config.test_curve)
@@ -103,9 +107,15 @@ class Reproduction:
                 kinds[kind] = self._time(self._runs[name][0])
             self._costs[name] = kinds[kind]
             if on_config is not None:
-                on_config(done, len(names))
+                on_config(len(self._costs), len(names) + len(untimed))
+        for done, config in enumerate(untimed, len(names) + 1):
+            seconds = self._measure(config, epochs=1)["mean"]
+            self._costs[config_name(config)] = max(1, round(seconds * _UNITS_PER_SECOND))
+            if on_config is not None:
+                on_config(done, len(names) + len(untimed))
         units = sum(self.configs[name].epochs * self._costs[name] for name, _ in waiting)
-        return units / _UNITS_PER_SECOND / max(1, min(self.workers, len(waiting)))
+        alone = sum(config.epochs * self._costs[config_name(config)] for config in untimed)
+        return (units / max(1, min(self.workers, len(waiting))) + alone) / _UNITS_PER_SECOND
 
     def run(
         self,
@@ -115,6 +125,9 @@ class Reproduction:
         on_timing: Callable[[str], None] | None = None,
     ) -> list[ItemResult]:
         """Do everything that is not finished.
+
+        A run that diverges leaves its cell out of the result, with the reason in
+        the item's ``skipped``; all others go on.
 
         Args:
             on_work: Called now and then with the work done and the work in all, in
@@ -127,14 +140,17 @@ class Reproduction:
             replace(self._runs[name][position], cost=self._costs.get(name, 1))
             for name, position in waiting
         ]
-        total, done = sum(run.config.epochs * run.cost for run in runs), 0
+        untimed = [config for config in self._timed_configs() if self._found_timing(config) is None]
+        total = sum(run.config.epochs * run.cost for run in runs)
+        total += sum(self._units_of_timing(config) for config in untimed)
+        done = 0
         results: dict[str, ItemResult] = {}
 
         def finish_items() -> None:
             for plan in self.plans:
                 if plan.item.name not in results and plan.item.kind != "timing":
                     names = {config_name(config) for config in plan.configs()}
-                    if all(len(self._records[name]) == len(self._runs[name]) for name in names):
+                    if all(self._is_over(name) for name in names):
                         finish(plan)
 
         def finish(plan: Plan) -> None:
@@ -152,17 +168,34 @@ class Reproduction:
         def keep(place: int, record: Record) -> None:
             name, position = waiting[place]
             self._records[name][position] = record
-            if len(self._records[name]) == len(self._runs[name]):
+            if self._is_over(name):
+                finish_items()
+
+        def fail(place: int, error: WorkFailed) -> None:
+            name, position = waiting[place]
+            self._failures.setdefault(name, {})[position] = error
+            if self._is_over(name):
                 finish_items()
 
         finish_items()
-        train_many(self.workload, runs, workers=self.workers, on_epochs=count, on_record=keep)
+        train_many(
+            self.workload,
+            runs,
+            workers=self.workers,
+            on_epochs=count,
+            on_record=keep,
+            on_failure=fail,
+        )
+        for config in untimed:
+            if on_timing is not None:
+                on_timing(f"{config.model}, hidden size {config.hidden_channels}")
+            try:
+                write_json(self._timing_path(config), self._measure(config, config.epochs))
+            except WorkFailed as error:
+                self._failures[config_name(config)] = {0: error}
+            count(self._units_of_timing(config))
         for plan in self.plans:
             if plan.item.kind == "timing":
-                for planned in plan.cells:
-                    if on_timing is not None:
-                        on_timing(f"{planned.cell.row}, {plan.item.x_label} {planned.cell.column}")
-                    self._timing_of(planned.candidates[0].config)
                 finish(plan)
         return [results[plan.item.name] for plan in self.plans]
 
@@ -177,40 +210,82 @@ class Reproduction:
             if position not in self._records[name]
         ]
 
+    def _is_over(self, name: str) -> bool:
+        ended = len(self._records[name]) + len(self._failures.get(name, ()))
+        return ended == len(self._runs[name])
+
     def _time(self, run: Run) -> int:
         """Units of work in one epoch."""
         short = run.config.model_copy(update={"epochs": _TIMED_EPOCHS})
         ends: list[float] = []
-        self.workload.train(
-            replace(run, config=short, folder=None), lambda _: ends.append(time.perf_counter())
-        )
+        try:
+            self.workload.train(
+                replace(run, config=short, folder=None), lambda _: ends.append(time.perf_counter())
+            )
+        except WorkFailed:
+            return 1
         return max(1, round((ends[-1] - ends[0]) / (len(ends) - 1) * _UNITS_PER_SECOND))
 
     def _runs_of(self, config: RunConfig) -> RepeatedRuns:
-        records = self._records[config_name(config)]
+        name = config_name(config)
+        for error in self._failures.get(name, {}).values():
+            raise error
+        records = self._records[name]
         return RepeatedRuns(config, tuple(records[position] for position in sorted(records)))
 
     def _folders_of(self, config: RunConfig) -> list[Path]:
         return [run.folder for run in self._runs[config_name(config)] if run.folder is not None]
 
-    def _timing_of(self, config: RunConfig) -> Mapping[str, Any]:
-        """The measurement of a configuration, taken now unless it is on disk."""
+    def _timed_configs(self) -> list[RunConfig]:
+        """Width by width, so that models that are compared are timed one after another."""
+        plans = [plan for plan in self.plans if plan.item.kind == "timing"]
+        planned = [cell for plan in plans for cell in plan.cells]
+        planned.sort(key=lambda cell: cell.cell.x or 0)
+        return [cell.candidates[0].config for cell in planned]
+
+    def _units_of_timing(self, config: RunConfig) -> int:
+        return config.epochs * self._costs.get(config_name(config), 1)
+
+    def _timing_of(self, config: RunConfig) -> Record:
+        for error in self._failures.get(config_name(config), {}).values():
+            raise error
+        found = self._found_timing(config)
+        assert found is not None
+        return found
+
+    def _timing_path(self, config: RunConfig) -> Path:
         path = self._folder(config).with_suffix(".json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def _found_timing(self, config: RunConfig) -> Record | None:
+        """The measurement on disk, if it was taken of the same thing on the same machine."""
         try:
-            found: Record = json.loads(path.read_bytes())
-            return found
+            found = json.loads(self._timing_path(config).read_bytes())
         except (OSError, ValueError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        before = torch.get_num_threads()
-        torch.set_num_threads(self.workers * self.threads)
-        try:
-            record = measure_epoch_seconds(config, _load(config.dataset), epochs=config.epochs)
-        finally:
-            torch.set_num_threads(before)
-        write_json(path, record)
-        return record
+            return None
+        with _threads(self.workers * self.threads):
+            wanted = measurement_identity(config, _load(config.dataset), epochs=config.epochs)
+        same = isinstance(found, dict) and all(
+            found.get(name) == value for name, value in json.loads(json.dumps(wanted)).items()
+        )
+        return found if same else None
+
+    def _measure(self, config: RunConfig, epochs: int) -> Record:
+        with _threads(self.workers * self.threads):
+            return measure_epoch_seconds(config, _load(config.dataset), epochs=epochs)
 
 
 @cache
 def _load(dataset: str) -> Data:
     return load_dataset(dataset)
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

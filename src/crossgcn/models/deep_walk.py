@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class DeepWalkSettings:
 
     def describe(self) -> dict[str, Any]:
         """What a record says about where its inputs came from."""
-        return {"method": "deep-walk"} | asdict(self)
+        return {"method": "deep-walk", "gensim": _gensim_version()} | asdict(self)
 
 
 def embed_nodes(
@@ -125,3 +126,11 @@ def _import_word2vec() -> Any:
             "deep-walk learns its embeddings with gensim, which is not installed: "
             "pip install 'crossgcn[deepwalk]'"
         ) from None
+
+
+def _gensim_version() -> str | None:
+    """Another version may learn other embeddings from the same walks."""
+    try:
+        return version("gensim")
+    except PackageNotFoundError:
+        return None

@@ -12,6 +12,8 @@ from crossgcn.training.config import RunConfig
 __all__ = ["PaperResult", "paper_result"]
 
 _TABLES = ("citation", "citeseer-cross")
+_VARIANTS = ("order_weights", "first_order", "aggregate_first", "bias")
+_TELLING = ("dataset", "num_layers", *_VARIANTS)
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,14 @@ def paper_result(config: RunConfig) -> PaperResult | None:
     under another protocol than the paper's. Which one it used on Citeseer-Cross is
     not known (NOTE[D8]), so there both of ours stand beside its number.
     """
-    changed = (config.order_weights, config.first_order, config.aggregate_first, config.bias)
-    usual_order = config.order in (None, 2, (2,) * config.num_layers)
-    if any(setting is not None for setting in changed) or not usual_order:
+    if config.order not in (None, 2, (2,) * config.num_layers):
         return None
     if config.splits == "public" or (config.train == "all" and config.dataset != "citeseer-cross"):
         return None
     for source, row, cell in _printed():
-        here = (cell.settings["dataset"], cell.settings["num_layers"])
         models = (cell.settings["model"], *row.presets)
-        if config.model in models and (config.dataset, config.num_layers) == here:
+        same = all(getattr(config, name) == cell.settings.get(name) for name in _TELLING)
+        if config.model in models and same:
             assert cell.paper is not None
             return PaperResult(row.label, source, cell.paper.mean, cell.paper.sd)
     return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from crossgcn.evaluation.claims import ClaimOutcome, ClaimResult, evaluate_claims
+from crossgcn.evaluation.item_names import ITEM_NAMES
 from crossgcn.evaluation.item_results import ItemResult
 from crossgcn.evaluation.items import Item
 from crossgcn.reports.figures import draw_item
@@ -82,6 +83,25 @@ class ReportView:
     splits: Mapping[str, str]
     runs: int
 
+    @property
+    def notices(self) -> list[str]:
+        """What keeps this from being the whole paper in full, a line each."""
+        short = [section.item.title for section in self.sections if section.result.shortened]
+        skipped = [section.item.title for section in self.sections if section.result.skipped]
+        failed = [section.item.title for section in self.sections if section.result.failed]
+        here = {section.item.name for section in self.sections}
+        missing = [words for name, words in ITEM_NAMES.items() if name not in here]
+        return [
+            f"{what}: {'; '.join(names)}."
+            for what, names in (
+                ("Shortened, so that their numbers are not final", short),
+                ("Without all datasets or methods", skipped),
+                ("With runs that failed", failed),
+                ("Not in this report", missing),
+            )
+            if names
+        ]
+
     def claims(self, outcome: ClaimOutcome) -> list[tuple[Section, ClaimResult]]:
         """All claims that came out so, with the items they belong to."""
         return [
@@ -106,13 +126,18 @@ def view_report(pairs: Pairs, *, draw: bool = True) -> ReportView:
         if result.environment:
             environments.setdefault(_describe(result.environment), []).append(item.name)
         splits |= result.splits
-    cells = [cell for _, result in pairs for cell in result.cells]
+    trained = {
+        json.dumps({**cell.settings, **chosen}, sort_keys=True): len(cell.test_accuracy)
+        for _, result in pairs
+        for cell in result.cells
+        for chosen in [candidate.settings for candidate in cell.candidates] or [{}]
+    }
     return ReportView(
         sections,
         sum((section.counts for section in sections), Counter()),
         tuple((text, tuple(names)) for text, names in environments.items()),
         splits,
-        sum(len(cell.test_accuracy) * max(len(cell.candidates), 1) for cell in cells),
+        sum(trained.values()),
     )
 
 

@@ -28,6 +28,8 @@ def markdown(view: ReportView, title: str, figures: Mapping[str, str] | None = N
 
 def _summary(view: ReportView) -> Iterator[str]:
     counts = view.counts
+    if view.notices:
+        yield "\n".join(f"- **{_escape(notice)}**" for notice in view.notices)
     yield (
         f"Beside the numbers that the paper prints, **{counts['agree']}** of ours are within one "
         f"standard deviation (or the same), **{counts['outside']}** are outside, "
@@ -61,6 +63,7 @@ def _section(section: Section, figure: str | None) -> Iterator[str]:
     if item.not_reproducible:
         yield f"**Not reproducible as described:** {_escape(item.not_reproducible)}"
     left_out = [f"- Shortened: {_escape(line)}" for line in result.shortened]
+    left_out += [f"- Failed: {_escape(line)}" for line in result.failed]
     left_out += [f"- Skipped: {_escape(line)}" for line in result.skipped]
     if left_out:
         yield "\n".join(left_out)
@@ -68,7 +71,7 @@ def _section(section: Section, figure: str | None) -> Iterator[str]:
         yield f"![{_escape(item.title)}]({figure})"
     yield from _numbers(section.table)
     for claim in section.claims:
-        yield from _claim(claim, shortened=bool(result.shortened))
+        yield from _claim(claim)
 
 
 def _numbers(table: NumberTable) -> Iterator[str]:
@@ -93,10 +96,10 @@ def _verdict(line: Line) -> str:
     return "—" if line.verdict is None else f"{line.verdict.words}{marks}"
 
 
-def _claim(claim: ClaimResult, *, shortened: bool) -> Iterator[str]:
+def _claim(claim: ClaimResult) -> Iterator[str]:
     yield f"**{claim.outcome.capitalize()}:** {_escape(claim.claim.says)} {_escape(claim.where)}"
     if claim.claim.finding:
-        yield f"> {'In full runs: ' * shortened}{_escape(claim.claim.finding)}"
+        yield f"> In this project's full run: {_escape(claim.claim.finding)}"
     yield "\n".join(
         f"- {_escape(claim.label(check))}: {check.outcome}, {_escape(check.text)}"
         for check in claim.checks

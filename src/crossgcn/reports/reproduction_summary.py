@@ -46,6 +46,7 @@ def _item(item: Item, result: ItemResult) -> dict[str, Any]:
         "source": item.source,
         "shortened": list(result.shortened),
         "skipped": list(result.skipped),
+        "failed": list(result.failed),
         "splits": dict(result.splits),
         "cells": [_cell(cell, item, result) for cell in result.cells],
         "claims": [

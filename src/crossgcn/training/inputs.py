@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -81,5 +82,5 @@ def _takes_embedding(config: RunConfig) -> bool:
 @lru_cache(maxsize=8)
 def _embedding(edges: bytes, num_nodes: int, seed: int, settings: DeepWalkSettings) -> Tensor:
     """One set of embeddings for all experiments of this process on the same graph."""
-    edge_index = torch.frombuffer(bytearray(edges), dtype=torch.long).view(2, -1)
+    edge_index = torch.from_numpy(np.frombuffer(edges, np.int64).reshape(2, -1).copy())
     return embed_nodes(edge_index, num_nodes, seed, settings)

@@ -10,10 +10,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ def train_many(
     workers: int = 1,
     on_epochs: Callable[[int], None] | None = None,
     on_record: Callable[[int, Record], None] | None = None,
+    on_failure: Callable[[int, WorkFailed], None] | None = None,
 ) -> list[Record]:
     """Do all runs, reusing the records of those that were finished before.
 
@@ -45,9 +46,12 @@ def train_many(
             many times as its run's ``cost``.
         on_record: Called with the position of each run and its record, as soon
             as it is finished or found.
+        on_failure: Called with the position of each run that diverged, and why; the
+            others go on, and its place in the result is missing.
 
     Raises:
-        WorkFailed: If a run diverged or a worker died. Finished runs stay on disk.
+        WorkFailed: If a run diverged and ``on_failure`` was not given, or if a worker
+            died. Finished runs stay on disk.
     """
     report = on_epochs or (lambda count: None)
     records: dict[int, Record] = {}
@@ -67,12 +71,31 @@ def train_many(
     workload.prepare(waiting.values())
 
     if min(workers, len(waiting)) <= 1:
-        for position, run in waiting.items():
-            keep(position, workload.train(run, partial(_report_epoch, report, run.cost)))
+        results = _one_by_one(workload, waiting, report)
     else:
-        for position, record in _in_processes(workload, waiting, workers, report):
-            keep(position, record)
-    return [records[position] for position in range(len(runs))]
+        results = _in_processes(workload, waiting, workers, report)
+    with closing(results):
+        for position, result in results:
+            if not isinstance(result, WorkFailed):
+                keep(position, result)
+            elif on_failure is not None:
+                on_failure(position, result)
+            else:
+                raise result
+    return [records[position] for position in sorted(records)]
+
+
+Results = Generator[tuple[int, Record | WorkFailed], None, None]
+
+
+def _one_by_one(
+    workload: Workload | JointWorkload, waiting: dict[int, Run], report: Callable[[int], None]
+) -> Results:
+    for position, run in waiting.items():
+        try:
+            yield position, workload.train(run, partial(_report_epoch, report, run.cost))
+        except WorkFailed as error:
+            yield position, error
 
 
 def _report_epoch(report: Callable[[int], None], cost: int, _: EpochMetrics) -> None:
@@ -84,7 +107,7 @@ def _in_processes(
     waiting: dict[int, Run],
     workers: int,
     report: Callable[[int], None],
-) -> Iterator[tuple[int, Record]]:
+) -> Results:
     context = multiprocessing.get_context("spawn")
     done, stop = context.Value("q", 0), context.Event()
     executor = ProcessPoolExecutor(
@@ -102,7 +125,11 @@ def _in_processes(
             report(total - reported)
             reported = total
             for future in finished:
-                yield pending.pop(future), future.result()
+                position = pending.pop(future)
+                try:
+                    yield position, future.result()
+                except WorkFailed as error:
+                    yield position, error
     except BrokenProcessPool:
         raise WorkFailed(
             "a worker process died, most likely for lack of memory: use fewer --workers; "
