@@ -80,7 +80,7 @@ def test_the_report_keeps_what_was_done_before_in_the_same_folder(crossgcn: Comm
     done = crossgcn("reproduce", "cross-inputs", *SHORT, "--out", "out", "--resume")
     assert done.returncode == 0, done.stderr
     page = Path("out/report.html").read_text()
-    assert page.index("The datasets") < page.index("GCN fed with cross features")
+    assert page.index('id="datasets"') < page.index('id="cross-inputs"')
     assert "left out: out/alpha.json: is not the result of an item" in " ".join(done.stdout.split())
 
 
