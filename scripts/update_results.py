@@ -1,4 +1,4 @@
-"""Write the tables of README.md and results/README.md anew from the records in results/."""
+"""Write README.md's tables, results/README.md and results/paper/report.md anew from the records."""
 
 from __future__ import annotations
 
@@ -7,9 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crossgcn.reports.markdown import comparison_markdown, protocol_markdown, replace_block
+from crossgcn.data.atomic_file import replacing
+from crossgcn.evaluation.item_names import ITEM_NAMES
+from crossgcn.evaluation.item_results import ItemResult, read_item_result
+from crossgcn.evaluation.items import Item, read_item
+from crossgcn.reports.markdown import (
+    comparison_markdown,
+    item_markdown,
+    protocol_markdown,
+    replace_block,
+)
+from crossgcn.reports.reproduction import render_markdown, write_report
 
 PROJECT = Path(__file__).parents[1]
+REPRODUCTION = PROJECT / "results" / "paper"
 GRAPHS = ("citeseer", "cora", "pubmed")
 
 
@@ -19,14 +30,24 @@ def read(name: str) -> dict[str, Any]:
     return record
 
 
+def reproduction() -> list[tuple[Item, ItemResult]]:
+    """The items of the paper and what came out of them."""
+    return [
+        (read_item(name), read_item_result(REPRODUCTION / f"{name}.json"))
+        for name in ITEM_NAMES
+        if (REPRODUCTION / f"{name}.json").exists()
+    ]
+
+
 def render() -> Iterator[tuple[Path, str]]:
     """Each page with the text it should have."""
     protocol = read("paper_protocol")
+    items = {item.name: (item, result) for item, result in reproduction()}
     make_run = comparison_markdown(read("make_run"))
     blocks = {
         "README.md": {
             "make run": make_run,
-            "protocol": protocol_markdown(protocol, GRAPHS),
+            "citation": item_markdown(*items["citation"]),
         },
         "results/README.md": {
             "make run": make_run,
@@ -37,13 +58,18 @@ def render() -> Iterator[tuple[Path, str]]:
             "order of work, train all": comparison_markdown(read("order_of_work_train_all")),
         },
     }
+    drawn = {path.stem: f"figures/{path.name}" for path in REPRODUCTION.glob("figures/*.svg")}
+    yield REPRODUCTION / "report.md", render_markdown(reproduction(), figures=drawn)
     for name, content in blocks.items():
-        text = (PROJECT / name).read_text()
+        text = (PROJECT / name).read_text(encoding="utf-8")
         for block, table in content.items():
             text = replace_block(text, block, table)
         yield PROJECT / name, text
 
 
 if __name__ == "__main__":
+    write_report(REPRODUCTION, reproduction())
+    (REPRODUCTION / "report.html").unlink()
     for path, text in render():
-        path.write_text(text)
+        with replacing(path) as file:
+            file.write(text.encode())
