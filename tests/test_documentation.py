@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import runpy
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
+
+from crossgcn.evaluation.item_results import read_item_result
 
 PROJECT = Path(__file__).parents[1]
 
@@ -54,3 +57,16 @@ def test_rooms_import_only_from_rooms_above_them() -> None:
             for imported in re.findall(r"from crossgcn\.(\w+)", path.read_text()):
                 if imported in rooms:
                     assert rooms.index(imported) <= position, f"{path} imports from {imported}"
+
+
+def test_the_numbers_in_the_readmes_text_are_those_of_the_records() -> None:
+    text = " ".join((PROJECT / "README.md").read_text().split())
+    result = read_item_result(PROJECT / "results" / "paper" / "citeseer-cross.json")
+    for row, words in (
+        ("gated (ours)", "reaches {} %"),
+        ("GCN", "GCN {} %"),
+        ("GIN", "units, {} %"),
+    ):
+        cell = result.find("20 per class", row, "one layer")
+        assert cell is not None
+        assert words.format(f"{100 * fmean(cell.test_accuracy):.1f}") in text

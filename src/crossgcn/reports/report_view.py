@@ -73,14 +73,14 @@ class ReportView:
         sections: One for each item.
         counts: Those of the sections, added up.
         environments: Each once, as words, with the items that were run in it.
-        splits: Which training sets each dataset was run with.
+        splits: The datasets that were run with each kind of training sets.
         runs: How many trainings stand behind the numbers.
     """
 
     sections: tuple[Section, ...]
     counts: Counter[str]
     environments: tuple[tuple[str, tuple[str, ...]], ...]
-    splits: Mapping[str, str]
+    splits: Mapping[str, tuple[str, ...]]
     runs: int
 
     @property
@@ -121,11 +121,12 @@ def view_report(pairs: Pairs, *, draw: bool = True) -> ReportView:
     """
     sections = tuple(_view_section(item, result, draw) for item, result in pairs)
     environments: dict[str, list[str]] = {}
-    splits: dict[str, str] = {}
+    splits: dict[str, dict[str, None]] = {}
     for item, result in pairs:
         if result.environment:
             environments.setdefault(_describe(result.environment), []).append(item.name)
-        splits |= result.splits
+        for dataset, kind in result.splits.items():
+            splits.setdefault(kind, {})[dataset] = None
     trained = {
         json.dumps({**cell.settings, **chosen}, sort_keys=True): len(cell.test_accuracy)
         for _, result in pairs
@@ -136,7 +137,7 @@ def view_report(pairs: Pairs, *, draw: bool = True) -> ReportView:
         sections,
         sum((section.counts for section in sections), Counter()),
         tuple((text, tuple(names)) for text, names in environments.items()),
-        splits,
+        {kind: tuple(datasets) for kind, datasets in splits.items()},
         sum(trained.values()),
     )
 
@@ -158,11 +159,23 @@ def _describe(environment: Mapping[str, Any]) -> str:
     """Names and versions in one line, whatever a record holds."""
     parts = []
     for name, value in environment.items():
-        if value is None:
-            continue
         if name == "versions" and isinstance(value, Mapping):
-            parts += [f"{package} {version}" for package, version in value.items()]
-        else:
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            parts.append(f"{name.replace('_', ' ')} {shown}")
+            parts += [f"{package} {_told(version)}" for package, version in value.items()]
+        elif name == "commit" and value is not None:
+            commits = value if isinstance(value, list | tuple) else [value]
+            parts.append(f"commit {_told([_short(str(commit)) for commit in commits])}")
+        elif value is not None:
+            parts.append(f"{name.replace('_', ' ')} {_told(value)}")
     return ", ".join(parts)
+
+
+def _short(commit: str) -> str:
+    digest, *modified = commit.split("-")
+    return "-".join([digest[:10], *modified])
+
+
+def _told(value: Any) -> str:
+    """One value, or all that were found."""
+    if isinstance(value, list | tuple):
+        return " and ".join(dict.fromkeys(_told(each) for each in value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -46,7 +46,7 @@ def _summary(view: ReportView) -> Iterator[str]:
             )
     yield "## What was run"
     lines = [f"- {view.runs:,} trainings"]
-    lines += [f"- training sets of {name}: {_escape(text)}" for name, text in view.splits.items()]
+    lines += [f"- {_escape(kind)} training sets: {', '.join(n)}" for kind, n in view.splits.items()]
     lines += [f"- {_escape(text)} ({', '.join(names)})" for text, names in view.environments]
     yield "\n".join(lines)
 
