@@ -95,7 +95,7 @@ def _short(cell: CellResult | None, item: Item) -> Text:
         return Text("—", style="dim")
     verdict = judge_cell(cell, item)
     text = Text(mean_text(measured(cell), item))
-    if verdict is not None and verdict.name != "the same":
+    if verdict is not None and verdict.name != "the same" and verdict.difference:
         text.append(f" ({mean_text(cell.paper, item)})", style=_STYLES.get(verdict.name, "dim"))
     return text
 
