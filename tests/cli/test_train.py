@@ -183,6 +183,8 @@ def test_a_disk_that_refuses_is_exit_code_1_without_a_traceback(
 @contextmanager
 def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
     """The command in a process group of its own, which is gone afterwards."""
+    # A shell that runs the tests in its background has them ignore Ctrl-C, and so all they start.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [sys.executable, "-m", "crossgcn", *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -190,6 +192,7 @@ def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
         text=True,
         start_new_session=True,
     )
+    signal.signal(signal.SIGINT, before)
     try:
         yield process
     finally:
