@@ -17,7 +17,7 @@ from crossgcn.reports.markdown import (
     protocol_markdown,
     replace_block,
 )
-from crossgcn.reports.reproduction import render_markdown, write_report
+from crossgcn.reports.reproduction import render_markdown, write_markdown
 
 PROJECT = Path(__file__).parents[1]
 REPRODUCTION = PROJECT / "results" / "paper"
@@ -68,8 +68,7 @@ def render() -> Iterator[tuple[Path, str]]:
 
 
 if __name__ == "__main__":
-    write_report(REPRODUCTION, reproduction())
-    (REPRODUCTION / "report.html").unlink()
+    write_markdown(REPRODUCTION, reproduction())
     for path, text in render():
         with replacing(path) as file:
             file.write(text.encode())

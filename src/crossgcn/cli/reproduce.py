@@ -243,10 +243,11 @@ def _earlier(
 
 def _expect(waiting: int, total: int, seconds: float, workers: int, console: Console) -> None:
     done = f" ({total - waiting} of {total} are finished)" if waiting < total else ""
-    if waiting:
+    if seconds > 0:
         processes = f"{workers} process{'es' * (workers > 1)}"
         console.print(
-            f"{waiting} runs to do{done}: about {_duration(seconds)} with {processes}.",
+            f"{waiting} runs to do{done}: about {_duration(seconds)} with {processes}, "
+            "epochs to be timed included.",
             highlight=False,
         )
 

@@ -101,8 +101,8 @@ class Reproduction:
         kinds: dict[tuple[Any, ...], int] = {}
         for name in names:
             config = self.configs[name]
-            kind = (*shared_settings(config), config.model, config.num_layers, config.order)
-            kind = (*kind, config.hidden_channels, config.aggregate_first, config.test_curve)
+            telling = ("model", "num_layers", "order", "hidden_channels", "aggregate_first")
+            kind = (*shared_settings(config), *(getattr(config, name) for name in telling))
             if kind not in kinds:
                 kinds[kind] = self._time(self._runs[name][0])
             self._costs[name] = kinds[kind]

@@ -15,7 +15,13 @@ from crossgcn.reports.report_view import COUNTED, OUTCOMES, ReportView, view_rep
 from crossgcn.reports.reproduction_markdown import markdown
 from crossgcn.reports.reproduction_summary import summarise_reproduction
 
-__all__ = ["render_html", "render_markdown", "summarise_reproduction", "write_report"]
+__all__ = [
+    "render_html",
+    "render_markdown",
+    "summarise_reproduction",
+    "write_markdown",
+    "write_report",
+]
 
 TITLE = "Cross-GCN, reproduced"
 Pairs = Sequence[tuple[Item, ItemResult]]
@@ -56,15 +62,24 @@ def write_report(folder: Path, pairs: Pairs, *, title: str = TITLE) -> None:
         title: Of the page.
     """
     view = view_report(pairs)
-    figures = folder / "figures"
-    figures.mkdir(parents=True, exist_ok=True)
+    _write(folder / "report.md", markdown(view, title, _write_figures(folder, view)))
+    _write(folder / "report.html", _html(view, title))
+
+
+def write_markdown(folder: Path, pairs: Pairs, *, title: str = TITLE) -> None:
+    """Write ``report.md`` with its figures beside it, as :func:`write_report` does, alone."""
+    view = view_report(pairs)
+    _write(folder / "report.md", markdown(view, title, _write_figures(folder, view)))
+
+
+def _write_figures(folder: Path, view: ReportView) -> dict[str, str]:
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
     drawn = {}
     for section in view.sections:
         if section.figure is not None:
             drawn[section.item.name] = f"figures/{section.item.name}.svg"
             _write(folder / drawn[section.item.name], section.figure + "\n")
-    _write(folder / "report.md", markdown(view, title, drawn))
-    _write(folder / "report.html", _html(view, title))
+    return drawn
 
 
 def _html(view: ReportView, title: str) -> str:
