@@ -69,12 +69,12 @@ def test_the_objective_is_loss_and_weighted_penalty_of_one_pass(small_graph: Dat
     model = SemiEmb(24, 8, 3, laplacian_weight=2.5).double()
     graph = PreparedGraph(data.x.to_dense().double(), data.edge_index)
     torch.manual_seed(5)
-    step = Objective(model, graph, data.y, nodes, 5e-4)()
+    step = Objective(model, graph, data.y, [nodes], 5e-4)()
     torch.manual_seed(5)
     scores = model(data.x.to_dense().double())
     loss = -scores.log_softmax(1)[nodes, data.y[nodes]].mean()
-    torch.testing.assert_close(step.scores, scores[nodes])
-    torch.testing.assert_close(step.loss, loss)
+    torch.testing.assert_close(step.scores[0], scores[nodes])
+    torch.testing.assert_close(step.losses[0], loss)
     torch.testing.assert_close(step.total, loss + 2.5 * mean_over_edges(scores, data.edge_index))
 
 

@@ -1,22 +1,27 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets import load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import PreparedGraph
+from crossgcn.kernels import dispatch, plain
 from crossgcn.models.presets import PRESETS
 from crossgcn.models.registry import build_model
 from crossgcn.models.semi_emb import SemiEmb
 from crossgcn.models.stack import Stack
-from crossgcn.training import full_batch
+from crossgcn.training.adam import Adam
 from crossgcn.training.full_batch import Diverged, EpochMetrics, TrainedModel, train_full_batch
-from crossgcn.training.objective import cross_entropy, make_optimizer, order_weight_penalty
+from crossgcn.training.objective import make_optimizer, order_weight_penalty
+from crossgcn.training.step import TrainingStep
 
 
 def make(name: str, data: Data, dropout: float = 0.5, **settings: Any) -> Stack:
@@ -37,8 +42,8 @@ def train(data: Data, model: Stack, **options: Any) -> TrainedModel:
 
 
 def test_the_selected_weights_are_not_touched_by_later_epochs(small_graph: Data) -> None:
-    long = train(small_graph, make("cross-gcn", small_graph), epochs=60, learning_rate=0.05)
-    assert long.best_epoch < 50
+    long = train(small_graph, make("cross-gcn", small_graph), epochs=90, learning_rate=0.05)
+    assert long.best_epoch < 80
     short = train(
         small_graph, make("cross-gcn", small_graph), epochs=long.best_epoch, learning_rate=0.05
     )
@@ -84,13 +89,12 @@ def test_training_on_the_receptive_field_is_training_on_the_graph(
         loss = cross_entropy(scores[split.train], data.y[split.train])
         assert metrics.train_loss == pytest.approx(loss.item(), rel=1e-4)
         penalty = order_weight_penalty(model, 5e-4)
-        optimizer.zero_grad()
         if isinstance(model, SemiEmb):
             unlike = scores.softmax(1)[data.edge_index].diff(dim=0).square().sum()
             without_loops = (data.edge_index[0] != data.edge_index[1]).sum()
             penalty = model.laplacian_weight * unlike / without_loops
-        (loss if penalty is None else loss + penalty).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        total = loss if penalty is None else loss + penalty
+        optimizer.step(torch.autograd.grad(total, optimizer.weights, allow_unused=True))
         with torch.no_grad():
             scores = model(x, data.edge_index)
         validation = cross_entropy(scores[split.validation], data.y[split.validation])
@@ -191,32 +195,35 @@ def test_infinite_weights_of_features_validation_never_sees_are_not_kept(
     small_graph.x = x.to_sparse_csr()
     model = make("mlp", small_graph, num_layers=1)
 
-    def bursting(*arguments: Any) -> torch.optim.Optimizer:
-        optimizer = make_optimizer(*arguments)
-        weight = next(model.parameters())
+    def bursting(optimizer: Adam, gradients: Sequence[Tensor | None]) -> None:
+        optimizer.weights[0].data[..., 0] = float("inf")
 
-        def burst(*_: Any) -> None:
-            weight.data[..., 0] = float("inf")
-
-        optimizer.register_step_post_hook(burst)
-        return optimizer
-
-    monkeypatch.setattr(full_batch, "make_optimizer", bursting)
+    monkeypatch.setattr(dispatch, "_compiled", lambda *_: plain)
+    monkeypatch.setattr(Adam, "step", bursting)
     with pytest.raises(Diverged, match=r"a weight became infinite in epoch 1.*the start") as error:
         train(small_graph, model, epochs=1)
     assert finite(error.value.state)
 
 
-def test_divergence_later_on_keeps_the_best_weights_so_far(small_graph: Data) -> None:
-    model = make("cross-gcn", small_graph)
-
-    def break_after_the_fourth(metrics: EpochMetrics) -> None:
-        if metrics.epoch == 4:
-            next(model.parameters()).data.fill_(float("inf"))
-
+def test_divergence_later_on_keeps_the_best_weights_so_far(
+    small_graph: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TrainingStep, "run", bursting_in(TrainingStep.run, epoch=5))
     with pytest.raises(Diverged, match="in epoch 5") as error:
-        train(small_graph, model, epochs=9, on_epoch=break_after_the_fourth)
+        train(small_graph, make("cross-gcn", small_graph), epochs=9)
     good = train(small_graph, make("cross-gcn", small_graph), epochs=4)
     assert tuple(error.value.history) == good.history
     assert f"the weights of epoch {good.best_epoch} are kept" in str(error.value)
     assert all(torch.equal(value, error.value.state[key]) for key, value in good.state.items())
+
+
+def bursting_in(run: Callable[[TrainingStep], None], epoch: int) -> Callable[[TrainingStep], None]:
+    """A step that throws all weights to infinity in one epoch."""
+
+    def burst(step: TrainingStep) -> None:
+        run(step)
+        if int(step._count) == epoch:
+            for weight in step.model.parameters():
+                weight.data.fill_(float("inf"))
+
+    return burst

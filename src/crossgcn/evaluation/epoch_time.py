@@ -12,19 +12,17 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.device_inputs import Inputs, choose_device, move_inputs
+from crossgcn.graph.device_inputs import choose_device
 from crossgcn.models.registry import build_model
-from crossgcn.models.stack import Stack
 from crossgcn.training.config import RunConfig
 from crossgcn.training.environment import describe_environment
-from crossgcn.training.objective import cross_entropy, make_optimizer, order_weight_penalty
 from crossgcn.training.records import describe_dataset
+from crossgcn.training.step import TrainingStep
 
 __all__ = ["measure_epoch_seconds", "measurement_identity"]
 
@@ -69,7 +67,7 @@ def measure_epoch_seconds(
     An epoch is a forward pass for the training nodes of the configuration's first
     split, the objective, its backward pass and a step of Adam. There is no
     validation. As in training, only the rows that the training nodes depend on are
-    computed. On a GPU, features are dense and the clock is read once it is idle.
+    computed. On a GPU the clock is read once it is idle.
 
     Args:
         config: Model, widths, dropout, splits and seed; its ``epochs`` is not used.
@@ -102,15 +100,23 @@ def measure_epoch_seconds(
             torch.cuda.reset_peak_memory_stats(place)
         model = build_model(
             config.model, data.x.size(1), data.num_classes, **config.model_settings()
-        ).to(place)
+        )
         graph = PreparedGraph(data.x, data.edge_index, getattr(data, "edge_weight", None))
-        inputs = move_inputs(graph.view(split.train, model.num_hops), place)
-        y = data.y[split.train].to(place)
-        seconds, losses = _time_epochs(model, inputs, y, config, epochs, warmup)
+        step = TrainingStep(
+            [model],
+            graph,
+            data.y,
+            [split.train],
+            seeds=[config.seed],
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            device=place,
+        )
+        seconds, losses = _time_epochs(step, epochs, warmup)
     timed = seconds[warmup:]
     return measurement_identity(config, data, epochs=epochs, device=device) | {
         "train_nodes": split.train.numel(),
-        "input_nodes": inputs[0].shape[0],
+        "input_nodes": step.objective.input_rows,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "warmup": warmup,
         "seconds": timed,
@@ -127,24 +133,16 @@ def measure_epoch_seconds(
     }
 
 
-def _time_epochs(
-    model: Stack, inputs: Inputs, y: Tensor, config: RunConfig, epochs: int, warmup: int
-) -> tuple[list[float], list[float]]:
+def _time_epochs(step: TrainingStep, epochs: int, warmup: int) -> tuple[list[float], list[float]]:
     """Seconds and loss of every epoch, those of the warm-up included."""
-    optimizer = make_optimizer(model, config.learning_rate, config.weight_decay)
-    model.train()
     seconds, losses = [], []
     for _ in range(warmup + epochs):
-        _wait_for(y.device)
+        _wait_for(step.device)
         started = time.perf_counter()
-        optimizer.zero_grad()
-        loss = cross_entropy(model(*inputs), y)
-        penalty = order_weight_penalty(model, config.weight_decay)
-        (loss if penalty is None else loss + penalty).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        _wait_for(y.device)
+        loss = step()
+        _wait_for(step.device)
         seconds.append(time.perf_counter() - started)
-        losses.append(loss.item())
+        losses.append(float(loss[0]))
     return seconds, losses
 
 

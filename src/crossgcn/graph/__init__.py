@@ -6,14 +6,17 @@ from crossgcn.graph.prepared_graph import PreparedGraph
 from crossgcn.graph.random_walks import random_walks
 from crossgcn.graph.receptive_field import ReceptiveField, receptive_field
 from crossgcn.graph.sparse_matrix import SparseMatrix
+from crossgcn.graph.stacked_matrix import StackedMatrix, stack_inputs
 
 __all__ = [
     "PreparedGraph",
     "ReceptiveField",
     "SparseMatrix",
+    "StackedMatrix",
     "mean_laplacian",
     "normalise_bipartite",
     "normalised_adjacency",
     "random_walks",
     "receptive_field",
+    "stack_inputs",
 ]

@@ -3,46 +3,14 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
-from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
-from crossgcn.graph.sparse_matrix import SparseMatrix
+from crossgcn.graph.stacked_matrix import Inputs
 
-__all__ = ["DeviceMatrix", "Inputs", "choose_device", "move_inputs"]
-
-Inputs = tuple[Tensor | SparseMatrix, tuple[SparseMatrix, ...]]
+__all__ = ["choose_device", "move_inputs"]
 
 
-class DeviceMatrix(SparseMatrix):
-    """A constant sparse matrix on any device, multiplied by ``torch.sparse``'s product.
-
-    The transpose is kept as a second matrix, so a backward pass is one product too.
-
-    Args:
-        matrix: What to hold; its values do not change afterwards.
-        device: Where to.
-    """
-
-    def __init__(self, matrix: SparseMatrix, device: torch.device) -> None:
-        super().__init__(matrix.row_offsets, matrix.columns, matrix.values, matrix.shape)
-        offsets, columns, order = matrix._transposed_pattern()
-        rows, width = matrix.shape
-        self._forward = csr_tensor(
-            matrix.row_offsets, matrix.columns, matrix.values, (rows, width)
-        ).to(device)
-        self._backward = csr_tensor(offsets, columns, matrix.values[order], (width, rows)).to(
-            device
-        )
-
-    def _multiply(self, dense: Tensor) -> Tensor:
-        return self._forward @ dense
-
-    def _multiply_transposed(self, dense: Tensor) -> Tensor:
-        return self._backward @ dense
-
-
-def choose_device(name: str) -> torch.device:
+def choose_device(name: str | torch.device) -> torch.device:
     """A device by name; ``"auto"`` is a GPU where there is one.
 
     Args:
@@ -65,15 +33,11 @@ def choose_device(name: str) -> torch.device:
 
 
 def move_inputs(inputs: Inputs, device: torch.device) -> Inputs:
-    """What a model takes, on a device; on a GPU, features are dense.
+    """What a model takes, on a device; sparse features stay sparse.
 
     Args:
-        inputs: From :meth:`~crossgcn.graph.PreparedGraph.view`.
+        inputs: From :meth:`~crossgcn.graph.PreparedGraph.view`, or stacked.
         device: Where to.
     """
-    if device.type == "cpu":
-        return inputs
     x, blocks = inputs
-    if isinstance(x, SparseMatrix):
-        x = torch.from_numpy(x.to_scipy().toarray())
-    return x.to(device), tuple(DeviceMatrix(block, device) for block in blocks)
+    return (x.to(device), tuple(block.to(device) for block in blocks))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from crossgcn.kernels import Pattern, row_sums
 
 __all__ = ["SparseMatrix"]
 
@@ -37,11 +40,11 @@ class SparseMatrix:
     def __init__(
         self, row_offsets: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
     ) -> None:
-        self.row_offsets = row_offsets
-        self.columns = columns
+        self.pattern = Pattern(row_offsets, columns)
         self.values = values
         self.shape = shape
-        self._transpose: tuple[Tensor, Tensor, Tensor] | None = None
+        self._transpose: tuple[Pattern, Tensor] | None = None
+        self._transposed_values: Tensor | None = None
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> SparseMatrix:
@@ -76,11 +79,36 @@ class SparseMatrix:
         """The given rows, in the given order."""
         return SparseMatrix.from_scipy(self.to_scipy()[rows.numpy()])
 
-    def with_values(self, values: Tensor) -> SparseMatrix:
+    def with_values(self, values: Tensor) -> Self:
         """The same pattern holding other values; the sorted transpose is shared."""
-        other = SparseMatrix(self.row_offsets, self.columns, values, self.shape)
-        other._transpose = self._transposed_pattern()
+        self._transposed()
+        other = copy(self)
+        other.values, other._transposed_values = values, None
         return other
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same matrix on another device, its transpose with it."""
+        pattern, order = self._transposed()
+        other = copy(self)
+        other.pattern, other.values = self.pattern.to(device), self.values.to(device)
+        other._transpose = (pattern.to(device), order.to(device))
+        other._transposed_values = None
+        return other
+
+    @property
+    def row_offsets(self) -> Tensor:
+        """Start of each row in ``columns``, ``[rows + 1]``."""
+        return self.pattern.row_offsets
+
+    @property
+    def columns(self) -> Tensor:
+        """Column of each stored entry."""
+        return self.pattern.columns
+
+    @property
+    def model_starts(self) -> Tensor | None:
+        """Where each model's entries start; see :class:`~crossgcn.graph.StackedMatrix`."""
+        return None
 
     def size(self, dim: int) -> int:
         """Length of one dimension, as a tensor would answer."""
@@ -96,40 +124,36 @@ class SparseMatrix:
         return product
 
     def __repr__(self) -> str:
-        return f"SparseMatrix({self.shape[0]} × {self.shape[1]}, {self.nonzeros} nonzeros)"
+        return f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self.nonzeros} nonzeros)"
 
     def _multiply(self, dense: Tensor) -> Tensor:
-        return _row_sums(self.row_offsets, self.columns, self.values, dense)
+        if dense.shape[:-1] != self.shape[1:]:
+            raise ValueError(
+                f"cannot multiply {self!r} by {tuple(dense.shape)}: {self.shape[1]} rows are needed"
+            )
+        return row_sums(self.pattern, self.values, dense)
 
     def _multiply_transposed(self, dense: Tensor) -> Tensor:
-        offsets, columns, order = self._transposed_pattern()
-        return _row_sums(offsets, columns, self.values[order], dense)
+        pattern, order = self._transposed()
+        if self._transposed_values is None:
+            self._transposed_values = self.values[order]
+        return row_sums(pattern, self._transposed_values, dense)
 
-    def _transposed_pattern(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Row offsets and columns of the transpose, and where its values stand in ours."""
+    def _transposed(self) -> tuple[Pattern, Tensor]:
+        """The pattern of the transpose, and where its values stand in ours."""
         if self._transpose is None:
-            lengths = self.row_offsets.diff()
-            rows = torch.repeat_interleave(torch.arange(self.shape[0]), lengths)
-            order = torch.argsort(self.columns, stable=True)
-            offsets = torch.zeros(self.shape[1] + 1, dtype=torch.long)
-            offsets[1:] = torch.bincount(self.columns, minlength=self.shape[1]).cumsum(0)
-            self._transpose = (offsets, rows[order], order)
+            self._transpose = _transpose(self.pattern, self.shape[1])
         return self._transpose
 
 
-def _row_sums(offsets: Tensor, columns: Tensor, values: Tensor, dense: Tensor) -> Tensor:
-    """Sum dense rows with weights, one sum per sparse row.
-
-    That is what an embedding bag computes, row by row and in storage order.
-    """
-    return torch.nn.functional.embedding_bag(
-        columns,
-        dense.contiguous(),
-        offsets,
-        mode="sum",
-        per_sample_weights=values.to(dense.dtype),
-        include_last_offset=True,
-    )
+def _transpose(pattern: Pattern, num_columns: int) -> tuple[Pattern, Tensor]:
+    columns = pattern.columns
+    numbers = torch.arange(pattern.num_rows, device=columns.device)
+    rows = torch.repeat_interleave(numbers, pattern.row_offsets.diff())
+    order = torch.argsort(columns, stable=True)
+    offsets = columns.new_zeros(num_columns + 1)
+    offsets[1:] = torch.bincount(columns, minlength=num_columns).cumsum(0)
+    return Pattern(offsets, rows[order]), order
 
 
 class _SparseDenseProduct(torch.autograd.Function):
@@ -137,11 +161,6 @@ class _SparseDenseProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, dense: Tensor, matrix: SparseMatrix) -> Tensor:
-        if dense.size(0) != matrix.shape[1]:
-            raise ValueError(
-                f"cannot multiply {matrix!r} by {tuple(dense.shape)}: "
-                f"{matrix.shape[1]} rows are needed"
-            )
         ctx.matrix = matrix
         return matrix._multiply(dense)
 

@@ -17,9 +17,9 @@ from crossgcn.layers.order_aggregation import (
     LSTMOverOrders,
     OrderWeights,
     check_order,
+    cross_and_sum,
     cross_orders,
     initial_order_weights,
-    weighted_sum,
 )
 
 __all__ = ["CrossFeatureTransform"]
@@ -120,7 +120,7 @@ class CrossFeatureTransform(nn.Module):
     def forward(self, x: Tensor | SparseMatrix) -> Tensor:
         """Transform each row of ``x`` on its own."""
         out = self.combine(self.project(x))
-        return out if self.bias is None else out + self.bias
+        return out if self.bias is None else out + self.bias.unsqueeze(-2)
 
     def project(self, x: Tensor | SparseMatrix) -> Tensor:
         r"""All K projections :math:`\mathbf{W}^k\mathbf{x}` in one matrix product.
@@ -131,21 +131,17 @@ class CrossFeatureTransform(nn.Module):
         """
         if isinstance(self.weight, UninitializedParameter):
             self._materialize(x.shape[-1])
-        return x @ self.weight.flatten(0, 1).t()
+        return x @ self.weight.movedim(-1, -3).flatten(-2)
 
     def combine(self, projections: Tensor) -> Tensor:
         """Cross the projections and aggregate the orders; no bias is added."""
-        stacked = projections.view(*projections.shape[:-1], self.order, self.out_channels)
-        hidden = cross_orders(stacked)
-        if self.first_order == "release":
-            # NOTE[D2] The released code adds every projection to the first order.
-            hidden[0] = stacked.sum(dim=-2)
         if self.lstm is not None:
-            aggregated: Tensor = self.lstm(hidden)
-            return aggregated
+            return self._read_as_sequence(projections, self.lstm)
+        if self.order == 1 and isinstance(self.order_aggregation, str):
+            return projections
         weights = self.effective_order_weights()
         assert weights is not None
-        return weighted_sum(hidden, weights)
+        return cross_and_sum(projections, weights, self.first_order == "release")
 
     def effective_order_weights(self) -> Tensor | None:
         r"""The weights :math:`\alpha` as they enter the sum, ``[order]``.
@@ -158,7 +154,7 @@ class CrossFeatureTransform(nn.Module):
         weights = self.order_weights
         if not isinstance(weights, nn.Parameter):
             return weights
-        return torch.cat([weights.new_ones(1), weights[1:]])
+        return torch.cat([torch.ones_like(weights[..., :1]), weights[..., 1:]], dim=-1)
 
     def extra_repr(self) -> str:
         """What ``print(model)`` shows of this layer."""
@@ -166,6 +162,15 @@ class CrossFeatureTransform(nn.Module):
             f"{self.in_channels}, {self.out_channels}, order={self.order}, "
             f"order_weights={self.order_aggregation!r}, first_order={self.first_order!r}"
         )
+
+    def _read_as_sequence(self, projections: Tensor, lstm: LSTMOverOrders) -> Tensor:
+        stacked = projections.view(*projections.shape[:-1], self.order, self.out_channels)
+        hidden = cross_orders(stacked)
+        if self.first_order == "release":
+            # NOTE[D2] The released code adds every projection to the first order.
+            hidden[0] = stacked.sum(dim=-2)
+        aggregated: Tensor = lstm(hidden)
+        return aggregated
 
     def _materialize(self, in_channels: int) -> None:
         assert isinstance(self.weight, UninitializedParameter)

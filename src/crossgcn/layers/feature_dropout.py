@@ -1,15 +1,17 @@
-"""Dropout that leaves the zeros of a sparse matrix alone."""
+"""Dropout that leaves the zeros of a sparse matrix alone, after a ReLU if need be."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from crossgcn import kernels
 from crossgcn.errors import BadInput
 from crossgcn.graph import SparseMatrix
+from crossgcn.kernels import Draws, plain
+from crossgcn.layers.compiled import may_use_kernels
 
 __all__ = ["FeatureDropout", "feature_dropout"]
 
@@ -28,17 +30,46 @@ class FeatureDropout(nn.Module):
         if not 0.0 <= p < 1.0:
             raise BadInput(f"dropout must be at least 0 and below 1; got {p}")
         self.p = p
+        self._seeds: Tensor | None = None
+        self._step: Tensor | None = None
 
-    def forward(self, x: Features) -> Features:
-        """Drop entries while training."""
-        return feature_dropout(x, self.p, self.training)
+    def follow(self, seeds: Tensor, step: Tensor) -> None:
+        """Drop what a seed per model and the number of the step decide, from now on.
+
+        Until then torch's own generator decides.
+
+        Args:
+            seeds: ``[models]``, int64.
+            step: One number, int64; its owner counts it up.
+        """
+        self._seeds, self._step = seeds, step
+
+    def forward(self, x: Features, *, site: int = 0, activate: bool = False) -> Features:
+        """Drop entries while training.
+
+        Args:
+            x: What :func:`feature_dropout` takes.
+            site: Which of the model's dropouts this is.
+            activate: Apply a ReLU first.
+        """
+        draws = None
+        if self._seeds is not None and self._step is not None:
+            draws = Draws(self._seeds, self._step, site)
+        return feature_dropout(x, self.p, self.training, activate=activate, draws=draws)
 
     def extra_repr(self) -> str:
         """What ``print(model)`` shows of this layer."""
         return f"p={self.p}"
 
 
-def feature_dropout(x: Features, p: float, training: bool) -> Features:
+def feature_dropout(
+    x: Features,
+    p: float,
+    training: bool,
+    *,
+    activate: bool = False,
+    draws: Draws | None = None,
+) -> Features:
     """Zero each entry with probability ``p`` and scale the others by ``1 / (1 - p)``.
 
     A zero stays zero whatever is drawn for it, so for a sparse matrix only the
@@ -47,20 +78,50 @@ def feature_dropout(x: Features, p: float, training: bool) -> Features:
     Args:
         x: Dense, ``torch.sparse_csr`` or :class:`~crossgcn.graph.SparseMatrix`.
         p: Probability of dropping an entry.
-        training: Return ``x`` as it is when false.
+        training: Drop nothing when false.
+        activate: Apply a ReLU first, to dense features.
+        draws: Decide what is dropped; torch's generator does when left out.
     """
+    dense = not isinstance(x, SparseMatrix) and x.layout == torch.strided
     if not training or p == 0.0:
-        return x
+        return torch.relu(x) if activate and dense else x  # type: ignore[arg-type, return-value]
     if isinstance(x, SparseMatrix):
-        return x.with_values(functional.dropout(x.values, p))
+        draws = draws or _draws_of_torch(x.values)
+        return x.with_values(kernels.drop(x.values, x.model_starts, draws, p, False))
     if x.layout == torch.sparse_csr:
+        values = x.values()
         return torch.sparse_csr_tensor(
             x.crow_indices(),
             x.col_indices(),
-            functional.dropout(x.values(), p),
+            kernels.drop(values, None, draws or _draws_of_torch(values), p, False),
             x.shape,
             check_invariants=False,
         )
     if x.layout != torch.strided:
         raise BadInput(f"features of layout {x.layout} cannot be dropped: pass x.to_sparse_csr()")
-    return functional.dropout(x, p)
+    draws = draws or _draws_of_torch(x)
+    if not may_use_kernels(x):
+        return plain.drop(x, None, draws, p, activate)
+    dropped: Tensor = _Drop.apply(x, draws, p, activate)  # type: ignore[no-untyped-call]
+    return dropped
+
+
+def _draws_of_torch(x: Tensor) -> Draws:
+    seeds = torch.randint(2**32, (1,), device=x.device)
+    return Draws(seeds, torch.zeros_like(seeds), 0)
+
+
+class _Drop(torch.autograd.Function):
+    """ReLU and dropout in one pass, whose backward draws the same bits again."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, draws: Draws, p: float, activate: bool) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.how = (None, draws, p, activate)
+        return kernels.drop(x, *ctx.how)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        (x,) = ctx.saved_tensors
+        implementation = plain if torch.is_grad_enabled() else kernels
+        return implementation.drop_backward(gradient, x, *ctx.how), None, None, None

@@ -136,7 +136,7 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
                     "use aggr='add' or 'mean'"
                 )
             out = self.transform(self._aggregate(source, edge_index, edge_weight, size))
-        return out if self.bias is None else out + self.bias
+        return out if self.bias is None else out + self.bias.unsqueeze(-2)
 
     def message(self, x_j: Tensor, edge_weight: Tensor | None) -> Tensor:
         """Weigh what comes along an edge."""

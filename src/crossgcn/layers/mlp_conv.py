@@ -57,7 +57,7 @@ class MLPTransform(nn.Module):
     def combine(self, projections: Tensor) -> Tensor:
         """The rest: bias, ReLU and the output map."""
         bias = self.hidden.bias
-        hidden = torch.relu(projections if bias is None else projections + bias)
+        hidden = torch.relu(projections if bias is None else projections + bias.unsqueeze(-2))
         out: Tensor = self.output(hidden)
         return out
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
+from crossgcn import kernels
 from crossgcn.errors import BadInput, unknown_name
+from crossgcn.kernels import plain
+from crossgcn.layers.compiled import may_use_kernels
 
 __all__ = [
     "FirstOrder",
     "LSTMOverOrders",
     "OrderWeights",
+    "cross_and_sum",
     "cross_orders",
     "initial_order_weights",
-    "weighted_sum",
 ]
 
 NamedOrderWeights = Literal["fixed", "learned", "gated", "mean", "lstm"]
@@ -94,12 +97,50 @@ def cross_orders(projections: Tensor) -> list[Tensor]:
     return hidden
 
 
-def weighted_sum(hidden: Sequence[Tensor], order_weights: Tensor) -> Tensor:
-    r"""The paper's order aggregation, :math:`\sum_k \alpha_k \mathbf{h}^k`."""
-    total = order_weights[0] * hidden[0]
-    for weight, vector in zip(order_weights[1:], hidden[1:], strict=True):
-        total = total + weight * vector
-    return total
+def cross_and_sum(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
+    r"""Multiply the projections up and aggregate the orders, :math:`\sum_k \alpha_k \mathbf{h}^k`.
+
+    One pass over memory forward and one backward, which computes the products anew
+    instead of keeping them.
+
+    Args:
+        projections: ``[..., order * channels]``, one order after the other; with order
+            weights per model, ``[models, rows, order * channels]``.
+        order_weights: :math:`\alpha`, ``[order]`` or ``[models, order]``.
+        release: Take the sum of all projections for the first order (NOTE[D2]).
+
+    Returns:
+        ``[..., channels]``.
+    """
+    shape = projections.shape
+    if order_weights.dim() == 1:
+        order_weights = order_weights.unsqueeze(0)
+        projections = projections.reshape(1, -1, shape[-1])
+    if may_use_kernels(projections, order_weights):
+        out = _CrossAndSum.apply(projections, order_weights, release)  # type: ignore[no-untyped-call]
+    else:
+        out = plain.cross(projections, order_weights, release)
+    result: Tensor = out.view(*shape[:-1], out.size(-1))
+    return result
+
+
+class _CrossAndSum(torch.autograd.Function):
+    """:func:`crossgcn.kernels.cross` with its gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
+        ctx.save_for_backward(projections, order_weights)
+        ctx.release = release
+        return kernels.cross(projections, order_weights, release)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None]:
+        projections, order_weights = ctx.saved_tensors
+        # A backward pass that is differentiated again must consist of PyTorch's operations.
+        implementation = plain if torch.is_grad_enabled() else kernels
+        return *implementation.cross_backward(
+            gradient, projections, order_weights, ctx.release, ctx.needs_input_grad[1]
+        ), None
 
 
 class LSTMOverOrders(nn.Module):

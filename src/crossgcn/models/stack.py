@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
-import torch
 from torch import Tensor, nn
 
 from crossgcn.errors import BadInput
@@ -28,9 +27,12 @@ class Stack(nn.Module):
     Attributes:
         num_hops: How many times information travels along an edge, which
             decides how far the receptive field of an output reaches.
+        num_models: How many models' weights it holds, one beside the other, where it is
+            several models at once (see :mod:`crossgcn.training.stacking`); else ``None``.
     """
 
     num_hops: int
+    num_models: int | None = None
 
     def __init__(self, layers: Iterable[nn.Module], dropout: float) -> None:
         super().__init__()
@@ -57,9 +59,7 @@ class Stack(nn.Module):
         """
         hidden: Any = x
         for position, layer in enumerate(self.layers):
-            if position > 0:
-                hidden = torch.relu(hidden)
-            hidden = self.dropout(hidden)
+            hidden = self.dropout(hidden, site=position, activate=position > 0)
             edges = _edges_of_layer(edge_index, position)
             hidden = self.apply_layer(layer, hidden, edges, edge_weight)
         return cast(Tensor, hidden)

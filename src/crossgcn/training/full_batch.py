@@ -1,9 +1,8 @@
-"""One model, one split, one seed: train, select, and only then look at the test nodes."""
+"""Train, select, and only then look at the test nodes: one model, or several at once."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,27 +12,18 @@ from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import PreparedGraph
 from crossgcn.models.stack import Stack
-from crossgcn.training.objective import Objective, cross_entropy, make_optimizer
+from crossgcn.training.cuda_graph import capture
+from crossgcn.training.scoring import Scorer
+from crossgcn.training.selection import EpochMetrics, Selection
+from crossgcn.training.step import TrainingStep
+from crossgcn.training.targets import find_targets
 
-__all__ = ["Diverged", "EpochMetrics", "TrainedModel", "train_full_batch"]
+__all__ = ["Diverged", "EpochMetrics", "TrainedModel", "train_full_batch", "train_together"]
 
 State = dict[str, Tensor]
 
-
-@dataclass(frozen=True)
-class EpochMetrics:
-    """What is known after one epoch.
-
-    The training loss is the cross-entropy with dropout, without any penalty. The
-    test accuracy is there for curves that asked for it and decides nothing.
-    """
-
-    epoch: int
-    train_loss: float
-    train_accuracy: float
-    validation_loss: float
-    validation_accuracy: float
-    test_accuracy: float | None = None
+_EPOCHS_PER_WAIT = 25
+"""How many epochs a GPU is given before anyone asks how far it is."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +78,13 @@ def train_full_batch(
     y: Tensor,
     split: Split,
     *,
+    seed: int | None = None,
     epochs: int = 500,
     learning_rate: float = 0.01,
     weight_decay: float = 5e-4,
     test_curve: bool = False,
+    device: str | torch.device = "cpu",
+    precision: str = "fp32",
     on_epoch: Callable[[EpochMetrics], None] | None = None,
 ) -> TrainedModel:
     """Minimise the objective over the whole graph and keep the best validation epoch.
@@ -107,74 +100,191 @@ def train_full_batch(
         graph: Features and adjacency.
         y: Class of each node, ``-1`` where unknown.
         split: Which nodes train, select and test.
+        seed: Decides what is dropped; drawn by torch's generator when left out.
         epochs: Steps of the optimiser.
         learning_rate: Adam's.
         weight_decay: λ of the objective.
         test_curve: Also evaluate the test nodes after every epoch, for a figure;
             neither the weights nor the selection depend on it.
+        device: ``cpu``, ``cuda``, or ``auto``.
+        precision: ``fp32``; on a GPU also ``tf32`` and ``bf16``.
         on_epoch: Called with the metrics of each epoch; may raise to stop.
 
     Raises:
         Diverged: At the first loss, or selected weights, that are not finite.
     """
-    objective = Objective(model, graph, y, split.train, weight_decay)
-    validation_inputs = graph.view(split.validation, model.num_hops)
-    curve_inputs = graph.view(split.test, model.num_hops) if test_curve else None
-    optimizer = make_optimizer(model, learning_rate, weight_decay)
-    best: EpochMetrics | None = None
-    best_state = _copy_state(model)
-    history: list[EpochMetrics] = []
-
-    for epoch in range(1, epochs + 1):
-        model.train()
-        optimizer.zero_grad()
-        step = objective()
-        step.total.backward()  # type: ignore[no-untyped-call]
-        if not math.isfinite(step.loss.item()):
-            raise Diverged(epoch, f"the loss became {step.loss.item()}", best, best_state, history)
-        optimizer.step()
-
-        validation_loss, validation_accuracy = _evaluate(
-            model, validation_inputs, y[split.validation]
-        )
-        if not math.isfinite(validation_loss):
-            what = f"the validation loss became {validation_loss}"
-            raise Diverged(epoch, what, best, best_state, history)
-        metrics = EpochMetrics(
-            epoch,
-            step.loss.item(),
-            _accuracy(step.scores, y[split.train]),
-            validation_loss,
-            validation_accuracy,
-            _evaluate(model, curve_inputs, y[split.test])[1] if curve_inputs else None,
-        )
-        history.append(metrics)
-        if best is None or metrics.validation_accuracy > best.validation_accuracy:
-            if not all(parameter.isfinite().all() for parameter in model.parameters()):
-                raise Diverged(epoch, "a weight became infinite", best, best_state, history)
-            best, best_state = metrics, _copy_state(model)
-        if on_epoch is not None:
-            on_epoch(metrics)
-
-    model.load_state_dict(best_state)
-    _, test_accuracy = _evaluate(model, graph.view(split.test, model.num_hops), y[split.test])
-    assert best is not None
-    return TrainedModel(
-        best_state, best.epoch, best.validation_accuracy, test_accuracy, tuple(history)
+    seed = int(torch.randint(2**32, (1,))) if seed is None else seed
+    training = _Training(
+        [model],
+        graph,
+        y,
+        [split],
+        [seed],
+        epochs,
+        (learning_rate, weight_decay),
+        test_curve,
+        (device, precision),
     )
+    done = 0
+    for count in training:
+        for metrics in training.selection.metrics(done, count, test_curve=test_curve)[0]:
+            if on_epoch is not None and training.selection.failure(0, [metrics]) is None:
+                on_epoch(metrics)
+        done = count
+    (result,) = training.results()
+    if isinstance(result, Diverged):
+        raise result
+    model.load_state_dict(result.state)
+    return result
 
 
-@torch.no_grad()
-def _evaluate(model: Stack, inputs: tuple[object, object], y: Tensor) -> tuple[float, float]:
-    model.eval()
-    scores = model(*inputs)
-    return cross_entropy(scores, y).item(), _accuracy(scores, y)
+def train_together(
+    models: Sequence[Stack],
+    graph: PreparedGraph,
+    y: Tensor,
+    splits: Sequence[Split],
+    seeds: Sequence[int],
+    *,
+    epochs: int = 500,
+    learning_rate: float = 0.01,
+    weight_decay: float = 5e-4,
+    test_curve: bool = False,
+    device: str | torch.device = "cpu",
+    precision: str = "fp32",
+    on_epochs: Callable[[int], None] | None = None,
+) -> list[TrainedModel | Diverged]:
+    """Train several models of one architecture, each on its own split, in the same steps.
+
+    Every one of them is trained as :func:`train_full_batch` would train it alone with the
+    same seed: what it drops, its decay, its running means and its selected epoch are its
+    own. The others go on past one that diverges.
+
+    Args:
+        models: Left as they are; their weights are the start.
+        graph: Features and adjacency.
+        y: Class of each node, ``-1`` where unknown.
+        splits: One per model.
+        seeds: One per model; decides what is dropped.
+        epochs: Steps of the optimiser.
+        learning_rate: Adam's.
+        weight_decay: λ of the objective.
+        test_curve: As for :func:`train_full_batch`.
+        device: ``cpu``, ``cuda``, or ``auto``.
+        precision: ``fp32``; on a GPU also ``tf32`` and ``bf16``.
+        on_epochs: Called now and then with the number of epochs done since; may raise to stop.
+    """
+    training = _Training(
+        models,
+        graph,
+        y,
+        splits,
+        seeds,
+        epochs,
+        (learning_rate, weight_decay),
+        test_curve,
+        (device, precision),
+    )
+    done = 0
+    for count in training:
+        if on_epochs is not None:
+            on_epochs(count - done)
+        done = count
+    return training.results()
 
 
-def _accuracy(scores: Tensor, y: Tensor) -> float:
-    return (scores.argmax(dim=1) == y).sum().item() / y.numel()
+class _Training:
+    """Epochs to be done; iterating does them, and tells how many are."""
 
+    def __init__(
+        self,
+        models: Sequence[Stack],
+        graph: PreparedGraph,
+        y: Tensor,
+        splits: Sequence[Split],
+        seeds: Sequence[int],
+        epochs: int,
+        rates: tuple[float, float],
+        test_curve: bool,
+        place: tuple[str | torch.device, str],
+    ) -> None:
+        self.graph, self.y, self.splits = graph, y, splits
+        self.epochs, self.test_curve = epochs, test_curve
+        self.step = TrainingStep(
+            models,
+            graph,
+            y,
+            [split.train for split in splits],
+            seeds=seeds,
+            learning_rate=rates[0],
+            weight_decay=rates[1],
+            device=place[0],
+            precision=place[1],
+        )
+        self.validation = self._scorer([split.validation for split in splits])
+        self.curve = self._scorer([split.test for split in splits]) if test_curve else None
+        self.selection = Selection(self.step.model, epochs, self.step.device)
 
-def _copy_state(model: Stack) -> State:
-    """Clones, not views: later steps change the live weights in place."""
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+    def __iter__(self) -> Iterator[int]:
+        if self.step.captures:
+            yield from self._replayed()
+            return
+        for epoch in range(1, self.epochs + 1):
+            self._epoch()
+            yield epoch
+            if not self.selection.sound.any():
+                return
+
+    def results(self) -> list[TrainedModel | Diverged]:
+        """What became of each model; only now are the test nodes looked at."""
+        done = int(self.selection.epoch)
+        histories = self.selection.metrics(0, done, test_curve=self.test_curve)
+        best_epochs = self.selection.best_epoch.tolist()
+        with torch.no_grad():
+            for live, best in zip(self.selection.live, self.selection.best, strict=True):
+                live.copy_(best)
+        test = self.curve or self._scorer([split.test for split in self.splits])
+        _, test_accuracies = test()
+        results: list[TrainedModel | Diverged] = []
+        for position, history in enumerate(histories):
+            state = self.selection.best_state(position)
+            best = history[best_epochs[position] - 1] if best_epochs[position] else None
+            failure = self.selection.failure(position, history)
+            if failure is not None:
+                epoch, what = failure
+                results.append(Diverged(epoch, what, best, state, history[: epoch - 1]))
+                continue
+            assert best is not None
+            results.append(
+                TrainedModel(
+                    state,
+                    best.epoch,
+                    best.validation_accuracy,
+                    float(test_accuracies[position]),
+                    tuple(history),
+                )
+            )
+        return results
+
+    def _epoch(self) -> None:
+        self.step.run()
+        self.selection.record(
+            (self.step.losses, self.step.accuracies),
+            self.validation(),
+            self.curve()[1] if self.curve is not None else None,
+        )
+
+    def _replayed(self) -> Iterator[int]:
+        def restart() -> None:
+            self.step.restart()
+            self.selection.restart()
+
+        replay = capture(self._epoch, restart, self.step.device)
+        for epoch in range(1, self.epochs + 1):
+            replay()
+            if epoch % _EPOCHS_PER_WAIT == 0 or epoch == self.epochs:
+                torch.cuda.synchronize(self.step.device)
+                yield epoch
+
+    def _scorer(self, nodes: Sequence[Tensor]) -> Scorer:
+        targets = find_targets(self.step.model, self.graph, self.y, nodes, self.step.device)
+        return Scorer(self.step.model, targets, self.step.precision)

@@ -13,22 +13,22 @@ training nodes and halves the penalty, where the paper sums and does not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
-from crossgcn.graph import PreparedGraph, SparseMatrix, mean_laplacian
+from crossgcn.graph import PreparedGraph, SparseMatrix, StackedMatrix, mean_laplacian
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.semi_emb import SemiEmb
 from crossgcn.models.stack import Stack
+from crossgcn.training.adam import Adam
+from crossgcn.training.targets import find_targets
 
 __all__ = [
     "Objective",
     "Step",
-    "cross_entropy",
     "laplacian_penalty",
     "make_optimizer",
     "order_weight_penalty",
@@ -40,18 +40,18 @@ class Step:
     """What one pass of the model gives.
 
     Attributes:
-        scores: Of the training nodes.
-        loss: Their mean cross-entropy.
+        scores: Of the training nodes, ``[models, nodes, classes]``.
+        losses: Their mean cross-entropy, ``[models]``.
         total: All that is minimised, but for what the optimiser decays.
     """
 
     scores: Tensor
-    loss: Tensor
+    losses: Tensor
     total: Tensor
 
 
 class Objective:
-    """What is minimised for one model on one training set; a call is one pass.
+    """What is minimised, for one model or several stacked; a call is one pass.
 
     The pass computes the rows the objective depends on and no others: those of
     the training nodes, or all where neighbours are to agree.
@@ -60,67 +60,79 @@ class Objective:
         model: Read at every call, in whatever mode it is then.
         graph: Features and adjacency.
         y: Class of each node.
-        nodes: The training nodes.
+        nodes: The training nodes of each model.
         weight_decay: λ.
+        device: Where the model is.
     """
 
     def __init__(
-        self, model: Stack, graph: PreparedGraph, y: Tensor, nodes: Tensor, weight_decay: float
+        self,
+        model: Stack,
+        graph: PreparedGraph,
+        y: Tensor,
+        nodes: Sequence[Tensor],
+        weight_decay: float,
+        device: torch.device | str = "cpu",
     ) -> None:
+        device = torch.device(device)
         self.model = model
         self.weight_decay = weight_decay
-        self.labels = y[nodes]
-        self.laplacian_weight, self.laplacian = 0.0, None
-        rows: Tensor | slice = slice(None)
-        computed = nodes
+        self.targets = find_targets(model, graph, y, nodes, device)
+        self.laplacian_weight = 0.0
         if isinstance(model, SemiEmb) and model.laplacian_weight > 0:
+            everyone = torch.arange(graph.x.size(0))
             self.laplacian_weight = model.laplacian_weight
-            self.laplacian = mean_laplacian(graph.adjacency)
-            rows, computed = nodes, torch.arange(graph.x.size(0))
-        self.rows = rows
-        self.inputs = graph.view(computed, model.num_hops)
+            self.inputs = find_targets(model, graph, y, [everyone] * len(nodes), device).inputs
+            laplacian = mean_laplacian(graph.adjacency)
+            if model.num_models is not None:
+                laplacian = StackedMatrix([laplacian] * model.num_models)
+            self.laplacian = laplacian.to(device)
+            self.rows = torch.nn.utils.rnn.pad_sequence(list(nodes), batch_first=True).to(device)
+        else:
+            self.inputs = self.targets.inputs
+
+    @property
+    def input_rows(self) -> int:
+        """Rows of features that a pass reads, of the model that reads most."""
+        x = self.inputs[0]
+        return x.shape[0] if isinstance(x, SparseMatrix) else x.shape[-2]
 
     def __call__(self) -> Step:
         """Run the model over its inputs."""
-        scores = self.model(*self.inputs)
-        loss = cross_entropy(scores[self.rows], self.labels)
-        total = loss
+        scores = everything = self.model(*self.inputs)
+        if scores.dim() == 2:
+            scores = scores.unsqueeze(0)
+        if self.laplacian_weight > 0:
+            scores = scores.gather(1, self.rows.unsqueeze(-1).expand(-1, -1, scores.size(-1)))
+        losses = self.targets.losses(scores)
+        total = losses.sum()
         decay = order_weight_penalty(self.model, self.weight_decay)
         if decay is not None:
             total = total + decay
-        if self.laplacian is not None:
-            total = total + self.laplacian_weight * laplacian_penalty(scores, self.laplacian)
-        return Step(scores[self.rows], loss, total)
+        if self.laplacian_weight > 0:
+            total = total + self.laplacian_weight * laplacian_penalty(everything, self.laplacian)
+        return Step(scores, losses, total)
 
 
-def cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
-    """Mean cross-entropy of the class scores against the labels."""
-    return functional.cross_entropy(scores, y)
+def make_optimizer(model: Stack, learning_rate: float, weight_decay: float) -> Adam:
+    """Adam, with the matrices' part of the penalty."""
+    least = 2 if model.num_models is None else 3
+    return Adam(
+        (p for p in model.parameters() if p.dim() >= least),
+        (p for p in model.parameters() if p.dim() < least),
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+    )
 
 
-def make_optimizer(model: nn.Module, learning_rate: float, weight_decay: float) -> torch.optim.Adam:
-    r"""Adam, with the matrices' part of the penalty.
-
-    Adam's ``weight_decay`` adds :math:`\lambda\theta` to the gradient, which
-    is the gradient of :math:`\frac{\lambda}{2}\theta^2`: the same objective
-    without computing the norm.
-    """
-    matrices = [p for p in model.parameters() if p.dim() >= 2]
-    others = [p for p in model.parameters() if p.dim() < 2]
-    groups: list[dict[str, Any]] = [{"params": matrices, "weight_decay": weight_decay}]
-    if others:
-        groups.append({"params": others, "weight_decay": 0.0})
-    return torch.optim.Adam(groups, lr=learning_rate, fused=True)
-
-
-def order_weight_penalty(model: nn.Module, weight_decay: float) -> Tensor | None:
+def order_weight_penalty(model: torch.nn.Module, weight_decay: float) -> Tensor | None:
     r"""The order weights' part, :math:`\frac{\lambda}{2}\sum_{k\ge2}\alpha_k^2`.
 
     It stands in the loss and not in the optimiser because :math:`\alpha_1` is
     not trained and must not be decayed. None when no order weight is decayed.
     """
     decayed = [
-        module.order_weights[1:]
+        module.order_weights[..., 1:]
         for module in model.modules()
         if isinstance(module, CrossFeatureTransform)
         and module.order_aggregation == "learned"
@@ -128,7 +140,7 @@ def order_weight_penalty(model: nn.Module, weight_decay: float) -> Tensor | None
     ]
     if not decayed or weight_decay == 0.0:
         return None
-    return 0.5 * weight_decay * torch.cat(decayed).square().sum()
+    return 0.5 * weight_decay * torch.cat([weights.flatten() for weights in decayed]).square().sum()
 
 
 def laplacian_penalty(scores: Tensor, laplacian: SparseMatrix) -> Tensor:
@@ -141,5 +153,5 @@ def laplacian_penalty(scores: Tensor, laplacian: SparseMatrix) -> Tensor:
         scores: Class scores of all nodes; :math:`\mathbf{P}` is their softmax.
         laplacian: :func:`~crossgcn.graph.mean_laplacian` of the graph.
     """
-    predictions = scores.softmax(dim=1)
+    predictions = scores.softmax(dim=-1)
     return (predictions * (laplacian @ predictions)).sum()

@@ -114,6 +114,7 @@ class Workload:
                     graph,
                     self.y,
                     self.splits[run.split],
+                    seed=record["seed"],
                     epochs=config.epochs,
                     learning_rate=config.learning_rate,
                     weight_decay=config.weight_decay,

@@ -1,0 +1,91 @@
+"""Several sparse matrices as one, for models that are trained together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from crossgcn.graph.sparse_matrix import SparseMatrix, _transpose
+from crossgcn.kernels import Pattern, row_sums
+
+__all__ = ["StackedMatrix", "stack_inputs"]
+
+Inputs = tuple[Tensor | SparseMatrix, tuple[SparseMatrix, ...]]
+
+
+class StackedMatrix(SparseMatrix):
+    """One matrix per model, multiplied with ``[models, columns, width]`` in one product.
+
+    They stand on the diagonal of one large matrix. All have the shape of the largest;
+    what the others lack are empty rows and columns at their ends, so each sum is the
+    same, in the same order, as in a product of that model alone.
+
+    Args:
+        matrices: One per model.
+    """
+
+    def __init__(self, matrices: Sequence[SparseMatrix]) -> None:
+        rows = max(matrix.shape[0] for matrix in matrices)
+        columns = max(matrix.shape[1] for matrix in matrices)
+        lengths = [torch.zeros(rows, dtype=torch.long) for _ in matrices]
+        for length, matrix in zip(lengths, matrices, strict=True):
+            length[: matrix.shape[0]] = matrix.row_offsets.diff()
+        offsets = torch.zeros(rows * len(matrices) + 1, dtype=torch.long)
+        offsets[1:] = torch.cat(lengths).cumsum(0)
+        super().__init__(
+            offsets,
+            torch.cat([matrix.columns + columns * r for r, matrix in enumerate(matrices)]),
+            torch.cat([matrix.values for matrix in matrices]),
+            (rows, columns),
+        )
+        self.models = len(matrices)
+        self._starts = offsets[::rows].clone()
+
+    @property
+    def model_starts(self) -> Tensor:
+        """Where each model's entries start, and where the last one's end, ``[models + 1]``."""
+        self._starts = self._starts.to(self.values.device)
+        return self._starts
+
+    def _multiply(self, dense: Tensor) -> Tensor:
+        if dense.shape[:-1] != (self.models, self.shape[1]):
+            raise ValueError(
+                f"cannot multiply {self!r} of {self.models} models by {tuple(dense.shape)}: "
+                f"[{self.models}, {self.shape[1]}, ...] is needed"
+            )
+        product = row_sums(self.pattern, self.values, dense.flatten(0, 1))
+        return product.view(self.models, self.shape[0], -1)
+
+    def _multiply_transposed(self, dense: Tensor) -> Tensor:
+        product = super()._multiply_transposed(dense.flatten(0, 1))
+        return product.view(self.models, self.shape[1], -1)
+
+    def _transposed(self) -> tuple[Pattern, Tensor]:
+        if self._transpose is None:
+            self._transpose = _transpose(self.pattern, self.models * self.shape[1])
+        return self._transpose
+
+
+def stack_inputs(inputs: Sequence[Inputs]) -> Inputs:
+    """What several models take, as what their stacked model takes.
+
+    Args:
+        inputs: One per model, from :meth:`~crossgcn.graph.PreparedGraph.view`.
+
+    Returns:
+        Features, dense ``[models, rows, features]`` or stacked sparse, and stacked blocks.
+        Models with fewer rows than others have zeros, or nothing, in their last ones.
+    """
+    features = [x for x, _ in inputs]
+    rows = max(x.shape[0] for x in features)
+    x: Tensor | SparseMatrix
+    if isinstance(features[0], SparseMatrix):
+        x = StackedMatrix([part for part in features if isinstance(part, SparseMatrix)])
+    else:
+        x = features[0].new_zeros(len(features), rows, features[0].shape[1])
+        for model, part in zip(x, features, strict=True):
+            model[: part.shape[0]] = part
+    layers = zip(*(blocks for _, blocks in inputs), strict=True)
+    return x, tuple(StackedMatrix(blocks) for blocks in layers)

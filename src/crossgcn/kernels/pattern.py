@@ -1,0 +1,108 @@
+"""Where the entries of a sparse matrix stand, without their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+__all__ = ["Pattern", "Segments"]
+
+SEGMENT_LENGTH = 128
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Rows cut into pieces of bounded length, for machines that share out work by row.
+
+    A row of a few entries is one segment. A longer one is several; each of them
+    leaves its sum in a slot, and the slots of a row are added up in order, so that
+    the result does not depend on what finishes first.
+
+    The longest segments come first: they start early, and neighbours that are worked
+    on together are equally long.
+
+    Attributes:
+        row: Row of each segment, ``[segments]``.
+        begin: Its first entry, ``[segments]``.
+        end: One past its last entry, ``[segments]``.
+        slot: Where its sum waits to be added up; ``-1`` where it is the whole row's.
+        long_rows: The rows of several segments.
+        long_slots: Their first slots, and the number of slots in all, ``[long rows + 1]``.
+        num_slots: That number.
+    """
+
+    row: Tensor
+    begin: Tensor
+    end: Tensor
+    slot: Tensor
+    long_rows: Tensor
+    long_slots: Tensor
+    num_slots: int
+
+
+class Pattern:
+    """Row offsets and columns of a CSR matrix, on one device.
+
+    Args:
+        row_offsets: Start of each row in ``columns``, ``[rows + 1]``.
+        columns: Column of each stored entry, ``[nonzeros]``.
+    """
+
+    def __init__(self, row_offsets: Tensor, columns: Tensor) -> None:
+        self.row_offsets = row_offsets
+        self.columns = columns
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are, empty ones included."""
+        return self.row_offsets.numel() - 1
+
+    def to(self, device: torch.device | str) -> Pattern:
+        """The same pattern on another device; on a GPU in 32 bits, which are read faster."""
+        small = torch.device(device).type == "cuda" and self.columns.numel() < 2**31
+        dtype = torch.int32 if small else torch.int64
+        return Pattern(self.row_offsets.to(device, dtype), self.columns.to(device, dtype))
+
+    @cached_property
+    def segments(self) -> Segments:
+        """The rows as pieces of at most ``SEGMENT_LENGTH`` entries."""
+        return cut_into_segments(self.row_offsets, SEGMENT_LENGTH)
+
+
+def cut_into_segments(row_offsets: Tensor, length: int) -> Segments:
+    """Cut the rows of a CSR matrix into segments.
+
+    Args:
+        row_offsets: Start of each row, ``[rows + 1]``.
+        length: Most entries of a segment.
+    """
+    offsets = row_offsets.cpu()
+    lengths = offsets.diff()
+    pieces = ((lengths + length - 1) // length).clamp(min=1)
+    row = torch.repeat_interleave(torch.arange(lengths.numel()), pieces)
+    first = pieces.cumsum(0) - pieces
+    within = torch.arange(row.numel()) - first[row]
+    begin = offsets[:-1][row] + within * length
+    end = torch.minimum(begin + length, offsets[1:][row])
+    long_rows = (pieces > 1).nonzero().flatten()
+    is_long = pieces[row] > 1
+    slot = torch.where(is_long, is_long.cumsum(0) - 1, -1)
+    long_slots = torch.zeros(long_rows.numel() + 1, dtype=torch.long)
+    long_slots[1:] = pieces[long_rows].cumsum(0)
+    longest_first = (begin - end).argsort(stable=True)
+
+    def place(numbers: Tensor) -> Tensor:
+        return numbers.to(row_offsets.device, torch.int32)
+
+    return Segments(
+        row=place(row[longest_first]),
+        begin=place(begin[longest_first]),
+        end=place(end[longest_first]),
+        slot=place(slot[longest_first]),
+        long_rows=place(long_rows),
+        long_slots=place(long_slots),
+        num_slots=int(long_slots[-1]),
+    )

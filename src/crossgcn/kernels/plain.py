@@ -1,0 +1,150 @@
+"""The kernels in plain PyTorch: the meaning of each, for any device and precision.
+
+The compiled ones in :mod:`crossgcn.kernels.cpu` and :mod:`crossgcn.kernels.gpu` are
+faster and equal to these; tests compare them.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from crossgcn.kernels.draws import Draws, keep
+from crossgcn.kernels.pattern import Pattern
+
+__all__ = ["cross", "cross_backward", "drop", "drop_backward", "row_sums"]
+
+
+def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
+    """Sum rows of a dense matrix with weights, one sum per sparse row, in storage order.
+
+    Args:
+        pattern: Which rows each sum takes.
+        values: Their weights, ``[nonzeros]``.
+        dense: ``[columns, width]``.
+
+    Returns:
+        ``[rows, width]``.
+    """
+    if dense.is_cuda:
+        matrix = torch.sparse_csr_tensor(
+            pattern.row_offsets,
+            pattern.columns,
+            values.to(dense.dtype),
+            (pattern.num_rows, dense.size(0)),
+            check_invariants=False,
+        )
+        return matrix @ dense
+    # What an embedding bag computes, row by row and in storage order.
+    return functional.embedding_bag(
+        pattern.columns,
+        dense.contiguous(),
+        pattern.row_offsets,
+        mode="sum",
+        per_sample_weights=values.to(dense.dtype),
+        include_last_offset=True,
+    )
+
+
+def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool) -> Tensor:
+    """Zero each entry with probability ``p`` and scale the others by ``1 / (1 - p)``.
+
+    Args:
+        x: Entries of all models, one model's after the other; any shape.
+        starts: Where each model's entries start, and where the last one's end,
+            ``[models + 1]``; all have equally many when left out.
+        draws: Decide which are kept.
+        p: Probability of dropping; 0 drops none.
+        activate: Apply a ReLU first.
+    """
+    scale = keep(draws, starts, x.numel(), p).view_as(x) / (1.0 - p)
+    return (torch.relu(x) if activate else x) * scale.to(x.dtype)
+
+
+def drop_backward(
+    gradient: Tensor, x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool
+) -> Tensor:
+    """Gradient of :func:`drop` for ``x``, from that for its result."""
+    scale = keep(draws, starts, x.numel(), p).view_as(x) / (1.0 - p)
+    result = gradient * scale.to(gradient.dtype)
+    return result.masked_fill(x <= 0, 0.0) if activate else result
+
+
+def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
+    r"""Cross the projections and add up the orders.
+
+    .. math:: \mathbf{z} = \sum_k \alpha_k \mathbf{h}^k, \qquad
+        \mathbf{h}^k = \mathbf{p}^k \odot \mathbf{h}^{k-1}
+
+    Args:
+        projections: ``[models, rows, order * channels]``, one order after the other.
+        order_weights: :math:`\alpha`, ``[models, order]``.
+        release: Take the sum of all projections for :math:`\mathbf{h}^1` where it is
+            added up (NOTE[D2]).
+
+    Returns:
+        ``[models, rows, channels]``.
+    """
+    parts = _orders(projections, order_weights)
+    alpha = order_weights.to(projections.dtype)[..., None, None].unbind(1)
+    hidden = parts[0]
+    out = alpha[0] * (sum(parts[1:], start=parts[0]) if release else hidden)
+    for weight, part in zip(alpha[1:], parts[1:], strict=True):
+        hidden = part * hidden
+        out = out + weight * hidden
+    return out
+
+
+def cross_backward(
+    gradient: Tensor,
+    projections: Tensor,
+    order_weights: Tensor,
+    release: bool,
+    with_order_weights: bool,
+) -> tuple[Tensor, Tensor | None]:
+    r"""Gradients of :func:`cross`, its products computed anew.
+
+    .. math:: \frac{\partial\mathbf{z}}{\partial\mathbf{p}^j}
+        = \mathbf{h}^{j-1} \odot \mathbf{s}^j, \qquad
+        \mathbf{s}^j = \alpha_j + \mathbf{p}^{j+1} \odot \mathbf{s}^{j+1}
+
+    Args:
+        gradient: For the result, ``[models, rows, channels]``.
+        projections: As given to :func:`cross`.
+        order_weights: Likewise.
+        release: Likewise.
+        with_order_weights: Whether their gradient is wanted too.
+
+    Returns:
+        For the projections, and for the order weights ``[models, order]`` or ``None``.
+    """
+    parts = _orders(projections, order_weights)
+    alpha = order_weights.to(projections.dtype)[..., None, None].unbind(1)
+    order = len(parts)
+    before = [torch.ones_like(parts[0])]
+    for part in parts[:-1]:
+        before.append(before[-1] * part)
+    suffix = torch.zeros_like(parts[0])
+    for_parts: list[Tensor] = [suffix] * order
+    for j in reversed(range(order)):
+        first = 0.0 if release else alpha[0]
+        suffix = (first if j == 0 else alpha[j]) + (
+            parts[j + 1] * suffix if j + 1 < order else torch.zeros_like(suffix)
+        )
+        slope = before[j] * suffix
+        for_parts[j] = gradient * (slope + alpha[0] if release else slope)
+    for_projections = torch.cat(for_parts, dim=-1)
+    if not with_order_weights:
+        return for_projections, None
+    hidden = [previous * part for previous, part in zip(before, parts, strict=True)]
+    if release:
+        hidden[0] = sum(parts[1:], start=parts[0])
+    sums = [(gradient.float() * h.float()).sum(dim=(1, 2)) for h in hidden]
+    if gradient.dtype == torch.float64:
+        sums = [(gradient * h).sum(dim=(1, 2)) for h in hidden]
+    return for_projections, torch.stack(sums, dim=1).to(order_weights.dtype)
+
+
+def _orders(projections: Tensor, order_weights: Tensor) -> list[Tensor]:
+    return list(projections.chunk(order_weights.size(1), dim=-1))

@@ -1,0 +1,124 @@
+"""Adam for weights that lie in memory in another order than their dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+from torch.optim.adam import adam
+
+from crossgcn.kernels.dispatch import has_triton
+
+__all__ = ["Adam"]
+
+
+class Adam:
+    r"""PyTorch's fused Adam, on the memory of each weight as it lies.
+
+    The optimiser class copies a weight whose dimensions are permuted, in every step, and
+    spends longer on bookkeeping than a small model's step takes. This one hands the
+    same fused function contiguous views of the same memory.
+
+    Its weight decay adds :math:`\lambda\theta` to the gradient, which is the gradient of
+    :math:`\frac{\lambda}{2}\theta^2`: the objective's penalty, without computing the norm.
+
+    Args:
+        decayed: Weights that are decayed.
+        others: Weights that are not.
+        learning_rate: The step size.
+        weight_decay: λ.
+
+    Attributes:
+        groups: The weights by their decay, with their running means.
+    """
+
+    def __init__(
+        self,
+        decayed: Iterable[Tensor],
+        others: Iterable[Tensor],
+        *,
+        learning_rate: float,
+        weight_decay: float,
+    ) -> None:
+        self.learning_rate = learning_rate
+        groups = (_Group(decayed, weight_decay), _Group(others, 0.0))
+        self.groups = [group for group in groups if group.weights]
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """What is trained, in the order in which :meth:`step` takes gradients."""
+        return [weight for group in self.groups for weight in group.weights]
+
+    def step(self, gradients: Sequence[Tensor | None]) -> None:
+        """Change the weights in place; one without a gradient is left as it is."""
+        position = 0
+        for group in self.groups:
+            part = gradients[position : position + len(group.weights)]
+            group.step(part, self.learning_rate)
+            position += len(part)
+
+    def reset(self) -> None:
+        """Forget all steps, in place."""
+        for group in self.groups:
+            for tensor in (group.count, *group.steps, *group.means, *group.squares):
+                tensor.zero_()
+
+
+class _Group:
+    """Weights of one decay rate, with their running means."""
+
+    def __init__(self, weights: Iterable[Tensor], weight_decay: float) -> None:
+        self.weights = list(weights)
+        self.weight_decay = weight_decay
+        self.orders = [_storage_order(weight) for weight in self.weights]
+        self.memory = [
+            weight.detach().permute(order)
+            for weight, order in zip(self.weights, self.orders, strict=True)
+        ]
+        self.means = [torch.zeros_like(memory) for memory in self.memory]
+        self.squares = [torch.zeros_like(memory) for memory in self.memory]
+        self.steps = [memory.new_zeros(()) for memory in self.memory]
+        self.count = self.memory[0].new_zeros(()) if self.memory else torch.zeros(())
+
+    def step(self, gradients: Sequence[Tensor | None], learning_rate: float) -> None:
+        lists: tuple[list[Tensor], ...] = ([], [], [], [], [])
+        states = zip(self.orders, self.memory, self.means, self.squares, self.steps, strict=True)
+        for gradient, (order, *state) in zip(gradients, states, strict=True):
+            if gradient is not None:
+                for some, tensor in zip(
+                    lists, (gradient.permute(order).contiguous(), *state), strict=True
+                ):
+                    some.append(tensor)
+        laid_out, memory, means, squares, steps = lists
+        if memory and memory[0].is_cuda and memory[0].dtype == torch.float32 and has_triton():
+            from crossgcn.kernels import gpu
+
+            self.count += 1
+            for weight, given, mean, square in zip(memory, laid_out, means, squares, strict=True):
+                gpu.adam(weight, given, mean, square, self.count, learning_rate, self.weight_decay)
+            return
+        with torch.no_grad():
+            adam(
+                memory,
+                laid_out,
+                means,
+                squares,
+                [],
+                steps,
+                fused=True,
+                capturable=self.memory[0].is_cuda,
+                amsgrad=False,
+                beta1=0.9,
+                beta2=0.999,
+                lr=learning_rate,
+                weight_decay=self.weight_decay,
+                eps=1e-8,
+                maximize=False,
+            )
+
+
+def _storage_order(tensor: Tensor) -> tuple[int, ...]:
+    """Dimensions from the one that moves furthest in memory to the one that moves least."""
+    strides = tensor.stride()
+    return tuple(sorted(range(tensor.dim()), key=lambda dim: (-strides[dim], dim)))

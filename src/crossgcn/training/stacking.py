@@ -1,0 +1,91 @@
+"""Several models of one architecture as one model, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from crossgcn.kernels.dispatch import has_numba
+from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
+from crossgcn.layers.order_aggregation import LSTMOverOrders
+from crossgcn.models.stack import Stack
+
+__all__ = ["can_be_compiled", "can_be_stacked", "stack_models", "unstack_state"]
+
+State = dict[str, Tensor]
+
+
+def can_be_stacked(model: nn.Module) -> bool:
+    """Whether every layer of a model can hold the weights of several.
+
+    All but an LSTM can: they see a weight through dimensions counted from the last.
+    """
+    return not any(isinstance(module, LSTMOverOrders) for module in model.modules())
+
+
+def can_be_compiled(model: Stack) -> bool:
+    """Whether a stacked model is one that the CPU's compiled kernels train as a whole.
+
+    It must be a single one, of cross-feature layers whose orders are summed, and have no
+    other objective than its loss.
+    """
+    return (
+        has_numba()
+        and model.num_models == 1
+        and getattr(model, "laplacian_weight", 0.0) == 0.0
+        and all(
+            isinstance(layer, CrossGCNConv | CrossFeatureTransform)
+            and getattr(layer, "aggr", "add") == "add"
+            and all(weight.dtype == torch.float32 for weight in layer.parameters())
+            for layer in model.layers
+        )
+    )
+
+
+def stack_models(models: Sequence[Stack]) -> Stack:
+    """One model whose weights have a first dimension more, along which the models lie.
+
+    It takes stacked inputs (:func:`~crossgcn.graph.stack_inputs`) and returns
+    ``[models, nodes, classes]``. No weight of one model meets a weight of another.
+
+    Args:
+        models: All of one architecture; they are left as they are.
+    """
+    stacked = deepcopy(models[0])
+    others = [dict(_tensors(model)) for model in models]
+    for name, _ in list(_tensors(stacked)):
+        path, _, attribute = name.rpartition(".")
+        module = stacked.get_submodule(path)
+        together = _stack([tensors[name] for tensors in others])
+        if attribute in module._parameters:
+            setattr(module, attribute, nn.Parameter(together))
+        else:
+            setattr(module, attribute, together)
+    stacked.num_models = len(models)
+    return stacked
+
+
+def unstack_state(state: State, position: int) -> State:
+    """The state of one of the models, from that of the stacked one."""
+    return {
+        name: value[position].clone(memory_format=torch.contiguous_format)
+        for name, value in state.items()
+    }
+
+
+def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from ((name, value.detach()) for name, value in model.named_parameters())
+    yield from model.named_buffers()
+
+
+def _stack(tensors: Sequence[Tensor]) -> Tensor:
+    """``torch.stack``, with all projections of one input feature side by side in memory.
+
+    A sparse row gathers them as they lie, without a transposed copy in each step.
+    """
+    if tensors[0].dim() < 2:
+        return torch.stack(list(tensors))
+    return torch.stack([tensor.movedim(-1, 0) for tensor in tensors]).movedim(1, -1)

@@ -1,0 +1,137 @@
+"""One step of training, for one model or for several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from crossgcn.graph import PreparedGraph
+from crossgcn.graph.device_inputs import choose_device
+from crossgcn.kernels.dispatch import has_triton
+from crossgcn.models.stack import Stack
+from crossgcn.training.cuda_graph import capture
+from crossgcn.training.objective import Objective, make_optimizer
+from crossgcn.training.precision import check_precision, multiplying_in
+from crossgcn.training.stacking import (
+    can_be_compiled,
+    can_be_stacked,
+    stack_models,
+    unstack_state,
+)
+
+if TYPE_CHECKING:
+    from crossgcn.training.compiled_step import CompiledStep
+
+__all__ = ["TrainingStep"]
+
+
+class TrainingStep:
+    """Models of one architecture in training; a call is one step of each of them.
+
+    They become one stacked model, so that a step is as many calls of kernels for twenty
+    models as for one. What is dropped in a step depends on a model's seed alone, so each
+    model is trained as it would be by itself. On a GPU the step is recorded as a CUDA
+    graph, where Triton is there; on the CPU, one model is trained by compiled kernels
+    throughout, where Numba is there and the model is made of layers they know.
+
+    Args:
+        models: Their weights are the start; they are left as they are.
+        graph: Features and adjacency.
+        y: Class of each node.
+        nodes: The training nodes of each model.
+        seeds: One per model; decides what is dropped.
+        learning_rate: Adam's.
+        weight_decay: λ of the objective.
+        device: ``cpu``, ``cuda``, or ``auto``.
+        precision: ``fp32``; on a GPU also ``tf32`` and ``bf16``.
+
+    Attributes:
+        model: All models in one.
+        losses: Of the last step, ``[models]``.
+        accuracies: Of the last step, on the training nodes and with dropout, ``[models]``.
+    """
+
+    losses: Tensor
+    accuracies: Tensor
+
+    def __init__(
+        self,
+        models: Sequence[Stack],
+        graph: PreparedGraph,
+        y: Tensor,
+        nodes: Sequence[Tensor],
+        *,
+        seeds: Sequence[int],
+        learning_rate: float = 0.01,
+        weight_decay: float = 5e-4,
+        device: str | torch.device = "cpu",
+        precision: str = "fp32",
+    ) -> None:
+        self.device = choose_device(device)
+        check_precision(precision, self.device)
+        self.precision = precision
+        stacked = can_be_stacked(models[0])
+        assert stacked or len(models) == 1
+        self.model = (stack_models(models) if stacked else deepcopy(models[0])).to(self.device)
+        self._start = [weight.detach().clone() for weight in self.model.parameters()]
+        self._count = torch.zeros((), dtype=torch.long, device=self.device)
+        self.model.dropout.follow(torch.tensor(list(seeds), device=self.device), self._count)
+        self.objective = Objective(self.model, graph, y, nodes, weight_decay, self.device)
+        self.optimizer = make_optimizer(self.model, learning_rate, weight_decay)
+        self._replay: Callable[[], None] | None = None
+        self._compiled: CompiledStep | None = None
+        if self.device.type == "cpu" and can_be_compiled(self.model):
+            from crossgcn.training.compiled_step import CompiledStep
+
+            self._compiled = CompiledStep(self.objective, self.optimizer, seeds[0])
+
+    def __call__(self) -> Tensor:
+        """Forward, backward and Adam; returns the losses, ``[models]``, on the device."""
+        if not self.captures:
+            self.run()
+            return self.losses
+        if self._replay is None:
+            self._replay = capture(self.run, self.restart, self.device)
+        self._replay()
+        return self.losses
+
+    @property
+    def captures(self) -> bool:
+        """Whether steps can be recorded as a CUDA graph."""
+        return self.device.type == "cuda" and has_triton()
+
+    def run(self) -> None:
+        """The step itself, launch by launch."""
+        self._count += 1
+        if self._compiled is not None:
+            loss, right = self._compiled(int(self._count))
+            self.losses = torch.tensor([loss])
+            self.accuracies = torch.tensor([right]) / self.objective.targets.counts.double()
+            return
+        self.model.train()
+        with multiplying_in(self.precision, self.device):
+            step = self.objective()
+            gradients = torch.autograd.grad(step.total, self.optimizer.weights, allow_unused=True)
+        self.optimizer.step(gradients)
+        self.losses = step.losses.detach()
+        self.accuracies = self.objective.targets.accuracies(step.scores.detach())
+
+    def restart(self) -> None:
+        """Back to the first weights and the first step, in place."""
+        with torch.no_grad():
+            for weight, start in zip(self.model.parameters(), self._start, strict=True):
+                weight.copy_(start)
+        self.optimizer.reset()
+        self._count.zero_()
+
+    @property
+    def states(self) -> list[dict[str, Tensor]]:
+        """The state of each model as it is now, on the CPU."""
+        state = {name: value.detach().cpu() for name, value in self.model.state_dict().items()}
+        if self.model.num_models is None:
+            return [state]
+        return [unstack_state(state, position) for position in range(self.model.num_models)]
