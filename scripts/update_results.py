@@ -1,4 +1,4 @@
-"""Write README.md's tables, results/README.md and results/paper/report.md anew from the records."""
+"""Write the pages that show results anew from the records: all READMEs and the report."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from crossgcn.data.atomic_file import replacing
 from crossgcn.evaluation.item_names import ITEM_NAMES
 from crossgcn.evaluation.item_results import ItemResult, read_item_result
 from crossgcn.evaluation.items import Item, read_item
+from crossgcn.reports.benchmark_floors import read_floors
+from crossgcn.reports.benchmark_names import BENCHMARKS
+from crossgcn.reports.benchmarks import benchmark_markdown
 from crossgcn.reports.markdown import (
     comparison_markdown,
     item_markdown,
@@ -21,6 +24,7 @@ from crossgcn.reports.reproduction import render_markdown, write_markdown
 
 PROJECT = Path(__file__).parents[1]
 REPRODUCTION = PROJECT / "results" / "paper"
+MEASURED = PROJECT / "results" / "benchmarks"
 GRAPHS = ("citeseer", "cora", "pubmed")
 
 
@@ -37,6 +41,18 @@ def reproduction() -> list[tuple[Item, ItemResult]]:
         for name in ITEM_NAMES
         if (REPRODUCTION / f"{name}.json").exists()
     ]
+
+
+def benchmarks() -> dict[str, str]:
+    """Every benchmark's part of their page."""
+    floors = read_floors(PROJECT / "benchmarks" / "floors.toml")
+    parts = {}
+    for name in BENCHMARKS:
+        path, drawn = MEASURED / f"{name}.json", MEASURED / f"{name}.png"
+        record = json.loads(path.read_bytes()) if path.exists() else None
+        figure = f"../results/benchmarks/{drawn.name}" if drawn.exists() else ""
+        parts[name] = benchmark_markdown(name, record, floors, figure=figure)
+    return parts
 
 
 def render() -> Iterator[tuple[Path, str]]:
@@ -58,6 +74,7 @@ def render() -> Iterator[tuple[Path, str]]:
             "order of work, train all": comparison_markdown(read("order_of_work_train_all")),
         },
     }
+    blocks["benchmarks/README.md"] = benchmarks()
     drawn = {path.stem: f"figures/{path.name}" for path in REPRODUCTION.glob("figures/*.svg")}
     yield REPRODUCTION / "report.md", render_markdown(reproduction(), figures=drawn)
     for name, content in blocks.items():

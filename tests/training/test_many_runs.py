@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.training import workload as workload_module
 from crossgcn.training.checkpoints import load_model
 from crossgcn.training.config import RunConfig
-from crossgcn.training.full_batch import EpochMetrics
 from crossgcn.training.many_runs import train_many
 from crossgcn.training.workload import Record, Run, Workload
 
@@ -193,10 +192,12 @@ def test_divergence_is_told_as_such_and_leaves_a_model(
 class DyingWorkload(Workload):
     """Its second run takes its process with it, as the kernel does for want of memory."""
 
-    def train(self, run: Run, on_epoch: Callable[[EpochMetrics], None] | None = None) -> Record:
-        if run.split == 1:
+    def train_together(
+        self, runs: Sequence[Run], on_epochs: Callable[[int], None] | None = None
+    ) -> list[Record | WorkFailed]:
+        if runs[0].split == 1:
             os._exit(9)
-        return super().train(run, on_epoch)
+        return super().train_together(runs, on_epochs)
 
 
 def test_the_death_of_a_worker_is_told_and_loses_no_finished_run(

@@ -8,12 +8,14 @@ from typing import Annotated
 import typer
 
 from crossgcn import __version__
+from crossgcn.cli.bench import bench
 from crossgcn.cli.compare import compare
 from crossgcn.cli.data import data
 from crossgcn.cli.reproduce import reproduce
 from crossgcn.cli.train import train
 from crossgcn.evaluation.item_names import ITEM_NAMES
 from crossgcn.models.presets import PRESETS
+from crossgcn.reports.benchmark_names import BENCHMARKS
 
 __all__ = ["app"]
 
@@ -50,4 +52,6 @@ _models = _listed({name: preset.description for name, preset in PRESETS.items()}
 app.command(epilog=f"The models:\n\n{_models}")(train)
 app.command(epilog=f"The models:\n\n{_models}")(compare)
 app.command(epilog=f"The items:\n\n{_listed(ITEM_NAMES)}")(reproduce)
+_benchmarks = _listed({name: entry.title for name, entry in BENCHMARKS.items()})
+app.command(epilog=f"The benchmarks:\n\n{_benchmarks}")(bench)
 app.add_typer(data, name="data")

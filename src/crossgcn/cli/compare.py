@@ -48,6 +48,7 @@ def compare(
     epochs: options.EpochsOption = None,
     learning_rate: options.LearningRateOption = None,
     weight_decay: options.WeightDecayOption = None,
+    precision: options.PrecisionOption = None,
     splits: options.SplitsOption = None,
     num_splits: options.NumSplitsOption = None,
     train: options.TrainOption = None,
@@ -57,6 +58,7 @@ def compare(
     resume: options.ResumeOption = False,
     workers: options.WorkersOption = None,
     threads: options.ThreadsOption = 1,
+    device: options.DeviceOption = "auto",
     as_json: options.JsonOption = False,
 ) -> None:
     """Train several models on the same splits and pair their results split by split.
@@ -100,6 +102,7 @@ def compare(
             epochs=epochs,
             learning_rate=learning_rate,
             weight_decay=weight_decay,
+            precision=precision,
             splits=splits,
             num_splits=num_splits,
             train=options.parse_train(train),
@@ -117,6 +120,7 @@ def compare(
         resume=resume,
         workers=workers,
         threads=threads,
+        device=device,
         save_models=False,
     )
 

@@ -145,6 +145,18 @@ WorkersOption = Annotated[
         help="Processes that share the runs. \\[default: one per core]", rich_help_panel=_RUN
     ),
 ]
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        help="auto (a GPU where there is one), cpu, cuda or cuda:N. A GPU trains all runs of a "
+        "model at once.",
+        rich_help_panel=_RUN,
+    ),
+]
+PrecisionOption = Annotated[
+    Literal["fp32", "tf32", "bf16"] | None,
+    typer.Option(help="How exactly a GPU multiplies. \\[default: fp32]", rich_help_panel=_TRAINING),
+]
 ThreadsOption = Annotated[int, typer.Option(help="Threads of each run.", rich_help_panel=_RUN)]
 JsonOption = Annotated[
     bool,

@@ -58,6 +58,7 @@ def reproduce(
     resume: options.ResumeOption = False,
     workers: options.WorkersOption = None,
     threads: options.ThreadsOption = 1,
+    device: options.DeviceOption = "auto",
     as_json: options.JsonOption = False,
 ) -> None:
     """Regenerate the paper's tables and figures, with a verdict for every number.
@@ -111,7 +112,7 @@ def reproduce(
     if not console.is_terminal:
         console = Console(stderr=as_json, width=160)
     _announce(plans, console)
-    pairs = _run(plans, folder, workers, threads, console)
+    pairs = _run(plans, folder, workers, threads, device, console)
 
     from crossgcn.reports.reproduction import summarise_reproduction
 
@@ -180,7 +181,12 @@ def _announce(plans: Sequence[Plan], console: Console) -> None:
 
 
 def _run(
-    plans: Sequence[Plan], folder: Path, workers: int, threads: int, console: Console
+    plans: Sequence[Plan],
+    folder: Path,
+    workers: int,
+    threads: int,
+    device: str,
+    console: Console,
 ) -> list[tuple[Item, ItemResult]]:
     from crossgcn.cli.running import resumable, work_progress
 
@@ -191,7 +197,7 @@ def _run(
         from crossgcn.reports.item_table import item_table
         from crossgcn.reports.reproduction import write_report
 
-        work = Reproduction(plans, folder, workers=workers, threads=threads)
+        work = Reproduction(plans, folder, workers=workers, threads=threads, device=device)
     finished: dict[str, tuple[Item, ItemResult]] = {}
     earlier = _earlier(plans, folder, console)
 

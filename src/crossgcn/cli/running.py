@@ -121,6 +121,7 @@ def run_with_progress(
     resume: bool,
     workers: int | None,
     threads: int,
+    device: str,
     save_models: bool,
 ) -> tuple[list[RepeatedRuns], Path]:
     """Train everything, showing how far it is and how long it will still take.
@@ -133,7 +134,11 @@ def run_with_progress(
     dataset = configs[0].dataset
     with terminal.status(f"loading {escape(dataset)}"):
         from crossgcn.evaluation.repeats import Experiment
+        from crossgcn.graph.device_inputs import choose_device
+        from crossgcn.training.precision import check_precision
 
+        for config in configs:
+            check_precision(config.precision, choose_device(device))
         experiment = Experiment(configs)
     folder = prepare_folder(out, resume, f"{Path(dataset).stem}-{name}")
     with (
@@ -151,6 +156,7 @@ def run_with_progress(
             out=folder,
             workers=workers,
             threads=threads,
+            device=device,
             save_models=save_models,
             on_epochs=show,
         )

@@ -39,6 +39,7 @@ def train(
     epochs: options.EpochsOption = None,
     learning_rate: options.LearningRateOption = None,
     weight_decay: options.WeightDecayOption = None,
+    precision: options.PrecisionOption = None,
     splits: options.SplitsOption = None,
     num_splits: options.NumSplitsOption = None,
     train: options.TrainOption = None,
@@ -49,6 +50,7 @@ def train(
     resume: options.ResumeOption = False,
     workers: options.WorkersOption = None,
     threads: options.ThreadsOption = 1,
+    device: options.DeviceOption = "auto",
     as_json: options.JsonOption = False,
 ) -> None:
     """Train one model over many training splits and report its test accuracy.
@@ -75,6 +77,7 @@ def train(
         epochs=epochs,
         learning_rate=learning_rate,
         weight_decay=weight_decay,
+        precision=precision,
         splits=splits,
         num_splits=num_splits,
         train=options.parse_train(train),
@@ -89,6 +92,7 @@ def train(
         resume=resume,
         workers=workers,
         threads=threads,
+        device=device,
         save_models=True,
     )
 

@@ -15,25 +15,17 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
-from crossgcn.errors import BadInput, WorkFailed
+from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.device_inputs import choose_device
 from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
+from crossgcn.training.device_memory import enough_memory
 from crossgcn.training.environment import describe_environment
 from crossgcn.training.records import describe_dataset
 from crossgcn.training.step import TrainingStep
 
 __all__ = ["measure_epoch_seconds", "measurement_identity"]
-
-_MEMORY_SIGNS = (
-    "out of memory",
-    "not enough memory",
-    "can't allocate memory",
-    "alloc_failed",
-    "insufficient resources",
-    "size calculation overflowed",
-)
 
 
 def measurement_identity(
@@ -95,7 +87,7 @@ def measure_epoch_seconds(
         )
     place = choose_device(device)
     split = make_splits(data, config.splits, num_splits=1, train=config.train, seed=config.seed)[0]
-    with _enough_memory(config, data, place), _seeded(config.seed, place):
+    with enough_memory(_sizes(config, data), place), _seeded(config.seed, place):
         if place.type == "cuda":
             torch.cuda.reset_peak_memory_stats(place)
         model = build_model(
@@ -111,6 +103,7 @@ def measure_epoch_seconds(
             learning_rate=config.learning_rate,
             weight_decay=config.weight_decay,
             device=place,
+            precision=config.precision,
         )
         seconds, losses = _time_epochs(step, epochs, warmup)
     timed = seconds[warmup:]
@@ -129,7 +122,7 @@ def measure_epoch_seconds(
         "peak_memory_bytes": (
             torch.cuda.max_memory_allocated(place) if place.type == "cuda" else None
         ),
-        "environment": describe_environment(),
+        "environment": describe_environment(place),
     }
 
 
@@ -168,19 +161,9 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _enough_memory(config: RunConfig, data: Data, device: torch.device) -> Iterator[None]:
-    """Turn the many ways in which torch says that memory is short into one."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        text = str(error).lower()
-        if not isinstance(error, MemoryError) and not any(sign in text for sign in _MEMORY_SIGNS):
-            raise
-        raise WorkFailed(
-            f"{config.model} with {config.num_layers} layers of {config.hidden_channels} hidden "
-            f"channels on {data.name} ({data.x.size(0):,} nodes, {data.edge_index.size(1):,} "
-            f"directed edges, {data.x.size(1):,} features) does not fit into the memory of "
-            f"{device}; lower --hidden-channels, --num-layers or --order, or use a smaller graph "
-            "or another device"
-        ) from None
+def _sizes(config: RunConfig, data: Data) -> str:
+    return (
+        f"{config.model} with {config.num_layers} layers of {config.hidden_channels} hidden "
+        f"channels on {data.name} ({data.x.size(0):,} nodes, {data.edge_index.size(1):,} "
+        f"directed edges, {data.x.size(1):,} features)"
+    )

@@ -17,10 +17,12 @@ from crossgcn.data.datasets import load_dataset
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
 from crossgcn.evaluation.statistics import Summary, summarise
+from crossgcn.graph.device_inputs import choose_device
 from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.joint_workload import SHARED_SETTINGS
 from crossgcn.training.many_runs import train_many
+from crossgcn.training.precision import check_precision
 from crossgcn.training.workload import Run, Workload
 
 __all__ = ["Experiment", "RepeatedRuns"]
@@ -110,6 +112,7 @@ class Experiment:
         workers: int = 1,
         threads: int = 1,
         save_models: bool = False,
+        device: str = "cpu",
         on_epochs: Callable[[int, int], None] | None = None,
     ) -> list[RepeatedRuns]:
         """Train every model over its splits and seeds.
@@ -120,6 +123,8 @@ class Experiment:
                 must guard its entry with ``if __name__ == "__main__"``.
             threads: Threads of each run.
             save_models: Keep the weights of each run beside its record.
+            device: ``cpu``; ``cuda``, where the runs of each model are trained together
+                in this process; or ``auto``.
             on_epochs: Called now and then with epochs done and epochs in all.
         """
         runs = [
@@ -137,14 +142,21 @@ class Experiment:
             if on_epochs is not None:
                 on_epochs(done, total)
 
-        workload = self.workload(save_models=save_models, threads=threads)
+        workload = self.workload(save_models=save_models, threads=threads, device=device)
         records = iter(train_many(workload, runs, workers=workers, on_epochs=count))
         per_model = len(runs) // len(self.configs)
         return [RepeatedRuns(config, tuple(islice(records, per_model))) for config in self.configs]
 
-    def workload(self, *, save_models: bool = False, threads: int = 1) -> Workload:
+    def workload(
+        self, *, save_models: bool = False, threads: int = 1, device: str = "cpu"
+    ) -> Workload:
         """The graph and the splits, as runs need them."""
-        return Workload(self.data, self.splits, save_models=save_models, threads=threads)
+        place = choose_device(device)
+        for config in self.configs:
+            check_precision(config.precision, place)
+        return Workload(
+            self.data, self.splits, save_models=save_models, threads=threads, device=place
+        )
 
     def runs_of(self, config: RunConfig, folder: Path | None) -> Iterator[Run]:
         """Every run of a configuration, each with its own folder in the one given."""

@@ -34,7 +34,7 @@ from crossgcn.training.workload import Record, Run
 
 __all__ = ["Reproduction"]
 
-_TIMED_EPOCHS = 4
+_TIMED_EPOCHS, _TIMED_EPOCHS_ON_A_GPU = 4, 50
 _UNITS_PER_SECOND = 1_000_000
 
 
@@ -48,22 +48,33 @@ class Reproduction:
         out: Where records are kept.
         workers: Processes that share the work.
         threads: Threads of each run.
+        device: Where models are trained: ``cpu``, ``cuda`` or ``auto``.
     """
 
     def __init__(
-        self, plans: Sequence[Plan], out: Path, *, workers: int = 1, threads: int = 1
+        self,
+        plans: Sequence[Plan],
+        out: Path,
+        *,
+        workers: int = 1,
+        threads: int = 1,
+        device: str = "cpu",
     ) -> None:
         self.plans = plans
         self.out = out
         self.workers = workers
         self.threads = threads
+        self.device = device
         self.configs = {config_name(config): config for plan in plans for config in plan.configs()}
         groups: dict[tuple[Any, ...], list[RunConfig]] = {}
         for config in self.configs.values():
             groups.setdefault(shared_settings(config), []).append(config)
         experiments = {key: Experiment(members) for key, members in groups.items()}
         self.workload = JointWorkload(
-            {key: experiment.workload(threads=threads) for key, experiment in experiments.items()}
+            {
+                key: experiment.workload(threads=threads, device=device)
+                for key, experiment in experiments.items()
+            }
         )
         self._runs = {
             name: list(experiments[shared_settings(config)].runs_of(config, self._folder(config)))
@@ -104,7 +115,7 @@ class Reproduction:
             telling = ("model", "num_layers", "order", "hidden_channels", "aggregate_first")
             kind = (*shared_settings(config), *(getattr(config, name) for name in telling))
             if kind not in kinds:
-                kinds[kind] = self._time(self._runs[name][0])
+                kinds[kind] = self._time(self._runs[name])
             self._costs[name] = kinds[kind]
             if on_config is not None:
                 on_config(len(self._costs), len(names) + len(untimed))
@@ -115,7 +126,8 @@ class Reproduction:
                 on_config(done, len(names) + len(untimed))
         units = sum(self.configs[name].epochs * self._costs[name] for name, _ in waiting)
         alone = sum(config.epochs * self._costs[config_name(config)] for config in untimed)
-        return (units / max(1, min(self.workers, len(waiting))) + alone) / _UNITS_PER_SECOND
+        shared = 1 if self.workload.device.type == "cuda" else min(self.workers, len(waiting))
+        return (units / max(1, shared) + alone) / _UNITS_PER_SECOND
 
     def run(
         self,
@@ -214,17 +226,19 @@ class Reproduction:
         ended = len(self._records[name]) + len(self._failures.get(name, ()))
         return ended == len(self._runs[name])
 
-    def _time(self, run: Run) -> int:
-        """Units of work in one epoch."""
-        short = run.config.model_copy(update={"epochs": _TIMED_EPOCHS})
-        ends: list[float] = []
-        try:
-            self.workload.train(
-                replace(run, config=short, folder=None), lambda _: ends.append(time.perf_counter())
-            )
-        except WorkFailed:
+    def _time(self, runs: Sequence[Run]) -> int:
+        """Units of work in one epoch of one of these runs, which are of one configuration."""
+        on_gpu = self.workload.device.type == "cuda"
+        epochs = _TIMED_EPOCHS_ON_A_GPU if on_gpu else _TIMED_EPOCHS
+        short = runs[0].config.model_copy(update={"epochs": epochs})
+        trial = [replace(run, config=short, folder=None) for run in runs[: None if on_gpu else 1]]
+        ends: list[tuple[float, int]] = []
+        self.workload.train_together(trial, lambda count: ends.append((time.perf_counter(), count)))
+        if len(ends) < 2:
             return 1
-        return max(1, round((ends[-1] - ends[0]) / (len(ends) - 1) * _UNITS_PER_SECOND))
+        counted = sum(count for _, count in ends[1:])
+        seconds = (ends[-1][0] - ends[0][0]) / counted / len(trial)
+        return max(1, round(seconds * _UNITS_PER_SECOND))
 
     def _runs_of(self, config: RunConfig) -> RepeatedRuns:
         name = config_name(config)
@@ -265,7 +279,9 @@ class Reproduction:
         except (OSError, ValueError):
             return None
         with _threads(self.workers * self.threads):
-            wanted = measurement_identity(config, _load(config.dataset), epochs=config.epochs)
+            wanted = measurement_identity(
+                config, _load(config.dataset), epochs=config.epochs, device=self.device
+            )
         same = isinstance(found, dict) and all(
             found.get(name) == value for name, value in json.loads(json.dumps(wanted)).items()
         )
@@ -273,7 +289,9 @@ class Reproduction:
 
     def _measure(self, config: RunConfig, epochs: int) -> Record:
         with _threads(self.workers * self.threads):
-            return measure_epoch_seconds(config, _load(config.dataset), epochs=epochs)
+            return measure_epoch_seconds(
+                config, _load(config.dataset), epochs=epochs, device=self.device
+            )
 
 
 @cache

@@ -58,6 +58,7 @@ def _shared(runs: RepeatedRuns) -> Summary:
         "epochs": config.epochs,
         "versions": environment["versions"],
         "threads": environment["threads"],
+        "device": environment.get("gpu", "cpu"),
         "commit": environment["commit"],
     }
 

@@ -10,10 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.models.presets import get_preset
+from crossgcn.training.precision import Precision
 
 __all__ = ["RunConfig"]
 
-_YOUNGER = ("laplacian_weight", "test_curve")
+_YOUNGER = ("laplacian_weight", "test_curve", "precision")
 
 
 class RunConfig(BaseModel):
@@ -43,6 +44,7 @@ class RunConfig(BaseModel):
         repeats: Runs per split, each with its own seed.
         seed: Draws the random splits, and is added to in each run.
         test_curve: Record the test accuracy of every epoch, for figures; it decides nothing.
+        precision: How exactly a GPU multiplies: ``fp32``, ``tf32`` or ``bf16``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,6 +69,7 @@ class RunConfig(BaseModel):
     repeats: int = Field(1, ge=1)
     seed: int = Field(0, ge=0, lt=2**32)
     test_curve: bool = False
+    precision: Precision = "fp32"
 
     @model_validator(mode="before")
     @classmethod

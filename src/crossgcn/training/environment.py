@@ -15,8 +15,12 @@ import torch
 __all__ = ["describe_environment"]
 
 
-def describe_environment() -> dict[str, Any]:
-    """Versions, threads, machine and commit, for run records."""
+def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
+    """Versions, threads, machine and commit, for run records.
+
+    Args:
+        device: The GPU that was used, if one was.
+    """
     packages = ("crossgcn", "torch", "torch-geometric", "numpy", "scipy")
     return {
         "versions": {"python": platform.python_version()}
@@ -25,7 +29,11 @@ def describe_environment() -> dict[str, Any]:
         "platform": f"{platform.system()} {platform.machine()}",
         "cpus": os.cpu_count(),
         "commit": _commit(),
-    }
+    } | ({} if device is None or device.type == "cpu" else _describe_gpu(device))
+
+
+def _describe_gpu(device: torch.device) -> dict[str, Any]:
+    return {"gpu": torch.cuda.get_device_name(device), "cuda": torch.version.cuda}
 
 
 @cache

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
+
+from crossgcn.errors import WorkFailed
 from crossgcn.training.config import RunConfig
-from crossgcn.training.full_batch import EpochMetrics
 from crossgcn.training.workload import Record, Run, Workload
 
 __all__ = ["SHARED_SETTINGS", "JointWorkload", "shared_settings"]
@@ -32,6 +34,12 @@ class JointWorkload:
     def __init__(self, workloads: Mapping[tuple[Any, ...], Workload]) -> None:
         self.workloads: dict[tuple[Any, ...], Workload] = dict(workloads)
 
+    @property
+    def device(self) -> torch.device:
+        """Where models are trained, which is the same place for all."""
+        devices = (workload.device for workload in self.workloads.values())
+        return next(devices, torch.device("cpu"))
+
     def of(self, run: Run) -> Workload:
         """The workload a run belongs to."""
         return self.workloads[shared_settings(run.config)]
@@ -45,6 +53,19 @@ class JointWorkload:
         for run in runs:
             self.of(run).prepare([run])
 
-    def train(self, run: Run, on_epoch: Callable[[EpochMetrics], None] | None = None) -> Record:
-        """As :meth:`Workload.train`."""
-        return self.of(run).train(run, on_epoch)
+    def stacks(self, runs: Mapping[int, Run]) -> list[list[int]]:
+        """As :meth:`Workload.stacks`."""
+        shares: dict[int, dict[int, Run]] = {}
+        for position, run in runs.items():
+            shares.setdefault(id(self.of(run)), {})[position] = run
+        return [
+            stack
+            for share in shares.values()
+            for stack in self.of(next(iter(share.values()))).stacks(share)
+        ]
+
+    def train_together(
+        self, runs: Sequence[Run], on_epochs: Callable[[int], None] | None = None
+    ) -> list[Record | WorkFailed]:
+        """As :meth:`Workload.train_together`."""
+        return self.of(runs[0]).train_together(runs, on_epochs)

@@ -1,7 +1,8 @@
-"""Every split, seed and model of an experiment, on all cores, with nothing lost.
+"""Every split, seed and model of an experiment, on all cores or a GPU, with nothing lost.
 
 Runs are independent and each is seeded by itself, so how many processes share
-the work changes no result. A finished run is on disk before the next starts.
+the work changes no result. On a GPU the runs of one configuration are trained together. A
+finished run, or stack of runs, is on disk before the next starts.
 """
 
 from __future__ import annotations
@@ -14,11 +15,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
-from functools import partial
 from typing import Any
 
 from crossgcn.errors import WorkFailed
-from crossgcn.training.full_batch import EpochMetrics
 from crossgcn.training.joint_workload import JointWorkload
 from crossgcn.training.records import finished_run
 from crossgcn.training.workload import Record, Run, Workload
@@ -40,7 +39,7 @@ def train_many(
     Args:
         workload: The graph and its splits.
         runs: In the order in which their records are returned.
-        workers: Processes that share the work; 1 does it all in this one.
+        workers: Processes that share the work; 1 does it all in this one, as a GPU does.
         on_epochs: Called now and then with the number of epochs done since
             the last call, finished runs of before included; an epoch counts as
             many times as its run's ``cost``.
@@ -70,10 +69,12 @@ def train_many(
     waiting = {position: run for position, run in enumerate(runs) if position not in records}
     workload.prepare(waiting.values())
 
-    if min(workers, len(waiting)) <= 1:
-        results = _one_by_one(workload, waiting, report)
+    stacks = workload.stacks(waiting)
+    on_gpu = workload.device.type == "cuda"
+    if on_gpu or min(workers, len(stacks)) <= 1:
+        results = _one_by_one(workload, waiting, stacks, report)
     else:
-        results = _in_processes(workload, waiting, workers, report)
+        results = _in_processes(workload, waiting, stacks, workers, report)
     with closing(results):
         for position, result in results:
             if not isinstance(result, WorkFailed):
@@ -89,35 +90,39 @@ Results = Generator[tuple[int, Record | WorkFailed], None, None]
 
 
 def _one_by_one(
-    workload: Workload | JointWorkload, waiting: dict[int, Run], report: Callable[[int], None]
+    workload: Workload | JointWorkload,
+    waiting: dict[int, Run],
+    stacks: list[list[int]],
+    report: Callable[[int], None],
 ) -> Results:
-    for position, run in waiting.items():
-        try:
-            yield position, workload.train(run, partial(_report_epoch, report, run.cost))
-        except WorkFailed as error:
-            yield position, error
+    for stack in stacks:
+        runs = [waiting[position] for position in stack]
+        yield from zip(stack, workload.train_together(runs, _counting(runs, report)), strict=True)
 
 
-def _report_epoch(report: Callable[[int], None], cost: int, _: EpochMetrics) -> None:
-    report(cost)
+def _counting(runs: Sequence[Run], report: Callable[[int], None]) -> Callable[[int], None]:
+    cost = sum(run.cost for run in runs)
+    return lambda epochs: report(epochs * cost)
 
 
 def _in_processes(
     workload: Workload | JointWorkload,
     waiting: dict[int, Run],
+    stacks: list[list[int]],
     workers: int,
     report: Callable[[int], None],
 ) -> Results:
     context = multiprocessing.get_context("spawn")
     done, stop = context.Value("q", 0), context.Event()
     executor = ProcessPoolExecutor(
-        min(workers, len(waiting)), context, _start_worker, (workload, done, stop)
+        min(workers, len(stacks)), context, _start_worker, (workload, done, stop)
     )
     reported = 0
     try:
         with _interrupts_held():
-            pending: dict[Future[Record], int] = {
-                executor.submit(_work, run): position for position, run in waiting.items()
+            pending: dict[Future[list[Record | WorkFailed]], list[int]] = {
+                executor.submit(_work, [waiting[position] for position in stack]): stack
+                for stack in stacks
             }
         while pending:
             finished, _ = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
@@ -125,11 +130,8 @@ def _in_processes(
             report(total - reported)
             reported = total
             for future in finished:
-                position = pending.pop(future)
-                try:
-                    yield position, future.result()
-                except WorkFailed as error:
-                    yield position, error
+                stack = pending.pop(future)
+                yield from zip(stack, future.result(), strict=True)
     except BrokenProcessPool:
         raise WorkFailed(
             "a worker process died, most likely for lack of memory: use fewer --workers; "
@@ -175,14 +177,14 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(run: Run) -> Record:
+def _work(runs: list[Run]) -> list[Record | WorkFailed]:
     assert _worker is not None
     workload, done, stop = _worker
 
-    def count(_: EpochMetrics) -> None:
+    def count(units: int) -> None:
         if stop.is_set():
             raise _Stopped
         with done.get_lock():
-            done.value += run.cost
+            done.value += units
 
-    return workload.train(run, count)
+    return workload.train_together(runs, _counting(runs, count))

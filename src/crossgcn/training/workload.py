@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +15,19 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
+from crossgcn.graph.device_inputs import choose_device
 from crossgcn.models.registry import build_model
+from crossgcn.models.stack import Stack
 from crossgcn.training.checkpoints import save_model
 from crossgcn.training.config import RunConfig
+from crossgcn.training.device_memory import (
+    check_memory,
+    describe_sizes,
+    enough_memory,
+    stack_limit,
+)
 from crossgcn.training.environment import describe_environment
-from crossgcn.training.full_batch import Diverged, EpochMetrics, train_full_batch
+from crossgcn.training.full_batch import Diverged, EpochMetrics, TrainedModel, train_together
 from crossgcn.training.inputs import Inputs
 from crossgcn.training.records import (
     clear_run,
@@ -28,6 +36,7 @@ from crossgcn.training.records import (
     write_epochs,
     write_record,
 )
+from crossgcn.training.stacking import can_be_stacked
 
 __all__ = ["Record", "Run", "Workload"]
 
@@ -61,10 +70,17 @@ class Workload:
         splits: The splits that runs refer to by position.
         save_models: Keep the weights of each run beside its record.
         threads: Threads of each run.
+        device: Where models are trained.
     """
 
     def __init__(
-        self, data: Data, splits: Sequence[Split], *, save_models: bool = False, threads: int = 1
+        self,
+        data: Data,
+        splits: Sequence[Split],
+        *,
+        save_models: bool = False,
+        threads: int = 1,
+        device: str | torch.device = "cpu",
     ) -> None:
         self.inputs = Inputs(data)
         self.y: Tensor = data.y
@@ -73,6 +89,7 @@ class Workload:
         self.splits = splits
         self.save_models = save_models
         self.threads = threads
+        self.device = choose_device(device)
 
     def identity(self, run: Run) -> Record:
         """What makes a run that run; a record with the same entries is its result."""
@@ -83,6 +100,7 @@ class Workload:
             "repeat": run.repeat,
             "seed": run.config.run_seed(run.split, run.repeat),
             "threads": self.threads,
+            **({} if self.device.type == "cpu" else {"device": self.device.type}),
         } | self.inputs.identity(run.config)
 
     def prepare(self, runs: Iterable[Run]) -> None:
@@ -93,48 +111,108 @@ class Workload:
         """
         self.inputs.prepare(run.config for run in runs)
 
-    def train(self, run: Run, on_epoch: Callable[[EpochMetrics], None] | None = None) -> Record:
+    def stacks(self, runs: Mapping[int, Run]) -> list[list[int]]:
+        """Which of these runs to train together: on a GPU all of one configuration.
+
+        On the CPU each goes alone: compiled kernels train one model faster than they or
+        PyTorch's train one of a stack (see ``benchmarks/``), and processes share the runs.
+
+        Args:
+            runs: By position.
+        """
+        if self.device.type == "cpu":
+            return [[position] for position in runs]
+        kinds: dict[RunConfig, list[int]] = {}
+        for position, run in runs.items():
+            kinds.setdefault(run.config, []).append(position)
+        stacks = []
+        for config, positions in kinds.items():
+            model, graph = self._build(config), self.inputs.of(config)
+            limit = stack_limit(model, graph, self.device) if can_be_stacked(model) else 1
+            stacks += [positions[i : i + limit] for i in range(0, len(positions), limit)]
+        return stacks
+
+    def train(self, run: Run, on_epochs: Callable[[int], None] | None = None) -> Record:
         """Do one run and write it down.
 
         Raises:
             WorkFailed: If it diverged, with the last good weights in the run's folder.
         """
-        config, graph = run.config, self.inputs.of(run.config)
-        record = self.identity(run) | self.inputs.fingerprint(config)
+        (result,) = self.train_together([run], on_epochs)
+        if isinstance(result, WorkFailed):
+            raise result
+        return result
+
+    def train_together(
+        self, runs: Sequence[Run], on_epochs: Callable[[int], None] | None = None
+    ) -> list[Record | WorkFailed]:
+        """Do runs of one configuration in the same steps, and write each down.
+
+        Args:
+            runs: They differ in split, repeat and folder.
+            on_epochs: Called now and then with the number of epochs done since.
+
+        Returns:
+            Each run's record; where it diverged, why, with the last good weights in its folder.
+        """
+        config, graph = runs[0].config, self.inputs.of(runs[0].config)
+        records = [self.identity(run) | self.inputs.fingerprint(config) for run in runs]
         started = time.perf_counter()
-        with _seeded(record["seed"], self.threads):
-            model = build_model(
-                config.model, graph.x.size(1), self.num_classes, **config.model_settings()
+        models = []
+        for record in records:
+            with _seeded(record["seed"]):
+                models.append(self._build(config))
+            record["parameters"] = sum(weight.numel() for weight in models[-1].parameters())
+            if len(runs) > 1:
+                record["trained_together"] = len(runs)
+        check_memory(models[0], graph, self.device)
+        with (
+            _on_threads(self.threads),
+            enough_memory(describe_sizes(models[0], graph), self.device),
+        ):
+            for record in records:
+                record["environment"] = describe_environment(self.device)
+            results = train_together(
+                models,
+                graph,
+                self.y,
+                [self.splits[run.split] for run in runs],
+                [record["seed"] for record in records],
+                epochs=config.epochs,
+                learning_rate=config.learning_rate,
+                weight_decay=config.weight_decay,
+                test_curve=config.test_curve,
+                device=self.device,
+                precision=config.precision,
+                on_epochs=on_epochs,
             )
-            record["parameters"] = sum(parameter.numel() for parameter in model.parameters())
-            record["environment"] = describe_environment()
-            try:
-                trained = train_full_batch(
-                    model,
-                    graph,
-                    self.y,
-                    self.splits[run.split],
-                    seed=record["seed"],
-                    epochs=config.epochs,
-                    learning_rate=config.learning_rate,
-                    weight_decay=config.weight_decay,
-                    test_curve=config.test_curve,
-                    on_epoch=on_epoch,
-                )
-            except Diverged as error:
-                self._write(run, record | {"status": "diverged"}, error.state, error.history)
-                # Not the error itself: its weights would have to travel between processes.
-                name = f"{config.model} ({config.num_layers}-layer), split {run.split}"
-                raise WorkFailed(f"{name}: {error}") from error
+        seconds = (time.perf_counter() - started) / len(runs)
+        return [
+            self._write_down(run, record, result, seconds)
+            for run, record, result in zip(runs, records, results, strict=True)
+        ]
+
+    def _build(self, config: RunConfig) -> Stack:
+        in_channels = self.inputs.of(config).x.size(1)
+        return build_model(config.model, in_channels, self.num_classes, **config.model_settings())
+
+    def _write_down(
+        self, run: Run, record: Record, result: TrainedModel | Diverged, seconds: float
+    ) -> Record | WorkFailed:
+        if isinstance(result, Diverged):
+            self._write(run, record | {"status": "diverged"}, result.state, result.history)
+            # Not the error itself: its weights would have to travel between processes.
+            name = f"{run.config.model} ({run.config.num_layers}-layer), split {run.split}"
+            return WorkFailed(f"{name}: {result}")
         record |= {
             "status": "done",
-            "best_epoch": trained.best_epoch,
-            "validation_accuracy": trained.validation_accuracy,
-            "test_accuracy": trained.test_accuracy,
-            "order_weights": _order_weights(trained.state),
-            "seconds": time.perf_counter() - started,
+            "best_epoch": result.best_epoch,
+            "validation_accuracy": result.validation_accuracy,
+            "test_accuracy": result.test_accuracy,
+            "order_weights": _order_weights(result.state),
+            "seconds": seconds,
         }
-        self._write(run, record, trained.state if self.save_models else None, trained.history)
+        self._write(run, record, result.state if self.save_models else None, result.history)
         return record
 
     def _write(
@@ -163,14 +241,20 @@ class Workload:
 
 
 @contextmanager
-def _seeded(seed: int, threads: int) -> Iterator[None]:
-    """Seeded randomness and a set number of threads, both as before afterwards."""
+def _seeded(seed: int) -> Iterator[None]:
+    """Seeded randomness, as before afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def _on_threads(threads: int) -> Iterator[None]:
+    """A set number of threads, as before afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            yield
+        yield
     finally:
         torch.set_num_threads(before)
 

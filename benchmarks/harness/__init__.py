@@ -1,0 +1,1 @@
+"""What the benchmark scripts share: peers, checks that both sides agree, timing, records."""

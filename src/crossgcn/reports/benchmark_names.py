@@ -1,0 +1,44 @@
+"""The benchmarks by name. Nothing here imports anything heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["BENCHMARKS", "BenchmarkEntry"]
+
+
+@dataclass(frozen=True)
+class BenchmarkEntry:
+    """One benchmark.
+
+    Attributes:
+        script: Its file in ``benchmarks/``, without the ending.
+        device: What it needs.
+        title: What it measures, in half a line.
+    """
+
+    script: str
+    device: Literal["cpu", "cuda"]
+    title: str
+
+
+BENCHMARKS: Mapping[str, BenchmarkEntry] = {
+    "cpu-step": BenchmarkEntry("cpu_step", "cpu", "one training step on the CPU"),
+    "cpu-protocol": BenchmarkEntry(
+        "cpu_protocol", "cpu", "the whole 20-split protocol on Citeseer, on the CPU"
+    ),
+    "growth": BenchmarkEntry(
+        "growth", "cpu", "time and memory of a step as the problem grows, on the CPU"
+    ),
+    "gpu-step": BenchmarkEntry("gpu_step", "cuda", "one training step on a GPU, and its roofline"),
+    "gpu-stack": BenchmarkEntry(
+        "gpu_stack", "cuda", "20 splits of four hidden sizes on Citeseer as stacks on a GPU"
+    ),
+    "gpu-growth": BenchmarkEntry(
+        "growth", "cuda", "time and memory of a step as the problem grows, on a GPU"
+    ),
+    "precision": BenchmarkEntry("precision", "cuda", "what tf32 and bf16 cost in accuracy"),
+}
+"""In the order in which they are run and shown."""

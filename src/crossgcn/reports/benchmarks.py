@@ -1,0 +1,167 @@
+"""Records of benchmarks as tables, for the terminal and for ``benchmarks/README.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from crossgcn.data.atomic_file import replacing
+from crossgcn.reports.benchmark_floors import BenchmarkResult, Floors
+from crossgcn.reports.benchmark_names import BENCHMARKS
+from crossgcn.reports.figure_style import WIDTH, figure_style, tidy
+from crossgcn.reports.markdown import markdown_table
+
+__all__ = ["benchmark_markdown", "benchmark_table", "draw_growth", "write_growth_figure"]
+
+Record = Mapping[str, Any]
+
+COLUMNS = ("case", "against, or what", "measured", "spread", "floor", "aim", "")
+SHOWN_KERNELS = 12
+
+
+def benchmark_table(record: Record, floors: Floors) -> Table:
+    """The results of one record, floors and aims beside them."""
+    title = BENCHMARKS[record["benchmark"]].title
+    table = Table(title=f"{title}{' (quick look)' * record['quick']}", title_justify="left")
+    for position, column in enumerate(COLUMNS):
+        table.add_column(column, justify="left" if position < 2 else "right")
+    for row in _rows(record, floors):
+        table.add_row(*row)
+    return table
+
+
+def benchmark_markdown(
+    name: str, record: Record | None, floors: Floors, *, figure: str = ""
+) -> str:
+    """One benchmark's part of the page.
+
+    Args:
+        name: Of the benchmark.
+        record: What was measured; a quick look does not count.
+        floors: What it is held to.
+        figure: Path of its figure, if it has one.
+    """
+    if record is None or record["quick"]:
+        return f"No record yet: `crossgcn bench {name} --out results/benchmarks` makes one."
+    parts = [
+        _machine(record),
+        markdown_table(COLUMNS, list(_rows(record, floors))),
+        "\n".join(f"- {note}" for note in record["notes"]),
+    ]
+    if "roofline" in record:
+        parts += _breakdowns(record)
+    if figure:
+        parts.append(f"![Time and memory against size]({figure})")
+    return "\n\n".join(part for part in parts if part)
+
+
+def draw_growth(record: Record) -> Figure:
+    """Time and memory against each size, both axes logarithmic."""
+    curves = record["growth"]
+    with figure_style("growth"):
+        figure = Figure(figsize=(WIDTH, 4.2), layout="constrained")
+        grid = figure.subplots(2, len(curves), squeeze=False, sharey="row")
+        for column, curve in enumerate(curves):
+            for row, (quantity, scale, unit) in enumerate(
+                (("time", 1e3, "ms"), ("memory", 1e-6, "MB"))
+            ):
+                axes = grid[row, column]
+                values = [scale * value for value in curve[quantity]]
+                axes.loglog(curve["sizes"], values, marker="o", color="#D55E00")
+                axes.set_title(f"slope {curve['slopes'][quantity]:.2f}", fontweight="normal")
+                axes.set_xticks(curve["sizes"], [f"{size:g}" for size in curve["sizes"]])
+                axes.minorticks_off()
+                tidy(axes)
+                if column == 0:
+                    axes.set_ylabel(f"{quantity}, {unit}")
+                if row == 1:
+                    axes.set_xlabel(curve["label"])
+    return figure
+
+
+def write_growth_figure(record: Record, path: Path) -> None:
+    """Draw a record of growth into a PNG."""
+    with figure_style("growth"), replacing(path) as file:
+        draw_growth(record).savefig(file, format="png", dpi=130, metadata={"Software": None})
+
+
+def _rows(record: Record, floors: Floors) -> Iterator[list[str]]:
+    for entry in record["results"]:
+        result = BenchmarkResult(**entry)
+        floor = floors.of(record["benchmark"], result)
+        sign = "≤ " if floor.at_most else ""
+        verdict = floor.judge(result.value)
+        yield [
+            result.case,
+            result.what,
+            _number(result.value, result.unit),
+            "" if result.low is None or result.high is None else _range(result),
+            "" if floor.floor is None else sign + _number(floor.floor, result.unit),
+            "" if floor.aim is None else sign + _number(floor.aim, result.unit),
+            "" if verdict == "—" else verdict,
+        ]
+
+
+def _range(result: BenchmarkResult) -> str:
+    assert result.low is not None and result.high is not None
+    return f"{_number(result.low, result.unit)} – {_number(result.high, result.unit)}"
+
+
+def _number(value: float, unit: str) -> str:
+    if unit == "points":
+        return f"{value:+.2f}"
+    if unit == "relative error":
+        return f"{value:.1e}"
+    if unit == "slope":
+        return f"{value:.2f}"
+    text = f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return f"{text}{unit if unit == '×' else ' %'}"
+
+
+def _machine(record: Record) -> str:
+    hardware, versions = record["hardware"], record["environment"]["versions"]
+    gpu = f"{hardware['gpu']}; " if record["device"] == "cuda" else ""
+    commit = record["environment"]["commit"]
+    return (
+        f"{gpu}{hardware['processor']}, {hardware['cores']} cores. {record['rounds']} rounds, "
+        f"torch {versions['torch']}, PyG {versions['torch-geometric']}, commit "
+        f"{commit[:12] + commit[40:] if commit else 'unknown'}."
+    )
+
+
+def _breakdowns(record: Record) -> Iterator[str]:
+    """Where the time should go and where it goes, for the first and the last size in fp32."""
+    ceilings = record["ceilings"]["fp32"]
+    yield (
+        f"Ceilings measured in fp32: {ceilings['operations_per_second'] / 1e12:.0f} TFLOP/s in "
+        f"products, {ceilings['memory_bytes_per_second'] / 1e12:.2f} TB/s from memory, "
+        f"{ceilings['cache_bytes_per_second'] / 1e12:.2f} TB/s from the cache."
+    )
+    whole = [entry for entry in record["roofline"] if entry["order"] == 2]
+    whole = [entry for entry in whole if entry["case"].startswith("fp32")]
+    for entry in (whole[0], whole[-1]) if len(whole) > 1 else whole:
+        yield f"Least work of a step, {entry['case']}: {1e3 * entry['seconds']:.3f} ms."
+        yield markdown_table(
+            ("part", "GFLOP", "MB from memory", "MB gathered", "least ms"),
+            [
+                [
+                    part["name"],
+                    f"{part['operations'] / 1e9:.2f}",
+                    f"{part['memory_bytes'] / 1e6:.1f}",
+                    f"{part['gathered_bytes'] / 1e6:.1f}",
+                    f"{1e3 * part['seconds']:.4f}",
+                ]
+                for part in entry["parts"]
+            ],
+        )
+        kernels = record["kernels"].get(entry["case"], {})
+        if kernels:
+            yield f"Kernels of a step as measured, {entry['case']}, the {SHOWN_KERNELS} longest:"
+            longest = list(kernels.items())[:SHOWN_KERNELS]
+            yield markdown_table(
+                ("kernel", "ms"), [[f"`{name}`", f"{1e3 * spent:.4f}"] for name, spent in longest]
+            )
