@@ -1,98 +1,20 @@
 """The loops of :mod:`crossgcn.kernels.gpu_products`.
 
-The tensor cores round float32 operands to TF32 and want them stored along the summed
-dimension. So the right operand is written out once that way; and for products as exact
-as float32's, numbers are cut into a high part, which TF32 holds, and the low rest.
+The tensor cores round float32 operands to TF32. Where ``SPLIT`` is set, three of the four
+products of high parts and rests are added up, the largest last; the fourth is too small to
+be seen in float32.
 """
 
 from __future__ import annotations
 
-from crossgcn.kernels.gpu_drop import _mix
+from crossgcn.kernels.gpu_aligned import drop_tile, high_part, model_key
 from crossgcn.kernels.gpu_language import jit, tl
 
-__all__ = ["add_chunks", "multiply", "multiply_turned", "prepare"]
+__all__ = ["add_chunks", "multiply_along_rows", "multiply_down_columns"]
 
 
 @jit
-def _key(seeds: tl.tensor, step: tl.tensor, site: tl.uint32) -> tl.tensor:
-    """:func:`crossgcn.kernels.draws.keys` of one model."""
-    key = _mix(tl.load(seeds).to(tl.uint32))
-    key = _mix(key + tl.load(step).to(tl.uint32))
-    return _mix(key + tl.cast(site, tl.uint32))
-
-
-@jit
-def _drop(
-    value: tl.tensor,
-    row: tl.tensor,
-    column: tl.tensor,
-    key: tl.tensor,
-    drop_below: tl.uint32,
-    COLUMNS: tl.constexpr,
-) -> tl.tensor:
-    """Zero the dropped entries of a tile; see :func:`crossgcn.kernels.draws.keep`."""
-    # Positions count modulo 2³², as those of the other kernels do.
-    first = row.to(tl.uint32) * COLUMNS + key
-    bits = _mix(_mix(first[:, None] + column.to(tl.uint32)[None, :]) ^ key)
-    return tl.where(bits >= tl.cast(drop_below, tl.uint32), value, 0.0)
-
-
-@jit
-def _high(value: tl.tensor) -> tl.tensor:
-    """The nearest TF32 number.
-
-    A NaN may come out as a number, but then the rest is NaN.
-    """
-    bits = value.to(tl.uint32, bitcast=True)
-    return ((bits + 0x1000) & 0xFFFFE000).to(tl.float32, bitcast=True)
-
-
-@jit
-def prepare(
-    source: tl.tensor,
-    high: tl.tensor,
-    low: tl.tensor,
-    seeds: tl.tensor,
-    step: tl.tensor,
-    site: tl.uint32,
-    drop_below: tl.uint32,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    STRIDE: tl.constexpr,
-    TURN: tl.constexpr,
-    DROP: tl.constexpr,
-    SPLIT: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
-    """Copy a matrix into rows of another stride, zeros at their ends.
-
-    ``TURN`` transposes, ``DROP`` drops without scaling, ``SPLIT`` writes the high and the
-    low parts.
-    """
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = (row < ROWS)[:, None] & (column < COLUMNS)[None, :]
-    places = row.to(tl.int64)[:, None] * COLUMNS + column[None, :]
-    value = tl.load(source + places, mask=inside, other=0.0).to(tl.float32)
-    if DROP:
-        value = _drop(value, row, column, _key(seeds, step, site), drop_below, COLUMNS)
-    if TURN:
-        value = tl.trans(value)
-        places = column.to(tl.int64)[:, None] * STRIDE + row[None, :]
-        inside = (column < COLUMNS)[:, None] & (row < STRIDE)[None, :]
-    else:
-        places = row.to(tl.int64)[:, None] * STRIDE + column[None, :]
-        inside = (row < ROWS)[:, None] & (column < STRIDE)[None, :]
-    if SPLIT:
-        near = _high(value)
-        tl.store(high + places, near, mask=inside)
-        tl.store(low + places, value - near, mask=inside)
-    else:
-        tl.store(high + places, value.to(high.dtype.element_ty), mask=inside)
-
-
-@jit
-def multiply(
+def multiply_along_rows(
     left: tl.tensor,
     right_high: tl.tensor,
     right_low: tl.tensor,
@@ -104,7 +26,8 @@ def multiply(
     scale: tl.float32,
     ROWS: tl.constexpr,
     WIDTH: tl.constexpr,
-    DEPTH: tl.constexpr,
+    TERMS: tl.constexpr,
+    LEFT_STRIDE: tl.constexpr,
     STRIDE: tl.constexpr,
     CHUNK: tl.constexpr,
     DROP: tl.constexpr,
@@ -115,31 +38,34 @@ def multiply(
 ) -> None:
     """``out[chunk] = left[:, chunk] @ right[:, chunk].T``.
 
-    Both operands lie along the summed dimension: the left one, ``[ROWS, DEPTH]``, as it
-    is; the right ones in rows of ``STRIDE``. A tile of the left one is read by all column
-    blocks in turn, so that is the fast axis of the grid.
+    Both operands lie along the summed dimension: the left one, ``[ROWS, TERMS]``, in rows
+    of ``LEFT_STRIDE``, the right ones in rows of ``STRIDE``. A tile of the left one is read
+    by all column blocks in turn, so that is the fast axis of the grid.
     """
     column = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     row = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     chunk = tl.program_id(2)
     in_rows, in_width = row < ROWS, column < WIDTH
-    left_rows = left + row.to(tl.int64)[:, None] * DEPTH
+    left_rows = left + row.to(tl.int64)[:, None] * LEFT_STRIDE
     right_rows = column.to(tl.int64)[:, None] * STRIDE
     if DROP:
-        key = _key(seeds, step, site)
+        key = model_key(seeds, step, site)
     sums = tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), dtype=tl.float32)
-    for begin in range(chunk * CHUNK, tl.minimum(chunk * CHUNK + CHUNK, DEPTH), BLOCK_DEPTH):
-        depth = begin + tl.arange(0, BLOCK_DEPTH)
-        within = in_rows[:, None] & (depth < DEPTH)[None, :]
-        a = tl.load(left_rows + depth[None, :], mask=within, other=0.0)
+    for begin in range(0, CHUNK, BLOCK_DEPTH):
+        term = chunk * CHUNK + begin + tl.arange(0, BLOCK_DEPTH)
+        # Whatever lies between rows is read too: so the loads of a tile stay vectors.
+        within = in_rows[:, None] & (term < LEFT_STRIDE)[None, :]
+        a = tl.load(left_rows + term[None, :], mask=within, other=0.0)
+        if LEFT_STRIDE > TERMS:
+            a = tl.where((term < TERMS)[None, :], a, 0.0)
         if DROP:
-            a = _drop(a, row, depth, key, drop_below, DEPTH)
-        within = in_width[:, None] & (depth < STRIDE)[None, :]
-        b = tl.load(right_high + right_rows + depth[None, :], mask=within, other=0.0)
+            a = drop_tile(a, row, term, key, drop_below, TERMS)
+        within = in_width[:, None] & (term < STRIDE)[None, :]
+        b = tl.load(right_high + right_rows + term[None, :], mask=within, other=0.0)
         if SPLIT:
-            b_low = tl.load(right_low + right_rows + depth[None, :], mask=within, other=0.0)
+            b_low = tl.load(right_low + right_rows + term[None, :], mask=within, other=0.0)
             a = a.to(tl.float32)
-            near = _high(a)
+            near = high_part(a)
             sums = tl.dot(a - near, tl.trans(b), sums, input_precision="tf32")
             sums = tl.dot(near, tl.trans(b_low), sums, input_precision="tf32")
             sums = tl.dot(near, tl.trans(b), sums, input_precision="tf32")
@@ -151,7 +77,7 @@ def multiply(
 
 
 @jit
-def multiply_turned(
+def multiply_down_columns(
     left: tl.tensor,
     right: tl.tensor,
     out: tl.tensor,
@@ -174,23 +100,23 @@ def multiply_turned(
 ) -> None:
     """``out[chunk] = left[chunk].T @ right[chunk]``, both turned on the way.
 
-    The left operand is ``[ROWS, FEATURES]`` in rows of ``STRIDE``.
+    The left operand is ``[ROWS, FEATURES]``, in rows of ``STRIDE``.
     """
     feature = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.program_id(1) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     chunk = tl.program_id(2)
     in_width = column < WIDTH
     if DROP:
-        key = _key(seeds, step, site)
+        key = model_key(seeds, step, site)
     sums = tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), dtype=tl.float32)
-    for begin in range(chunk * CHUNK, tl.minimum(chunk * CHUNK + CHUNK, ROWS), BLOCK_DEPTH):
-        row = begin + tl.arange(0, BLOCK_DEPTH)
+    for begin in range(0, CHUNK, BLOCK_DEPTH):
+        row = chunk * CHUNK + begin + tl.arange(0, BLOCK_DEPTH)
         in_rows, long_row = row < ROWS, row.to(tl.int64)[:, None]
-        # The ends of padded rows hold zeros, and vectors of a tile stay whole.
+        # Beyond the features lie rows of the result that are not stored.
         within = in_rows[:, None] & (feature < STRIDE)[None, :]
         a = tl.load(left + long_row * STRIDE + feature[None, :], mask=within, other=0.0)
         if DROP:
-            a = _drop(a, row, feature, key, drop_below, FEATURES)
+            a = drop_tile(a, row, feature, key, drop_below, FEATURES)
         within = in_rows[:, None] & in_width[None, :]
         b = tl.load(right + long_row * WIDTH + column[None, :], mask=within, other=0.0)
         if HALF:
@@ -198,7 +124,7 @@ def multiply_turned(
             sums = tl.dot(tl.trans(a), b, sums)
         elif SPLIT:
             a, b = tl.trans(a.to(tl.float32)), b.to(tl.float32)
-            near_a, near_b = _high(a), _high(b)
+            near_a, near_b = high_part(a), high_part(b)
             sums = tl.dot(a - near_a, near_b, sums, input_precision="tf32")
             sums = tl.dot(near_a, b - near_b, sums, input_precision="tf32")
             sums = tl.dot(near_a, near_b, sums, input_precision="tf32")

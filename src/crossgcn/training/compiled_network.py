@@ -189,7 +189,7 @@ class _Layer:
         _row_sums(source.current, self.weight, _NOTHING, self.projections[0])
 
     def project_dense(self, x: Array) -> None:
-        np.dot(x, self.weight, out=self.projections[0])
+        _product(x, self.weight, self.projections[0])
 
     def aggregate(self) -> Array:
         """From the projections to the output: crosses and neighbours, in the layer's order."""
@@ -231,10 +231,10 @@ class _Layer:
         _row_sums(source.kept[1], self.for_projections[0], _NOTHING, self.for_weight)
 
     def weigh_dense(self, x: Array) -> None:
-        np.dot(x.T, self.for_projections[0], out=self.for_weight)
+        _product(x.T, self.for_projections[0], self.for_weight)
 
     def pass_on(self) -> None:
-        np.dot(self.for_projections[0], self.weight.T, out=self.for_input)
+        _product(self.for_projections[0], self.weight.T, self.for_input)
 
     def _cross(self, projections: Array, out: Array) -> None:
         if not self.crosses:
@@ -264,6 +264,11 @@ class _Layer:
         )
         if self.trained_order_weights:
             self.for_order_weights[1:] = self.sums[0, :, 1:].sum(axis=(0, 2), dtype=np.float64)
+
+
+def _product(left: Array, right: Array, out: Array) -> None:
+    """By PyTorch, whose number of threads is the run's; NumPy's library has its own."""
+    torch.mm(torch.from_numpy(left), torch.from_numpy(right), out=torch.from_numpy(out))
 
 
 def _row_sums(matrix: tuple[Array, ...], dense: Array, bias: Array, out: Array) -> None:

@@ -222,7 +222,7 @@ class _Training:
         )
         self.validation = self._scorer([split.validation for split in splits])
         self.curve = self._scorer([split.test for split in splits]) if test_curve else None
-        self.selection = Selection(self.step.model, epochs, self.step.device)
+        self.selection = Selection(self.step.model, self.step.shapes, epochs, self.step.device)
 
     def __iter__(self) -> Iterator[int]:
         if self.step.captures:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from crossgcn.models.stack import Stack
+from crossgcn.training.stacking import unstack_state
 
 __all__ = ["EpochMetrics", "Selection"]
 
@@ -39,11 +41,15 @@ class Selection:
 
     Args:
         model: One model, or several stacked, at the start of training.
+        shapes: What each tensor of a single model's state is like.
         epochs: How many epochs there will be.
         device: Where the model is.
     """
 
-    def __init__(self, model: Stack, epochs: int, device: torch.device) -> None:
+    def __init__(
+        self, model: Stack, shapes: Mapping[str, torch.Size], epochs: int, device: torch.device
+    ) -> None:
+        self.shapes = shapes
         models = model.num_models or 1
         self.names = list(model.state_dict())
         values = model.state_dict().values()
@@ -101,10 +107,8 @@ class Selection:
 
     def best_state(self, position: int) -> State:
         """One model's weights at its best epoch, or those at the start, on the CPU."""
-        return {
-            name: value[position].cpu().clone(memory_format=torch.contiguous_format)
-            for name, value in zip(self.names, self.best, strict=True)
-        }
+        best = {name: value.cpu() for name, value in zip(self.names, self.best, strict=True)}
+        return unstack_state(best, position, self.shapes)
 
     def metrics(self, first: int, last: int, *, test_curve: bool) -> list[list[EpochMetrics]]:
         """Of each model, the epochs from ``first`` to before ``last``, counted from 0."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 
 import torch
@@ -13,7 +13,13 @@ from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
 from crossgcn.layers.order_aggregation import LSTMOverOrders
 from crossgcn.models.stack import Stack
 
-__all__ = ["can_be_compiled", "can_be_stacked", "stack_models", "unstack_state"]
+__all__ = [
+    "can_be_compiled",
+    "can_be_stacked",
+    "stack_models",
+    "state_shapes",
+    "unstack_state",
+]
 
 State = dict[str, Tensor]
 
@@ -45,7 +51,7 @@ def can_be_compiled(model: Stack) -> bool:
     )
 
 
-def stack_models(models: Sequence[Stack]) -> Stack:
+def stack_models(models: Sequence[Stack], *, round_outputs_to: int = 1) -> Stack:
     """One model whose weights have a first dimension more, along which the models lie.
 
     It takes stacked inputs (:func:`~crossgcn.graph.stack_inputs`) and returns
@@ -53,6 +59,8 @@ def stack_models(models: Sequence[Stack]) -> Stack:
 
     Args:
         models: All of one architecture; they are left as they are.
+        round_outputs_to: Give the last layer outputs that are no scores, of weight zero, up
+            to a multiple of this many. A GPU reads rows of such lengths in whole words.
     """
     stacked = deepcopy(models[0])
     others = [dict(_tensors(model)) for model in models]
@@ -65,15 +73,51 @@ def stack_models(models: Sequence[Stack]) -> Stack:
         else:
             setattr(module, attribute, together)
     stacked.num_models = len(models)
+    _round_outputs(stacked, round_outputs_to)
     return stacked
 
 
-def unstack_state(state: State, position: int) -> State:
-    """The state of one of the models, from that of the stacked one."""
+def _round_outputs(stacked: Stack, multiple: int) -> None:
+    """Widen the last layer; no gradient ever reaches the weights it gains."""
+    last = stacked.layers[-1]
+    if not isinstance(last, CrossGCNConv | CrossFeatureTransform):
+        return
+    transform = last if isinstance(last, CrossFeatureTransform) else last.transform
+    width = last.out_channels
+    missing = -width % multiple
+    if missing == 0 or transform.lstm is not None:
+        return
+    weight = transform.weight.detach().movedim(-1, 1)
+    transform.weight = nn.Parameter(nn.functional.pad(weight, (0, missing)).movedim(1, -1))
+    if last.bias is not None:
+        last.bias = nn.Parameter(nn.functional.pad(last.bias.detach(), (0, missing)))
+    last.out_channels = transform.out_channels = width + missing
+    stacked.num_scores = width
+
+
+def unstack_state(state: State, position: int, shapes: Mapping[str, torch.Size]) -> State:
+    """The state of one of the models, from that of the stacked one.
+
+    Args:
+        state: Of the stacked model.
+        position: Which model.
+        shapes: What each tensor of a single model is like.
+    """
     return {
-        name: value[position].clone(memory_format=torch.contiguous_format)
+        name: _crop(value[position], shapes[name]).clone(memory_format=torch.contiguous_format)
         for name, value in state.items()
     }
+
+
+def _crop(tensor: Tensor, shape: torch.Size) -> Tensor:
+    for dim, length in enumerate(shape):
+        tensor = tensor.narrow(dim, 0, length)
+    return tensor
+
+
+def state_shapes(model: nn.Module) -> dict[str, torch.Size]:
+    """The shape of every tensor of a model's state."""
+    return {name: value.shape for name, value in model.state_dict().items()}
 
 
 def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -20,6 +20,7 @@ from crossgcn.training.stacking import (
     can_be_compiled,
     can_be_stacked,
     stack_models,
+    state_shapes,
     unstack_state,
 )
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from crossgcn.training.compiled_step import CompiledStep
 
 __all__ = ["TrainingStep"]
+
+_OUTPUTS_PER_WORD = 4  # float32 in the 16 bytes that a GPU's thread reads at once
 
 
 class TrainingStep:
@@ -51,6 +54,7 @@ class TrainingStep:
 
     Attributes:
         model: All models in one.
+        shapes: What each tensor of a single model's state is like.
         losses: Of the last step, ``[models]``.
         accuracies: Of the last step, on the training nodes and with dropout, ``[models]``.
     """
@@ -76,7 +80,12 @@ class TrainingStep:
         self.precision = precision
         stacked = can_be_stacked(models[0])
         assert stacked or len(models) == 1
-        self.model = (stack_models(models) if stacked else deepcopy(models[0])).to(self.device)
+        self.shapes = state_shapes(models[0])
+        whole_words = _OUTPUTS_PER_WORD if self.device.type == "cuda" else 1
+        model = (
+            stack_models(models, round_outputs_to=whole_words) if stacked else deepcopy(models[0])
+        )
+        self.model = model.to(self.device)
         self._start = [weight.detach().clone() for weight in self.model.parameters()]
         self._count = torch.zeros((), dtype=torch.long, device=self.device)
         self.model.dropout.follow(torch.tensor(list(seeds), device=self.device), self._count)
@@ -134,4 +143,6 @@ class TrainingStep:
         state = {name: value.detach().cpu() for name, value in self.model.state_dict().items()}
         if self.model.num_models is None:
             return [state]
-        return [unstack_state(state, position) for position in range(self.model.num_models)]
+        return [
+            unstack_state(state, position, self.shapes) for position in range(self.model.num_models)
+        ]
