@@ -52,7 +52,10 @@ def first_gradients(step: TrainingStep, start: Stack) -> Gradients:
         for weight, order, mean in zip(group.weights, group.orders, group.means, strict=True):
             inverse = [order.index(dim) for dim in range(len(order))]
             decay = group.weight_decay * initial[names[id(weight)]].detach().cpu()
-            found[id(weight)] = mean.permute(inverse)[0].cpu() / FIRST_MEAN - decay
+            taken = mean.permute(inverse)[0].cpu()
+            for dim, length in enumerate(decay.shape):
+                taken = taken.narrow(dim, 0, length)
+            found[id(weight)] = taken / FIRST_MEAN - decay
     return [_layer_gradients(layer, found) for layer in step.model.layers]
 
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from crossgcn.kernels import cpu_loops
 from crossgcn.kernels.cpu_loops import ROWS_PER_CHUNK, call
 from crossgcn.kernels.draws import Draws, threshold
-from crossgcn.kernels.plain import row_sums
+from crossgcn.kernels.plain import row_sums, score
 
-__all__ = ["cross", "cross_backward", "drop", "drop_backward", "row_sums"]
+__all__ = ["cross", "cross_backward", "drop", "drop_backward", "row_sums", "score"]
 
 
 def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool) -> Tensor:

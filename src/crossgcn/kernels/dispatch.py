@@ -23,6 +23,7 @@ __all__ = [
     "has_numba",
     "has_triton",
     "row_sums",
+    "score",
 ]
 
 PLAIN = "CROSSGCN_PLAIN_KERNELS"
@@ -66,6 +67,14 @@ def cross_backward(
     result: tuple[Tensor, Tensor | None] = _for(projections).cross_backward(
         gradient, projections, order_weights, release, with_order_weights
     )
+    return result
+
+
+def score(
+    scores: Tensor, labels: Tensor, counts: Tensor, num_classes: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Losses, accuracies and gradient; see :func:`crossgcn.kernels.plain.score`."""
+    result: tuple[Tensor, Tensor, Tensor] = _for(scores).score(scores, labels, counts, num_classes)
     return result
 
 

@@ -9,5 +9,6 @@ from crossgcn.kernels.gpu_adam import adam
 from crossgcn.kernels.gpu_cross import cross, cross_backward
 from crossgcn.kernels.gpu_drop import drop, drop_backward
 from crossgcn.kernels.gpu_rows import row_sums
+from crossgcn.kernels.gpu_scores import score
 
-__all__ = ["adam", "cross", "cross_backward", "drop", "drop_backward", "row_sums"]
+__all__ = ["adam", "cross", "cross_backward", "drop", "drop_backward", "row_sums", "score"]

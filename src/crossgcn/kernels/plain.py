@@ -13,7 +13,7 @@ from torch.nn import functional
 from crossgcn.kernels.draws import Draws, keep
 from crossgcn.kernels.pattern import Pattern
 
-__all__ = ["cross", "cross_backward", "drop", "drop_backward", "row_sums"]
+__all__ = ["cross", "cross_backward", "drop", "drop_backward", "row_sums", "score"]
 
 
 def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
@@ -144,6 +144,33 @@ def cross_backward(
     if gradient.dtype == torch.float64:
         sums = [(gradient * h).sum(dim=(1, 2)) for h in hidden]
     return for_projections, torch.stack(sums, dim=1).to(order_weights.dtype)
+
+
+def score(
+    scores: Tensor, labels: Tensor, counts: Tensor, num_classes: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """How well the scores of each model meet its labels.
+
+    Args:
+        scores: ``[models, rows, width]``; the first ``num_classes`` are the classes'.
+        labels: ``[models, rows]``; a row of a negative one does not count.
+        counts: How many rows of each model count, ``[models]``.
+        num_classes: How many classes there are.
+
+    Returns:
+        The mean cross-entropy ``[models]``, the fraction of rows whose own class scores
+        highest ``[models]`` in float64, and the gradient of the cross-entropy for the scores.
+    """
+    given = scores[..., :num_classes]
+    log_chances = given.log_softmax(dim=-1)
+    counted = labels >= 0
+    own = functional.one_hot(labels.clamp(min=0), num_classes).to(scores.dtype)
+    losses = -(log_chances * own).sum(dim=-1).masked_fill(~counted, 0.0).sum(dim=1) / counts
+    right = (given.argmax(dim=-1) == labels) & counted
+    slope = (log_chances.exp() - own) / counts.view(-1, 1, 1)
+    gradient = torch.zeros_like(scores)
+    gradient[..., :num_classes] = slope.masked_fill(~counted.unsqueeze(-1), 0.0)
+    return losses, right.sum(dim=1) / counts.double(), gradient
 
 
 def _orders(projections: Tensor, order_weights: Tensor) -> list[Tensor]:

@@ -29,7 +29,8 @@ class Stack(nn.Module):
             decides how far the receptive field of an output reaches.
         num_models: How many models' weights it holds, one beside the other, where it is
             several models at once (see :mod:`crossgcn.training.stacking`); else ``None``.
-        num_scores: How many of the last layer's outputs are scores; all where ``None``.
+        num_scores: How many of the last layer's outputs are scores, which come first; all
+            where ``None``.
     """
 
     num_hops: int
@@ -64,7 +65,7 @@ class Stack(nn.Module):
             hidden = self.dropout(hidden, site=position, activate=position > 0)
             edges = _edges_of_layer(edge_index, position)
             hidden = self.apply_layer(layer, hidden, edges, edge_weight)
-        return cast(Tensor, hidden[..., : self.num_scores])
+        return cast(Tensor, hidden)
 
     def apply_layer(
         self, layer: nn.Module, x: Any, edge_index: Edges, edge_weight: Tensor | None

@@ -42,11 +42,13 @@ class Step:
     Attributes:
         scores: Of the training nodes, ``[models, nodes, classes]``.
         losses: Their mean cross-entropy, ``[models]``.
+        accuracies: The fraction of them scored right, ``[models]``.
         total: All that is minimised, but for what the optimiser decays.
     """
 
     scores: Tensor
     losses: Tensor
+    accuracies: Tensor
     total: Tensor
 
 
@@ -104,14 +106,15 @@ class Objective:
             scores = scores.unsqueeze(0)
         if self.laplacian_weight > 0:
             scores = scores.gather(1, self.rows.unsqueeze(-1).expand(-1, -1, scores.size(-1)))
-        losses = self.targets.losses(scores)
+            everything = everything[..., : self.targets.num_classes]
+        losses, accuracies = self.targets.score(scores)
         total = losses.sum()
         decay = order_weight_penalty(self.model, self.weight_decay)
         if decay is not None:
             total = total + decay
         if self.laplacian_weight > 0:
             total = total + self.laplacian_weight * laplacian_penalty(everything, self.laplacian)
-        return Step(scores, losses, total)
+        return Step(scores[..., : self.targets.num_classes], losses, accuracies, total)
 
 
 def make_optimizer(model: Stack, learning_rate: float, weight_decay: float) -> Adam:

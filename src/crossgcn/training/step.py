@@ -127,7 +127,7 @@ class TrainingStep:
             gradients = torch.autograd.grad(step.total, self.optimizer.weights, allow_unused=True)
         self.optimizer.step(gradients)
         self.losses = step.losses.detach()
-        self.accuracies = self.objective.targets.accuracies(step.scores.detach())
+        self.accuracies = step.accuracies
 
     def restart(self) -> None:
         """Back to the first weights and the first step, in place."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
+from torch.autograd.function import once_differentiable
 
+from crossgcn import kernels
 from crossgcn.graph import PreparedGraph, stack_inputs
 from crossgcn.graph.device_inputs import move_inputs
 from crossgcn.graph.stacked_matrix import Inputs
@@ -16,7 +18,7 @@ from crossgcn.models.stack import Stack
 
 __all__ = ["Targets", "find_targets"]
 
-_NO_NODE = -100
+_NO_NODE = -1
 
 
 @dataclass(frozen=True)
@@ -28,23 +30,47 @@ class Targets:
         labels: ``[models, nodes]``; where a model has fewer nodes than another,
             a number that is no class.
         counts: Nodes of each model, ``[models]``.
+        num_classes: How many classes there are.
     """
 
     inputs: Inputs
     labels: Tensor
     counts: Tensor
+    num_classes: int
 
-    def losses(self, scores: Tensor) -> Tensor:
-        """Mean cross-entropy of each model's scores, ``[models]``."""
-        each = functional.cross_entropy(
-            scores.flatten(0, -2), self.labels.flatten(), reduction="none", ignore_index=_NO_NODE
+    def score(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean cross-entropy of each model, and the fraction of its nodes scored right.
+
+        Args:
+            scores: ``[models, nodes, width]``, or ``[nodes, width]`` of one model; the
+                classes' are the first.
+
+        Returns:
+            ``[models]`` each, the second in float64 and without a gradient.
+        """
+        if scores.dim() == 2:
+            scores = scores.unsqueeze(0)
+        losses, accuracies = _Score.apply(scores, self)  # type: ignore[no-untyped-call]
+        return losses, accuracies
+
+
+class _Score(torch.autograd.Function):
+    """:func:`crossgcn.kernels.score` with its gradient, which comes with it."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
+        losses, accuracies, gradient = kernels.score(
+            scores, targets.labels, targets.counts, targets.num_classes
         )
-        return each.view_as(self.labels).sum(1) / self.counts
+        ctx.save_for_backward(gradient)
+        ctx.mark_non_differentiable(accuracies)
+        return losses, accuracies
 
-    def accuracies(self, scores: Tensor) -> Tensor:
-        """Fraction of each model's nodes scored right, ``[models]``, float64."""
-        right = scores.argmax(dim=-1).view_as(self.labels) == self.labels
-        return right.sum(1) / self.counts.double()
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, for_losses: Tensor, _: Tensor) -> tuple[Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * for_losses.view(-1, 1, 1).to(gradient.dtype), None
 
 
 def find_targets(
@@ -71,4 +97,5 @@ def find_targets(
         move_inputs(inputs[0] if model.num_models is None else stack_inputs(inputs), device),
         labels.to(device),
         torch.tensor([own.numel() for own in nodes], device=device),
+        model.num_scores or int(model.layers[-1].out_channels),  # type: ignore[arg-type]
     )

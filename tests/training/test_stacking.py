@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from architectures import ARCHITECTURES, graph_of, make, without_kernels
+from torch_geometric.data import Data
+
+from crossgcn.data.datasets import load_dataset
+from crossgcn.data.splits import Split, make_splits
+from crossgcn.graph import PreparedGraph
+from crossgcn.models.registry import build_model
+from crossgcn.models.stack import Stack
+from crossgcn.training.full_batch import (
+    Diverged,
+    TrainedModel,
+    train_full_batch,
+    train_together,
+)
+from crossgcn.training.stacking import (
+    can_be_compiled,
+    can_be_stacked,
+    stack_models,
+    unstack_state,
+)
+
+SEEDS = [11, 2**32 - 1, 0]
+RATES = {"epochs": 15, "learning_rate": 0.02}
+Result = TrainedModel | Diverged
+
+
+def unequal_splits(data: Data) -> list[Split]:
+    """Three splits of different training nodes, and of different numbers of them."""
+    splits = make_splits(data, "random", num_splits=3, train=5)
+    few = make_splits(data, "random", num_splits=1, train=2, seed=5)[0]
+    fewer_to_select = replace(splits[2], validation=splits[2].validation[:17])
+    return [splits[0], few, fewer_to_select]
+
+
+def three(architecture: str, data: Data) -> list[Stack]:
+    return [make(architecture, data, seed=seed) for seed in (1, 2, 3)]
+
+
+def alone(
+    model: Stack, graph: PreparedGraph, data: Data, split: Split, seed: int, epochs: int = 15
+) -> TrainedModel:
+    return train_full_batch(
+        model, graph, data.y, split, seed=seed, epochs=epochs, learning_rate=0.02
+    )
+
+
+def assert_equal_runs(one: Result, other: Result, tolerance: float = 1e-5) -> None:
+    assert isinstance(one, TrainedModel) and isinstance(other, TrainedModel)
+    for ours, theirs in zip(one.history, other.history, strict=True):
+        losses = (ours.train_loss, ours.validation_loss)
+        assert losses == pytest.approx(
+            (theirs.train_loss, theirs.validation_loss), rel=tolerance, abs=tolerance
+        )
+        no_loss = {"train_loss": 0.0, "validation_loss": 0.0}
+        assert replace(ours, **no_loss) == replace(theirs, **no_loss)
+    assert one.best_epoch == other.best_epoch
+    assert one.validation_accuracy == other.validation_accuracy
+    assert one.test_accuracy == other.test_accuracy
+    assert one.state.keys() == other.state.keys()
+    for name, value in one.state.items():
+        torch.testing.assert_close(
+            value, other.state[name], rtol=tolerance, atol=tolerance, msg=lambda m: f"{name}: {m}"
+        )
+
+
+@pytest.mark.parametrize("kernels", ["compiled", "plain"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_model_in_a_stack_is_trained_as_it_would_be_alone(
+    architecture: str, kernels: str, small_graph: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splits, graph = unequal_splits(small_graph), graph_of(architecture, small_graph)
+    together = train_together(
+        three(architecture, small_graph), graph, small_graph.y, splits, SEEDS, **RATES
+    )
+    if kernels == "plain":
+        without_kernels(monkeypatch)
+    for position, model in enumerate(three(architecture, small_graph)):
+        solo = alone(model, graph, small_graph, splits[position], SEEDS[position])
+        assert_equal_runs(together[position], solo)
+
+
+def test_real_citation_data_is_trained_alike_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = load_dataset("citeseer")
+    graph = PreparedGraph(data.x, data.edge_index)
+    splits = make_splits(data, "random", num_splits=2, train=20)
+    models = [make("cross-gcn", data, seed=seed) for seed in (1, 2)]
+    together = train_together(
+        models, graph, data.y, splits, [5, 6], epochs=8, learning_rate=0.02, test_curve=True
+    )
+    for position, model in enumerate(models):
+        solo = train_full_batch(
+            model,
+            graph,
+            data.y,
+            splits[position],
+            seed=5 + position,
+            epochs=8,
+            learning_rate=0.02,
+            test_curve=True,
+        )
+        assert_equal_runs(together[position], solo)
+
+
+@pytest.mark.parametrize("architecture", ["cross-gcn", "gin", "semi-emb", "cross-gcn-paper"])
+def test_a_stack_is_trained_alike_bit_for_bit_each_time(
+    architecture: str, small_graph: Data
+) -> None:
+    splits, graph = unequal_splits(small_graph), graph_of(architecture, small_graph)
+    runs = [
+        train_together(
+            three(architecture, small_graph), graph, small_graph.y, splits, SEEDS, **RATES
+        )
+        for _ in range(2)
+    ]
+    for one, two in zip(*runs, strict=True):
+        assert_equal_runs(one, two, tolerance=0.0)
+
+
+def test_the_order_of_a_stack_does_not_matter(small_graph: Data) -> None:
+    splits, graph = unequal_splits(small_graph), graph_of("cross-gcn", small_graph)
+    models = three("cross-gcn", small_graph)
+    one = train_together(models, graph, small_graph.y, splits, SEEDS, **RATES)
+    other = train_together(
+        models[::-1], graph, small_graph.y, splits[::-1], SEEDS[::-1], **RATES
+    )
+    for ours, theirs in zip(one, other[::-1], strict=True):
+        assert_equal_runs(ours, theirs)
+
+
+@pytest.mark.parametrize("architecture", ["cross-gcn", "cross-gcn-paper", "gin", "semi-emb"])
+def test_a_model_that_diverges_leaves_the_others_as_they_would_be_without_it(
+    architecture: str, small_graph: Data
+) -> None:
+    splits, graph = unequal_splits(small_graph), graph_of(architecture, small_graph)
+    sound = three(architecture, small_graph)
+    expected = train_together(sound, graph, small_graph.y, splits, SEEDS, **RATES)
+    models = three(architecture, small_graph)
+    with torch.no_grad():
+        for weight in models[1].parameters():
+            weight.fill_(1e30)
+    first, bad, last = train_together(models, graph, small_graph.y, splits, SEEDS, **RATES)
+    assert_equal_runs(first, expected[0], tolerance=0.0)
+    assert_equal_runs(last, expected[2], tolerance=0.0)
+    assert isinstance(bad, Diverged)
+    assert "in epoch 1" in str(bad) and "the start" in str(bad)
+    assert bad.history == []
+    for name, value in models[1].state_dict().items():
+        assert bad.state[name].isfinite().all()
+        assert torch.equal(bad.state[name], value)
+
+
+def test_models_with_an_lstm_are_not_stacked_but_train(small_graph: Data) -> None:
+    graph, split = graph_of("cross-gcn", small_graph), unequal_splits(small_graph)[0]
+    torch.manual_seed(0)
+    model = build_model("cross-gcn", 24, 3, hidden_channels=8, order_weights="lstm")
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    assert not can_be_stacked(model) and not can_be_compiled(model)
+    (together,) = train_together([model], graph, small_graph.y, [split], [4], **RATES)
+    assert all(torch.equal(value, start[name]) for name, value in model.state_dict().items())
+    solo = alone(model, graph, small_graph, split, seed=4)
+    assert_equal_runs(together, solo, tolerance=0.0)
+    assert solo.history[-1].train_loss < solo.history[0].train_loss - 0.02
+    assert not torch.equal(solo.state["layers.0.transform.lstm.lstm.weight_ih_l0"],
+                           start["layers.0.transform.lstm.lstm.weight_ih_l0"])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_stack_scores_as_its_models_do_and_gives_their_weights_back(
+    architecture: str, small_graph: Data
+) -> None:
+    graph, models = graph_of(architecture, small_graph), three(architecture, small_graph)
+    before = [{name: value.clone() for name, value in m.state_dict().items()} for m in models]
+    stacked = stack_models(models)
+    x = graph.x if isinstance(graph.x, torch.Tensor) else small_graph.x.to_dense()
+    # Every model of a stack has its own rows; here all see the same ones.
+    from crossgcn.graph import StackedMatrix
+
+    edges = StackedMatrix([graph.adjacency] * 3)
+    with torch.no_grad():
+        together = stacked.eval()(x.expand(3, -1, -1), edges)
+        for position, model in enumerate(models):
+            own = model.eval()(x, graph.adjacency)
+            torch.testing.assert_close(together[position], own, rtol=1e-5, atol=1e-6)
+        for weight in stacked.parameters():
+            weight += 1.0
+    for position, model in enumerate(models):
+        trained = dict(model.named_parameters())
+        for name, value in unstack_state(dict(stacked.state_dict()), position).items():
+            assert torch.equal(model.state_dict()[name], before[position][name])
+            moved = before[position][name] + (1.0 if name in trained else 0.0)
+            torch.testing.assert_close(value, moved, rtol=0, atol=0)
