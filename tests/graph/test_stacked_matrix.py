@@ -152,7 +152,9 @@ def test_inputs_of_several_models_are_stacked_layer_by_layer(small_graph: Data) 
 
 def test_inputs_of_models_that_see_no_graph_are_features_alone(small_graph: Data) -> None:
     graph = PreparedGraph(small_graph.x.to_dense(), small_graph.edge_index)
-    features, blocks = stack_inputs([graph.view(torch.tensor([2, 1]), 0), graph.view(torch.tensor([7]), 0)])
+    features, blocks = stack_inputs(
+        [graph.view(torch.tensor([2, 1]), 0), graph.view(torch.tensor([7]), 0)]
+    )
     x = small_graph.x.to_dense()
     assert blocks == ()
     assert torch.equal(features, torch.stack([x[[2, 1]], torch.stack([x[7], torch.zeros(24)])]))  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from crossgcn.graph import DenseFeatures
 from crossgcn.kernels import gpu, gpu_products, gpu_rows, plain
 from crossgcn.kernels.draws import Draws, keep
 from crossgcn.kernels.gpu_products import DroppedProduct, Plan, Precision, ProductShape
@@ -384,3 +385,45 @@ def test_products_may_be_captured_in_a_graph_and_follow_the_step(
         graph.replay()
         for actual, expected in zip(captured, work(), strict=True):
             assert torch.equal(actual, expected)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5])
+def test_dense_features_are_dropped_as_they_are_multiplied(p: float) -> None:
+    x, weight = random(1, 33, 37, seed=1), random(1, 37, 24, seed=2).requires_grad_()
+    draws = Draws(torch.tensor([5], device=HERE), torch.tensor(2, device=HERE), 1)
+    features = DenseFeatures(x)
+    assert features.shape == x.shape
+    product = (features.drop(draws, p) if p > 0.0 else features) @ weight
+    slope = random(1, 33, 24, seed=3)
+    (gradient,) = torch.autograd.grad((product * slope).sum(), weight)
+    dropped = plain.drop(x.double(), None, draws, p, False)
+    torch.testing.assert_close(product.double(), dropped @ weight.double(), rtol=2e-3, atol=2e-2)
+    torch.testing.assert_close(gradient.double(), dropped.mT @ slope.double(), rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scores_are_judged_as_plain_ones_are(dtype: torch.dtype) -> None:
+    scores = random(3, 50, 8, seed=4, dtype=dtype)
+    labels = torch.arange(150).view(3, 50).remainder(6).to(HERE)
+    labels[1, 20:] = -1
+    counts = (labels >= 0).sum(1)
+    losses, accuracies, gradient = gpu.score(scores, labels, counts, 6)
+    exact = plain.score(scores.double(), labels, counts, 6)
+    torch.testing.assert_close(losses.double(), exact[0], rtol=1e-5, atol=1e-6)
+    assert torch.equal(accuracies, exact[1])
+    assert_near(gradient, exact[2], dtype)
+
+
+def test_adam_is_that_of_pytorch() -> None:
+    weight, mean = random(3000, seed=5), torch.zeros(3000, device=HERE)
+    square = torch.zeros_like(mean)
+    other = weight.clone().requires_grad_()
+    theirs = torch.optim.Adam([other], lr=0.03, weight_decay=0.1)
+    count = torch.zeros((), device=HERE)
+    for step in range(5):
+        slope = random(3000, seed=6 + step)
+        count += 1
+        gpu.adam(weight, slope, mean, square, count, 0.03, 0.1)
+        other.grad = slope
+        theirs.step()
+        torch.testing.assert_close(weight, other.detach(), rtol=1e-6, atol=1e-7)

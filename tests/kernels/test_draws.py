@@ -26,8 +26,8 @@ def mask(
 def assert_unrelated(one: Tensor, other: Tensor, p: float) -> None:
     """Two masks agree as often as chance lets them."""
     kept = 1.0 - p
-    product = (one.double() - kept) * (other.double() - kept)
-    score = product.sum().item() / (p * kept * product.numel() ** 0.5)
+    agreement = (one.double() - kept) * (other.double() - kept)
+    score = agreement.sum().item() / (p * kept * agreement.numel() ** 0.5)
     assert abs(score) < SIGMAS
 
 
@@ -50,7 +50,9 @@ def test_the_same_is_drawn_for_the_same() -> None:
 
 @pytest.mark.parametrize("p", [0.2, 0.5, 0.9])
 def test_masks_of_other_seeds_steps_and_sites_are_unrelated(p: float) -> None:
-    places = [(seed, step, site) for seed in (0, 1, 2**32 - 1) for step in (1, 2) for site in (0, 1)]
+    places = [
+        (seed, step, site) for seed in (0, 1, 2**32 - 1) for step in (1, 2) for site in (0, 1)
+    ]
     masks = [mask(*place, p=p) for place in places]
     for position, one in enumerate(masks):
         for other in masks[:position]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -57,6 +58,15 @@ def graph_of(architecture: str, data: Data) -> PreparedGraph:
     embeddings = torch.randn(data.num_nodes, _EMBEDDING, generator=generator)
     embeddings[torch.arange(data.num_nodes), data.y] += 2.0
     return PreparedGraph(embeddings, data.edge_index)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads cost more than they bring on a graph this small."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

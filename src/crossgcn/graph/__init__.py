@@ -1,5 +1,6 @@
 """Edges to propagation: normalisation, sparse products, receptive fields; and random walks."""
 
+from crossgcn.graph.dense_features import DenseFeatures
 from crossgcn.graph.laplacian import mean_laplacian
 from crossgcn.graph.normalise import normalise_bipartite, normalised_adjacency
 from crossgcn.graph.prepared_graph import PreparedGraph
@@ -9,6 +10,7 @@ from crossgcn.graph.sparse_matrix import SparseMatrix
 from crossgcn.graph.stacked_matrix import StackedMatrix, stack_inputs
 
 __all__ = [
+    "DenseFeatures",
     "PreparedGraph",
     "ReceptiveField",
     "SparseMatrix",

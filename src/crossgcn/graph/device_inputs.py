@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import torch
+from torch import Tensor
 
 from crossgcn.errors import BadInput
+from crossgcn.graph.dense_features import DenseFeatures
+from crossgcn.graph.sparse_matrix import SparseMatrix
 from crossgcn.graph.stacked_matrix import Inputs
+from crossgcn.kernels.dispatch import has_triton
 
 __all__ = ["choose_device", "move_inputs"]
 
@@ -33,11 +39,22 @@ def choose_device(name: str | torch.device) -> torch.device:
 
 
 def move_inputs(inputs: Inputs, device: torch.device) -> Inputs:
-    """What a model takes, on a device; sparse features stay sparse.
+    """What a model takes, on a device.
+
+    Sparse features stay sparse; the dense ones of one model become
+    :class:`~crossgcn.graph.DenseFeatures` on a GPU.
 
     Args:
         inputs: From :meth:`~crossgcn.graph.PreparedGraph.view`, or stacked.
         device: Where to.
     """
     x, blocks = inputs
-    return (x.to(device), tuple(block.to(device) for block in blocks))
+    assert not isinstance(x, DenseFeatures)
+    moved: Tensor | SparseMatrix | DenseFeatures = x.to(device)
+    if device.type == "cuda" and _is_one_models(moved) and has_triton():
+        moved = DenseFeatures(moved)
+    return moved, tuple(block.to(device) for block in blocks)
+
+
+def _is_one_models(x: object) -> TypeGuard[Tensor]:
+    return isinstance(x, Tensor) and x.dim() == 3 and x.size(0) == 1 and x.dtype == torch.float32

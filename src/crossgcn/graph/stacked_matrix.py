@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
+from crossgcn.graph.dense_features import DenseFeatures
 from crossgcn.graph.sparse_matrix import SparseMatrix, _transpose
 from crossgcn.kernels import Pattern, row_sums
 
 __all__ = ["StackedMatrix", "stack_inputs"]
 
-Inputs = tuple[Tensor | SparseMatrix, tuple[SparseMatrix, ...]]
+Inputs = tuple[Tensor | SparseMatrix | DenseFeatures, tuple[SparseMatrix, ...]]
 
 
 class StackedMatrix(SparseMatrix):
@@ -78,14 +80,11 @@ def stack_inputs(inputs: Sequence[Inputs]) -> Inputs:
         Features, dense ``[models, rows, features]`` or stacked sparse, and stacked blocks.
         Models with fewer rows than others have zeros, or nothing, in their last ones.
     """
-    features = [x for x, _ in inputs]
-    rows = max(x.shape[0] for x in features)
-    x: Tensor | SparseMatrix
-    if isinstance(features[0], SparseMatrix):
-        x = StackedMatrix([part for part in features if isinstance(part, SparseMatrix)])
-    else:
-        x = features[0].new_zeros(len(features), rows, features[0].shape[1])
-        for model, part in zip(x, features, strict=True):
-            model[: part.shape[0]] = part
+    sparse = [x for x, _ in inputs if isinstance(x, SparseMatrix)]
+    x: Tensor | SparseMatrix = (
+        StackedMatrix(sparse)
+        if sparse
+        else pad_sequence([x for x, _ in inputs if isinstance(x, Tensor)], batch_first=True)
+    )
     layers = zip(*(blocks for _, blocks in inputs), strict=True)
     return x, tuple(StackedMatrix(blocks) for blocks in layers)

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 from crossgcn import kernels
 from crossgcn.errors import BadInput
-from crossgcn.graph import SparseMatrix
+from crossgcn.graph import DenseFeatures, SparseMatrix
 from crossgcn.kernels import Draws, plain
 from crossgcn.layers.compiled import may_use_kernels
 
 __all__ = ["FeatureDropout", "feature_dropout"]
 
-Features = TypeVar("Features", Tensor, SparseMatrix)
+Features = TypeVar("Features", Tensor, SparseMatrix, DenseFeatures)
 
 
 class FeatureDropout(nn.Module):
@@ -76,38 +76,41 @@ def feature_dropout(
     stored entries are drawn: same distribution, no dense mask.
 
     Args:
-        x: Dense, ``torch.sparse_csr`` or :class:`~crossgcn.graph.SparseMatrix`.
+        x: Dense, ``torch.sparse_csr``, :class:`~crossgcn.graph.SparseMatrix` or
+            :class:`~crossgcn.graph.DenseFeatures`.
         p: Probability of dropping an entry.
         training: Drop nothing when false.
         activate: Apply a ReLU first, to dense features.
         draws: Decide what is dropped; torch's generator does when left out.
     """
-    dense = not isinstance(x, SparseMatrix) and x.layout == torch.strided
+    dense = isinstance(x, Tensor) and x.layout == torch.strided
     if not training or p == 0.0:
         return torch.relu(x) if activate and dense else x  # type: ignore[arg-type, return-value]
+    if isinstance(x, DenseFeatures):
+        return x.drop(draws or _draws_of_torch(x.device), p)  # type: ignore[return-value]
     if isinstance(x, SparseMatrix):
-        draws = draws or _draws_of_torch(x.values)
+        draws = draws or _draws_of_torch(x.values.device)
         return x.with_values(kernels.drop(x.values, x.model_starts, draws, p, False))
     if x.layout == torch.sparse_csr:
         values = x.values()
         return torch.sparse_csr_tensor(
             x.crow_indices(),
             x.col_indices(),
-            kernels.drop(values, None, draws or _draws_of_torch(values), p, False),
+            kernels.drop(values, None, draws or _draws_of_torch(x.device), p, False),
             x.shape,
             check_invariants=False,
         )
     if x.layout != torch.strided:
         raise BadInput(f"features of layout {x.layout} cannot be dropped: pass x.to_sparse_csr()")
-    draws = draws or _draws_of_torch(x)
+    draws = draws or _draws_of_torch(x.device)
     if not may_use_kernels(x):
         return plain.drop(x, None, draws, p, activate)
     dropped: Tensor = _Drop.apply(x, draws, p, activate)  # type: ignore[no-untyped-call]
     return dropped
 
 
-def _draws_of_torch(x: Tensor) -> Draws:
-    seeds = torch.randint(2**32, (1,), device=x.device)
+def _draws_of_torch(device: torch.device) -> Draws:
+    seeds = torch.randint(2**32, (1,), device=device)
     return Draws(seeds, torch.zeros_like(seeds), 0)
 
 
