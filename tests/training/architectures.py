@@ -37,7 +37,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "mlp of three layers with bias": ("mlp", {"num_layers": 3, "bias": True}),
 }
-ARCHITECTURES = {name: (name, {}) for name in PRESETS} | VARIANTS
+ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in PRESETS},
+    **VARIANTS,
+}
 
 
 def make(architecture: str, data: Data, seed: int, dropout: float = 0.5) -> Stack:

@@ -13,7 +13,7 @@ Gradients = list[Tensor | None]
 def weights() -> tuple[list[Tensor], list[Tensor]]:
     """Decayed and other weights; those of more dimensions lie in memory in another order."""
     torch.manual_seed(0)
-    decayed = [
+    decayed: list[Tensor] = [
         nn.Parameter(torch.randn(7, 2, 3, 5).permute(1, 2, 3, 0)),
         nn.Parameter(torch.randn(6, 4).t()),
         nn.Parameter(torch.randn(1, 9, 1).permute(2, 0, 1)),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,11 @@ def exact_pass(step: TrainingStep) -> tuple[Tensor, int, dict[str, Tensor]]:
     twin = deepcopy(step.model).double().train()
     twin.dropout.follow(torch.tensor([SEED]), step._count + 1)
     x, blocks = step.objective.targets.inputs
-    x = x.with_values(x.values.double()) if isinstance(x, SparseMatrix) else x.double()
+    if isinstance(x, SparseMatrix):
+        x = x.with_values(x.values.double())
+    else:
+        assert isinstance(x, Tensor)
+        x = x.double()
     scores = twin(x, tuple(block.with_values(block.values.double()) for block in blocks))[0]
     labels = step.objective.targets.labels[0]
     loss = cross_entropy(scores, labels)
@@ -103,7 +108,7 @@ def test_steps_are_those_of_autograd_and_torchs_adam(
     model = make(architecture, small_graph, seed=1, dropout=dropout)
     with torch.no_grad():
         for weight in model.parameters():
-            weight += 0.1 * torch.randn_like(weight)
+            weight.add_(0.1 * torch.randn_like(weight))
     assert_steps_are_exact(training(model, graph, small_graph))
 
 
@@ -186,15 +191,15 @@ def test_scores_without_dropout_are_those_of_the_model(
         with torch.no_grad():
             expected = model.eval()(x, small_graph.edge_index)[nodes]
             for weight, own in zip(stacked.parameters(), model.parameters(), strict=True):
-                own *= 1.5
-                weight *= 1.5
+                own.mul_(1.5)
+                weight.mul_(1.5)
         labels = small_graph.y[nodes]
         assert float(losses) == pytest.approx(float(cross_entropy(expected, labels)), rel=1e-5)
         assert float(accuracies) == int((expected.argmax(1) == labels).sum()) / len(nodes)
 
 
 def test_models_the_kernels_do_not_know_are_left_to_autograd(small_graph: Data) -> None:
-    def known(name: str, count: int = 1, **settings: object) -> bool:
+    def known(name: str, count: int = 1, **settings: Any) -> bool:
         models = [build_model(name, 24, 3, **settings) for _ in range(count)]
         return can_be_compiled(stack_models(models))
 

@@ -1,8 +1,10 @@
-"""The loops of :mod:`crossgcn.kernels.gpu_products`.
+"""The loops of :mod:`crossgcn.kernels.gpu_products`: float32 products on tensor cores.
 
-The tensor cores round float32 operands to TF32. Where ``SPLIT`` is set, three of the four
-products of high parts and rests are added up, the largest last; the fourth is too small to
-be seen in float32.
+The tensor cores round float32 operands to TF32, so each operand is cut into a high part,
+which TF32 holds, and the rest; three of the four products are added up, the largest last,
+and the fourth is too small to be seen in float32. They also cut off what their sums cannot
+hold instead of rounding it, so they add up only a few terms before an ordinary addition
+takes over.
 """
 
 from __future__ import annotations
@@ -31,7 +33,6 @@ def multiply_along_rows(
     STRIDE: tl.constexpr,
     CHUNK: tl.constexpr,
     DROP: tl.constexpr,
-    SPLIT: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
     BLOCK_DEPTH: tl.constexpr,
@@ -62,18 +63,14 @@ def multiply_along_rows(
             a = drop_tile(a, row, term, key, drop_below, TERMS)
         within = in_width[:, None] & (term < STRIDE)[None, :]
         b = tl.load(right_high + right_rows + term[None, :], mask=within, other=0.0)
-        if SPLIT:
-            b_low = tl.load(right_low + right_rows + term[None, :], mask=within, other=0.0)
-            a = a.to(tl.float32)
-            near = high_part(a)
-            sums = tl.dot(a - near, tl.trans(b), sums, input_precision="tf32")
-            sums = tl.dot(near, tl.trans(b_low), sums, input_precision="tf32")
-            sums = tl.dot(near, tl.trans(b), sums, input_precision="tf32")
-        else:
-            sums = tl.dot(a.to(b.dtype), tl.trans(b), sums, input_precision="tf32")
+        b_low = tl.load(right_low + right_rows + term[None, :], mask=within, other=0.0)
+        near = high_part(a)
+        part = tl.dot(a - near, tl.trans(b), input_precision="tf32")
+        part = tl.dot(near, tl.trans(b_low), part, input_precision="tf32")
+        sums += tl.dot(near, tl.trans(b), part, input_precision="tf32")
     places = (chunk * ROWS + row.to(tl.int64))[:, None] * WIDTH + column[None, :]
     inside = in_rows[:, None] & in_width[None, :]
-    tl.store(out + places, (sums * scale).to(out.dtype.element_ty), mask=inside)
+    tl.store(out + places, (sums * scale), mask=inside)
 
 
 @jit
@@ -92,8 +89,6 @@ def multiply_down_columns(
     STRIDE: tl.constexpr,
     CHUNK: tl.constexpr,
     DROP: tl.constexpr,
-    SPLIT: tl.constexpr,
-    HALF: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
     BLOCK_DEPTH: tl.constexpr,
@@ -119,21 +114,14 @@ def multiply_down_columns(
             a = drop_tile(a, row, feature, key, drop_below, FEATURES)
         within = in_rows[:, None] & in_width[None, :]
         b = tl.load(right + long_row * WIDTH + column[None, :], mask=within, other=0.0)
-        if HALF:
-            a, b = a.to(tl.bfloat16), b.to(tl.bfloat16)
-            sums = tl.dot(tl.trans(a), b, sums)
-        elif SPLIT:
-            a, b = tl.trans(a.to(tl.float32)), b.to(tl.float32)
-            near_a, near_b = high_part(a), high_part(b)
-            sums = tl.dot(a - near_a, near_b, sums, input_precision="tf32")
-            sums = tl.dot(near_a, b - near_b, sums, input_precision="tf32")
-            sums = tl.dot(near_a, near_b, sums, input_precision="tf32")
-        else:
-            a, b = tl.trans(a.to(tl.float32)), b.to(tl.float32)
-            sums = tl.dot(a, b, sums, input_precision="tf32")
+        a = tl.trans(a)
+        near_a, near_b = high_part(a), high_part(b)
+        part = tl.dot(a - near_a, near_b, input_precision="tf32")
+        part = tl.dot(near_a, b - near_b, part, input_precision="tf32")
+        sums += tl.dot(near_a, near_b, part, input_precision="tf32")
     places = (chunk * FEATURES + feature.to(tl.int64))[:, None] * WIDTH + column[None, :]
     inside = (feature < FEATURES)[:, None] & in_width[None, :]
-    tl.store(out + places, (sums * scale).to(out.dtype.element_ty), mask=inside)
+    tl.store(out + places, (sums * scale), mask=inside)
 
 
 @jit
@@ -151,4 +139,4 @@ def add_chunks(
     for chunk in tl.static_range(CHUNKS):
         first = parts + tl.cast(num_entries, tl.int64) * chunk
         sums += tl.load(first + entry, mask=inside, other=0.0)
-    tl.store(out + entry, sums.to(out.dtype.element_ty), mask=inside)
+    tl.store(out + entry, sums, mask=inside)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from crossgcn.kernels.gpu_aligned import Dropping
@@ -41,27 +40,21 @@ class ProductShape(NamedTuple):
 
 
 def along_rows(
-    left: Tensor,
-    right: list[Tensor],
-    shape: ProductShape,
-    dtype: torch.dtype,
-    dropping: Dropping,
-    drop: bool,
+    left: Tensor, right: list[Tensor], shape: ProductShape, dropping: Dropping, drop: bool
 ) -> Tensor:
     """``scale * left @ right.T``, the entries of ``left`` dropped if asked for.
 
     Args:
         left: ``[rows, terms]``, rows readable.
         right: ``[width, terms]`` from :func:`crossgcn.kernels.gpu_aligned.aligned`,
-            split or not.
+            split.
         shape: How the work is shared out.
-        dtype: Of the result.
         dropping: Gives the scale, and the entries to drop.
         drop: Whether they are still to be dropped.
     """
     (rows, terms), (width, stride) = left.shape, right[0].shape
     chunk, chunks = _cut(terms, shape)
-    parts = _parts(left, chunks, rows, width, dtype)
+    parts = left.new_empty(chunks, rows, width)
     if parts.numel() and terms:
         grid = blocks(width, shape.block_columns), blocks(rows, shape.block_rows), chunks
         with on_device_of(left):
@@ -78,21 +71,14 @@ def along_rows(
                 LEFT_STRIDE=left.stride(0),
                 STRIDE=stride,
                 DROP=drop and dropping.draws is not None,
-                SPLIT=len(right) == 2,
                 CHUNK=chunk,
                 **_meta(shape),
             )
-    return _add(parts, dtype, any_terms=terms > 0)
+    return _add(parts, any_terms=terms > 0)
 
 
 def down_columns(
-    left: Tensor,
-    right: Tensor,
-    shape: ProductShape,
-    dtype: torch.dtype,
-    dropping: Dropping,
-    drop: bool,
-    split: bool,
+    left: Tensor, right: Tensor, shape: ProductShape, dropping: Dropping, drop: bool
 ) -> Tensor:
     """``scale * left.T @ right``, the entries of ``left`` dropped if asked for.
 
@@ -100,14 +86,12 @@ def down_columns(
         left: ``[rows, features]``, rows readable.
         right: ``[rows, width]``, contiguous.
         shape: How the work is shared out.
-        dtype: Of the result; bfloat16 makes the operands bfloat16 too.
         dropping: Gives the scale, and the entries to drop.
         drop: Whether they are still to be dropped.
-        split: Make three products as exact as one of float32.
     """
     (rows, width), features = right.shape, left.size(1)
     chunk, chunks = _cut(rows, shape)
-    parts = _parts(left, chunks, features, width, dtype)
+    parts = left.new_empty(chunks, features, width)
     if parts.numel() and rows:
         grid = blocks(features, shape.block_rows), blocks(width, shape.block_columns), chunks
         with on_device_of(left):
@@ -122,23 +106,16 @@ def down_columns(
                 FEATURES=features,
                 STRIDE=left.stride(0),
                 DROP=drop and dropping.draws is not None,
-                SPLIT=split,
-                HALF=dtype == torch.bfloat16,
                 CHUNK=chunk,
                 **_meta(shape),
             )
-    return _add(parts, dtype, any_terms=rows > 0)
+    return _add(parts, any_terms=rows > 0)
 
 
 def _cut(terms: int, shape: ProductShape) -> tuple[int, int]:
     """The length of a chunk, and how many of that length there are: none is empty."""
     chunk = blocks(blocks(terms, shape.block_depth), shape.chunks) * shape.block_depth
     return chunk, blocks(terms, chunk) if terms else 1
-
-
-def _parts(like: Tensor, chunks: int, rows: int, columns: int, dtype: torch.dtype) -> Tensor:
-    part_dtype = dtype if chunks == 1 else torch.float32
-    return like.new_empty(chunks, rows, columns, dtype=part_dtype)
 
 
 def _meta(shape: ProductShape) -> dict[str, int]:
@@ -151,12 +128,12 @@ def _meta(shape: ProductShape) -> dict[str, int]:
     }
 
 
-def _add(parts: Tensor, dtype: torch.dtype, any_terms: bool) -> Tensor:
+def _add(parts: Tensor, any_terms: bool) -> Tensor:
     if not any_terms:
-        return parts.new_zeros(parts.shape[1:], dtype=dtype)
+        return parts.new_zeros(parts.shape[1:])
     if parts.size(0) == 1:
         return parts[0]
-    out = parts.new_empty(parts.shape[1:], dtype=dtype)
+    out = parts.new_empty(parts.shape[1:])
     entries = out.numel()
     if entries:
         with on_device_of(parts):

@@ -1,8 +1,9 @@
 """Products with a matrix of which entries are dropped, on the tensor cores of a GPU.
 
-The dropped matrix is either never written, its mask being drawn anew in every tile, or
-written once in aligned rows. The first suits narrow products, which wait for memory; the
-second wide ones, for which every tile would be drawn many times.
+In float32, by kernels of our own. There the dropped matrix is either never written, its
+mask being drawn anew in every tile, or written once in aligned rows: the first suits narrow
+products, which wait for memory, the second wide ones, for which every tile would be drawn
+many times. In TF32 and bfloat16 PyTorch's library multiplies what was dropped and aligned.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from crossgcn.kernels.draws import Draws
 from crossgcn.kernels.gpu_aligned import Dropping, aligned, with_readable_rows
@@ -28,7 +30,7 @@ __all__ = [
 ]
 
 Precision = Literal["fp32", "tf32", "bf16"]
-"""Three TF32 products, about as exact as float32's; one TF32 product; bfloat16 operands."""
+"""Three TF32 products, as exact as one of float32; one TF32 product; bfloat16 operands."""
 
 
 class Plan(NamedTuple):
@@ -47,18 +49,15 @@ class Plan(NamedTuple):
     backward: ProductShape
 
 
-def plan_for(width: int, precision: Precision) -> Plan:
+def plan_for(width: int) -> Plan:
     """The plan for a width of the result."""
-    depth = 64 if precision == "bf16" else 32
     if width <= 64:
         columns = 64 if width > 32 else 32
-        forward = ProductShape(64, columns, depth, num_warps=4, num_stages=3)
-        backward = ProductShape(128, columns, depth, num_warps=4, num_stages=3, chunks=52)
+        forward = ProductShape(128, columns, 32, num_warps=8, num_stages=3)
+        backward = ProductShape(128, columns, 32, num_warps=4, num_stages=3, chunks=52)
         return Plan(False, False, forward, backward)
-    shape = ProductShape(128, 128, depth, num_warps=8, num_stages=3)
-    chunks = 26 if width <= 128 else 13
-    wide = width >= 512
-    return Plan(wide, wide and precision != "bf16", shape, shape._replace(chunks=chunks))
+    shape = ProductShape(128, 128, 32, num_warps=8, num_stages=3)
+    return Plan(width >= 512, True, shape, shape._replace(chunks=26 if width <= 128 else 13))
 
 
 class DroppedProduct:
@@ -81,21 +80,27 @@ class DroppedProduct:
         self.precision: Precision = precision
         self._dropping = Dropping(draws if p > 0.0 else None, p)
         self._dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-        self._split = precision == "fp32"
         self._kept: Tensor | None = None
 
     def project(self, weight: Tensor, plan: Plan | None = None) -> Tensor:
         """The product with a weight ``[features, width]``.
 
+        Args:
+            weight: The weight.
+            plan: How a product in float32 is computed.
+
         Returns:
             ``[rows, width]``, in float32, or in bfloat16 if that is the precision.
         """
-        plan = plan or plan_for(weight.size(1), self.precision)
-        right = aligned(weight, self._dtype, turn=True, split=self._split)
+        if self.precision != "fp32":
+            left = self._keep()
+            below = left.size(1) - weight.size(0)
+            scaled = (weight * self._dropping.scale).to(self._dtype)
+            return left @ functional.pad(scaled, (0, 0, 0, below))
+        plan = plan or plan_for(weight.size(1))
+        right = aligned(weight, self._dtype, turn=True, split=True)
         left = self._keep() if plan.keep else self.x
-        return along_rows(
-            left, right, plan.forward, self._dtype, self._dropping, drop=not plan.keep
-        )
+        return along_rows(left, right, plan.forward, self._dropping, drop=not plan.keep)
 
     def project_backward(self, gradient: Tensor, plan: Plan | None = None) -> Tensor:
         """The gradient for the weight, from that for the product, ``[rows, width]``.
@@ -103,19 +108,18 @@ class DroppedProduct:
         Returns:
             ``[features, width]``, in the type of the product.
         """
-        plan = plan or plan_for(gradient.size(1), self.precision)
+        features = self.x.size(1)
+        if self.precision != "fp32":
+            for_weight = self._keep().t() @ gradient.to(self._dtype)
+            return for_weight[:features] * self._dropping.scale
+        plan = plan or plan_for(gradient.size(1))
         if plan.turn:
-            right = aligned(gradient, self._dtype, turn=True, split=self._split)
+            right = aligned(gradient, self._dtype, turn=True, split=True)
             (left,) = aligned(self.x, self._dtype, True, False, self._dropping)
-            return along_rows(left, right, plan.backward, self._dtype, self._dropping, drop=False)
+            return along_rows(left, right, plan.backward, self._dropping, drop=False)
+        left = self._keep()[:, :features] if plan.keep else self.x
         return down_columns(
-            self._keep()[:, : self.x.size(1)] if plan.keep else self.x,
-            gradient.contiguous(),
-            plan.backward,
-            self._dtype,
-            self._dropping,
-            drop=not plan.keep,
-            split=self._split,
+            left, gradient.contiguous(), plan.backward, self._dropping, drop=not plan.keep
         )
 
     def _keep(self) -> Tensor:

@@ -97,6 +97,8 @@ class CrossFeatureTransform(nn.Module):
         self.register_parameter("bias", nn.Parameter(torch.empty(out_channels)) if bias else None)
 
         initial, trained = initial_order_weights(order_weights, order)
+        # Kept, because torch.func puts plain tensors where the parameters are.
+        self._order_weights_train = trained
         if trained and initial is not None:
             self.order_weights = nn.Parameter(initial)
         else:
@@ -152,7 +154,7 @@ class CrossFeatureTransform(nn.Module):
         constant here, it is also out of reach of an optimiser's weight decay.
         """
         weights = self.order_weights
-        if not isinstance(weights, nn.Parameter):
+        if weights is None or not self._order_weights_train:
             return weights
         return torch.cat([torch.ones_like(weights[..., :1]), weights[..., 1:]], dim=-1)
 

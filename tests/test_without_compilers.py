@@ -1,0 +1,108 @@
+"""The package with compilers missing, and what it imports where they are there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from crossgcn.kernels import dispatch, plain
+
+WITHOUT_COMPILERS = """
+import importlib.util, sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("numba", "triton"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return None
+
+find = importlib.util.find_spec
+def find_spec(name, package=None):
+    return None if name.partition(".")[0] in ("numba", "triton") else find(name, package)
+
+if sys.argv[1] == "missing":
+    sys.meta_path.insert(0, Missing())
+    importlib.util.find_spec = find_spec
+"""
+
+TRAIN = """
+import json
+import torch
+from crossgcn.data.datasets import load_dataset
+from crossgcn.data.splits import make_splits
+from crossgcn.graph import PreparedGraph
+from crossgcn.kernels.dispatch import has_numba, has_triton
+from crossgcn.models.registry import build_model
+from crossgcn.training.full_batch import train_full_batch
+
+data = load_dataset("citeseer")
+graph, split = PreparedGraph(data.x, data.edge_index), make_splits(data, "public")[0]
+torch.manual_seed(0)
+model = build_model("cross-gcn", data.x.size(1), data.num_classes, hidden_channels=8)
+trained = train_full_batch(model, graph, data.y, split, seed=1, epochs=2)
+print(json.dumps({
+    "numba": has_numba(),
+    "triton": sys.argv[1] == "missing" and has_triton(),
+    "cpu": "crossgcn.kernels.cpu" in sys.modules,
+    "losses": [[m.train_loss, m.validation_loss] for m in trained.history],
+    "test_accuracy": trained.test_accuracy,
+}))
+"""
+
+
+def run_python(script: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def train(compilers: str) -> dict[str, Any]:
+    out = run_python(WITHOUT_COMPILERS + TRAIN, compilers)
+    result: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return result
+
+
+def test_without_numba_and_triton_the_same_is_trained_by_plain_torch() -> None:
+    with_them, without = train("there"), train("missing")
+    assert (with_them["numba"], with_them["cpu"]) == (True, True)
+    assert (without["numba"], without["triton"], without["cpu"]) == (False, False, False)
+    for ours, theirs in zip(with_them["losses"], without["losses"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5)
+    assert with_them["test_accuracy"] == without["test_accuracy"]
+
+
+def test_the_environment_can_ask_for_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = dispatch._compiled.__wrapped__
+    assert choose("numba", "crossgcn.kernels.cpu") is not plain
+    monkeypatch.setenv("CROSSGCN_PLAIN_KERNELS", "1")
+    assert choose("numba", "crossgcn.kernels.cpu") is plain
+
+
+def test_kernels_are_not_imported_before_they_are_needed() -> None:
+    run_python(
+        "import sys, crossgcn, crossgcn.training.step\n"
+        "early = {'crossgcn.kernels.gpu', 'crossgcn.kernels.cpu'} & sys.modules.keys()\n"
+        "sys.exit(f'imported: {early}' if early else 0)\n"
+    )
+
+
+def test_help_imports_neither_torch_nor_numba() -> None:
+    run_python(
+        "import sys\n"
+        "from crossgcn.cli import main\n"
+        "sys.argv = ['crossgcn', '--help']\n"
+        "assert main() == 0\n"
+        "heavy = {'torch', 'numba', 'triton'} & sys.modules.keys()\n"
+        "sys.exit(f'imported: {heavy}' if heavy else 0)\n"
+    )
