@@ -59,7 +59,7 @@ print(json.dumps({
 def run_python(script: str, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CROSSGCN_PLAIN_KERNELS": "0"},
         capture_output=True,
         text=True,
     )
@@ -74,6 +74,7 @@ def train(compilers: str) -> dict[str, Any]:
 
 
 def test_without_numba_and_triton_the_same_is_trained_by_plain_torch() -> None:
+    pytest.importorskip("numba")
     with_them, without = train("there"), train("missing")
     assert (with_them["numba"], with_them["cpu"]) == (True, True)
     assert (without["numba"], without["triton"], without["cpu"]) == (False, False, False)
@@ -83,6 +84,8 @@ def test_without_numba_and_triton_the_same_is_trained_by_plain_torch() -> None:
 
 
 def test_the_environment_can_ask_for_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.delenv("CROSSGCN_PLAIN_KERNELS", raising=False)
     choose = dispatch._compiled.__wrapped__
     assert choose("numba", "crossgcn.kernels.cpu") is not plain
     monkeypatch.setenv("CROSSGCN_PLAIN_KERNELS", "1")

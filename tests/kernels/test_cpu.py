@@ -91,18 +91,6 @@ def test_cross_and_its_gradients_equal_the_plain_ones(
     assert none is None
 
 
-@pytest.mark.parametrize("release", [False, True])
-@pytest.mark.parametrize("order", [1, 2, 4])
-def test_the_plain_gradients_are_those_of_autograd(order: int, release: bool) -> None:
-    projections = random(2, 5, 3 * order, seed=1).double().requires_grad_()
-    weights = random(2, order, seed=2).double().requires_grad_()
-    gradient = random(2, 5, 3, seed=3).double()
-    out = plain.cross(projections, weights, release)
-    expected = torch.autograd.grad(out, (projections, weights), gradient)
-    actual = plain.cross_backward(gradient, projections, weights, release, True)
-    torch.testing.assert_close(actual, expected)
-
-
 def test_a_sum_over_many_rows_keeps_its_digits() -> None:
     """One running float32 sum over these rows would stop growing long before the end."""
     rows = 30_000

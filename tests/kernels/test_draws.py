@@ -50,7 +50,7 @@ def test_the_same_is_drawn_for_the_same() -> None:
 
 @pytest.mark.parametrize("p", [0.2, 0.5, 0.9])
 def test_masks_of_other_seeds_steps_and_sites_are_unrelated(p: float) -> None:
-    places = product((0, 1, 2**32 - 1), (1, 2), (0, 1))
+    places = product((0, 1, 2**16, 2**32 - 1), (1, 2), (0, 1))
     masks = [mask(seed, step, site, p=p) for seed, step, site in places]
     for position, one in enumerate(masks):
         for other in masks[:position]:

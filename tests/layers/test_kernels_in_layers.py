@@ -49,6 +49,7 @@ def output_and_gradients(
 def assert_same_through_plain_kernels(
     compute: Callable[[], list[Tensor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("numba")
     calls = []
     numba = dispatch._compiled("numba", "crossgcn.kernels.cpu")
 

@@ -48,6 +48,19 @@ def test_more_of_anything_needs_more_memory() -> None:
     assert estimate_bytes(model(features=48), ring(50, features=48)) > least
 
 
+def test_each_further_node_needs_more_with_wider_deeper_and_higher_crosses() -> None:
+    def per_node(network: Stack, features: int = 24) -> int:
+        return estimate_bytes(network, ring(101, features)) - estimate_bytes(
+            network, ring(100, features)
+        )
+
+    least = per_node(model())
+    assert per_node(model(hidden=16)) > least
+    assert per_node(model(layers=3)) > least
+    assert per_node(model(order=3)) > least
+    assert per_node(model(features=48), 48) > least
+
+
 def test_sparse_features_need_less_than_the_same_made_dense() -> None:
     """And what they need hangs on their entries, not on how wide the matrix is."""
     nodes, edges = 500, torch.arange(500).repeat(2, 1)
