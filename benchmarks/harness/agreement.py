@@ -100,14 +100,24 @@ def check_peer(
         checks = [
             Check(case, f"scores of ours and {name}", apart(our_scores(step), theirs[0]), values)
         ]
-        losses = [step().detach().reshape(()).clone()]
-        for what, error in gradient_errors(first_gradients(step, ours), theirs[1]).items():
+        # Without decay, beside which a small gradient would be lost in Adam's mean.
+        bare = training_step(
+            ours,
+            graph or prepare(data),
+            data,
+            train,
+            device=device,
+            precision=precision,
+            weight_decay=0.0,
+        )
+        bare()
+        for what, error in gradient_errors(first_gradients(bare, ours), theirs[1]).items():
             # A single number, in which terms of both signs cancel and rounding does not.
             single = what.startswith("alpha")
             if not single or precision == "fp32":
                 what = f"gradients of {what} of ours and {name}"
                 checks.append(Check(case, what, error, 10 * values if single else values))
-        losses += [step().detach().reshape(()).clone() for _ in range(STEPS - 1)]
+        losses = [step().detach().reshape(()).clone() for _ in range(STEPS)]
         error = apart(torch.stack(losses), torch.stack([peer.step() for _ in range(STEPS)]))
     what = f"losses of the first {STEPS} steps of ours and {name}"
     checks.append(Check(case, what, error, SAME_LOSSES[precision]))

@@ -32,7 +32,7 @@ Gradients = list[dict[str, Tensor]]
 def our_scores(step: TrainingStep) -> Tensor:
     """Scores of the training nodes; nothing is trained."""
     with torch.no_grad(), multiplying_in(step.precision, step.device):
-        return step.objective().scores[0]
+        return step.objective().scores[0, :, : step.objective.targets.num_classes]
 
 
 def first_gradients(step: TrainingStep, start: Stack) -> Gradients:

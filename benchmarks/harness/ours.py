@@ -57,9 +57,17 @@ def training_step(
     *,
     device: str = "cpu",
     precision: Precision = "fp32",
+    weight_decay: float = 5e-4,
     seed: int = 0,
 ) -> TrainingStep:
     """Our step for one model; a call does it."""
     return TrainingStep(
-        [model], graph, data.y, [train], seeds=[seed], device=device, precision=precision
+        [model],
+        graph,
+        data.y,
+        [train],
+        seeds=[seed],
+        weight_decay=weight_decay,
+        device=device,
+        precision=precision,
     )

@@ -82,16 +82,17 @@ def drop(
         key = _mix(np.uint32(seeds[model]))
         key = _mix(np.uint32(key + np.uint32(step)))
         key = _mix(np.uint32(key + np.uint32(site)))
+        stride = np.uint32(key | np.uint32(1))
         entries = slice(starts[model], starts[model + 1])
         value, sign, result = taken[entries], x[entries], out[entries]
         if activate:
             for i in numba.prange(value.size):
-                bits = _mix(np.uint32(_mix(np.uint32(np.uint32(i) + key)) ^ key))
+                bits = _mix(np.uint32(np.uint32(i) * stride + key))
                 kept = value[i] * scale if bits >= least else nothing
                 result[i] = nothing if sign[i] <= nothing else kept
         else:
             for i in numba.prange(value.size):
-                bits = _mix(np.uint32(_mix(np.uint32(np.uint32(i) + key)) ^ key))
+                bits = _mix(np.uint32(np.uint32(i) * stride + key))
                 result[i] = value[i] * scale if bits >= least else nothing
 
 

@@ -53,6 +53,15 @@ def keys(draws: Draws) -> Tensor:
     return mix((key + draws.site) & _LOW)
 
 
+def entry_bits(position: Tensor, key: Tensor) -> Tensor:
+    """The 32 random bits of an entry.
+
+    Each key steps through the positions in strides of its own, so that two steps of a
+    training do not read the same sequence from two places.
+    """
+    return mix((position * (key | 1) + key) & _LOW)
+
+
 def threshold(p: float) -> int:
     """The number of 32 bits below which an entry is dropped."""
     return min(round(p * 2**32), _LOW)
@@ -79,5 +88,4 @@ def keep(draws: Draws, starts: Tensor | None, num_entries: int, p: float) -> Ten
         key = key.repeat_interleave(lengths, output_size=num_entries)
         first = starts[:-1].repeat_interleave(lengths, output_size=num_entries)
         position = position - first
-    bits = mix(mix((position + key) & _LOW) ^ key)
-    return (bits >= threshold(p)).to(torch.uint8)
+    return (entry_bits(position, key) >= threshold(p)).to(torch.uint8)

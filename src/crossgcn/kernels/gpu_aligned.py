@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from crossgcn.kernels.draws import Draws, threshold
-from crossgcn.kernels.gpu_drop import _mix
+from crossgcn.kernels.gpu_drop import entry_bits, mix
 from crossgcn.kernels.gpu_language import blocks, jit, on_device_of, tl
 
 __all__ = [
@@ -101,9 +101,9 @@ def aligned(
 @jit
 def model_key(seeds: tl.tensor, step: tl.tensor, site: tl.uint32) -> tl.tensor:
     """:func:`crossgcn.kernels.draws.keys` of one model."""
-    key = _mix(tl.load(seeds).to(tl.uint32))
-    key = _mix(key + tl.load(step).to(tl.uint32))
-    return _mix(key + tl.cast(site, tl.uint32))
+    key = mix(tl.load(seeds).to(tl.uint32))
+    key = mix(key + tl.load(step).to(tl.uint32))
+    return mix(key + tl.cast(site, tl.uint32))
 
 
 @jit
@@ -117,8 +117,8 @@ def drop_tile(
 ) -> tl.tensor:
     """Zero the dropped entries of a tile; see :func:`crossgcn.kernels.draws.keep`."""
     # Positions count modulo 2³², as those of the other kernels do.
-    first = row.to(tl.uint32) * COLUMNS + key
-    bits = _mix(_mix(first[:, None] + column.to(tl.uint32)[None, :]) ^ key)
+    position = (row.to(tl.uint32) * COLUMNS)[:, None] + column.to(tl.uint32)[None, :]
+    bits = entry_bits(position, key)
     return tl.where(bits >= tl.cast(drop_below, tl.uint32), value, 0.0)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from crossgcn.kernels.draws import Draws, threshold
 from crossgcn.kernels.gpu_language import blocks, jit, on_device_of, power_of_two, tl
 
-__all__ = ["drop", "drop_backward"]
+__all__ = ["drop", "drop_backward", "entry_bits", "mix"]
 
 _BLOCK = 1024
 
@@ -63,13 +63,19 @@ def _launch(
 
 
 @jit
-def _mix(bits: tl.tensor) -> tl.tensor:
+def mix(bits: tl.tensor) -> tl.tensor:
     """:func:`crossgcn.kernels.draws.mix` of unsigned numbers, which wrap around."""
     bits = bits ^ (bits >> 16)
     bits = bits * tl.full((), 0x7FEB352D, tl.uint32)
     bits = bits ^ (bits >> 15)
     bits = bits * tl.full((), 0x846CA68B, tl.uint32)
     return bits ^ (bits >> 16)
+
+
+@jit
+def entry_bits(position: tl.tensor, key: tl.tensor) -> tl.tensor:
+    """:func:`crossgcn.kernels.draws.entry_bits`."""
+    return mix(position * (key | tl.full((), 1, tl.uint32)) + key)
 
 
 @jit
@@ -108,17 +114,17 @@ def _drop(
     # A block is one model's, or parts of a few: each takes over what the last one left.
     while model <= last_model:
         model_start = model * entries_each if EQUAL else tl.load(starts + model)
-        model_key = _mix(tl.load(seeds + model).to(tl.uint32))
-        model_key = _mix(model_key + tl.load(step).to(tl.uint32))
-        model_key = _mix(model_key + tl.cast(site, tl.uint32))
+        model_key = mix(tl.load(seeds + model).to(tl.uint32))
+        model_key = mix(model_key + tl.load(step).to(tl.uint32))
+        model_key = mix(model_key + tl.cast(site, tl.uint32))
         key = tl.where(entry >= model_start, model_key, key)
         start = tl.where(entry >= model_start, tl.cast(model_start, tl.uint32), start)
         model += 1
-    bits = _mix(_mix(entry.to(tl.uint32) - start + key) ^ key)
-    factor = tl.where(bits >= tl.cast(drop_below, tl.uint32), scale, 0.0)
+    bits = entry_bits(entry.to(tl.uint32) - start, key)
     inside = entry < num_entries
     value = tl.load(source + entry, mask=inside, other=0.0).to(tl.float32)
     if ACTIVATE:
         sign = value if GATE_IS_SOURCE else tl.load(gate + entry, mask=inside, other=0.0)
         value = tl.where(sign <= 0.0, 0.0, value)
-    tl.store(out + entry, (value * factor).to(out.dtype.element_ty), mask=inside)
+    value = tl.where(bits >= tl.cast(drop_below, tl.uint32), value * scale, 0.0)
+    tl.store(out + entry, value.to(out.dtype.element_ty), mask=inside)

@@ -58,17 +58,18 @@ def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: boo
         p: Probability of dropping; 0 drops none.
         activate: Apply a ReLU first.
     """
-    scale = keep(draws, starts, x.numel(), p).view_as(x) / (1.0 - p)
-    return (torch.relu(x) if activate else x) * scale.to(x.dtype)
+    kept = keep(draws, starts, x.numel(), p).view_as(x).bool()
+    return ((torch.relu(x) if activate else x) * (1.0 / (1.0 - p))).masked_fill(~kept, 0.0)
 
 
 def drop_backward(
     gradient: Tensor, x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool
 ) -> Tensor:
     """Gradient of :func:`drop` for ``x``, from that for its result."""
-    scale = keep(draws, starts, x.numel(), p).view_as(x) / (1.0 - p)
-    result = gradient * scale.to(gradient.dtype)
-    return result.masked_fill(x <= 0, 0.0) if activate else result
+    dropped = ~keep(draws, starts, x.numel(), p).view_as(x).bool()
+    if activate:
+        dropped = dropped | (x <= 0)
+    return (gradient * (1.0 / (1.0 - p))).masked_fill(dropped, 0.0)
 
 
 def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
@@ -164,10 +165,12 @@ def score(
     given = scores[..., :num_classes]
     log_chances = given.log_softmax(dim=-1)
     counted = labels >= 0
-    own = functional.one_hot(labels.clamp(min=0), num_classes).to(scores.dtype)
-    losses = -(log_chances * own).sum(dim=-1).masked_fill(~counted, 0.0).sum(dim=1) / counts
+    own = labels.clamp(min=0)
+    losses = -log_chances.gather(-1, own.unsqueeze(-1)).squeeze(-1)
+    losses = losses.masked_fill(~counted, 0.0).sum(dim=1) / counts
     right = (given.argmax(dim=-1) == labels) & counted
-    slope = (log_chances.exp() - own) / counts.view(-1, 1, 1)
+    slope = log_chances.exp() - functional.one_hot(own, num_classes).to(scores.dtype)
+    slope = slope / counts.view(-1, 1, 1)
     gradient = torch.zeros_like(scores)
     gradient[..., :num_classes] = slope.masked_fill(~counted.unsqueeze(-1), 0.0)
     return losses, right.sum(dim=1) / counts.double(), gradient

@@ -40,16 +40,32 @@ class Step:
     """What one pass of the model gives.
 
     Attributes:
-        scores: Of the training nodes, ``[models, nodes, classes]``.
-        losses: Their mean cross-entropy, ``[models]``.
-        accuracies: The fraction of them scored right, ``[models]``.
-        total: All that is minimised, but for what the optimiser decays.
+        scores: Of the training nodes, ``[models, nodes, width]``; the classes' come first.
+        slope: Gradient of the losses for the scores, which comes with them at no cost.
+        losses: Mean cross-entropy of each model, ``[models]``; no gradient goes through it.
+        accuracies: The fraction of the nodes scored right, ``[models]``.
+        penalties: What is added to the losses, but for what the optimiser decays.
     """
 
     scores: Tensor
+    slope: Tensor
     losses: Tensor
     accuracies: Tensor
-    total: Tensor
+    penalties: tuple[Tensor, ...]
+
+    @property
+    def total(self) -> Tensor:
+        """The value that is minimised, of all models together."""
+        return self.losses.sum() + sum(penalty.detach() for penalty in self.penalties)
+
+    def gradients(self, weights: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+        """Of what is minimised, for each weight; ``None`` for one it does not depend on."""
+        return torch.autograd.grad(
+            [self.scores, *self.penalties],
+            list(weights),
+            [self.slope, *(None for _ in self.penalties)],
+            allow_unused=True,
+        )
 
 
 class Objective:
@@ -102,19 +118,19 @@ class Objective:
     def __call__(self) -> Step:
         """Run the model over its inputs."""
         scores = everything = self.model(*self.inputs)
-        if scores.dim() == 2:
-            scores = scores.unsqueeze(0)
+        penalties = []
         if self.laplacian_weight > 0:
+            if scores.dim() == 2:
+                scores = scores.unsqueeze(0)
             scores = scores.gather(1, self.rows.unsqueeze(-1).expand(-1, -1, scores.size(-1)))
             everything = everything[..., : self.targets.num_classes]
-        losses, accuracies = self.targets.score(scores)
-        total = losses.sum()
+            unlike = laplacian_penalty(everything, self.laplacian)
+            penalties.append(self.laplacian_weight * unlike)
         decay = order_weight_penalty(self.model, self.weight_decay)
         if decay is not None:
-            total = total + decay
-        if self.laplacian_weight > 0:
-            total = total + self.laplacian_weight * laplacian_penalty(everything, self.laplacian)
-        return Step(scores[..., : self.targets.num_classes], losses, accuracies, total)
+            penalties.append(decay)
+        losses, accuracies, slope = self.targets.score(scores)
+        return Step(scores, slope, losses, accuracies, tuple(penalties))
 
 
 def make_optimizer(model: Stack, learning_rate: float, weight_decay: float) -> Adam:

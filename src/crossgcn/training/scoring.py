@@ -48,4 +48,5 @@ class Scorer:
         self.model.eval()
         with multiplying_in(self.precision, self.device):
             scores = self.model(*self.targets.inputs)
-        return self.targets.score(scores)
+        losses, accuracies, _ = self.targets.score(scores)
+        return losses, accuracies

@@ -124,9 +124,9 @@ class TrainingStep:
         self.model.train()
         with multiplying_in(self.precision, self.device):
             step = self.objective()
-            gradients = torch.autograd.grad(step.total, self.optimizer.weights, allow_unused=True)
+            gradients = step.gradients(self.optimizer.weights)
         self.optimizer.step(gradients)
-        self.losses = step.losses.detach()
+        self.losses = step.losses
         self.accuracies = step.accuracies
 
     def restart(self) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from crossgcn import kernels
 from crossgcn.graph import PreparedGraph, stack_inputs
@@ -38,39 +36,21 @@ class Targets:
     counts: Tensor
     num_classes: int
 
-    def score(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean cross-entropy of each model, and the fraction of its nodes scored right.
+    def score(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """How well each model does; no graph of it is kept.
 
         Args:
             scores: ``[models, nodes, width]``, or ``[nodes, width]`` of one model; the
                 classes' are the first.
 
         Returns:
-            ``[models]`` each, the second in float64 and without a gradient.
+            Each model's mean cross-entropy, the fraction of its nodes scored right, and the
+            gradient of the cross-entropy for the scores.
         """
-        if scores.dim() == 2:
-            scores = scores.unsqueeze(0)
-        losses, accuracies = _Score.apply(scores, self)  # type: ignore[no-untyped-call]
-        return losses, accuracies
-
-
-class _Score(torch.autograd.Function):
-    """:func:`crossgcn.kernels.score` with its gradient, which comes with it."""
-
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
-        losses, accuracies, gradient = kernels.score(
-            scores, targets.labels, targets.counts, targets.num_classes
+        losses, accuracies, slope = kernels.score(
+            scores.detach().view(*self.labels.shape, -1), self.labels, self.counts, self.num_classes
         )
-        ctx.save_for_backward(gradient)
-        ctx.mark_non_differentiable(accuracies)
-        return losses, accuracies
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, for_losses: Tensor, _: Tensor) -> tuple[Tensor, None]:
-        (gradient,) = ctx.saved_tensors
-        return gradient * for_losses.view(-1, 1, 1).to(gradient.dtype), None
+        return losses, accuracies, slope.view_as(scores)
 
 
 def find_targets(
