@@ -38,10 +38,13 @@ def _describe_gpu(device: torch.device) -> dict[str, Any]:
 
 @cache
 def _commit() -> str | None:
-    """Commit of the checkout this package is imported from; none when it is installed."""
+    """Commit of the checkout this package is imported from.
+
+    A copy of one without its history may say so in ``CROSSGCN_COMMIT``; else there is none.
+    """
     project = Path(__file__).parents[3]
     if not (project / ".git").exists() or not (project / "pyproject.toml").exists():
-        return None
+        return os.environ.get("CROSSGCN_COMMIT")
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(project), *arguments]
