@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data import load_dataset, make_splits
+from crossgcn.errors import WorkFailed
 from crossgcn.reports.benchmark_floors import BenchmarkResult
 from crossgcn.training.precision import PRECISIONS, Precision
 from harness.agreement import check_peer
@@ -39,8 +40,13 @@ def measure(options: Options) -> Measurement:
         ceilings = measure_ceilings(precision)
         found.extra["ceilings"][precision] = asdict(ceilings)
         for hidden in (HIDDEN[0], HIDDEN[-1]) if options.quick else HIDDEN:
-            measure_case(data, precision, hidden, ceilings, options, found)
+            try:
+                measure_case(data, precision, hidden, ceilings, options, found)
+            except WorkFailed as error:
+                found.notes.append(str(error))
             torch.cuda.empty_cache()
+    if not found.timings:
+        raise WorkFailed("; ".join(found.notes))
     return found
 
 

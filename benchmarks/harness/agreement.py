@@ -19,8 +19,8 @@ from harness.peers import Peer
 
 __all__ = ["Check", "check_peer"]
 
-SAME_VALUES: Final[dict[Precision, float]] = {"fp32": 1e-4, "tf32": 3e-2, "bf16": 1e-1}
-"""Of scores and gradients, relative to the largest entry."""
+SAME_VALUES: Final[dict[Precision, float]] = {"fp32": 3e-4, "tf32": 3e-2, "bf16": 1e-1}
+"""Of scores and gradients, relative to their norm."""
 
 SAME_LOSSES: Final[dict[Precision, float]] = {"fp32": 1e-3, "tf32": 1e-2, "bf16": 3e-2}
 """Of the losses of the first steps; Adam enlarges rounding where a gradient is almost zero."""
@@ -35,7 +35,7 @@ class Check:
     Attributes:
         case: On what.
         what: Which sides and what of them.
-        error: The largest difference, relative to the largest value.
+        error: The norm of the difference, relative to the peer's.
         tolerance: What is allowed.
     """
 

@@ -64,7 +64,7 @@ class Options:
         self.show(what, 0, self.rounds)
         return Pace(
             self.rounds,
-            QUICK_BATCH_SECONDS if self.quick else BATCH_SECONDS,
+            QUICK_BATCH_SECONDS if self.quick or self.device == "cuda" else BATCH_SECONDS,
             wait=torch.cuda.synchronize if self.device == "cuda" else lambda: None,
             on_round=lambda done: self.show(what, done, self.rounds),
         )

@@ -87,9 +87,11 @@ class SparseMatrix:
         return other
 
     def to(self, device: torch.device | str) -> Self:
-        """The same matrix on another device, its transpose with it."""
-        pattern, order = self._transposed()
+        """The same matrix on another device, its transpose with it, which is sorted there."""
         other = copy(self)
+        if self._transpose is None:
+            other.pattern = Pattern(self.row_offsets.to(device), self.columns.to(device))
+        pattern, order = other._transposed()
         other.pattern, other.values = self.pattern.to(device), self.values.to(device)
         other._transpose = (pattern.to(device), order.to(device))
         other._transposed_values = None

@@ -7,6 +7,7 @@ import platform
 import subprocess
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,21 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
     Args:
         device: The GPU that was used, if one was.
     """
-    packages = ("crossgcn", "torch", "torch-geometric", "numpy", "scipy")
     return {
-        "versions": {"python": platform.python_version()}
-        | {package: version(package) for package in packages},
+        "versions": {"python": platform.python_version()} | _versions(),
         "threads": torch.get_num_threads(),
         "platform": f"{platform.system()} {platform.machine()}",
         "cpus": os.cpu_count(),
         "commit": _commit(),
     } | ({} if device is None or device.type == "cpu" else _describe_gpu(device))
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Of what computes: the compilers of kernels too, where they are."""
+    packages = ("crossgcn", "torch", "torch-geometric", "numpy", "scipy")
+    compilers = [name for name in ("numba", "triton") if find_spec(name) is not None]
+    return {package: version(package) for package in (*packages, *compilers)}
 
 
 def _describe_gpu(device: torch.device) -> dict[str, Any]:

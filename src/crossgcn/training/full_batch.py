@@ -245,8 +245,8 @@ class _Training:
         test = self.curve or self._scorer([split.test for split in self.splits])
         _, test_accuracies = test()
         results: list[TrainedModel | Diverged] = []
-        for position, history in enumerate(histories):
-            state = self.selection.best_state(position)
+        states = self.selection.best_states()
+        for position, (history, state) in enumerate(zip(histories, states, strict=True)):
             best = history[best_epochs[position] - 1] if best_epochs[position] else None
             failure = self.selection.failure(position, history)
             if failure is not None:

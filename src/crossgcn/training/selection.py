@@ -105,10 +105,10 @@ class Selection:
         self.best_accuracy.copy_(torch.where(better, accuracy, self.best_accuracy))
         self.best_epoch.copy_(torch.where(better, self.epoch, self.best_epoch))
 
-    def best_state(self, position: int) -> State:
-        """One model's weights at its best epoch, or those at the start, on the CPU."""
+    def best_states(self) -> list[State]:
+        """Each model's weights at its best epoch, or those at the start, on the CPU."""
         best = {name: value.cpu() for name, value in zip(self.names, self.best, strict=True)}
-        return unstack_state(best, position, self.shapes)
+        return [unstack_state(best, model, self.shapes) for model in range(self.sound.numel())]
 
     def metrics(self, first: int, last: int, *, test_curve: bool) -> list[list[EpochMetrics]]:
         """Of each model, the epochs from ``first`` to before ``last``, counted from 0."""
