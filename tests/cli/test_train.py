@@ -227,8 +227,8 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="re
 def test_ctrl_c_names_resume_and_leaves_nobody_behind(graph_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with started("train", graph_file, *LONG, "--workers", 2, "--out", out) as process:
-        wait_until(lambda: len(alive_in_group(process.pid)) >= 4)
-        time.sleep(0.7)  # the two workers are importing torch now, the worst of moments
+        wait_until(lambda: len(alive_in_group(process.pid)) >= 3)
+        time.sleep(0.7)  # the other worker is importing torch now, the worst of moments
         os.killpg(process.pid, signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)
         assert process.returncode == 130

@@ -128,10 +128,12 @@ def test_gradients_are_those_of_autograd(architecture: str, small_graph: Data) -
     starts = dict(zip(names.values(), before, strict=True))
     for group in step.optimizer.groups:
         for weight, order in zip(group.weights, group.orders, strict=True):
-            *_, gradient, decay = next(updates)
+            *_, (layer, gradient), decay = next(updates)
             name = names[id(weight)]
             start = starts[name].permute(order).reshape(-1).double()
-            whole = torch.from_numpy(gradient).double() + float(decay) * start
+            whole = (
+                torch.from_numpy(getattr(layer, gradient)).double().view(-1) + float(decay) * start
+            )
             expected = gradients[name].permute(order).reshape(-1)
             torch.testing.assert_close(whole, expected, rtol=1e-4, atol=1e-6)
     assert next(updates, None) is None

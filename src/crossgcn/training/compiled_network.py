@@ -186,7 +186,9 @@ class _Layer:
         self.for_input = _NOTHING if first else np.empty((rows, self.weight.shape[0]), np.float32)
 
     def project_sparse(self, source: _SparseInput) -> None:
-        _row_sums(source.current, self.weight, _NOTHING, self.projections[0])
+        self.projections = _row_sums(source.current, self.weight, _NOTHING, self.projections[0])[
+            None
+        ]
 
     def project_dense(self, x: Array) -> None:
         _product(x, self.weight, self.projections[0])
@@ -198,7 +200,8 @@ class _Layer:
             if self.bias.size:
                 cpu_loops.add_bias(self.bias, self.out)
         elif self.aggregate_first:
-            _row_sums(self.block, self.projections[0], _NOTHING, self.averaged[0])
+            averaged = _row_sums(self.block, self.projections[0], _NOTHING, self.averaged[0])
+            self.averaged = averaged[None]
             self._cross(self.averaged, self.out[None])
             if self.bias.size:
                 cpu_loops.add_bias(self.bias, self.out)
@@ -207,7 +210,7 @@ class _Layer:
             if self.crosses:
                 self._cross(self.projections, self.crossed)
                 crossed = self.crossed
-            _row_sums(self.block, crossed[0], self.bias, self.out)
+            self.out = _row_sums(self.block, crossed[0], self.bias, self.out)
         return self.out
 
     def backward(self, gradient: Array) -> None:
@@ -218,17 +221,22 @@ class _Layer:
             self._cross_backward(gradient[None], self.projections, self.for_projections)
         elif self.aggregate_first:
             self._cross_backward(gradient[None], self.averaged, self.for_averaged)
-            _row_sums(
-                self.transposed_block, self.for_averaged[0], _NOTHING, self.for_projections[0]
-            )
+            self._return(self.for_averaged[0])
         elif self.crosses:
-            _row_sums(self.transposed_block, gradient, _NOTHING, self.for_crossed[0])
-            self._cross_backward(self.for_crossed, self.projections, self.for_projections)
+            crossed = _row_sums(self.transposed_block, gradient, _NOTHING, self.for_crossed[0])
+            self._cross_backward(crossed[None], self.projections, self.for_projections)
         else:
-            _row_sums(self.transposed_block, gradient, _NOTHING, self.for_projections[0])
+            self._return(gradient)
+
+    def _return(self, gradient: Array) -> None:
+        """Give back along the edges what came along them."""
+        out = self.for_projections[0]
+        self.for_projections = _row_sums(self.transposed_block, gradient, _NOTHING, out)[None]
 
     def weigh_sparse(self, source: _SparseInput) -> None:
-        _row_sums(source.kept[1], self.for_projections[0], _NOTHING, self.for_weight)
+        self.for_weight = _row_sums(
+            source.kept[1], self.for_projections[0], _NOTHING, self.for_weight
+        )
 
     def weigh_dense(self, x: Array) -> None:
         _product(x.T, self.for_projections[0], self.for_weight)
@@ -271,12 +279,13 @@ def _product(left: Array, right: Array, out: Array) -> None:
     torch.mm(torch.from_numpy(left), torch.from_numpy(right), out=torch.from_numpy(out))
 
 
-def _row_sums(matrix: tuple[Array, ...], dense: Array, bias: Array, out: Array) -> None:
+def _row_sums(matrix: tuple[Array, ...], dense: Array, bias: Array, out: Array) -> Array:
+    """The sums, in ``out`` or in an array of their own, whichever is faster."""
     offsets, columns, values = matrix
     work = int(offsets[-1]) * out.shape[1]
     if work < _BAG_FROM:
         call(cpu_loops.row_sums, work, offsets, columns, values, dense, bias, out)
-        return
+        return out
     entries = int(offsets[-1])
     sums = torch.embedding_bag(
         torch.from_numpy(dense),
@@ -287,10 +296,10 @@ def _row_sums(matrix: tuple[Array, ...], dense: Array, bias: Array, out: Array) 
         False,
         torch.from_numpy(values[:entries]),
         True,
-    )[0]
-    out[...] = sums.numpy()
+    )[0].numpy()
     if bias.size:
-        cpu_loops.add_bias(bias, out)
+        cpu_loops.add_bias(bias, sums)
+    return sums
 
 
 def _drop(

@@ -32,15 +32,15 @@ class CompiledStep:
         self.weight_decay = objective.weight_decay
         self.learning_rate = optimizer.learning_rate
         self.network = CompiledNetwork(objective.model, objective.targets)
-        gradients: dict[int, Array] = {}
+        places: dict[int, tuple[Any, str]] = {}
         for layer, own in zip(objective.model.layers, self.network.layers, strict=True):
-            gradients[id(own.transform.weight)] = own.for_weight
-            gradients[id(layer.bias)] = own.for_bias
-            gradients[id(own.transform.order_weights)] = own.for_order_weights
+            places[id(own.transform.weight)] = (own, "for_weight")
+            places[id(layer.bias)] = (own, "for_bias")
+            places[id(own.transform.order_weights)] = (own, "for_order_weights")
         self.updates = [
             (
                 *(_flat(tensor) for tensor in (memory, mean, square)),
-                gradients[id(weight)].reshape(-1),
+                places[id(weight)],
                 np.float32(group.weight_decay),
             )
             for group in optimizer.groups
@@ -67,12 +67,12 @@ class CompiledStep:
                 layer.for_order_weights[1:] += self.weight_decay * layer.order_weights[0, 1:]
         step_size = np.float32(self.learning_rate / (1.0 - 0.9**step))
         correction = np.float32((1.0 - 0.999**step) ** -0.5)
-        for weight, mean, square, gradient, decay in self.updates:
+        for weight, mean, square, (layer, gradient), decay in self.updates:
             call(
                 cpu_loops.adam,
                 weight.size,
                 weight,
-                gradient,
+                getattr(layer, gradient).reshape(-1),
                 mean,
                 square,
                 step_size,

@@ -112,26 +112,45 @@ def _in_processes(
     workers: int,
     report: Callable[[int], None],
 ) -> Results:
+    """This process is one of the workers: it takes from the end of the queue.
+
+    So it is at work while the others start, which takes as long as several runs.
+    """
     context = multiprocessing.get_context("spawn")
     done, stop = context.Value("q", 0), context.Event()
     executor = ProcessPoolExecutor(
-        min(workers, len(stacks)), context, _start_worker, (workload, done, stop)
+        min(workers, len(stacks)) - 1, context, _start_worker, (workload, done, stop)
     )
     reported = 0
+
+    def report_others() -> None:
+        nonlocal reported
+        total = done.value
+        report(total - reported)
+        reported = total
+
+    def count(units: int) -> None:
+        report(units)
+        report_others()
+
     try:
         with _interrupts_held():
             pending: dict[Future[list[Record | WorkFailed]], list[int]] = {
                 executor.submit(_work, [waiting[position] for position in stack]): stack
                 for stack in stacks
             }
+        for future, stack in reversed(list(pending.items())):
+            if future.cancel():
+                del pending[future]
+                runs = [waiting[position] for position in stack]
+                yield from zip(
+                    stack, workload.train_together(runs, _counting(runs, count)), strict=True
+                )
+                yield from _finished(pending, timeout=0.0)
         while pending:
-            finished, _ = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
-            total = done.value
-            report(total - reported)
-            reported = total
-            for future in finished:
-                stack = pending.pop(future)
-                yield from zip(stack, future.result(), strict=True)
+            yield from _finished(pending, timeout=0.1)
+            report_others()
+        report_others()
     except BrokenProcessPool:
         raise WorkFailed(
             "a worker process died, most likely for lack of memory: use fewer --workers; "
@@ -140,6 +159,16 @@ def _in_processes(
     finally:
         stop.set()
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _finished(
+    pending: dict[Future[list[Record | WorkFailed]], list[int]], timeout: float
+) -> Results:
+    """What other processes have finished, taken off the list."""
+    finished, _ = wait(pending, timeout=timeout, return_when=FIRST_COMPLETED)
+    for future in finished:
+        stack = pending.pop(future)
+        yield from zip(stack, future.result(), strict=True)
 
 
 @contextmanager
