@@ -13,7 +13,7 @@ from crossgcn.evaluation.item_results import ItemResult, read_item_result
 from crossgcn.evaluation.items import Item, read_item
 from crossgcn.reports.benchmark_floors import read_floors
 from crossgcn.reports.benchmark_names import BENCHMARKS
-from crossgcn.reports.benchmarks import benchmark_markdown
+from crossgcn.reports.benchmarks import benchmark_markdown, speed_markdown
 from crossgcn.reports.markdown import (
     comparison_markdown,
     item_markdown,
@@ -43,15 +43,20 @@ def reproduction() -> list[tuple[Item, ItemResult]]:
     ]
 
 
+def measured() -> dict[str, dict[str, Any]]:
+    """The records of the benchmarks, by name."""
+    paths = {name: MEASURED / f"{name}.json" for name in BENCHMARKS}
+    return {name: json.loads(path.read_bytes()) for name, path in paths.items() if path.exists()}
+
+
 def benchmarks() -> dict[str, str]:
     """Every benchmark's part of their page."""
     floors = read_floors(PROJECT / "benchmarks" / "floors.toml")
-    parts = {}
+    records, parts = measured(), {}
     for name in BENCHMARKS:
-        path, drawn = MEASURED / f"{name}.json", MEASURED / f"{name}.png"
-        record = json.loads(path.read_bytes()) if path.exists() else None
+        drawn = MEASURED / f"{name}.png"
         figure = f"../results/benchmarks/{drawn.name}" if drawn.exists() else ""
-        parts[name] = benchmark_markdown(name, record, floors, figure=figure)
+        parts[name] = benchmark_markdown(name, records.get(name), floors, figure=figure)
     return parts
 
 
@@ -64,6 +69,7 @@ def render() -> Iterator[tuple[Path, str]]:
         "README.md": {
             "make run": make_run,
             "citation": item_markdown(*items["citation"]),
+            "speed": speed_markdown(measured()),
         },
         "results/README.md": {
             "make run": make_run,

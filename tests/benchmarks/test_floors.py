@@ -22,10 +22,11 @@ def test_every_name_has_a_script(name: str) -> None:
 @pytest.mark.parametrize(
     ("floor", "values"),
     [
-        (Floor(3, 8), {2.9: "below the floor", 3: "floor met", 8: "aim met"}),
-        (Floor(1.3, 1.1, at_most=True), {1.4: "below the floor", 1.3: "floor met", 1: "aim met"}),
+        (Floor(3, 8), {2.9: "floor missed", 3: "floor met", 8: "aim met"}),
+        (Floor(1.3, 1.1, at_most=True), {1.4: "floor missed", 1.3: "floor met", 1: "aim met"}),
         (Floor(aim=60), {59: "below the aim", 60: "aim met"}),
-        (Floor(floor=8), {7: "below the floor", 100: "floor met"}),
+        (Floor(1.3, 1.5, at_most=True), {1.4: "floor missed, aim met", 1.3: "aim met"}),
+        (Floor(floor=8), {7: "floor missed", 100: "floor met"}),
         (Floor(), {1: "—"}),
     ],
 )

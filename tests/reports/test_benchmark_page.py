@@ -66,10 +66,10 @@ def test_the_page_shows_ratio_floor_aim_and_verdict() -> None:
 
 def test_a_floor_that_is_missed_says_so() -> None:
     slow = CPU_STEP | {"results": [{"case": "cora", "what": "PyG GCN", "value": 39.0}]}
-    assert "| below the floor |" in benchmark_markdown("cpu-step", slow, FLOORS)
+    assert "| floor missed |" in benchmark_markdown("cpu-step", slow, FLOORS)
     steep = record("growth", [{"case": "K", "what": "time", "value": 1.2, "unit": "slope"}])
     text = benchmark_markdown("growth", steep, FLOORS)
-    assert "| K | time | 1.20 |  | ≤ 1.10 | ≤ 1.00 | below the floor |" in text
+    assert "| K | time | 1.20 |  | ≤ 1.10 | ≤ 1.00 | floor missed |" in text
 
 
 def test_without_a_record_or_with_a_quick_one_the_page_says_how_to_make_one() -> None:

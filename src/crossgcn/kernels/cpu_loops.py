@@ -48,13 +48,25 @@ def call(kernel: Kernel, size: int, *arguments: Any) -> None:
     shared(*arguments)
 
 
+def _jit(**settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Numba's compiler, whose work is kept on disk where there is a place to keep it."""
+
+    def compile_one(function: Callable[..., Any]) -> Callable[..., Any]:
+        try:
+            kept: Callable[..., Any] = numba.njit(cache=True, nogil=True, **settings)(function)
+        except RuntimeError:  # no folder that may be written to
+            kept = numba.njit(nogil=True, **settings)(function)
+        return kept
+
+    return compile_one
+
+
 def _compiled(function: Callable[..., None]) -> Kernel:
-    serial = numba.njit(nogil=True, cache=True, error_model="numpy")
-    shared = numba.njit(nogil=True, cache=True, error_model="numpy", parallel=True)
-    return serial(function), shared(function)
+    serial = _jit(error_model="numpy")
+    return serial(function), _jit(error_model="numpy", parallel=True)(function)
 
 
-@numba.njit(cache=True, inline="always")
+@_jit(inline="always")
 def _mix(bits: Any) -> Any:
     bits = np.uint32(bits ^ (bits >> _SIXTEEN))
     bits = np.uint32(bits * _FIRST)
@@ -176,13 +188,13 @@ def cross_backward(
 # The loops over channels, each simple enough for the compiler to make vectors of.
 
 
-@numba.njit(cache=True)
+@_jit()
 def _pair(p: Any, q: Any, first: Any, second: Any, also: Any, result: Any) -> None:
     for e in range(result.size):
         result[e] = first * p[e] + also * q[e] + second * (p[e] * q[e])
 
 
-@numba.njit(cache=True)
+@_jit()
 def _pair_slopes(
     g: Any, p: Any, q: Any, first: Any, second: Any, also: Any, for_p: Any, for_q: Any
 ) -> None:
@@ -191,52 +203,52 @@ def _pair_slopes(
         for_q[e] = g[e] * (also + second * p[e])
 
 
-@numba.njit(cache=True)
+@_jit()
 def _start(part: Any, alpha: Any, hidden: Any, result: Any) -> None:
     for e in range(hidden.size):
         hidden[e] = part[e]
         result[e] = alpha * part[e]
 
 
-@numba.njit(cache=True)
+@_jit()
 def _multiply_on(part: Any, alpha: Any, hidden: Any, result: Any) -> None:
     for e in range(hidden.size):
         hidden[e] *= part[e]
         result[e] += alpha * hidden[e]
 
 
-@numba.njit(cache=True)
+@_jit()
 def _add_scaled(part: Any, alpha: Any, result: Any) -> None:
     for e in range(result.size):
         result[e] += alpha * part[e]
 
 
-@numba.njit(cache=True)
+@_jit()
 def _product(left: Any, right: Any, result: Any) -> None:
     for e in range(left.size):
         result[e] = left[e] * right[e]
 
 
-@numba.njit(cache=True)
+@_jit()
 def _add_product(left: Any, right: Any, total: Any) -> None:
     for e in range(total.size):
         total[e] += left[e] * right[e]
 
 
-@numba.njit(cache=True)
+@_jit()
 def _add_triple(first: Any, second: Any, third: Any, total: Any) -> None:
     for e in range(total.size):
         total[e] += first[e] * second[e] * third[e]
 
 
-@numba.njit(cache=True)
+@_jit()
 def _slope(gradient: Any, own: Any, direct: Any, suffix: Any, result: Any) -> None:
     for e in range(suffix.size):
         suffix[e] += own
         result[e] = gradient[e] * (result[e] * suffix[e] + direct)
 
 
-@numba.njit(cache=True)
+@_jit()
 def _scale(part: Any, suffix: Any) -> None:
     for e in range(suffix.size):
         suffix[e] *= part[e]
@@ -255,7 +267,7 @@ def row_sums(row_offsets: Any, columns: Any, values: Any, dense: Any, bias: Any,
             _add_scaled(bias, np.float32(1.0), total)
 
 
-@numba.njit(cache=True, nogil=True)
+@_jit()
 def compact(
     row_offsets: Any,
     columns: Any,
@@ -281,14 +293,14 @@ def compact(
     kept_offsets[row_offsets.size - 1] = count
 
 
-@numba.njit(cache=True, nogil=True)
+@_jit()
 def add_bias(bias: Any, out: Any) -> None:
     """Add the same to every row."""
     for row in range(out.shape[0]):
         _add_scaled(bias, np.float32(1.0), out[row])
 
 
-@numba.njit(cache=True, nogil=True)
+@_jit()
 def column_sums(matrix: Any, out: Any) -> None:
     """The sum of all rows."""
     out[:] = 0.0
@@ -296,7 +308,7 @@ def column_sums(matrix: Any, out: Any) -> None:
         _add_scaled(matrix[row], np.float32(1.0), out)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@_jit(error_model="numpy")
 def cross_entropy(scores: Any, labels: Any, gradient: Any) -> tuple[float, int]:
     """Mean cross-entropy, how many rows score highest where they should, and the gradient."""
     rows, classes = scores.shape

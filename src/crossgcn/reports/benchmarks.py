@@ -15,7 +15,13 @@ from crossgcn.reports.benchmark_names import BENCHMARKS
 from crossgcn.reports.figure_style import WIDTH, figure_style, tidy
 from crossgcn.reports.markdown import markdown_table
 
-__all__ = ["benchmark_markdown", "benchmark_table", "draw_growth", "write_growth_figure"]
+__all__ = [
+    "benchmark_markdown",
+    "benchmark_table",
+    "draw_growth",
+    "speed_markdown",
+    "write_growth_figure",
+]
 
 Record = Mapping[str, Any]
 
@@ -57,6 +63,40 @@ def benchmark_markdown(
     if figure:
         parts.append(f"![Time and memory against size]({figure})")
     return "\n\n".join(part for part in parts if part)
+
+
+def speed_markdown(records: Mapping[str, Record]) -> str:
+    """How many times faster than PyG's GCN, in a few lines.
+
+    Args:
+        records: By the benchmark's name.
+    """
+    rows = []
+    for name, words in _HEADLINES.items():
+        results = [BenchmarkResult(**entry) for entry in records[name]["results"]]
+        for start in dict.fromkeys(result.case.partition(", ")[0] for result in results):
+            if name == "gpu-step":
+                chosen = [result for result in results if result.case.startswith(f"{start}, ")]
+                what = words.format(precision=start)
+            else:
+                chosen, what = results, words
+            rows.append([what, *(_against(chosen, peer) for peer in ("PyG GCN", "tuned PyG GCN"))])
+            if name != "gpu-step":
+                break
+    return markdown_table(("workload", "against PyG's GCN", "against PyG, tuned"), rows)
+
+
+_HEADLINES = {
+    "cpu-step": "one step, 2 CPU cores, E 32: Cora / Citeseer / Pubmed",
+    "cpu-protocol": "20 splits × 500 epochs with validation, Citeseer, 2 CPU cores",
+    "gpu-step": "one step, H200, Reddit400K-shaped, {precision}, E 32 / 128 / 512 / 1024",
+    "gpu-stack": "20 splits × 4 hidden sizes × 500 epochs, Citeseer, H200",
+}
+
+
+def _against(results: list[BenchmarkResult], peer: str) -> str:
+    found = [_number(result.value, result.unit) for result in results if result.what == peer]
+    return " / ".join(found) or "—"
 
 
 def draw_growth(record: Record) -> Figure:

@@ -47,11 +47,13 @@ def _describe_gpu(device: torch.device) -> dict[str, Any]:
 def _commit() -> str | None:
     """Commit of the checkout this package is imported from.
 
-    A copy of one without its history may say so in ``CROSSGCN_COMMIT``; else there is none.
+    A copy whose history is not its own may name it in ``CROSSGCN_COMMIT``.
     """
+    if "CROSSGCN_COMMIT" in os.environ:
+        return os.environ["CROSSGCN_COMMIT"]
     project = Path(__file__).parents[3]
     if not (project / ".git").exists() or not (project / "pyproject.toml").exists():
-        return os.environ.get("CROSSGCN_COMMIT")
+        return None
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(project), *arguments]
