@@ -27,6 +27,7 @@ from harness.rounds import Pace
 
 __all__ = [
     "Options",
+    "check_rounds",
     "check_target",
     "conduct",
     "load_measure",
@@ -111,11 +112,7 @@ def conduct(
         BadInput: If this machine cannot run it, or for too few rounds.
         WorkFailed: If the sides do not compute the same function.
     """
-    fewest = 1 if quick else FEWEST_ROUNDS
-    rounds = (QUICK_ROUNDS if quick else ROUNDS) if rounds is None else rounds
-    if rounds < fewest:
-        hint = "" if quick else ", or --quick for a look"
-        raise BadInput(f"--rounds is {rounds}; give at least {fewest}{hint}")
+    rounds = check_rounds(rounds, quick)
     reason = why_not(name)
     if reason is not None:
         raise BadInput(reason)
@@ -140,6 +137,20 @@ def show_record(record: Record, console: Console) -> None:
     console.print(benchmark_table(record, read_floors(FOLDER / "floors.toml")))
     for note in record["notes"]:
         console.print(f"- {note}", highlight=False, markup=False)
+
+
+def check_rounds(rounds: int | None, quick: bool) -> int:
+    """How often each side is timed.
+
+    Raises:
+        BadInput: If that is too seldom.
+    """
+    fewest = 1 if quick else FEWEST_ROUNDS
+    rounds = (QUICK_ROUNDS if quick else ROUNDS) if rounds is None else rounds
+    if rounds < fewest:
+        hint = "" if quick else ", or --quick for a look"
+        raise BadInput(f"--rounds is {rounds}; give at least {fewest}{hint}")
+    return rounds
 
 
 def check_target(path: Path, *, quick: bool) -> None:

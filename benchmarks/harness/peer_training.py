@@ -105,12 +105,12 @@ class PeerTraining:
 def matmul_precision(precision: Precision) -> Iterator[None]:
     """Let matrix products of float32 on GPUs use tf32 within the block, or not."""
     matmul = torch.backends.cuda.matmul
-    before = matmul.allow_tf32
-    matmul.allow_tf32 = precision == "tf32"
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "tf32" if precision == "tf32" else "ieee"
     try:
         yield
     finally:
-        matmul.allow_tf32 = before
+        matmul.fp32_precision = before
 
 
 def _mask(nodes: Tensor, y: Tensor) -> Tensor:

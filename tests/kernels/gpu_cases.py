@@ -243,9 +243,9 @@ def test_products_with_a_dropped_matrix_equal_the_plain_ones(
     x, weight = random(rows, features, seed=1), random(features, width, seed=2)
     gradient = random(rows, width, seed=3)
     exact = plain.drop(x.double(), None, draws, p, False)
-    product = gpu_products.project(x, weight, draws, p, precision)
+    product = DroppedProduct(x, draws, p, precision).project(weight)
     assert_product(product, exact @ weight.double(), precision)
-    for_weight = gpu_products.project_backward(x, gradient, draws, p, precision)
+    for_weight = DroppedProduct(x, draws, p, precision).project_backward(gradient)
     assert_product(for_weight, exact.t() @ gradient.double(), precision)
 
 
@@ -301,9 +301,9 @@ def test_what_lies_between_the_rows_of_a_matrix_does_not_matter(keep_it: bool) -
 def test_products_without_draws_drop_nothing_and_take_views() -> None:
     x, weight = random(37, 24, seed=1).t(), random(5, 37, seed=2).t()
     gradient = random(5, 24, seed=3).t()
-    product = gpu_products.project(x, weight, None, 0.5, "fp32")
+    product = DroppedProduct(x, None, 0.5, "fp32").project(weight)
     assert_product(product, x.double() @ weight.double(), "fp32")
-    for_weight = gpu_products.project_backward(x, gradient, None, 0.5, "fp32")
+    for_weight = DroppedProduct(x, None, 0.5, "fp32").project_backward(gradient)
     assert_product(for_weight, x.double().t() @ gradient.double(), "fp32")
 
 
@@ -312,9 +312,9 @@ def test_products_of_half_precision_take_half_precision() -> None:
         pytest.skip("the interpreter multiplies the bits of bfloat16 numbers")
     half = torch.bfloat16
     x, weight = random(50, 37, seed=1, dtype=half), random(37, 24, seed=2, dtype=half)
-    product = gpu_products.project(x, weight, None, 0.0, "bf16")
+    product = DroppedProduct(x, None, 0.0, "bf16").project(weight)
     assert_product(product, x.double() @ weight.double(), "bf16")
-    for_weight = gpu_products.project_backward(x, product, None, 0.0, "bf16")
+    for_weight = DroppedProduct(x, None, 0.0, "bf16").project_backward(product)
     assert_product(for_weight, x.double().t() @ product.double(), "bf16")
 
 
@@ -352,9 +352,9 @@ def test_a_number_gone_wrong_is_not_hidden_by_the_products() -> None:
 def test_empty_products_are_zero(rows: int, features: int, width: int) -> None:
     draws = draws_of(1, step=0, site=0)
     x, weight = torch.ones(rows, features, device=HERE), torch.ones(features, width, device=HERE)
-    product = gpu_products.project(x, weight, draws, 0.5, "fp32")
+    product = DroppedProduct(x, draws, 0.5, "fp32").project(weight)
     assert torch.equal(product, torch.zeros(rows, width, device=HERE))
-    for_weight = gpu_products.project_backward(x, product, draws, 0.5, "fp32")
+    for_weight = DroppedProduct(x, draws, 0.5, "fp32").project_backward(product)
     assert torch.equal(for_weight, torch.zeros(features, width, device=HERE))
 
 

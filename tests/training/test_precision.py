@@ -123,9 +123,9 @@ def test_training_refuses_it_too(small_graph: Data) -> None:
 
 def test_the_settings_of_gpus_are_as_before_afterwards() -> None:
     matmul, gpu = torch.backends.cuda.matmul, torch.device("cuda")
-    before = matmul.allow_tf32
+    before = matmul.fp32_precision
     for precision in ("fp32", "tf32"):
         with pytest.raises(ZeroDivisionError), multiplying_in(precision, gpu):
-            assert matmul.allow_tf32 == (precision == "tf32")
+            assert matmul.fp32_precision == ("tf32" if precision == "tf32" else "ieee")
             raise ZeroDivisionError
-        assert matmul.allow_tf32 == before
+        assert matmul.fp32_precision == before

@@ -57,6 +57,7 @@ def bench(
     if not console.is_terminal:
         console = Console(stderr=as_json, width=140)
     command = load_harness()
+    rounds = command.check_rounds(rounds, quick)
     chosen = [name for name in BENCHMARKS if name in (names or BENCHMARKS)]
     skipped = _skip(command, chosen, asked=bool(names), console=console)
     from crossgcn.cli.running import make_folder, prepare_folder

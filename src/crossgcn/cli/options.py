@@ -142,7 +142,8 @@ ResumeOption = Annotated[
 WorkersOption = Annotated[
     int | None,
     typer.Option(
-        help="Processes that share the runs. \\[default: one per core]", rich_help_panel=_RUN
+        help="Processes that share the runs on a CPU. \\[default: one per core]",
+        rich_help_panel=_RUN,
     ),
 ]
 DeviceOption = Annotated[

@@ -216,7 +216,10 @@ def _run(
 
         seconds = work.expected_seconds(show_timed)
         progress.remove_task(task)
-        _expect(work.num_waiting, work.num_runs, seconds, workers, console)
+        shared = f"{workers} process{'es' * (workers > 1)}"
+        if work.workload.device.type == "cuda":
+            shared = f"the GPU ({work.workload.device})"
+        _expect(work.num_waiting, work.num_runs, seconds, shared, console)
         task = progress.add_task(f"{work.num_waiting} runs", total=None)
 
         def show_work(done: int, total: int) -> None:
@@ -247,12 +250,11 @@ def _earlier(
     return found
 
 
-def _expect(waiting: int, total: int, seconds: float, workers: int, console: Console) -> None:
+def _expect(waiting: int, total: int, seconds: float, workers: str, console: Console) -> None:
     done = f" ({total - waiting} of {total} are finished)" if waiting < total else ""
     if seconds > 0:
-        processes = f"{workers} process{'es' * (workers > 1)}"
         console.print(
-            f"{waiting} runs to do{done}: about {_duration(seconds)} with {processes}, "
+            f"{waiting} runs to do{done}: about {_duration(seconds)} with {workers}, "
             "epochs to be timed included.",
             highlight=False,
         )

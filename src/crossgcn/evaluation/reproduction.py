@@ -231,7 +231,8 @@ class Reproduction:
         on_gpu = self.workload.device.type == "cuda"
         epochs = _TIMED_EPOCHS_ON_A_GPU if on_gpu else _TIMED_EPOCHS
         short = runs[0].config.model_copy(update={"epochs": epochs})
-        trial = [replace(run, config=short, folder=None) for run in runs[: None if on_gpu else 1]]
+        stack = self.workload.stacks(dict(enumerate(runs)))[0]
+        trial = [replace(runs[i], config=short, folder=None) for i in stack]
         ends: list[tuple[float, int]] = []
         self.workload.train_together(trial, lambda count: ends.append((time.perf_counter(), count)))
         if len(ends) < 2:

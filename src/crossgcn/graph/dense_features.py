@@ -21,8 +21,8 @@ class DenseFeatures:
     """The constant features of one model, multiplied with weights by a GPU's tensor cores.
 
     What PyTorch multiplies in 32 bits is here the sum of three products of TF32, which is
-    as exact (``benchmarks/``) and faster. Which entries are dropped is drawn while they are
-    read, so the dropped matrix need not be written. Needs Triton.
+    as exact (``tests/kernels/gpu_cases.py``) and faster. Which entries are dropped is drawn
+    while they are read, so the dropped matrix need not be written. Needs Triton.
 
     Args:
         x: ``[1, rows, features]``; gets no gradient.
@@ -79,4 +79,4 @@ def _precision_of_products() -> Precision:
     """What PyTorch's own products would have now."""
     if torch.is_autocast_enabled("cuda"):
         return "bf16"
-    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "fp32"
+    return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "fp32"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -100,4 +101,8 @@ def _for(tensor: Tensor) -> Any:
 def _compiled(compiler: str, module: str) -> Any:
     if os.environ.get(PLAIN) == "1" or find_spec(compiler) is None:
         return plain
-    return import_module(module)
+    try:
+        return import_module(module)
+    except ImportError as error:
+        warnings.warn(f"{compiler} cannot be used ({error}): training is slower", stacklevel=2)
+        return plain

@@ -25,8 +25,6 @@ __all__ = [
     "ProductShape",
     "pad_rows",
     "plan_for",
-    "project",
-    "project_backward",
 ]
 
 Precision = Literal["fp32", "tf32", "bf16"]
@@ -132,17 +130,3 @@ def pad_rows(x: Tensor) -> Tensor:
     """Copy a matrix into rows that start at aligned addresses, which are read faster."""
     (copy,) = aligned(x, x.dtype, turn=False, split=False)
     return copy[:, : x.size(1)]
-
-
-def project(
-    x: Tensor, weight: Tensor, draws: Draws | None, p: float, precision: Precision
-) -> Tensor:
-    """``drop(x) @ weight``; see :class:`DroppedProduct`."""
-    return DroppedProduct(x, draws, p, precision).project(weight)
-
-
-def project_backward(
-    x: Tensor, gradient: Tensor, draws: Draws | None, p: float, precision: Precision
-) -> Tensor:
-    """``drop(x).T @ gradient``; see :class:`DroppedProduct`."""
-    return DroppedProduct(x, draws, p, precision).project_backward(gradient)

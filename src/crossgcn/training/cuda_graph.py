@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import torch
 
-__all__ = ["capture"]
+__all__ = ["WARM_UPS", "capture"]
 
-_WARM_UPS = 3
+WARM_UPS = 3
+"""How often a function is called before it is recorded."""
 
 
 def capture(
@@ -29,7 +30,7 @@ def capture(
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
-            for _ in range(_WARM_UPS):
+            for _ in range(WARM_UPS):
                 function()
         torch.cuda.current_stream().wait_stream(aside)
         restart()

@@ -23,6 +23,7 @@ _SIGNS = (
     "size calculation overflowed",
 )
 _COPIES_OF_WEIGHTS = 8  # the weights, their gradient, Adam's two means, start, best and spare
+_VIEWS = 3  # of the graph: for training, validation and test nodes
 _USABLE = 0.8
 
 
@@ -40,17 +41,18 @@ def estimate_bytes(model: Stack, graph: PreparedGraph) -> int:
         if isinstance(module, CrossFeatureTransform):
             # Projections and outputs with their gradients, and the input with its own.
             between += 2 * (module.order + 2) * module.out_channels + 2 * module.in_channels
-    entries = graph.adjacency.nonzeros * model.num_hops
+    entries = _VIEWS * graph.adjacency.nonzeros * model.num_hops
     if isinstance(graph.x, SparseMatrix):
         between -= 2 * graph.x.size(1)
-        entries += graph.x.nonzeros
+        entries += _VIEWS * graph.x.nonzeros
+    else:
+        between += (_VIEWS - 1) * graph.x.size(1)
     return 4 * (_COPIES_OF_WEIGHTS * weights + nodes * between + 8 * entries)
 
 
 def stack_limit(model: Stack, graph: PreparedGraph, device: torch.device) -> int:
     """How many such models a GPU has room for at once, at least 1."""
-    free, _ = torch.cuda.mem_get_info(device)
-    return max(1, int(_USABLE * free / max(1, estimate_bytes(model, graph))))
+    return max(1, int(_USABLE * _free_bytes(device) / max(1, estimate_bytes(model, graph))))
 
 
 def check_memory(model: Stack, graph: PreparedGraph, device: torch.device) -> None:
@@ -61,7 +63,7 @@ def check_memory(model: Stack, graph: PreparedGraph, device: torch.device) -> No
     """
     if device.type != "cuda":
         return
-    free, total = torch.cuda.mem_get_info(device)
+    free, total = _free_bytes(device), torch.cuda.mem_get_info(device)[1]
     needed = estimate_bytes(model, graph)
     if needed > free:
         raise WorkFailed(
@@ -101,6 +103,13 @@ def describe_sizes(model: Stack, graph: PreparedGraph) -> str:
         f"{graph.x.size(0):,} nodes, {graph.adjacency.nonzeros:,} directed edges (self-loops "
         f"included) and {graph.x.size(1):,} features"
     )
+
+
+def _free_bytes(device: torch.device) -> int:
+    """What is free, with what PyTorch holds for later use."""
+    free, _ = torch.cuda.mem_get_info(device)
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(free) + kept
 
 
 def _gib(size: int) -> str:

@@ -134,11 +134,12 @@ class Objective:
 
 
 def make_optimizer(model: Stack, learning_rate: float, weight_decay: float) -> Adam:
-    """Adam, with the matrices' part of the penalty."""
+    """Adam, with the matrices' part of the penalty; frozen weights stay as they are."""
     least = 2 if model.num_models is None else 3
+    trained = [p for p in model.parameters() if p.requires_grad]
     return Adam(
-        (p for p in model.parameters() if p.dim() >= least),
-        (p for p in model.parameters() if p.dim() < least),
+        (p for p in trained if p.dim() >= least),
+        (p for p in trained if p.dim() < least),
         learning_rate=learning_rate,
         weight_decay=weight_decay,
     )

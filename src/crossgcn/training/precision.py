@@ -40,12 +40,13 @@ def multiplying_in(precision: str, device: torch.device) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    products = torch.backends.cuda.matmul
+    before = products.fp32_precision
+    products.fp32_precision = "tf32" if precision == "tf32" else "ieee"
     try:
         with torch.autocast(
             "cuda", torch.bfloat16, enabled=precision == "bf16", cache_enabled=False
         ):
             yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+        products.fp32_precision = before

@@ -106,11 +106,13 @@ def finished_run(
         return None
     if not isinstance(record, dict) or record.get("status") != "done":
         return None
+    known = {"device": "cpu"} | record  # as all were trained before a record said so
     for name, value in json.loads(json.dumps(wanted)).items():
-        if record.get(name) != value:
+        if known.get(name) != value:
+            how = f"--device {known[name]}" if name == "device" else "the settings of that run"
             raise BadInput(
-                f"{folder} holds a finished run with another {_differing(name, record, value)}: "
-                "give another --out, or the settings of that run to continue it"
+                f"{folder} holds a finished run with another {_differing(name, known, value)}: "
+                f"give another --out, or {how} to continue it"
             )
     if with_model and not (folder / WEIGHTS).is_file():
         return None

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from crossgcn.models.stack import Stack
+from crossgcn.training.cuda_graph import WARM_UPS
 from crossgcn.training.stacking import unstack_state
 
 __all__ = ["EpochMetrics", "Selection"]
@@ -59,7 +60,8 @@ class Selection:
         self.best_accuracy = torch.full((models,), -1.0, dtype=torch.float64, device=device)
         self.best_epoch = torch.zeros(models, dtype=torch.long, device=device)
         self.sound = torch.ones(models, dtype=torch.bool, device=device)
-        self.history = torch.zeros(epochs, models, 6, dtype=torch.float64, device=device)
+        rows = max(epochs, WARM_UPS)
+        self.history = torch.zeros(rows, models, 6, dtype=torch.float64, device=device)
         self.epoch = torch.zeros(1, dtype=torch.long, device=device)
 
     def restart(self) -> None:

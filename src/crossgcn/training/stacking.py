@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn.kernels.dispatch import has_numba
-from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
+from crossgcn.layers import CrossFeatureTransform, CrossGCNConv, MLPConv
 from crossgcn.layers.order_aggregation import LSTMOverOrders
+from crossgcn.models.mlp import MLP
 from crossgcn.models.stack import Stack
 
 __all__ = [
@@ -27,25 +28,33 @@ State = dict[str, Tensor]
 def can_be_stacked(model: nn.Module) -> bool:
     """Whether every layer of a model can hold the weights of several.
 
-    All but an LSTM can: they see a weight through dimensions counted from the last.
+    Ours can, but for an LSTM: they see a weight through dimensions counted from the last.
+    What other people's layers do is not known.
     """
-    return not any(isinstance(module, LSTMOverOrders) for module in model.modules())
+    return isinstance(model, Stack) and all(
+        type(layer) in (CrossGCNConv, MLPConv, CrossFeatureTransform)
+        and not any(isinstance(module, LSTMOverOrders) for module in layer.modules())
+        for layer in model.layers
+    )
 
 
 def can_be_compiled(model: Stack) -> bool:
     """Whether a stacked model is one that the CPU's compiled kernels train as a whole.
 
-    It must be a single one, of cross-feature layers whose orders are summed, and have no
-    other objective than its loss.
+    It must be a single one, of cross-feature layers whose orders are summed, with no code of
+    others in its passes, no frozen weight, and no other objective than its loss.
     """
     return (
         has_numba()
         and model.num_models == 1
         and getattr(model, "laplacian_weight", 0.0) == 0.0
+        and type(model).forward in (Stack.forward, MLP.forward)
+        and type(model).apply_layer in (Stack.apply_layer, MLP.apply_layer)
+        and not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+        and all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
         and all(
-            isinstance(layer, CrossGCNConv | CrossFeatureTransform)
+            type(layer) in (CrossGCNConv, CrossFeatureTransform)
             and getattr(layer, "aggr", "add") == "add"
-            and all(weight.dtype == torch.float32 for weight in layer.parameters())
             for layer in model.layers
         )
     )
@@ -68,8 +77,9 @@ def stack_models(models: Sequence[Stack], *, round_outputs_to: int = 1) -> Stack
         path, _, attribute = name.rpartition(".")
         module = stacked.get_submodule(path)
         together = _stack([tensors[name] for tensors in others])
-        if attribute in module._parameters:
-            setattr(module, attribute, nn.Parameter(together))
+        own = module._parameters.get(attribute)
+        if own is not None:
+            setattr(module, attribute, nn.Parameter(together, requires_grad=own.requires_grad))
         else:
             setattr(module, attribute, together)
     stacked.num_models = len(models)
@@ -88,9 +98,12 @@ def _round_outputs(stacked: Stack, multiple: int) -> None:
     if missing == 0 or transform.lstm is not None:
         return
     weight = transform.weight.detach().movedim(-1, 1)
-    transform.weight = nn.Parameter(nn.functional.pad(weight, (0, missing)).movedim(1, -1))
+    transform.weight = nn.Parameter(
+        nn.functional.pad(weight, (0, missing)).movedim(1, -1), transform.weight.requires_grad
+    )
     if last.bias is not None:
-        last.bias = nn.Parameter(nn.functional.pad(last.bias.detach(), (0, missing)))
+        wider = nn.functional.pad(last.bias.detach(), (0, missing))
+        last.bias = nn.Parameter(wider, last.bias.requires_grad)
     last.out_channels = transform.out_channels = width + missing
     stacked.num_scores = width
 

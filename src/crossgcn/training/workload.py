@@ -100,7 +100,7 @@ class Workload:
             "repeat": run.repeat,
             "seed": run.config.run_seed(run.split, run.repeat),
             "threads": self.threads,
-            **({} if self.device.type == "cpu" else {"device": self.device.type}),
+            "device": self.device.type,
         } | self.inputs.identity(run.config)
 
     def prepare(self, runs: Iterable[Run]) -> None:
@@ -114,8 +114,8 @@ class Workload:
     def stacks(self, runs: Mapping[int, Run]) -> list[list[int]]:
         """Which of these runs to train together: on a GPU all of one configuration.
 
-        On the CPU each goes alone: compiled kernels train one model faster than they or
-        PyTorch's train one of a stack (see ``benchmarks/``), and processes share the runs.
+        On the CPU each goes alone: processes share the runs, and compiled kernels train a
+        single model.
 
         Args:
             runs: By position.

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from crossgcn.data.splits import make_splits
+from crossgcn.graph import PreparedGraph
+from crossgcn.models.registry import build_model
+from crossgcn.models.stack import Stack
+from crossgcn.training import full_batch, step
+from crossgcn.training.cuda_graph import WARM_UPS
+from crossgcn.training.full_batch import TrainedModel, train_together
+from crossgcn.training.step import TrainingStep
+
+
+def recorded_on_the_cpu(
+    function: Callable[[], None], restart: Callable[[], None], device: torch.device
+) -> Callable[[], None]:
+    """What a recording on a GPU does, step by step: warm up, start again, and only then count."""
+    for _ in range(WARM_UPS):
+        function()
+    restart()
+    return function
+
+
+@pytest.fixture
+def recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (full_batch, step):
+        monkeypatch.setattr(module, "capture", recorded_on_the_cpu)
+    monkeypatch.setattr(TrainingStep, "captures", True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+
+
+def models(data: Data) -> list[Stack]:
+    made = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        made.append(build_model("cross-gcn", data.x.size(1), 3, hidden_channels=8))
+    return made
+
+
+def train(data: Data, epochs: int) -> list[TrainedModel]:
+    graph = PreparedGraph(data.x, data.edge_index)
+    splits = make_splits(data, "random", num_splits=3, train=5)
+    results = train_together(models(data), graph, data.y, splits, [0, 1, 2], epochs=epochs)
+    assert all(isinstance(result, TrainedModel) for result in results)
+    return [result for result in results if isinstance(result, TrainedModel)]
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 30])
+def test_warming_up_leaves_no_trace(
+    epochs: int, small_graph: Data, request: pytest.FixtureRequest
+) -> None:
+    plain = train(small_graph, epochs)
+    request.getfixturevalue("recording")
+    for ours, theirs in zip(train(small_graph, epochs), plain, strict=True):
+        assert ours.history == theirs.history
+        assert ours.best_epoch == theirs.best_epoch
+        assert all(torch.equal(value, theirs.state[name]) for name, value in ours.state.items())
+
+
+@pytest.mark.usefixtures("recording")
+def test_a_recorded_step_starts_from_the_given_weights(small_graph: Data) -> None:
+    graph = PreparedGraph(small_graph.x, small_graph.edge_index)
+    nodes = make_splits(small_graph, "random", num_splits=3, train=5)
+    losses = []
+    for _ in range(2):
+        training = TrainingStep(
+            models(small_graph),
+            graph,
+            small_graph.y,
+            [split.train for split in nodes],
+            seeds=[0, 1, 2],
+        )
+        losses.append(torch.stack([training().clone() for _ in range(4)]))
+    assert torch.equal(*losses)
+    assert len(set(losses[0].flatten().tolist())) == 12
+    eager = TrainingStep(
+        models(small_graph), graph, small_graph.y, [s.train for s in nodes], seeds=[0, 1, 2]
+    )
+    eager.run()
+    assert torch.equal(eager.losses, losses[0][0])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_trains_as_the_cpu_does(small_graph: Data) -> None:
+    graph = PreparedGraph(small_graph.x, small_graph.edge_index)
+    splits = make_splits(small_graph, "random", num_splits=3, train=5)
+    both = [
+        train_together(
+            models(small_graph), graph, small_graph.y, splits, [0, 1, 2], epochs=2, device=device
+        )
+        for device in ("cpu", "cuda")
+    ]
+    for ours, theirs in zip(*both, strict=True):
+        assert isinstance(ours, TrainedModel) and isinstance(theirs, TrainedModel)
+        for a, b in zip(ours.history, theirs.history, strict=True):
+            assert a.train_loss == pytest.approx(b.train_loss, abs=1e-5)
