@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-CASES = Path(__file__).with_name("gpu_cases.py")
+CASES = [Path(__file__).with_name(name) for name in ("gpu_cases.py", "gpu_product_cases.py")]
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
@@ -16,7 +16,7 @@ def test_the_kernels_for_gpus_equal_the_plain_ones() -> None:
     # without a GPU; and PyTorch has imported it here long since.
     interpret = "0" if torch.cuda.is_available() else "1"
     finished = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(CASES)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, CASES)],
         env={**os.environ, "TRITON_INTERPRET": interpret},
         capture_output=True,
         text=True,

@@ -21,7 +21,7 @@ class DenseFeatures:
     """The constant features of one model, multiplied with weights by a GPU's tensor cores.
 
     What PyTorch multiplies in 32 bits is here the sum of three products of TF32, which is
-    as exact (``tests/kernels/gpu_cases.py``) and faster. Which entries are dropped is drawn
+    as exact (``tests/kernels/gpu_product_cases.py``) and faster. Which entries are dropped is drawn
     while they are read, so the dropped matrix need not be written. Needs Triton.
 
     Args:
