@@ -85,8 +85,12 @@ def test_the_roofline_is_shown_beside_the_kernels() -> None:
         {
             "case": f"fp32, E {size}",
             "order": order,
-            "seconds": 0.002,
-            "parts": [part | {"seconds": 0.001}],
+            "seconds": 0.001 * order,
+            "parts": [
+                part | {"seconds": 0.001},
+                part | {"name": "project features", "operations": 4e9, "seconds": 0.001},
+                part | {"name": "propagate", "gathered_bytes": 3_000_000_000, "seconds": 0.001},
+            ],
         }
         for size in (32, 128, 1024)
         for order in (2, 1)
@@ -104,7 +108,9 @@ def test_the_roofline_is_shown_beside_the_kernels() -> None:
             }
         },
         roofline=roofline,
-        kernels={"fp32, E 32": {"some_kernel": 0.0005}},
+        kernels={
+            "fp32, E 32": {"_sum_segments": 0.001, "multiply_x": 0.0001, "some_kernel": 0.0005}
+        },
     )
     text = benchmark_markdown("gpu-step", gpu, FLOORS)
     assert "A GPU; A Processor" in text
@@ -112,6 +118,8 @@ def test_the_roofline_is_shown_beside_the_kernels() -> None:
     assert "50 TFLOP/s in products, 4.00 TB/s from memory" in text
     assert "| Adam | 0.00 | 5.0 | 0.0 | 1.0000 |" in text
     assert "| `some_kernel` | 0.5000 |" in text
+    assert "Least work of a step, fp32, E 32: 2.000 ms; of our GCN's, 1.000 ms." in text
+    assert "sparse sums gathered 3.0 TB/s; products with the features made 40 TFLOP/s" in text
     assert "E 1024" in text and "E 128:" not in text
 
 

@@ -181,10 +181,13 @@ def _breakdowns(record: Record) -> Iterator[str]:
         f"products, {ceilings['memory_bytes_per_second'] / 1e12:.2f} TB/s from memory, "
         f"{ceilings['cache_bytes_per_second'] / 1e12:.2f} TB/s from the cache."
     )
+    least = {(entry["case"], entry["order"]): entry["seconds"] for entry in record["roofline"]}
     whole = [entry for entry in record["roofline"] if entry["order"] == 2]
     whole = [entry for entry in whole if entry["case"].startswith("fp32")]
     for entry in (whole[0], whole[-1]) if len(whole) > 1 else whole:
-        yield f"Least work of a step, {entry['case']}: {1e3 * entry['seconds']:.3f} ms."
+        plain = least.get((entry["case"], 1))
+        ratio = f"; of our GCN's, {1e3 * plain:.3f} ms" if plain is not None else ""
+        yield f"Least work of a step, {entry['case']}: {1e3 * entry['seconds']:.3f} ms{ratio}."
         yield markdown_table(
             ("part", "GFLOP", "MB from memory", "MB gathered", "least ms"),
             [
@@ -205,3 +208,20 @@ def _breakdowns(record: Record) -> Iterator[str]:
             yield markdown_table(
                 ("kernel", "ms"), [[f"`{name}`", f"{1e3 * spent:.4f}"] for name, spent in longest]
             )
+            yield _rates(entry["parts"], kernels)
+
+
+def _rates(parts: list[dict[str, Any]], kernels: Mapping[str, float]) -> str:
+    """What the two kinds of kernels that take longest reached."""
+    gathered = sum(part["gathered_bytes"] for part in parts)
+    features = ("project features", "gradient of first weights")
+    operations = sum(part["operations"] for part in parts if part["name"] in features)
+    summing = sum(spent for name, spent in kernels.items() if name == "_sum_segments")
+    multiplying = sum(spent for name, spent in kernels.items() if name.startswith("multiply_"))
+    found = []
+    if summing > 0:
+        found.append(f"sparse sums gathered {gathered / summing / 1e12:.1f} TB/s")
+    if multiplying > 0:
+        rate = operations / multiplying / 1e12
+        found.append(f"products with the features made {rate:.0f} TFLOP/s, each counted once")
+    return f"Reached: {'; '.join(found)}." if found else ""
