@@ -36,7 +36,7 @@ def peak_bytes(work: Callable[[], Made], device: str) -> tuple[Made, int]:
         torch.cuda.synchronize()
         return made, torch.cuda.max_memory_allocated() - before
     # Else the profiler announces itself on the terminal, once for every use.
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     cpu = torch.profiler.ProfilerActivity.CPU
     with torch.profiler.profile(activities=[cpu], profile_memory=True) as profile:
         tracemalloc.start()

@@ -133,8 +133,18 @@ def test_the_figure_of_growth_is_drawn_from_the_record(tmp_path: Path) -> None:
     assert "![" in benchmark_markdown("growth", growth, FLOORS, figure="growth.png")
 
 
-def test_the_terminal_shows_the_same_and_marks_a_quick_look() -> None:
+def on_the_terminal(record: dict[str, Any]) -> str:
     console = Console(width=140, record=True, file=io.StringIO())
-    console.print(benchmark_table(CPU_STEP | {"quick": True}, FLOORS))
-    text = console.export_text()
-    assert "quick look" in text and "floor met" in text and "62.3×" in text
+    console.print(benchmark_table(record, FLOORS))
+    return console.export_text()
+
+
+def test_the_terminal_shows_the_same() -> None:
+    text = on_the_terminal(CPU_STEP)
+    assert "floor met" in text and "62.3×" in text and "quick look" not in text
+
+
+def test_a_quick_look_is_marked_and_not_judged() -> None:
+    text = on_the_terminal(CPU_STEP | {"quick": True})
+    assert "quick look" in text and "62.3×" in text and "40.0×" in text
+    assert "met" not in text and "missed" not in text

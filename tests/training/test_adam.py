@@ -45,7 +45,7 @@ class Pair:
             lr=0.03,
         )
 
-    def step(self, gradients: Sequence[Tensor | None]) -> None:
+    def assert_same_step(self, gradients: Sequence[Tensor | None]) -> None:
         self.ours.step(gradients)
         for twin, gradient in zip(self.twins, gradients, strict=True):
             twin.grad = None if gradient is None else gradient.double().contiguous()
@@ -57,7 +57,7 @@ class Pair:
 def test_permuted_weights_of_both_decays_take_torchs_steps() -> None:
     pair = Pair()
     for step in range(20):
-        pair.step(random_gradients(pair.ours, step))
+        pair.assert_same_step(random_gradients(pair.ours, step))
 
 
 def test_a_weight_without_a_gradient_is_left_alone_and_counts_no_step() -> None:
@@ -68,7 +68,7 @@ def test_a_weight_without_a_gradient_is_left_alone_and_counts_no_step() -> None:
             gradients[step % 2] = None
         gradients[4] = None
         still = pair.ours.weights[4].detach().clone()
-        pair.step(gradients)
+        pair.assert_same_step(gradients)
         assert torch.equal(pair.ours.weights[4], still)
 
 
@@ -79,7 +79,7 @@ def test_gradients_of_any_memory_layout_are_read_right() -> None:
         gradients[0] = torch.randn(3, 1, 1).expand(2, 3, 5, 7)
         gradients[1] = torch.randn(()).expand(4, 6)
         gradients[4] = torch.randn(4, 2).t()
-        pair.step(gradients)
+        pair.assert_same_step(gradients)
 
 
 def test_the_steps_are_taken_in_the_memory_of_the_weights() -> None:

@@ -61,7 +61,7 @@ class Adam:
     def reset(self) -> None:
         """Forget all steps, in place."""
         for group in self.groups:
-            for tensor in (group.count, *group.steps, *group.means, *group.squares):
+            for tensor in (*group.steps, *group.means, *group.squares):
                 tensor.zero_()
 
 
@@ -79,7 +79,6 @@ class _Group:
         self.means = [torch.zeros_like(memory) for memory in self.memory]
         self.squares = [torch.zeros_like(memory) for memory in self.memory]
         self.steps = [memory.new_zeros(()) for memory in self.memory]
-        self.count = self.memory[0].new_zeros(()) if self.memory else torch.zeros(())
 
     def step(self, gradients: Sequence[Tensor | None], learning_rate: float) -> None:
         lists: tuple[list[Tensor], ...] = ([], [], [], [], [])
@@ -94,9 +93,11 @@ class _Group:
         if memory and memory[0].is_cuda and memory[0].dtype == torch.float32 and has_triton():
             from crossgcn.kernels import gpu
 
-            self.count += 1
-            for weight, given, mean, square in zip(memory, laid_out, means, squares, strict=True):
-                gpu.adam(weight, given, mean, square, self.count, learning_rate, self.weight_decay)
+            torch._foreach_add_(steps, 1)
+            for weight, given, mean, square, step in zip(
+                memory, laid_out, means, squares, steps, strict=True
+            ):
+                gpu.adam(weight, given, mean, square, step, learning_rate, self.weight_decay)
             return
         with torch.no_grad():
             adam(

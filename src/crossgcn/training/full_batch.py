@@ -120,10 +120,12 @@ def train_full_batch(
         y,
         [split],
         [seed],
-        epochs,
-        (learning_rate, weight_decay),
-        test_curve,
-        (device, precision),
+        epochs=epochs,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        test_curve=test_curve,
+        device=device,
+        precision=precision,
     )
     done = 0
     for count in training:
@@ -179,10 +181,12 @@ def train_together(
         y,
         splits,
         seeds,
-        epochs,
-        (learning_rate, weight_decay),
-        test_curve,
-        (device, precision),
+        epochs=epochs,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        test_curve=test_curve,
+        device=device,
+        precision=precision,
     )
     done = 0
     for count in training:
@@ -202,10 +206,13 @@ class _Training:
         y: Tensor,
         splits: Sequence[Split],
         seeds: Sequence[int],
+        *,
         epochs: int,
-        rates: tuple[float, float],
+        learning_rate: float,
+        weight_decay: float,
         test_curve: bool,
-        place: tuple[str | torch.device, str],
+        device: str | torch.device,
+        precision: str,
     ) -> None:
         self.graph, self.y, self.splits = graph, y, splits
         self.epochs, self.test_curve = epochs, test_curve
@@ -215,10 +222,10 @@ class _Training:
             y,
             [split.train for split in splits],
             seeds=seeds,
-            learning_rate=rates[0],
-            weight_decay=rates[1],
-            device=place[0],
-            precision=place[1],
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            device=device,
+            precision=precision,
         )
         self.validation = self._scorer([split.validation for split in splits])
         self.curve = self._scorer([split.test for split in splits]) if test_curve else None

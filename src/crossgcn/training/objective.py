@@ -53,11 +53,6 @@ class Step:
     accuracies: Tensor
     penalties: tuple[Tensor, ...]
 
-    @property
-    def total(self) -> Tensor:
-        """The value that is minimised, of all models together."""
-        return self.losses.sum() + sum(penalty.detach() for penalty in self.penalties)
-
     def gradients(self, weights: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
         """Of what is minimised, for each weight; ``None`` for one it does not depend on."""
         return torch.autograd.grad(

@@ -55,7 +55,6 @@ class Selection:
         self.names = list(model.state_dict())
         values = model.state_dict().values()
         self.live = [value if model.num_models else value.unsqueeze(0) for value in values]
-        self.start = [value.clone() for value in self.live]
         self.best = [value.clone() for value in self.live]
         self.best_accuracy = torch.full((models,), -1.0, dtype=torch.float64, device=device)
         self.best_epoch = torch.zeros(models, dtype=torch.long, device=device)
@@ -65,9 +64,9 @@ class Selection:
         self.epoch = torch.zeros(1, dtype=torch.long, device=device)
 
     def restart(self) -> None:
-        """Forget all epochs, in place."""
-        for kept, start in zip(self.best, self.start, strict=True):
-            kept.copy_(start)
+        """Forget all epochs, in place; the model's weights are those of the start again."""
+        for kept, live in zip(self.best, self.live, strict=True):
+            kept.copy_(live)
         self.best_accuracy.fill_(-1.0)
         self.sound.fill_(True)
         for tensor in (self.best_epoch, self.history, self.epoch):

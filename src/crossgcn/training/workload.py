@@ -132,17 +132,6 @@ class Workload:
             stacks += [positions[i : i + limit] for i in range(0, len(positions), limit)]
         return stacks
 
-    def train(self, run: Run, on_epochs: Callable[[int], None] | None = None) -> Record:
-        """Do one run and write it down.
-
-        Raises:
-            WorkFailed: If it diverged, with the last good weights in the run's folder.
-        """
-        (result,) = self.train_together([run], on_epochs)
-        if isinstance(result, WorkFailed):
-            raise result
-        return result
-
     def train_together(
         self, runs: Sequence[Run], on_epochs: Callable[[int], None] | None = None
     ) -> list[Record | WorkFailed]:
