@@ -122,28 +122,25 @@ def cross_backward(
     """
     parts = _orders(projections, order_weights)
     alpha = order_weights.to(projections.dtype)[..., None, None].unbind(1)
-    order = len(parts)
     before = [torch.ones_like(parts[0])]
     for part in parts[:-1]:
         before.append(before[-1] * part)
+    for_parts = list(parts)
     suffix = torch.zeros_like(parts[0])
-    for_parts: list[Tensor] = [suffix] * order
-    for j in reversed(range(order)):
-        first = 0.0 if release else alpha[0]
-        suffix = (first if j == 0 else alpha[j]) + (
-            parts[j + 1] * suffix if j + 1 < order else torch.zeros_like(suffix)
-        )
-        slope = before[j] * suffix
-        for_parts[j] = gradient * (slope + alpha[0] if release else slope)
+    for k in reversed(range(len(parts))):
+        if k > 0 or not release:
+            suffix = suffix + alpha[k]
+        slope = before[k] * suffix
+        for_parts[k] = gradient * (slope + alpha[0] if release else slope)
+        suffix = suffix * parts[k]
     for_projections = torch.cat(for_parts, dim=-1)
     if not with_order_weights:
         return for_projections, None
     hidden = [previous * part for previous, part in zip(before, parts, strict=True)]
     if release:
         hidden[0] = sum(parts[1:], start=parts[0])
-    sums = [(gradient.float() * h.float()).sum(dim=(1, 2)) for h in hidden]
-    if gradient.dtype == torch.float64:
-        sums = [(gradient * h).sum(dim=(1, 2)) for h in hidden]
+    wide = torch.promote_types(gradient.dtype, torch.float32)
+    sums = [(gradient.to(wide) * h.to(wide)).sum(dim=(1, 2)) for h in hidden]
     return for_projections, torch.stack(sums, dim=1).to(order_weights.dtype)
 
 
