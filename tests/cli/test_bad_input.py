@@ -33,7 +33,9 @@ def assert_refused(done: CompletedProcess[str], *fragments: str) -> None:
         ("train --epcohs 3", ("No such option: --epcohs", "--epochs")),
         ("train --epochs many", ("--epochs", "valid integer")),
         ("train --splits rnadom", ("--splits", "'rnadom'", "random")),
-        ("train citeseer cora", ("unexpected extra argument", "(cora)")),
+        ("train citeseer cora", ("cora is one argument too many", "NODES.csv and EDGES.csv")),
+        ("train --target y", ("--target y is for tables of your own", "in place of citeseer")),
+        ("train nodes.csv edges.csv", ("nodes.csv is a table", "--target COLUMN")),
         ("train cora", ("cora is not on this machine", "CROSSGCN_DATA", "crossgcn data get cora")),
         ("train --splits authors", ("authors' splits of citeseer", "CROSSGCN_DATA", "--splits")),
         ("train absent.npz", ("absent.npz: no such file", "check the path")),
@@ -216,7 +218,10 @@ def test_out_where_no_folder_can_be(
         ("order = [2, 0]", ("order must be a whole number of at least 1", "got 0")),
         ("order = []", ("names 0 layers",)),
         ('first_order = "papr"', ("unknown first_order 'papr'", "did you mean 'paper'")),
-        ('splits = "all"', ("splits should be 'random', 'authors' or 'public'; got 'all'",)),
+        (
+            'splits = "all"',
+            ("splits should be 'random', 'authors', 'public' or 'stratified'; got 'all'",),
+        ),
         ("[model]\nname = 1", ("model should be a valid string",)),
     ],
 )

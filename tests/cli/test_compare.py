@@ -88,7 +88,7 @@ def test_training_in_a_comparisons_folder_adds_the_weights(
     arguments = ("train", graph_file, "--model", "gcn", *TINY, "--json", "--out", "out")
     trained = result_of(crossgcn(*arguments, "--resume"))
     assert trained["test_accuracy"] == compared["models"][0]["test_accuracy"]
-    assert len(list(tmp_path.rglob("model.safetensors"))) == 3
+    assert len(list(tmp_path.rglob("model.safetensors"))) == 4
 
 
 @pytest.mark.parametrize(

@@ -206,3 +206,35 @@ def test_a_users_own_unlabelled_test_node_is_reported_not_dropped() -> None:
     roles[0, 9] = 3
     with pytest.raises(BadInput, match="toy, public split 0: test node 9 has no label"):
         make_splits(toy(roles=roles), "public")
+
+
+def test_stratified_splits_keep_the_proportions_of_the_classes(citeseer: Data) -> None:
+    everyone = torch.bincount(citeseer.y[citeseer.y >= 0])
+    splits = make_splits(citeseer, "stratified", seed=3)
+    assert len(splits) == 5
+    for split in splits:
+        for nodes, share in ((split.train, 0.6), (split.validation, 0.2), (split.test, 0.2)):
+            counts = torch.bincount(citeseer.y[nodes], minlength=6)
+            assert torch.allclose(counts / everyone, torch.tensor(share), atol=0.01)
+        assert sum(map(len, vars(split).values())) == int(everyone.sum())
+    assert len({tuple(split.test.tolist()) for split in splits}) == 5
+
+
+def test_a_stratified_split_depends_on_seed_and_index_only(citeseer: Data) -> None:
+    few = make_splits(citeseer, "stratified", num_splits=2)
+    many = make_splits(citeseer, "stratified", num_splits=4)
+    assert all(equal(a, b) for a, b in zip(few, many, strict=False))
+    assert not equal(few[0], make_splits(citeseer, "stratified", seed=1)[0])
+
+
+def test_stratified_splits_need_no_roles_and_take_fewer_nodes_when_told() -> None:
+    data = toy(roles=None)
+    (split,) = make_splits(data, "stratified", num_splits=1, train=1)
+    assert sorted(data.y[split.train].tolist()) == [0, 1]
+    assert sorted(data.y[split.test].tolist()) == [0, 1]
+
+
+def test_a_class_too_small_for_three_sets_is_named() -> None:
+    data = toy(y=torch.tensor([0, 0, 0, 0, 1, 1, -1, 0, -1, -1]))
+    with pytest.raises(BadInput, match=r"class 1 has 2 labelled nodes.*at least 3.*join it"):
+        make_splits(data, "stratified")

@@ -9,11 +9,23 @@ import safetensors.torch
 import torch
 from torch_geometric.data import Data
 
+from crossgcn.data.feature_space import FeatureSpace
+from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.models.presets import PRESETS
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
-from crossgcn.training.checkpoints import load_model, save_model
+from crossgcn.training.checkpoints import (
+    CONFIG,
+    PREPROCESS,
+    WEIGHTS,
+    _digest,
+    _digest_of_config,
+    copy_model,
+    load_model,
+    load_saved,
+    save_model,
+)
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in PRESETS),
@@ -32,10 +44,19 @@ def saved(folder: Path, name: str = "cross-gcn", **settings: Any) -> Stack:
         model.state_dict(),
         preset=name,
         in_channels=24,
-        classes=["a", "b", "c"],
         settings=json.loads(json.dumps(settings)),
+        preprocess=Preprocess(("a", "b", "c")),
     )
     return model
+
+
+def rehash(folder: Path, **change: Any) -> None:
+    """Make the hashes fit whatever the files hold, as nothing but a forger would."""
+    config = json.loads((folder / CONFIG).read_bytes()) | change
+    config.pop("sha256", None)
+    hashes = {name: _digest((folder / name).read_bytes()) for name in (WEIGHTS, PREPROCESS)}
+    hashes[CONFIG] = _digest_of_config(config)
+    (folder / CONFIG).write_text(json.dumps(config | {"sha256": hashes}))
 
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS)
@@ -63,6 +84,7 @@ def test_the_folder_holds_three_files_and_no_pickle(tmp_path: Path) -> None:
 def test_pickled_weights_are_refused(tmp_path: Path) -> None:
     model = saved(tmp_path)
     torch.save(model.state_dict(), tmp_path / "model.safetensors")
+    rehash(tmp_path)
     with pytest.raises(BadInput, match=r"model\.safetensors: is damaged"):
         load_model(tmp_path)
 
@@ -80,8 +102,53 @@ def test_truncated_weights_are_named(length: int, tmp_path: Path) -> None:
     saved(tmp_path)
     path = tmp_path / "model.safetensors"
     path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(BadInput, match=r"model\.safetensors: is not what was saved .* cut short"):
+        load_model(tmp_path)
+    rehash(tmp_path)
     with pytest.raises(BadInput, match=r"model\.safetensors: is damaged or belongs to another"):
         load_model(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["config.json", "preprocess.json", "model.safetensors"])
+def test_a_changed_letter_is_noticed(name: str, tmp_path: Path) -> None:
+    saved(tmp_path)
+    path = tmp_path / name
+    content = bytearray(path.read_bytes())
+    place = content.index(b"cross-gcn") if name == "config.json" else len(content) // 2
+    place = content.index(b'"a"') + 1 if name == "preprocess.json" else place
+    content[place] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(BadInput, match=rf"{name}: is not what was saved"):
+        load_model(tmp_path)
+
+
+def test_files_of_two_models_are_not_one(tmp_path: Path) -> None:
+    saved(tmp_path / "one")
+    saved(tmp_path / "other", order_weights="learned")
+    (tmp_path / "one" / WEIGHTS).write_bytes((tmp_path / "other" / WEIGHTS).read_bytes())
+    with pytest.raises(BadInput, match=r"model\.safetensors: is not what was saved"):
+        load_model(tmp_path / "one")
+
+
+def test_what_inputs_and_outputs_mean_comes_back(tmp_path: Path) -> None:
+    model = build_model("gcn", 2, 2)
+    preprocess = Preprocess(
+        ("no", "yes"),
+        FeatureSpace(("sex=f", "age"), ("sex", "age")),
+        {"columns": [{"name": "sex"}]},
+        {"target": "buys"},
+    )
+    save_model(
+        tmp_path / "model",
+        model.state_dict(),
+        preset="gcn",
+        in_channels=2,
+        settings={},
+        preprocess=preprocess,
+    )
+    (tmp_path / "copy").mkdir()
+    copy_model(tmp_path / "model", tmp_path / "copy")
+    assert load_saved(tmp_path / "copy").preprocess == preprocess
 
 
 @pytest.mark.parametrize("settings", [{"hidden_channels": 6}, {"order": 3}, {"num_layers": 3}])
@@ -89,6 +156,7 @@ def test_the_weights_of_another_model_are_refused(settings: dict[str, Any], tmp_
     saved(tmp_path)
     other = build_model("cross-gcn", 24, 3, **{"hidden_channels": 5, **settings})
     safetensors.torch.save_file(other.state_dict(), tmp_path / "model.safetensors")
+    rehash(tmp_path)
     with pytest.raises(BadInput, match=r"model\.safetensors: .* belongs to another model"):
         load_model(tmp_path)
 
@@ -99,10 +167,10 @@ def test_the_weights_of_another_model_are_refused(settings: dict[str, Any], tmp_
     [
         (b"{", "is not valid JSON"),
         (b"\xff\xfe", "is not valid JSON"),
-        (b"[]", "is not of format 1"),
-        (b"{}", "is not of format 1"),
-        (b'{"format": 2}', "is not of format 1"),
-        (b'{"format": 1}', "does not describe a model"),
+        (b"[]", "is not of format 2"),
+        (b"{}", "is not of format 2"),
+        (b'{"format": 1}', "is not of format 2"),
+        (b'{"format": 2}', "is not what was saved"),
     ],
 )
 def test_a_damaged_description_is_named(
@@ -128,9 +196,19 @@ def test_a_damaged_description_is_named(
 )
 def test_settings_no_model_has_name_the_file(change: dict[str, Any], tmp_path: Path) -> None:
     saved(tmp_path)
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_bytes()) | change))
+    rehash(tmp_path, **change)
     with pytest.raises(BadInput, match=r"config\.json or preprocess\.json: does not describe"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("content", [{"classes": None}, {"classes": [1, 2, 3]}, {"fields": ["a"]}])
+def test_a_description_without_names_is_refused(content: dict[str, Any], tmp_path: Path) -> None:
+    saved(tmp_path)
+    path = tmp_path / "preprocess.json"
+    names = {"feature_names": ["a", "b"]}
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | names | content))
+    rehash(tmp_path)
+    with pytest.raises(BadInput, match=r"preprocess\.json: does not describe"):
         load_model(tmp_path)
 
 

@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from crossgcn.cli import options
+from crossgcn.cli.option_groups import (
+    ModelOptions,
+    RunOptions,
+    TableOptions,
+    TrainingOptions,
+    with_option_groups,
+)
+from crossgcn.cli.table_options import EdgesArgument, is_table
 from crossgcn.errors import BadInput
+from crossgcn.evaluation.candidates import CANDIDATES, TRIALS
 from crossgcn.models.presets import PRESETS, get_preset
 
 __all__ = ["compare"]
 
 
+@with_option_groups
 def compare(
     dataset: options.DatasetArgument = None,
+    edges: EdgesArgument = None,
     models: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help=f"Separated by commas: {', '.join(PRESETS)}.",
-            metavar="PRESETS",
+            help=f"Separated by commas: {', '.join(PRESETS)}. \\[default: gcn,cross-gcn] "
+            f"With tables: {', '.join(CANDIDATES)}. \\[default: all]",
+            metavar="NAMES",
             rich_help_panel=options.MODEL,
         ),
-    ] = "gcn,cross-gcn",
+    ] = None,
     baseline: Annotated[
         str | None,
         typer.Option(
-            help="Which of them the others are measured against. \\[default: the first]",
-            metavar="PRESET",
+            help="Which of them the others are measured against. \\[default: the first; with "
+            "tables the best model without crosses]",
+            metavar="NAME",
             rich_help_panel=options.MODEL,
         ),
     ] = None,
@@ -37,92 +51,76 @@ def compare(
         str,
         typer.Option(help="Depths to compare at, such as 2 or 1,2.", rich_help_panel=options.MODEL),
     ] = "2",
-    hidden_channels: options.HiddenOption = None,
-    order: options.OrderOption = None,
-    order_weights: options.OrderWeightsOption = None,
-    first_order: options.FirstOrderOption = None,
-    aggregate_first: options.AggregateFirstOption = None,
-    bias: options.BiasOption = None,
-    laplacian_weight: options.LaplacianWeightOption = None,
-    dropout: options.DropoutOption = None,
-    epochs: options.EpochsOption = None,
-    learning_rate: options.LearningRateOption = None,
-    weight_decay: options.WeightDecayOption = None,
-    precision: options.PrecisionOption = None,
-    splits: options.SplitsOption = None,
-    num_splits: options.NumSplitsOption = None,
-    train: options.TrainOption = None,
-    repeats: options.RepeatsOption = None,
-    seed: options.SeedOption = None,
-    out: options.OutOption = None,
-    resume: options.ResumeOption = False,
-    workers: options.WorkersOption = None,
-    threads: options.ThreadsOption = 1,
-    device: options.DeviceOption = "auto",
-    as_json: options.JsonOption = False,
+    tuning: Annotated[
+        int,
+        typer.Option(
+            help="With tables: trials for each model (dropout and weight decay), of which "
+            "validation picks one in each split.",
+            metavar=f"1..{len(TRIALS)}",
+            rich_help_panel="Training",
+        ),
+    ] = len(TRIALS),
+    *,
+    details: ModelOptions,
+    training: TrainingOptions,
+    tables: TableOptions,
+    run: RunOptions,
 ) -> None:
     """Train several models on the same splits and pair their results split by split.
 
     Every model gets the same training: epochs, decay rule, selection, seeds.
     --order and the details of a model apply to those models that have them.
+
+    With tables of your own, crossgcn compare nodes.csv edges.csv --target COLUMN, the answer is
+    whether crosses help there: models from the majority class to products of three columns,
+    each tuned by as many trials, and a recommendation.
     """
-    names = list(dict.fromkeys(name.strip() for name in models.split(",") if name.strip()))
-    if not names:
-        raise BadInput(
-            f"--models takes names separated by commas, such as gcn,cross-gcn; got {models!r}"
+    names = None if models is None else _names(models)
+    depths = list(dict.fromkeys(options.parse_numbers(num_layers, "--num-layers")))
+    if is_table(dataset):
+        assert dataset is not None
+        _compare_on_tables(
+            dataset, edges, tables, details, training, run, names, baseline, depths, tuning
         )
+    else:
+        tables.refuse(dataset, edges)
+        _compare_presets(
+            dataset, details, training, run, names or ["gcn", "cross-gcn"], baseline, depths
+        )
+
+
+def _compare_presets(
+    dataset: str | None,
+    details: ModelOptions,
+    training: TrainingOptions,
+    run: RunOptions,
+    names: list[str],
+    baseline: str | None,
+    depths: list[int],
+) -> None:
     baseline = names[0] if baseline is None else baseline
     for name in (*names, baseline):
         get_preset(name)
-    if baseline not in names:
-        raise BadInput(
-            f"--baseline {baseline} is not among --models {','.join(names)}: add it there"
-        )
-    depths = list(dict.fromkeys(options.parse_numbers(num_layers, "--num-layers")))
+    _check_baseline(baseline, names)
 
     from crossgcn.cli.running import finish, run_with_progress
     from crossgcn.training.config import RunConfig
 
-    variants: dict[str, Any] = {
-        "order": options.parse_order(order),
-        "order_weights": options.parse_order_weights(order_weights),
-        "first_order": first_order,
-        "aggregate_first": aggregate_first,
-        "bias": bias,
-        "laplacian_weight": laplacian_weight,
-    }
+    variants = details.variants()
     configs = [
         RunConfig.create(
             dataset=dataset,
             model=name,
             num_layers=depth,
-            hidden_channels=hidden_channels,
             **{option: variants[option] for option in get_preset(name).options},
-            dropout=dropout,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            precision=precision,
-            splits=splits,
-            num_splits=num_splits,
-            train=options.parse_train(train),
-            repeats=repeats,
-            seed=seed,
+            **details.shared(),
+            **training.settings(),
         )
         for depth in depths
         for name in names
     ]
     started = time.perf_counter()
-    all_runs, folder = run_with_progress(
-        configs,
-        out,
-        name="compare",
-        resume=resume,
-        workers=workers,
-        threads=threads,
-        device=device,
-        save_models=False,
-    )
+    all_runs, folder = run_with_progress(configs, run, name="compare", save_models=False)
 
     from crossgcn.reports.summaries import summarise_comparison
     from crossgcn.reports.tables import comparison_table, comparison_verdicts
@@ -135,4 +133,97 @@ def compare(
         for sentence in comparison_verdicts(summary):
             console.print(sentence, highlight=False)
 
-    finish(summary, folder, as_json, show)
+    finish(summary, folder, run.as_json, show)
+
+
+def _compare_on_tables(
+    nodes: str,
+    edges: Path | None,
+    tables: TableOptions,
+    details: ModelOptions,
+    training: TrainingOptions,
+    run: RunOptions,
+    names: list[str] | None,
+    baseline: str | None,
+    depths: list[int],
+    tuning: int,
+) -> None:
+    refused = {"dropout": details.dropout, "weight_decay": training.weight_decay}
+    refused |= {"repeats": training.repeats}
+    refused |= {name: value for name, value in details.variants().items() if name != "bias"}
+    for option, value in refused.items():
+        if value is not None:
+            raise BadInput(
+                f"--{option.replace('_', '-')} is not for compare with tables, where every model "
+                "has its own and is tuned alike: leave it out, or use crossgcn train"
+            )
+    if len(depths) > 1:
+        raise BadInput("compare with tables takes one depth: give --num-layers one number")
+    if baseline is not None:
+        _check_baseline(baseline, names or list(CANDIDATES))
+
+    from crossgcn.cli.running import finish, show_progress
+    from crossgcn.cli.tables import load_user_tables, table_defaults
+
+    graph = load_user_tables(nodes, edges, tables)
+    started = time.perf_counter()
+
+    from crossgcn.evaluation.table_comparison import TableExperiment
+    from crossgcn.reports.table_comparison import candidates_table, summarise_candidates
+    from crossgcn.training.environment import describe_environment
+
+    given = {**details.shared(), "bias": details.bias, **training.settings()}
+    settings = table_defaults(graph) | {k: v for k, v in given.items() if v is not None}
+    experiment = TableExperiment(
+        graph.data,
+        names,
+        num_trials=tuning,
+        settings=settings | {"num_layers": depths[0], "dataset": graph.data.name},
+    )
+    count = len(experiment.splits)
+    words = f"{len(experiment.names)} models × {tuning} trials × {count} splits"
+    with show_progress(run, words, f"{Path(nodes).stem}-compare") as (folder, work):
+        comparison = experiment.run(out=folder, **work)
+    config = experiment.experiment.configs[0]
+    environment = describe_environment()
+    summary = {
+        "dataset": nodes,
+        "target": tables.target,
+        "splits": config.splits,
+        "num_splits": count,
+        "train": config.train,
+        "seed": config.seed,
+        "epochs": config.epochs,
+        "trials": tuning,
+        "tuned": [dict(trial) for trial in TRIALS[:tuning]],
+        **summarise_candidates(comparison, baseline),
+        "seconds": sum(result.seconds for result in comparison.results),
+        "versions": environment["versions"],
+        "threads": run.threads,
+        "commit": environment["commit"],
+        "wall_seconds": time.perf_counter() - started,
+        "out": str(folder),
+    }
+
+    def show(console: Console) -> None:
+        console.print(candidates_table(summary), "")
+        for sentence in summary["answer"]:
+            console.print(sentence, highlight=False, markup=False)
+
+    finish(summary, folder, run.as_json, show)
+
+
+def _names(models: str) -> list[str]:
+    names = list(dict.fromkeys(name.strip() for name in models.split(",") if name.strip()))
+    if not names:
+        raise BadInput(
+            f"--models takes names separated by commas, such as gcn,cross-gcn; got {models!r}"
+        )
+    return names
+
+
+def _check_baseline(baseline: str, names: list[str]) -> None:
+    if baseline not in names:
+        raise BadInput(
+            f"--baseline {baseline} is not among --models {','.join(names)}: add it there"
+        )

@@ -19,8 +19,10 @@ MODEL, VARIANT, _TRAINING, _RUN = "Model", "Model, in detail", "Training", "Run"
 DatasetArgument = Annotated[
     str | None,
     typer.Argument(
-        help=f"{', '.join(DATASET_NAMES)}, a graph file FILE.npz, or NAME-G.json with "
-        "GraphSAGE's other files beside it. \\[default: citeseer]"
+        help=f"{', '.join(DATASET_NAMES)}; a graph file FILE.npz; NAME-G.json with GraphSAGE's "
+        "other files beside it; or a table of nodes, NODES.csv (or TSV, Parquet). "
+        "\\[default: citeseer]",
+        metavar="[DATASET|NODES]",
     ),
 ]
 HiddenOption = Annotated[
@@ -35,7 +37,7 @@ OrderOption = Annotated[
     str | None,
     typer.Option(
         help="Highest order of the crosses, for all layers (3) or one per layer (2,1). "
-        "\\[default: 2]",
+        "\\[default: 2; 2,1 for tables]",
         rich_help_panel=MODEL,
     ),
 ]
@@ -80,7 +82,9 @@ DropoutOption = Annotated[
 ]
 EpochsOption = Annotated[
     int | None,
-    typer.Option(help="Full-batch steps. \\[default: 500]", rich_help_panel=_TRAINING),
+    typer.Option(
+        help="Full-batch steps. \\[default: 500; 200 for tables]", rich_help_panel=_TRAINING
+    ),
 ]
 LearningRateOption = Annotated[
     float | None, typer.Option(help="Adam's. \\[default: 0.01]", rich_help_panel=_TRAINING)
@@ -90,21 +94,24 @@ WeightDecayOption = Annotated[
     typer.Option(help="The paper's λ. \\[default: 0.0005]", rich_help_panel=_TRAINING),
 ]
 SplitsOption = Annotated[
-    Literal["random", "authors", "public"] | None,
+    Literal["random", "authors", "public", "stratified"] | None,
     typer.Option(
-        help="Training sets: drawn by seed, released with the paper, or the data's own. "
-        "\\[default: random]",
+        help="Training sets: a few nodes per class drawn by seed, those released with the paper, "
+        "the data's own, or 60 / 20 / 20 % of every class dealt out by seed. "
+        "\\[default: random; stratified for tables]",
         rich_help_panel=_TRAINING,
     ),
 ]
 NumSplitsOption = Annotated[
     int | None,
-    typer.Option(help="How many training sets. \\[default: 20]", rich_help_panel=_TRAINING),
+    typer.Option(
+        help="How many training sets. \\[default: 20; 5 stratified]", rich_help_panel=_TRAINING
+    ),
 ]
 TrainOption = Annotated[
     str | None,
     typer.Option(
-        help="Training nodes per class, or all. \\[default: 20]",
+        help="Training nodes per class, or all. \\[default: 20; all when stratified]",
         metavar="N|all",
         rich_help_panel=_TRAINING,
     ),

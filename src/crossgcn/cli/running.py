@@ -29,6 +29,8 @@ from crossgcn.data.atomic_file import write_json
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
+    from crossgcn.cli.option_groups import RunOptions
+    from crossgcn.data.tables.graph import TableGraph
     from crossgcn.evaluation.repeats import RepeatedRuns
     from crossgcn.training.config import RunConfig
 
@@ -39,6 +41,7 @@ __all__ = [
     "prepare_folder",
     "resumable",
     "run_with_progress",
+    "show_progress",
     "work_progress",
 ]
 
@@ -113,53 +116,77 @@ def resumable(folder: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def run_with_progress(
-    configs: Sequence[RunConfig],
-    out: Path | None,
-    *,
-    name: str,
-    resume: bool,
-    workers: int | None,
-    threads: int,
-    device: str,
-    save_models: bool,
-) -> tuple[list[RepeatedRuns], Path]:
-    """Train everything, showing how far it is and how long it will still take.
+@contextmanager
+def show_progress(run: RunOptions, what: str, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """A folder and a bar for a long training, which may be stopped and continued.
 
-    Returns:
-        The results, and the folder that holds their records.
+    Args:
+        run: The user's options.
+        what: Words beside the bar.
+        name: What to call a folder that was not asked for.
+
+    Yields:
+        The folder, and the arguments of :meth:`crossgcn.Experiment.run` that make the bar move.
     """
-    workers = check_workers(workers, threads)
-    terminal = Console(stderr=True)
-    dataset = configs[0].dataset
-    with terminal.status(f"loading {escape(dataset)}"):
-        from crossgcn.evaluation.repeats import Experiment
-        from crossgcn.graph.device_inputs import choose_device
-        from crossgcn.training.precision import check_precision
-
-        for config in configs:
-            check_precision(config.precision, choose_device(device))
-        experiment = Experiment(configs)
-    folder = prepare_folder(out, resume, f"{Path(dataset).stem}-{name}")
-    with (
-        resumable(folder),
-        work_progress(terminal, MofNCompleteColumn(), TextColumn("epochs")) as progress,
-    ):
-        what = configs[0].model if len(configs) == 1 else f"{len(configs)} models"
-        splits = len(experiment.splits)
-        task = progress.add_task(f"{what} × {splits} split{'s' * (splits > 1)}", total=None)
+    workers = check_workers(run.workers, run.threads)
+    folder = prepare_folder(run.out, run.resume, name)
+    bar = work_progress(Console(stderr=True), MofNCompleteColumn(), TextColumn("epochs"))
+    with resumable(folder), bar as progress:
+        task = progress.add_task(what, total=None)
 
         def show(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
-        results = experiment.run(
-            out=folder,
-            workers=workers,
-            threads=threads,
-            device=device,
-            save_models=save_models,
-            on_epochs=show,
+        yield (
+            folder,
+            {"workers": workers, "threads": run.threads, "device": run.device, "on_epochs": show},
         )
+
+
+def run_with_progress(
+    configs: Sequence[RunConfig],
+    run: RunOptions,
+    *,
+    name: str,
+    save_models: bool,
+    graph: TableGraph | None = None,
+) -> tuple[list[RepeatedRuns], Path]:
+    """Train everything, showing how far it is and how long it will still take.
+
+    Args:
+        configs: The models.
+        run: The user's options.
+        name: What to call the folder, if it is not given.
+        save_models: Keep each run's weights, and make the folder a saved model.
+        graph: A user's tables; the dataset is loaded by its name when left out.
+
+    Returns:
+        The results, and the folder that holds their records.
+    """
+    check_workers(run.workers, run.threads)
+    dataset = configs[0].dataset
+    with Console(stderr=True).status(f"loading {escape(dataset)}"):
+        from crossgcn.evaluation.repeats import Experiment, run_folder_name
+        from crossgcn.evaluation.run_folder import choose_model
+        from crossgcn.graph.device_inputs import choose_device
+        from crossgcn.training.precision import check_precision
+
+        for config in configs:
+            check_precision(config.precision, choose_device(run.device))
+        if graph is None:
+            experiment = Experiment(configs)
+        else:
+            from crossgcn.data.tables.saved_encoding import describe_encoding
+
+            experiment = Experiment(configs, graph.data, describe_encoding(graph))
+    what = configs[0].model if len(configs) == 1 else f"{len(configs)} models"
+    splits = len(experiment.splits)
+    words = f"{what} × {splits} split{'s' * (splits > 1)}"
+    with show_progress(run, words, f"{Path(dataset).stem}-{name}") as (folder, work):
+        results = experiment.run(out=folder, save_models=save_models, **work)
+    if save_models:
+        ids = None if graph is None else graph.ids
+        choose_model(folder, run_folder_name(configs[0]), experiment.data, ids)
     return results, folder
 
 

@@ -1,21 +1,34 @@
-"""``crossgcn train``: one model, the paper's protocol."""
+"""``crossgcn train``: one model, the paper's protocol or a user's own tables."""
 
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from crossgcn.cli import options
+from crossgcn.cli.option_groups import (
+    ModelOptions,
+    RunOptions,
+    TableOptions,
+    TrainingOptions,
+    with_option_groups,
+)
+from crossgcn.cli.table_options import EdgesArgument, is_table
 from crossgcn.models.presets import PRESETS
+
+if TYPE_CHECKING:
+    from crossgcn.data.tables.graph import TableGraph
 
 __all__ = ["train"]
 
 
+@with_option_groups
 def train(
     dataset: options.DatasetArgument = None,
+    edges: EdgesArgument = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -28,72 +41,51 @@ def train(
         int | None,
         typer.Option(help="Graph convolutions. \\[default: 2]", rich_help_panel=options.MODEL),
     ] = None,
-    hidden_channels: options.HiddenOption = None,
-    order: options.OrderOption = None,
-    order_weights: options.OrderWeightsOption = None,
-    first_order: options.FirstOrderOption = None,
-    aggregate_first: options.AggregateFirstOption = None,
-    bias: options.BiasOption = None,
-    laplacian_weight: options.LaplacianWeightOption = None,
-    dropout: options.DropoutOption = None,
-    epochs: options.EpochsOption = None,
-    learning_rate: options.LearningRateOption = None,
-    weight_decay: options.WeightDecayOption = None,
-    precision: options.PrecisionOption = None,
-    splits: options.SplitsOption = None,
-    num_splits: options.NumSplitsOption = None,
-    train: options.TrainOption = None,
-    repeats: options.RepeatsOption = None,
-    seed: options.SeedOption = None,
     config: options.ConfigOption = None,
-    out: options.OutOption = None,
-    resume: options.ResumeOption = False,
-    workers: options.WorkersOption = None,
-    threads: options.ThreadsOption = 1,
-    device: options.DeviceOption = "auto",
-    as_json: options.JsonOption = False,
+    *,
+    details: ModelOptions,
+    training: TrainingOptions,
+    tables: TableOptions,
+    run: RunOptions,
 ) -> None:
     """Train one model over many training splits and report its test accuracy.
 
     The defaults are the paper's protocol: 20 splits of 20 nodes per class, 500
     epochs, the epoch of best validation accuracy, test nodes read once after.
+
+    With tables of your own, crossgcn train nodes.csv edges.csv --target COLUMN, they are
+    5 stratified splits and 200 epochs. The folder --out is what explain, predict and
+    report take.
     """
+    graph: TableGraph | None = None
+    defaults: dict[str, Any] = {}
+    if is_table(dataset):
+        from crossgcn.cli.tables import cross_in_first_layer, load_user_tables, table_defaults
+
+        assert dataset is not None
+        graph = load_user_tables(dataset, edges, tables)
+        defaults = table_defaults(graph)
+    else:
+        tables.refuse(dataset, edges)
+
     from crossgcn.cli.running import finish, run_with_progress
     from crossgcn.training.config import RunConfig
 
     settings = RunConfig.create(
         config_file=config,
+        defaults=defaults,
         dataset=dataset,
         model=model,
         num_layers=num_layers,
-        hidden_channels=hidden_channels,
-        order=options.parse_order(order),
-        order_weights=options.parse_order_weights(order_weights),
-        first_order=first_order,
-        aggregate_first=aggregate_first,
-        bias=bias,
-        laplacian_weight=laplacian_weight,
-        dropout=dropout,
-        epochs=epochs,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        precision=precision,
-        splits=splits,
-        num_splits=num_splits,
-        train=options.parse_train(train),
-        repeats=repeats,
-        seed=seed,
+        **details.shared(),
+        **details.variants(),
+        **training.settings(),
     )
+    if graph is not None:
+        settings = cross_in_first_layer(settings)
     started = time.perf_counter()
     (runs,), folder = run_with_progress(
-        [settings],
-        out,
-        name=settings.model,
-        resume=resume,
-        workers=workers,
-        threads=threads,
-        device=device,
-        save_models=True,
+        [settings], run, name=settings.model, save_models=True, graph=graph
     )
 
     from crossgcn.reports.summaries import summarise_training
@@ -101,8 +93,14 @@ def train(
 
     summary = summarise_training(runs)
     summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
+    if graph is not None:
+        summary |= {
+            "target": graph.plan.target,
+            "warnings": [finding.describe() for finding in graph.findings],
+        }
 
     def show(console: Console) -> None:
         console.print(training_table(summary), "", *order_weight_lines(summary), sep="\n")
+        console.print(f"\nNext: crossgcn explain {folder}", highlight=False, markup=False)
 
-    finish(summary, folder, as_json, show)
+    finish(summary, folder, run.as_json, show)

@@ -1,4 +1,4 @@
-"""Which nodes train, validate and test, under three protocols."""
+"""Which nodes train, validate and test, under four protocols."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ from crossgcn.errors import BadInput, unknown_name
 
 __all__ = ["PROTOCOLS", "Split", "make_splits", "validate_split"]
 
-PROTOCOLS = ("random", "authors", "public")
+PROTOCOLS = ("random", "authors", "public", "stratified")
 
 NUM_RANDOM_SPLITS = 20
 TRAIN_PER_CLASS = 20
 """Of the paper's splits, and so of random ones unless told otherwise."""
+
+NUM_STRATIFIED_SPLITS = 5
+VALIDATION_SHARE = TEST_SHARE = 0.2
+"""Of each class, in stratified splits; the rest trains."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +59,17 @@ def make_splits(
     training nodes class by class from the other labelled ones. Split ``i`` depends
     on ``seed`` and ``i`` only, so asking for more splits changes none. ``authors``
     takes the twenty released with the paper. ``public`` takes the rows of
-    ``data.roles`` as they are.
+    ``data.roles`` as they are. ``stratified`` needs no roles: it deals the labelled nodes of
+    each class out anew in every split, 60 % to train, 20 % to validate and 20 % to test.
 
     Args:
         data: A graph from :func:`~crossgcn.data.load_dataset`.
-        protocol: ``random``, ``authors`` or ``public``.
-        num_splits: How many, the first ones; by default 20, or all there are.
-        train: Training nodes per class, for ``random``, by default 20; ``"all"``,
-            under any protocol, trains on every labelled node outside validation
-            and test.
-        seed: Which draw, for ``random``.
+        protocol: ``random``, ``authors``, ``public`` or ``stratified``.
+        num_splits: How many, the first ones; by default 20, 5 stratified ones, or all there are.
+        train: Training nodes per class, for ``random``, by default 20, and for
+            ``stratified``, by default all; ``"all"``, under any protocol, trains on every
+            labelled node outside validation and test.
+        seed: Which draw, for ``random`` and ``stratified``.
 
     Raises:
         BadInput: A split that cannot be made or learnt from, or a number that the
@@ -80,13 +85,17 @@ def make_splits(
         _check_train(train, protocol)
     if protocol == "random":
         splits = [_from_roles(_own_roles(data)[0])] * (num_splits or NUM_RANDOM_SPLITS)
+    elif protocol == "stratified":
+        count = num_splits or NUM_STRATIFIED_SPLITS
+        splits = [_deal_out(data, seed, index) for index in range(count)]
+        train = train or "all"
     elif protocol == "authors":
         splits = [_from_roles(row) for row in _authors_roles(data, num_splits)]
     else:
         splits = [_from_roles(row) for row in _public_roles(data, num_splits)]
     if train == "all":
         splits = [_train_on_all(split, data) for split in splits]
-    elif protocol == "random":
+    elif protocol in ("random", "stratified"):
         per_class = train or TRAIN_PER_CLASS
         splits = [_redraw(split, data, per_class, seed, i) for i, split in enumerate(splits)]
     for index, split in enumerate(splits):
@@ -160,12 +169,33 @@ def _check_train(per_class: int, protocol: str) -> None:
         )
 
 
+def _deal_out(data: Data, seed: int, index: int) -> Split:
+    """Every class by itself, so that all three sets have classes in the same proportions."""
+    generator = np.random.default_rng([seed, index])
+    roles = torch.zeros(len(data.y), dtype=torch.int8)
+    for label in range(data.num_classes):
+        nodes = torch.nonzero(data.y == label).flatten()
+        if len(nodes) < 3:
+            raise BadInput(
+                f"{data.name}: class {label} has {len(nodes)} labelled nodes, and needs at least 3 "
+                "to train, validate and test; label more of them, or join it with another class"
+            )
+        test = max(1, round(TEST_SHARE * len(nodes)))
+        validation = max(1, round(VALIDATION_SHARE * len(nodes)))
+        order = torch.from_numpy(generator.permutation(len(nodes)))
+        roles[nodes] = 1
+        roles[nodes[order[:test]]] = 3
+        roles[nodes[order[test : test + validation]]] = 2
+    return _from_roles(roles)
+
+
 def _own_roles(data: Data) -> Tensor:
     roles: Tensor | None = getattr(data, "roles", None)
     if roles is None:
         raise BadInput(
             f"{data.name}: the graph has no roles, so nothing says which nodes validate and test; "
-            "add roles [splits, nodes] to its file (1 train, 2 validation, 3 test)"
+            "add roles [splits, nodes] to its file (1 train, 2 validation, 3 test), or use "
+            "--splits stratified"
         )
     return roles
 

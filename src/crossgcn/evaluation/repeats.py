@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data.adopt import adopt_graph
 from crossgcn.data.datasets import load_dataset
+from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
 from crossgcn.evaluation.statistics import Summary, summarise
@@ -25,7 +26,7 @@ from crossgcn.training.many_runs import train_many
 from crossgcn.training.precision import check_precision
 from crossgcn.training.workload import Run, Workload
 
-__all__ = ["Experiment", "RepeatedRuns"]
+__all__ = ["Experiment", "RepeatedRuns", "run_folder_name"]
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,13 @@ class RepeatedRuns:
     Attributes:
         config: The configuration.
         records: One per run, split by split and repeat by repeat within.
+        test_to_train: Test nodes for each training node where splits share their nodes, for
+            :func:`~crossgcn.paired_difference`; else 0.
     """
 
     config: RunConfig
     records: tuple[dict[str, Any], ...]
+    test_to_train: float = 0.0
 
     @property
     def num_splits(self) -> int:
@@ -86,10 +90,17 @@ class Experiment:
             that their results can be paired.
         data: The graph, when it is not one to be loaded by name: ``x``,
             ``edge_index``, ``y``, roles or PyG's masks, and ``edge_weight`` if any.
+        preprocess: What features and classes mean, to be kept with saved models.
     """
 
-    def __init__(self, configs: Sequence[RunConfig], data: Data | None = None) -> None:
+    def __init__(
+        self,
+        configs: Sequence[RunConfig],
+        data: Data | None = None,
+        preprocess: Preprocess | None = None,
+    ) -> None:
         _check_comparable(configs)
+        self.preprocess = preprocess
         first = configs[0]
         self.data = load_dataset(first.dataset) if data is None else adopt_graph(data)
         if data is not None:
@@ -130,9 +141,7 @@ class Experiment:
         runs = [
             run
             for config in self.configs
-            for run in self.runs_of(
-                config, out / f"{config.model}-{config.num_layers}-layer" if out else None
-            )
+            for run in self.runs_of(config, out / run_folder_name(config) if out else None)
         ]
         total, done = sum(run.config.epochs for run in runs), 0
 
@@ -145,7 +154,17 @@ class Experiment:
         workload = self.workload(save_models=save_models, threads=threads, device=device)
         records = iter(train_many(workload, runs, workers=workers, on_epochs=count))
         per_model = len(runs) // len(self.configs)
-        return [RepeatedRuns(config, tuple(islice(records, per_model))) for config in self.configs]
+        return [
+            RepeatedRuns(config, tuple(islice(records, per_model)), self.test_to_train)
+            for config in self.configs
+        ]
+
+    @property
+    def test_to_train(self) -> float:
+        """Test nodes for each training node, if splits are dealt out from the same nodes."""
+        split = self.splits[0]
+        stratified = self.configs[0].splits == "stratified"
+        return len(split.test) / len(split.train) if stratified else 0.0
 
     def workload(
         self, *, save_models: bool = False, threads: int = 1, device: str = "cpu"
@@ -155,7 +174,12 @@ class Experiment:
         for config in self.configs:
             check_precision(config.precision, place)
         return Workload(
-            self.data, self.splits, save_models=save_models, threads=threads, device=place
+            self.data,
+            self.splits,
+            save_models=save_models,
+            threads=threads,
+            device=place,
+            preprocess=self.preprocess,
         )
 
     def runs_of(self, config: RunConfig, folder: Path | None) -> Iterator[Run]:
@@ -164,6 +188,11 @@ class Experiment:
             for repeat in range(config.repeats):
                 name = f"split-{split:02d}" + (f"-repeat-{repeat}" if repeat else "")
                 yield Run(config, split, repeat, folder / name if folder else None)
+
+
+def run_folder_name(config: RunConfig) -> str:
+    """What the folder of a configuration's runs is called."""
+    return f"{config.model}-{config.num_layers}-layer"
 
 
 def _check_model(config: RunConfig, data: Data) -> None:

@@ -25,7 +25,13 @@ class Summary:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Mean over splits of the per-split difference, and that mean's standard error."""
+    """Mean over splits of the per-split difference, and that mean's standard error.
+
+    Attributes:
+        mean: Of the differences.
+        standard_error: Of their mean; none for a single split.
+        count: How many splits.
+    """
 
     mean: float
     standard_error: float | None
@@ -46,16 +52,25 @@ def summarise(values: Sequence[float]) -> Summary:
     return Summary(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
 
 
-def paired_difference(ours: Sequence[float], baseline: Sequence[float]) -> PairedDifference:
-    """Compare two models on the same splits.
+def paired_difference(
+    ours: Sequence[float], baseline: Sequence[float], *, test_to_train: float = 0.0
+) -> PairedDifference:
+    r"""Compare two models on the same splits.
 
     Splits differ far more than models do, and that part cancels in a
     difference taken split by split: its standard error says whether a gain
     is one, where the two standard deviations cannot.
 
+    Splits dealt out again and again from the same nodes overlap, so that their
+    differences vary less than those on new data would. Nadeau and Bengio's correction makes
+    up for it, in variance: :math:`\left(\frac{1}{J} + \frac{n_\text{test}}{n_\text{train}}\right)
+    s^2` for the mean over :math:`J` splits, in place of :math:`\frac{1}{J} s^2`.
+
     Args:
         ours: One value per split.
         baseline: The other model's, in the same order.
+        test_to_train: Test nodes for each training node, where splits share their nodes; 0
+            for no correction, as in the paper's tables.
     """
     if len(ours) != len(baseline):
         raise BadInput(
@@ -63,5 +78,7 @@ def paired_difference(ours: Sequence[float], baseline: Sequence[float]) -> Paire
             f"got {len(ours)} and {len(baseline)} values"
         )
     difference = summarise([a - b for a, b in zip(ours, baseline, strict=True)])
-    error = None if difference.sd is None else difference.sd / math.sqrt(difference.count)
+    error = None
+    if difference.sd is not None:
+        error = difference.sd * math.sqrt(1 / difference.count + test_to_train)
     return PairedDifference(difference.mean, error, difference.count)

@@ -18,6 +18,7 @@ def normalised_adjacency(
     edge_weight: Tensor | None = None,
     *,
     add_self_loops: bool = True,
+    dtype: torch.dtype = torch.float32,
 ) -> SparseMatrix:
     r"""Build :math:`\hat{\mathbf{A}} = \mathbf{D}^{-1/2}(\mathbf{A}+\mathbf{I})\mathbf{D}^{-1/2}`.
 
@@ -30,9 +31,12 @@ def normalised_adjacency(
         num_nodes: How many nodes there are, isolated ones included.
         edge_weight: One weight per edge; all one when left out.
         add_self_loops: Give nodes without a self-loop one.
+        dtype: In which weights are computed and kept.
     """
+    if edge_weight is not None:
+        edge_weight = edge_weight.to(dtype)
     edge_index, weight = gcn_norm(
-        edge_index, edge_weight, num_nodes, add_self_loops=add_self_loops, dtype=torch.float32
+        edge_index, edge_weight, num_nodes, add_self_loops=add_self_loops, dtype=dtype
     )
     source, target = edge_index.numpy()
     return SparseMatrix.from_scipy(

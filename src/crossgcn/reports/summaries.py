@@ -32,7 +32,9 @@ def summarise_comparison(all_runs: Sequence[RepeatedRuns], baseline: str) -> Sum
     models = []
     for runs in all_runs:
         against = baselines[runs.config.num_layers]
-        difference = paired_difference(runs.test_accuracy, against.test_accuracy)
+        difference = paired_difference(
+            runs.test_accuracy, against.test_accuracy, test_to_train=runs.test_to_train
+        )
         models.append(
             _model(runs)
             | {

@@ -21,6 +21,7 @@ __all__ = [
     "order_weight_lines",
     "paired_cell",
     "training_table",
+    "with_spread",
 ]
 
 Summary = dict[str, Any]
@@ -40,12 +41,13 @@ def training_table(summary: Summary) -> Group:
 
 
 def order_weight_lines(summary: Summary) -> list[str]:
-    """The order weights of each layer, averaged over runs; none where no layer has any."""
+    """The order weights of each layer that crosses, averaged over runs."""
     layers = zip(*summary["trained_order_weights"], strict=True)
     means = ([fmean(weights) for weights in zip(*layer, strict=True)] for layer in layers)
     return [
         f"layer {number}: order weights α = {', '.join(f'{mean:.2f}' for mean in layer)}"
         for number, layer in enumerate(means, 1)
+        if len(layer) > 1
     ]
 
 
@@ -89,7 +91,10 @@ def _protocol(summary: Summary) -> Iterator[str]:
     whose = "authors'" if summary["splits"] == "authors" else summary["splits"]
     counted = f"{splits} {whose} split{'s' if splits > 1 else ''}"
     yield counted if seeds == 1 else f"{counted} × {seeds} seeds"
-    if summary["train"] == "all":
+    if summary["splits"] == "stratified":
+        share = "60 %" if summary["train"] == "all" else f"{summary['train']} per class"
+        yield f"{share} to train, 20 % to validate, 20 % to test"
+    elif summary["train"] == "all":
         yield "all labelled nodes"
     elif summary["splits"] == "random":
         yield f"{summary['train']} per class"
@@ -114,12 +119,13 @@ def model_cells(model: Summary) -> tuple[str, str, str, str]:
     return (
         model["model"],
         str(model["num_layers"]),
-        _with_spread(100 * model["mean"], None if model["sd"] is None else 100 * model["sd"]),
-        "—" if paper is None else _with_spread(paper["mean"], paper["sd"]),
+        with_spread(100 * model["mean"], None if model["sd"] is None else 100 * model["sd"]),
+        "—" if paper is None else with_spread(paper["mean"], paper["sd"]),
     )
 
 
-def _with_spread(mean: float, sd: float | None) -> str:
+def with_spread(mean: float, sd: float | None) -> str:
+    """A mean with its standard deviation, where it has one."""
     return f"{mean:.1f}" if sd is None else f"{mean:.1f} ± {sd:.1f}"
 
 

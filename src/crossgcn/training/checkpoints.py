@@ -1,8 +1,15 @@
-"""A saved model: a folder with ``config.json``, ``model.safetensors``, ``preprocess.json``."""
+"""A saved model: a folder with ``config.json``, ``model.safetensors``, ``preprocess.json``.
+
+``config.json`` is written last and holds the SHA-256 of all three, itself included: a
+folder that was cut short, changed, or put together from two is refused.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +19,32 @@ from safetensors.torch import save as weights_to_bytes
 from torch import Tensor
 
 from crossgcn.data.atomic_file import replacing, write_json
+from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
 
-__all__ = ["load_model", "save_model"]
+__all__ = ["SavedModel", "copy_model", "load_model", "load_saved", "save_model"]
 
 CONFIG, WEIGHTS, PREPROCESS = "config.json", "model.safetensors", "preprocess.json"
-FORMAT = 1
+FORMAT = 2
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """What a folder holds.
+
+    Attributes:
+        model: Ready to predict.
+        preset: Name of the model.
+        settings: The arguments of :func:`~crossgcn.models.registry.build_model`.
+        preprocess: What its inputs and outputs mean.
+    """
+
+    model: Stack
+    preset: str
+    settings: dict[str, Any]
+    preprocess: Preprocess
 
 
 def save_model(
@@ -28,9 +53,8 @@ def save_model(
     *,
     preset: str,
     in_channels: int,
-    classes: list[str],
     settings: dict[str, Any],
-    feature_names: list[str] | None = None,
+    preprocess: Preprocess,
 ) -> None:
     """Write a model so that :func:`load_model` gives it back on any machine.
 
@@ -39,37 +63,56 @@ def save_model(
         state: The model's ``state_dict``.
         preset: Name of the model.
         in_channels: Features per node.
-        classes: Name of each class, in the order of the scores.
         settings: The arguments of :func:`~crossgcn.models.registry.build_model`.
-        feature_names: Name of each feature, where features have names.
+        preprocess: Its classes, and its features where they have names.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / WEIGHTS) as file:
         file.write(weights_to_bytes({k: v.contiguous() for k, v in state.items()}))
-    write_json(
-        folder / PREPROCESS,
-        {"format": FORMAT, "classes": classes, "feature_names": feature_names},
-    )
-    write_json(
-        folder / CONFIG,
-        {"format": FORMAT, "model": preset, "in_channels": in_channels, "settings": settings},
-    )
+    write_json(folder / PREPROCESS, {"format": FORMAT} | preprocess.to_json())
+    config = {"format": FORMAT, "model": preset, "in_channels": in_channels, "settings": settings}
+    hashes = {name: _digest((folder / name).read_bytes()) for name in (WEIGHTS, PREPROCESS)}
+    write_json(folder / CONFIG, config | {"sha256": hashes | {CONFIG: _digest_of_config(config)}})
 
 
-def load_model(folder: Path) -> Stack:
+def copy_model(source: Path, target: Path) -> None:
+    """Put a saved model into another folder as well."""
+    for name in (WEIGHTS, PREPROCESS, CONFIG):
+        with replacing(target / name) as file, (source / name).open("rb") as original:
+            shutil.copyfileobj(original, file)
+
+
+def load_model(folder: Path | str) -> Stack:
     """Read a saved model, ready to predict.
 
     Raises:
-        BadInput: If a file is missing, damaged or does not belong to the others.
+        BadInput: If a file is missing, damaged, changed or does not belong to the others.
     """
+    return load_saved(folder).model
+
+
+def load_saved(folder: Path | str) -> SavedModel:
+    """Read a saved model with what its inputs and outputs mean.
+
+    Raises:
+        BadInput: As :func:`load_model`.
+    """
+    folder = Path(folder)
     config = _read_json(folder / CONFIG)
-    preprocess = _read_json(folder / PREPROCESS)
-    path = folder / WEIGHTS
+    content = _read_json(folder / PREPROCESS)
     try:
+        weights = (folder / WEIGHTS).read_bytes()
+    except OSError as error:
+        raise BadInput(
+            f"{folder / WEIGHTS}: cannot be read ({error.strerror}); save the model again"
+        ) from None
+    _check_hashes(folder, config, weights)
+    try:
+        preprocess = Preprocess.from_json(content)
         model = build_model(
             config["model"],
             config["in_channels"],
-            len(preprocess["classes"]),
+            len(preprocess.classes),
             **config["settings"],
         )
     except (BadInput, KeyError, TypeError, RuntimeError) as error:
@@ -78,16 +121,14 @@ def load_model(folder: Path) -> Stack:
             "save the model again"
         ) from None
     try:
-        state = weights_from_bytes(path.read_bytes())
-        model.load_state_dict(state)
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); save the model again") from None
+        model.load_state_dict(weights_from_bytes(weights))
     except (SafetensorError, RuntimeError) as error:
         reason = str(error).splitlines()[-1].strip()
         raise BadInput(
-            f"{path}: is damaged or belongs to another model ({reason}); save the model again"
+            f"{folder / WEIGHTS}: is damaged or belongs to another model ({reason}); "
+            "save the model again"
         ) from None
-    return model.eval()
+    return SavedModel(model.eval(), config["model"], config["settings"], preprocess)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -103,3 +144,27 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise BadInput(f"{path}: is not of format {FORMAT}; save the model with this version")
     return content
+
+
+def _check_hashes(folder: Path, config: dict[str, Any], weights: bytes) -> None:
+    """Refuse files that are not those that were saved together."""
+    expected = config.get("sha256")
+    found = {
+        CONFIG: _digest_of_config({k: v for k, v in config.items() if k != "sha256"}),
+        PREPROCESS: _digest((folder / PREPROCESS).read_bytes()),
+        WEIGHTS: _digest(weights),
+    }
+    for name, digest in found.items():
+        if not isinstance(expected, dict) or expected.get(name) != digest:
+            raise BadInput(
+                f"{folder / name}: is not what was saved (its SHA-256 is another one): it was "
+                "changed or cut short; copy the whole folder again, or save the model again"
+            )
+
+
+def _digest_of_config(config: dict[str, Any]) -> str:
+    return _digest(json.dumps(config, sort_keys=True).encode())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

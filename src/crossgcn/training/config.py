@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from crossgcn.data.splits import NUM_STRATIFIED_SPLITS
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.models.presets import get_preset
 from crossgcn.training.precision import Precision
 
 __all__ = ["RunConfig"]
 
+_PAPERS_PROTOCOL: dict[str, Any] = {"num_splits": 20, "train": 20}
+_PROTOCOLS: dict[str, dict[str, Any]] = {
+    "public": {},
+    "stratified": {"num_splits": NUM_STRATIFIED_SPLITS, "train": "all"},
+}
 _YOUNGER = ("laplacian_weight", "test_curve", "precision")
 
 
@@ -38,9 +45,10 @@ class RunConfig(BaseModel):
         epochs: Full-batch steps; there is no early stop (NOTE[D6]).
         learning_rate: Adam's.
         weight_decay: The paper's λ; see :mod:`crossgcn.training.objective`.
-        splits: Which training sets: ``random``, ``authors`` or ``public``.
-        num_splits: How many of them; 20, or all that the data has with ``public``.
-        train: Training nodes per class, or ``all``; 20, or the data's own with ``public``.
+        splits: Which training sets: ``random``, ``authors``, ``public`` or ``stratified``.
+        num_splits: How many of them; 20, 5 stratified ones, or all the data has with ``public``.
+        train: Training nodes per class, or ``all``; 20, all of a stratified split's, or the
+            data's own with ``public``.
         repeats: Runs per split, each with its own seed.
         seed: Draws the random splits, and is added to in each run.
         test_curve: Record the test accuracy of every epoch, for figures; it decides nothing.
@@ -63,7 +71,7 @@ class RunConfig(BaseModel):
     epochs: int = Field(500, ge=1)
     learning_rate: float = Field(0.01, gt=0, allow_inf_nan=False)
     weight_decay: float = Field(5e-4, ge=0, allow_inf_nan=False)
-    splits: Literal["random", "authors", "public"] = "random"
+    splits: Literal["random", "authors", "public", "stratified"] = "random"
     num_splits: int | None = Field(None, ge=1)
     train: int | Literal["all"] | None = None
     repeats: int = Field(1, ge=1)
@@ -74,17 +82,24 @@ class RunConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_the_protocol(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("splits") != "public":
-            given = {name: value for name, value in values.items() if value is not None}
-            return {"num_splits": 20, "train": 20} | given
-        return values
+        if not isinstance(values, dict):
+            return values
+        given = {name: value for name, value in values.items() if value is not None}
+        return _PROTOCOLS.get(str(values.get("splits")), _PAPERS_PROTOCOL) | given
 
     @classmethod
-    def create(cls, *, config_file: Path | None = None, **settings: Any) -> Self:
+    def create(
+        cls,
+        *,
+        config_file: Path | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Self:
         """Merge a TOML file and keyword settings; ``None`` means not given.
 
         Args:
             config_file: A TOML file whose keys are the attributes above.
+            defaults: In place of this class's, for settings that nobody gave.
             **settings: Override the file's.
         """
         values = _read_toml(config_file) if config_file is not None else {}
@@ -93,6 +108,7 @@ class RunConfig(BaseModel):
                 where = f" in {config_file}" if name in values else ""
                 raise unknown_name(f"setting{where}", name, cls.model_fields)
         values |= {name: value for name, value in settings.items() if value is not None}
+        values = dict(defaults or {}) | values
         try:
             config = cls(**values)
         except ValidationError as error:

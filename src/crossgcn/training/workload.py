@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.graph.device_inputs import choose_device
@@ -71,6 +72,7 @@ class Workload:
         save_models: Keep the weights of each run beside its record.
         threads: Threads of each run.
         device: Where models are trained.
+        preprocess: What features and classes mean; classes are numbered when left out.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Workload:
         save_models: bool = False,
         threads: int = 1,
         device: str | torch.device = "cpu",
+        preprocess: Preprocess | None = None,
     ) -> None:
         self.inputs = Inputs(data)
         self.y: Tensor = data.y
@@ -90,6 +93,7 @@ class Workload:
         self.save_models = save_models
         self.threads = threads
         self.device = choose_device(device)
+        self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
 
     def identity(self, run: Run) -> Record:
         """What makes a run that run; a record with the same entries is its result."""
@@ -221,10 +225,10 @@ class Workload:
                 state,
                 preset=run.config.model,
                 in_channels=self.inputs.of(run.config).x.size(1),
-                classes=[str(label) for label in range(self.num_classes)],
                 settings=run.config.model_dump(
                     mode="json", include=set(run.config.model_settings())
                 ),
+                preprocess=self.preprocess,
             )
         write_record(run.folder, record)
 

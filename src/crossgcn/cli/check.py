@@ -1,0 +1,81 @@
+"""``crossgcn check``: what would hurt in a user's tables, before anything is trained."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from crossgcn.cli import options
+from crossgcn.cli.option_groups import TableOptions, with_option_groups
+from crossgcn.cli.table_options import EdgesArgument, NodesArgument
+from crossgcn.data.atomic_file import write_json
+
+__all__ = ["check"]
+
+
+@with_option_groups
+def check(
+    nodes: NodesArgument,
+    edges: EdgesArgument = None,
+    *,
+    tables: TableOptions,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also write the answer here, as check.json.", rich_help_panel="Run"),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="As every command takes it; a check draws nothing.", rich_help_panel="Run"
+        ),
+    ] = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Say how your tables are read, and what in them would stop or spoil training.
+
+    Errors stop it (exit code 2), warnings do not. Each comes with file, row, value and
+    remedy. Without --target, the columns are listed and the rest is checked.
+    """
+    with Console(stderr=True).status("reading the tables"):
+        from crossgcn.data.tables.check import check_tables
+        from crossgcn.data.tables.plan import make_plan
+        from crossgcn.data.tables.table import read_table
+        from crossgcn.reports.check_view import check_page, summarise_check
+
+        node_table = read_table(nodes, "nodes")
+        edge_table = None if edges is None else read_table(edges, "edges")
+        plan = make_plan(node_table, edge_table, tables.choices())
+        findings = check_tables(node_table, edge_table, plan)
+    command = _next_command(nodes, edges, tables)
+    summary = summarise_check(node_table, edge_table, plan, findings, command)
+    if out is not None:
+        from crossgcn.cli.running import make_folder
+
+        write_json(make_folder(out) / "check.json", summary)
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False))
+    else:
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=200)
+        console.print(check_page(summary), highlight=False)
+    if summary["errors"]:
+        raise typer.Exit(2)
+
+
+def _next_command(nodes: Path, edges: Path | None, tables: TableOptions) -> str:
+    """``compare`` with the same tables and options; ``check`` where no target is named yet."""
+    given = {field.name: getattr(tables, field.name) for field in fields(tables)}
+    words = ["crossgcn", "check" if tables.target is None else "compare", str(nodes)]
+    words += [] if edges is None else [str(edges)]
+    for name, value in given.items():
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", value]
+    command = shlex.join(words)
+    return command if tables.target is not None else f"{command} --target COLUMN"

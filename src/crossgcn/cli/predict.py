@@ -1,0 +1,106 @@
+"""``crossgcn predict``: classes of new nodes, by a model that ``train`` saved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from crossgcn.cli import options
+from crossgcn.errors import BadInput
+
+if TYPE_CHECKING:
+    from crossgcn.evaluation.run_folder import RunFolder
+    from crossgcn.evaluation.score_tables import Scored
+
+__all__ = ["predict"]
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(help="The folder that train made.", metavar="RUN")],
+    nodes: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Table of new nodes, with the columns of the one trained on (the target is not "
+            "needed). \\[default: score the nodes trained on, labelled or not]",
+            metavar="[NODES]",
+        ),
+    ] = None,
+    edges: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Table of their edges, among each other or to nodes trained on.",
+            metavar="[EDGES]",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="The file to write: .csv or .parquet.", metavar="FILE")
+    ] = Path("predictions.csv"),
+    crosses: Annotated[
+        int, typer.Option(help="Add each node's strongest crosses, this many.", min=0, max=50)
+    ] = 0,
+    seed: options.SeedOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Score nodes and write their classes, probabilities and, on request, top crosses.
+
+    New nodes are scored as they are, with their edges; nothing is trained again. Text that a
+    spreadsheet would run as a formula is written so that it is not.
+    """
+    if out.exists() and nodes is not None and out.resolve() == nodes.resolve():
+        raise BadInput(f"--out {out} is the table of nodes: give the name of another file")
+    terminal = Console(stderr=True)
+    with terminal.status("reading the model"):
+        from crossgcn.data.tables.export import write_table
+        from crossgcn.evaluation.run_folder import open_run
+        from crossgcn.evaluation.score_tables import (
+            predictions_frame,
+            score_known_nodes,
+            score_new_nodes,
+        )
+
+        trained = open_run(run)
+    with terminal.status("scoring"):
+        if nodes is None:
+            scored = score_known_nodes(trained)
+        else:
+            scored = score_new_nodes(trained, nodes, edges)
+    if scored.unused:
+        words = ", ".join(scored.unused)
+        terminal.print(f"not looked at, for it was not there in training: {words}", markup=False)
+    named = None
+    if crosses:
+        with terminal.status("naming crosses"):
+            named = _top_crosses(trained, scored, crosses)
+    frame = predictions_frame(scored, trained.saved.preprocess.classes, named)
+    write_table(out, frame)
+    counts = {str(name): int(n) for name, n in frame["predicted"].value_counts().items()}
+    summary = {
+        "model": str(run),
+        "nodes": len(frame),
+        "predicted": counts,
+        "columns": list(frame.columns),
+        "unused_columns": list(scored.unused),
+        "out": str(out),
+    }
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False))
+        return
+    print(f"{len(frame):,} nodes written to {out}")
+    for name, count in counts.items():
+        print(f"  {count:>7,}  {name}")
+
+
+def _top_crosses(trained: RunFolder, scored: Scored, num: int) -> list[str]:
+    """Of each node in words: ``gender=female & age=[20, 25) +1.24; ...``."""
+    from crossgcn.explain.node import NodeExplainer
+
+    explainer = NodeExplainer(trained.saved.model, scored.data, trained.saved.preprocess.space)
+    frame = explainer.top_crosses(scored.nodes.tolist(), num, min_order=2)
+    terms = frame[frame["kind"] == "term"]
+    words = terms["cross"] + " " + terms["contribution"].map("{:+.3f}".format)
+    joined = words.groupby(terms["node"]).agg("; ".join)
+    return [str(joined.get(node, "")) for node in scored.nodes.tolist()]

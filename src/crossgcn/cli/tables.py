@@ -1,0 +1,52 @@
+"""What ``train`` and ``compare`` do with a user's own tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from crossgcn.cli.option_groups import TableOptions
+from crossgcn.errors import BadInput
+
+if TYPE_CHECKING:
+    from crossgcn.data.tables.graph import TableGraph
+    from crossgcn.training.config import RunConfig
+
+__all__ = ["cross_in_first_layer", "load_user_tables", "table_defaults"]
+
+
+def load_user_tables(nodes: str, edges: Path | None, tables: TableOptions) -> TableGraph:
+    """Read both tables, say on stderr what was decided and what may be wrong."""
+    terminal = Console(stderr=True)
+    if tables.target is None:
+        raise BadInput(
+            f"{nodes} is a table: --target COLUMN says which of its columns to predict "
+            f"(crossgcn check {nodes} lists them)"
+        )
+    with terminal.status(f"reading {escape(nodes)}"):
+        from crossgcn.data.tables.graph import load_tables
+        from crossgcn.reports.check_view import reading_lines
+
+        graph = load_tables(Path(nodes), edges, tables.choices())
+    terminal.print(*reading_lines(graph), sep="\n", highlight=False)
+    return graph
+
+
+def table_defaults(graph: TableGraph) -> dict[str, Any]:
+    """Settings for tables, where the user gave none: not the paper's protocol."""
+    own = graph.plan.split_column is not None
+    return {"splits": "public" if own else "stratified", "epochs": 200, "bias": True}
+
+
+def cross_in_first_layer(config: RunConfig) -> RunConfig:
+    """``--order K`` on tables: crosses of columns, none of hidden units unless asked for."""
+    from crossgcn.evaluation.table_comparison import first_layer_crosses
+    from crossgcn.models.presets import get_preset
+
+    if "order" not in get_preset(config.model).options or isinstance(config.order, tuple):
+        return config
+    order = 2 if config.order is None else config.order
+    return config.model_copy(update={"order": first_layer_crosses(order, config.num_layers)})

@@ -1,0 +1,1 @@
+"""A user's own tables: one of nodes, one of edges, and a column to predict."""

@@ -1,0 +1,216 @@
+"""Whether every edge leads from a node to another, and what it weighs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from crossgcn.data.tables.check_places import Place, Rule, share_of
+from crossgcn.data.tables.findings import Finding, quote, show_name
+from crossgcn.data.tables.table import Table
+
+__all__ = ["check_edge_weights", "check_ends", "check_repeated_edges", "locate_ends"]
+
+MISSING, UNKNOWN = -1, -2
+
+
+def locate_ends(
+    nodes: Table, edges: Table, id_column: str, end_columns: tuple[str, str]
+) -> NDArray[np.int64]:
+    """Which node each end of each edge is.
+
+    Args:
+        nodes: The node table.
+        edges: The edge table.
+        id_column: Where the node table has its ids.
+        end_columns: Where the edge table has its two ends.
+
+    Returns:
+        ``[2, edges]``: the position of the id among the different ids of the node table; -1
+        where the cell is empty, -2 where it is no node's.
+    """
+    ids = pd.Index(nodes.distinct(id_column).values, dtype=object)
+    ends = []
+    for column in end_columns:
+        distinct = edges.distinct(column)
+        found = ids.get_indexer(pd.Index(distinct.values, dtype=object))
+        found = np.where(found < 0, UNKNOWN, found)
+        found[distinct.missing] = MISSING
+        ends.append(found[distinct.codes])
+    return np.stack(ends).astype(np.int64)
+
+
+def check_ends(
+    nodes: Table,
+    edges: Table,
+    id_column: str,
+    end_columns: tuple[str, str],
+    ends: NDArray[np.int64],
+) -> Iterator[Finding]:
+    """Ends that are missing, or that are no node.
+
+    Args:
+        nodes: The node table.
+        edges: The edge table.
+        id_column: Where the node table has its ids.
+        end_columns: Where the edge table has its two ends.
+        ends: From :func:`locate_ends`.
+    """
+    missing = Rule(
+        "missing-edge-end", "error", "the edge has only one end", "name a node, or delete the row"
+    )
+    for column, found in zip(end_columns, ends, strict=True):
+        yield from Place(edges, column).at_rows(found == MISSING, missing)
+    if (ends == UNKNOWN).all():
+        yield _nowhere(nodes, edges, id_column, end_columns)
+        return
+    for column, found in zip(end_columns, ends, strict=True):
+        unknown = np.flatnonzero(found == UNKNOWN)
+        if len(unknown) > 0:
+            value = str(edges.frame[column].iloc[unknown[0]])
+            rule = Rule(
+                "unknown-edge-end",
+                "error",
+                f"{{value}} is no node: it is not in column {show_name(id_column)} of {nodes.name}"
+                + _near_miss(value, nodes, id_column),
+                "add the node, correct the id, or delete the edge",
+            )
+            yield Place(edges, column).at_row(int(unknown[0]), rule, count=len(unknown))
+
+
+def _nowhere(nodes: Table, edges: Table, id_column: str, end_columns: tuple[str, str]) -> Finding:
+    ids = nodes.distinct(id_column).values
+    rule = Rule(
+        "no-edge-end-known",
+        "error",
+        f"{{value}}, and no other end of an edge, is in column {show_name(id_column)} of "
+        f"{nodes.name}, where ids are like {quote(ids[0])}"
+        + _near_miss(str(edges.frame[end_columns[0]].iloc[0]), nodes, id_column),
+        "write the ids alike in both tables, or name the right columns by --id-column, "
+        "--source-column and --destination-column",
+    )
+    return Place(edges, end_columns[0]).at_row(0, rule, count=2 * len(edges))
+
+
+def _near_miss(value: str, nodes: Table, id_column: str) -> str:
+    """The id that was probably meant, where spreadsheets are known to change ids."""
+
+    def plain(text: str) -> str:
+        return text.strip().casefold().removesuffix(".0").lstrip("0")
+
+    meant = [known for known in nodes.distinct(id_column).values if plain(known) == plain(value)]
+    return f" ({quote(meant[0])} is)" if meant else ""
+
+
+def check_edge_weights(edges: Table, weight_column: str) -> Iterator[Finding]:
+    """Weights that are missing, no numbers, infinite, negative or nothing.
+
+    Args:
+        edges: The edge table.
+        weight_column: Where its weights are.
+    """
+    weights, place = edges.distinct(weight_column), Place(edges, weight_column)
+    numbers = weights.numbers
+    yield from place.at_values(
+        weights.missing,
+        Rule(
+            "missing-edge-weight",
+            "error",
+            "the edge has no weight",
+            "write a number, 1 for an ordinary edge, or delete the row",
+        ),
+    )
+    yield from place.at_values(
+        np.isnan(numbers) & ~weights.missing,
+        Rule(
+            "bad-edge-weight",
+            "error",
+            "{value} is no number",
+            "write the weight as a number such as 0.5",
+        ),
+    )
+    yield from place.at_values(
+        np.isinf(numbers),
+        Rule(
+            "infinite-edge-weight",
+            "error",
+            "{value} is no finite weight",
+            "write a finite number, or delete the row",
+        ),
+    )
+    yield from place.at_values(
+        (numbers < 0) & ~np.isinf(numbers),
+        Rule(
+            "negative-edge-weight",
+            "error",
+            "{value} is negative, and neighbours are averaged by weight",
+            "shift or rescale the weights to be positive, or delete the row",
+        ),
+    )
+    yield from place.at_values(
+        numbers == 0,
+        Rule(
+            "zero-edge-weight",
+            "warning",
+            "the weight is {value}: the edge connects nothing",
+            "delete the row, or write what the edge weighs",
+        ),
+    )
+
+
+def check_repeated_edges(
+    edges: Table, end_columns: tuple[str, str], ends: NDArray[np.int64]
+) -> Iterator[Finding]:
+    """Edges that are there twice, in both directions, or from a node to itself.
+
+    Args:
+        edges: The edge table.
+        end_columns: Where its two ends are.
+        ends: From :func:`locate_ends`.
+    """
+    source, destination = ends
+    known = (source >= 0) & (destination >= 0)
+    looped = known & (source == destination)
+    place = Place(edges, end_columns[0])
+    yield from place.at_rows(
+        looped,
+        Rule(
+            "self-loop",
+            "warning",
+            "{value} is connected to itself; the edge is left out, since every node sees its own "
+            "features anyway",
+            "delete the row, or correct the other end",
+        ),
+    )
+    span = int(ends.max()) + 1
+    proper = known & ~looped
+    directed = pd.Series(np.where(proper, source * span + destination, -1))
+    low, high = np.minimum(source, destination), np.maximum(source, destination)
+    undirected = pd.Series(np.where(proper, low * span + high, -1))
+    again = directed.duplicated().to_numpy() & proper
+    yield from place.at_rows(
+        again,
+        Rule(
+            "duplicate-edge",
+            "warning",
+            "the edge from {value} is in an earlier row already, and counts once",
+            "delete the row; give a weight column if it should count more",
+        ),
+    )
+    backward = undirected.duplicated().to_numpy() & proper & ~again
+    single = int(proper.sum() - again.sum() - 2 * backward.sum())
+    if single > 0:  # a table that lists every edge both ways means to
+        yield from place.at_rows(
+            backward,
+            Rule(
+                "reversed-edge",
+                "warning",
+                "the edge from {value} is in an earlier row the other way round; edges have no "
+                f"direction, so both are one, like the {share_of(single, int(proper.sum()))} of "
+                "edges that are given one way only",
+                "delete one of the two; a direction that matters can be a column of the nodes",
+            ),
+        )

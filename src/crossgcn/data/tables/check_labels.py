@@ -1,0 +1,43 @@
+"""The classes of the nodes, as the checks need them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossgcn.data.tables.distinct import Distinct
+
+__all__ = ["Labels"]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Who is of which class.
+
+    Attributes:
+        codes: The class of each node; -1 where it has none.
+        names: Of the classes, in order of first appearance.
+    """
+
+    codes: NDArray[np.int64]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, target: Distinct) -> Labels:
+        """The different values of the target column, missing ones left out."""
+        kept = ~target.missing
+        numbers = np.where(kept, np.cumsum(kept) - 1, -1)
+        names = tuple(np.array(target.values, dtype=object)[kept])
+        return cls(numbers[target.codes].astype(np.int64), names)
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which nodes have a class."""
+        return self.codes >= 0
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Nodes of each class."""
+        return np.bincount(self.codes[self.known], minlength=len(self.names))

@@ -1,0 +1,132 @@
+"""One finding for many cells: the first of them, and how many there are."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossgcn.data.tables.findings import Finding, Severity, quote
+from crossgcn.data.tables.table import Table
+
+__all__ = ["Place", "Rule", "count_of", "find_alike", "share_of"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A column of a table, in which findings are made.
+
+    Attributes:
+        table: The table.
+        column: One of its headers.
+    """
+
+    table: Table
+    column: str
+
+    def at_rows(self, rows: NDArray[np.bool_], rule: Rule) -> Iterator[Finding]:
+        """A finding at the first of the rows, or none where there are none.
+
+        Args:
+            rows: Which rows of the table are meant.
+            rule: What is wrong with them.
+        """
+        positions = np.flatnonzero(rows)
+        if len(positions) > 0:
+            yield self.at_row(int(positions[0]), rule, count=len(positions))
+
+    def at_values(self, values: NDArray[np.bool_], rule: Rule) -> Iterator[Finding]:
+        """A finding at the first cell that holds one of the values.
+
+        Args:
+            values: Which of the column's different values are meant.
+            rule: What is wrong with them.
+        """
+        if values.any():
+            yield from self.at_rows(values[self.table.distinct(self.column).codes], rule)
+
+    def at_row(self, position: int, rule: Rule, count: int = 1) -> Finding:
+        """A finding at one row, for all that are like it."""
+        value = str(self.table.frame[self.column].iloc[position])
+        row = self.table.row_number(position)
+        return rule.at(self.table, self.column, row=row, value=value, count=count)
+
+    def as_a_whole(self, rule: Rule, value: str | None = None) -> Finding:
+        """A finding about the column, not about one of its rows."""
+        return rule.at(self.table, self.column, value=value)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What can be wrong, and what to do then.
+
+    Attributes:
+        kind: Its short name.
+        severity: Whether training is refused.
+        message: In which ``{value}`` stands for the cell in question.
+        remedy: What to do.
+    """
+
+    kind: str
+    severity: Severity
+    message: str
+    remedy: str
+
+    def at(
+        self,
+        table: Table,
+        column: str | None = None,
+        *,
+        row: int | None = None,
+        value: str | None = None,
+        count: int = 1,
+    ) -> Finding:
+        """The finding that the rule is broken here.
+
+        Args:
+            table: Where.
+            column: In which column, if it is about one.
+            row: In which row, if it is about one.
+            value: What is there.
+            count: How often.
+        """
+        message = self.message if value is None else self.message.replace("{value}", quote(value))
+        return Finding(
+            self.kind, self.severity, table.name, message, self.remedy, row, column, value, count
+        )
+
+
+def find_alike(values: Sequence[str]) -> dict[int, int]:
+    """Which values a person would take for an earlier one: case, spaces and accents' encoding.
+
+    Args:
+        values: All different.
+
+    Returns:
+        The position of each such value, with that of the earlier one.
+    """
+    first: dict[str, int] = {}
+    alike = {}
+    for position, value in enumerate(values):
+        text = value if value.isascii() else unicodedata.normalize("NFKC", value)
+        seen = first.setdefault(" ".join(text.casefold().split()), position)
+        if seen != position:
+            alike[position] = seen
+    return alike
+
+
+def share_of(part: int, whole: int) -> str:
+    """``12 %``; never 0 % of something nor 100 % of less than all."""
+    percent = 100 * part / whole
+    if 0 < percent < 1:
+        return "less than 1 %"
+    return "more than 99 %" if 99 < percent < 100 else f"{percent:.0f} %"
+
+
+def count_of(number: int, what: str) -> str:
+    """``1 node``, ``2,000 nodes``, ``3 classes``."""
+    ending = "" if number == 1 else "es" if what.endswith("s") else "s"
+    return f"{number:,} {what}{ending}"

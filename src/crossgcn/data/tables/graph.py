@@ -1,0 +1,180 @@
+"""From a user's tables to a graph to train on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+from torch_geometric.data import Data
+
+from crossgcn.data.adopt import adopt_graph
+from crossgcn.data.features import csr_tensor
+from crossgcn.data.tables.check import check_tables
+from crossgcn.data.tables.columns import shorten
+from crossgcn.data.tables.distinct import Distinct
+from crossgcn.data.tables.edges import read_edges
+from crossgcn.data.tables.encoder import TableEncoder
+from crossgcn.data.tables.find_columns import SPLIT_WORDS
+from crossgcn.data.tables.findings import Finding
+from crossgcn.data.tables.ids import NodeIds, list_ids
+from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.table import Table, read_table
+from crossgcn.errors import BadInput
+
+__all__ = ["TableGraph", "load_tables", "name_classes", "read_roles"]
+
+MOST_ERRORS = 5
+"""How many findings a refusal lists."""
+
+
+@dataclass(frozen=True)
+class TableGraph:
+    """A graph made of tables, and all it takes to make another like it.
+
+    Attributes:
+        data: As :func:`~crossgcn.data.adopt.adopt_graph` gives it, features sparse. Nodes are
+            in the order of their rows, a node without a target has label -1, and ``roles`` is
+            there if a column says who trains. Self-loops are left out: they add nothing to
+            those that the normalisation gives every node.
+        ids: Of the nodes.
+        classes: What each label stands for.
+        encoder: How columns became features; it names them.
+        plan: What each column was taken for.
+        findings: What may spoil training.
+    """
+
+    data: Data
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    encoder: TableEncoder
+    plan: TablePlan
+    findings: tuple[Finding, ...]
+
+
+def load_tables(
+    nodes: Path | str | pd.DataFrame,
+    edges: Path | str | pd.DataFrame | None = None,
+    choices: TableChoices | None = None,
+) -> TableGraph:
+    """Read tables, decide what their columns are, check them and encode them.
+
+    Args:
+        nodes: A row a node: a CSV, TSV or Parquet file, or a DataFrame.
+        edges: A row an edge; none for nodes without a graph.
+        choices: What the user said about the columns.
+
+    Raises:
+        BadInput: What cannot be read, or what the check found wrong, the first few.
+    """
+    node_table = read_table(nodes, "nodes")
+    edge_table = None if edges is None else read_table(edges, "edges")
+    plan = make_plan(node_table, edge_table, choices or TableChoices())
+    findings = check_tables(node_table, edge_table, plan)
+    _refuse_errors(findings, node_table, edge_table, plan)
+    ids = list_ids(node_table, plan.id_column)
+    encoder = TableEncoder.fit(node_table, plan)
+    y, classes = _read_labels(node_table, plan.target)
+    edge_index, edge_weight = read_edges(
+        edge_table, plan, NodeIds(ids), f"add it to {node_table.name}, or delete the edge"
+    )
+    data = Data(
+        x=as_features(encoder.transform(node_table)),
+        edge_index=torch.from_numpy(edge_index),
+        edge_weight=None if edge_weight is None else torch.from_numpy(edge_weight),
+        y=y,
+        num_classes=len(classes),
+        name=node_table.name,
+        roles=None if plan.split_column is None else read_roles(node_table, plan.split_column),
+    )
+    return TableGraph(
+        data=adopt_graph(data, node_table.name),
+        ids=ids,
+        classes=classes,
+        encoder=encoder,
+        plan=plan,
+        findings=tuple(findings),
+    )
+
+
+def as_features(matrix: sparse.csr_array) -> Tensor:
+    """An encoded table as the sparse tensor that layers take."""
+    rows, columns = matrix.shape
+    return csr_tensor(matrix.indptr, matrix.indices, matrix.data, (rows, columns))
+
+
+def name_classes(distinct: Distinct) -> tuple[str, ...]:
+    """The classes of a target: numbers by size, anything else by the alphabet.
+
+    Args:
+        distinct: The column's values; space around them does not count.
+    """
+    names = {value for value, _ in distinct.present}
+    if np.isnan(distinct.numbers[~distinct.missing]).any():
+        return tuple(sorted(names))
+    return tuple(sorted(names, key=lambda name: (float(name), name)))
+
+
+def read_roles(nodes: Table, column: str) -> Tensor:
+    """Who trains, validates and tests, as one split: int8 [1, nodes]; none for an empty cell.
+
+    Args:
+        nodes: The table.
+        column: Says train, validation or test, in any case, or short forms of them.
+
+    Raises:
+        BadInput: A cell says something else.
+    """
+    distinct = nodes.distinct(column)
+    words = [value.strip().lower() for value in distinct.values]
+    roles = np.array([SPLIT_WORDS.get(word, -1) for word in words], np.int8)
+    roles[distinct.missing] = 0
+    wrong = np.flatnonzero(roles[distinct.codes] < 0)
+    if len(wrong):
+        value = distinct.values[distinct.codes[wrong[0]]]
+        raise BadInput(
+            f"{nodes.name}, row {nodes.row_number(wrong[0])}, column {column}: {shorten(value)} is "
+            f"no part of a split ({len(wrong)} such in all); write train, validation or test, or "
+            "leave the cell empty"
+        )
+    return torch.from_numpy(roles[distinct.codes][None])
+
+
+def _read_labels(nodes: Table, target: str | None) -> tuple[Tensor, tuple[str, ...]]:
+    if target is None:
+        return torch.full((len(nodes),), -1), ()
+    distinct = nodes.distinct(target)
+    classes = name_classes(distinct)
+    labels = {name: label for label, name in enumerate(classes)}
+    of_value: NDArray[np.int64] = np.array(
+        [
+            -1 if missing else labels[value.strip()]
+            for value, missing in zip(distinct.values, distinct.missing, strict=True)
+        ],
+        np.int64,
+    )
+    return torch.from_numpy(of_value[distinct.codes]), classes
+
+
+def _refuse_errors(
+    findings: Sequence[Finding], nodes: Table, edges: Table | None, plan: TablePlan
+) -> None:
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if not errors:
+        return
+    shown = [f"  {finding.describe()}" for finding in errors[:MOST_ERRORS]]
+    if len(errors) > MOST_ERRORS:
+        shown.append(f"  and {len(errors) - MOST_ERRORS} more")
+    files = nodes.name if edges is None else f"{nodes.name} {edges.name}"
+    target = "" if plan.target is None else f" --target {plan.target}"
+    raise BadInput(
+        f"{nodes.name}: {len(errors)} error(s) in the tables; mend them first:\n"
+        + "\n".join(shown)
+        + f"\nfor all that was found: crossgcn check {files}{target}"
+    )

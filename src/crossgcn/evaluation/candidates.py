@@ -1,0 +1,81 @@
+"""The models that are compared on a user's tables, simplest first, and how each is tuned.
+
+Nothing here imports torch: the command line lists these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["CANDIDATES", "MATCHED", "TRIALS", "Candidate"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One model of the comparison.
+
+    Attributes:
+        description: What it is, in half a line.
+        preset: The model; none for the majority class, which learns nothing.
+        settings: Of the model; ``order`` is that of its first layer, the others do not cross.
+        matched: Whether its width is chosen so that it has as many parameters as
+            :data:`MATCHED`.
+        products: Whether it can answer to features in combination: ``"none"``, ``"crosses"``,
+            which multiplies them, or ``"perceptron"``, which may learn to.
+    """
+
+    description: str
+    preset: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    matched: bool = False
+    products: str = "none"
+
+
+CANDIDATES: Mapping[str, Candidate] = {
+    "majority": Candidate("always the commonest class"),
+    "logistic-regression": Candidate(
+        "each node's own features, weighed and added", "mlp", {"num_layers": 1}
+    ),
+    "cross-gcn-1": Candidate(
+        "ours with its crosses taken out (K = 1): a GCN", "cross-gcn", {"order": 1}
+    ),
+    "gcn": Candidate("a GCN as large as cross-gcn-2", "gcn", matched=True),
+    "mlp": Candidate(
+        "a perceptron on each node's own features, as large",
+        "mlp",
+        {"num_layers": 2},
+        matched=True,
+        products="perceptron",
+    ),
+    "gin": Candidate(
+        "a perceptron where ours has crosses, as large",
+        "gin",
+        {"aggregate_first": False},
+        matched=True,
+        products="perceptron",
+    ),
+    "cross-gcn-2": Candidate(
+        "ours: products of two features (K = 2)",
+        "cross-gcn",
+        {"order": 2},
+        products="crosses",
+    ),
+    "cross-gcn-3": Candidate(
+        "ours: products of up to three (K = 3)",
+        "cross-gcn",
+        {"order": 3},
+        products="crosses",
+    ),
+}
+
+MATCHED = "cross-gcn-2"
+
+TRIALS: tuple[Mapping[str, float], ...] = (
+    {"dropout": 0.5, "weight_decay": 5e-4},
+    {"dropout": 0.2, "weight_decay": 5e-4},
+    {"dropout": 0.2, "weight_decay": 5e-3},
+    {"dropout": 0.5, "weight_decay": 5e-3},
+)
+"""What every model is tuned over, the best by validation accuracy in each split."""

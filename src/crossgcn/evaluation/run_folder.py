@@ -1,0 +1,227 @@
+"""The folder that ``train`` leaves: a saved model, its runs, and the graph they saw.
+
+========================  =====================================================
+``config.json``, ...      the chosen model, as :mod:`~crossgcn.training.checkpoints` saves it
+``chosen.json``           which of the runs it is, and the hash of the graph
+``graph.npz``             the graph in features and edges, unless it is one that has a name
+``nodes.json``            the nodes' own names, where they have any
+``MODEL/split-NN/``       every run, with its record, learning curve and model
+========================  =====================================================
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch_geometric.data import Data
+
+from crossgcn.data.archive import read_graph, save_graph
+from crossgcn.data.atomic_file import write_json
+from crossgcn.data.catalogue import CATALOGUE
+from crossgcn.data.datasets import load_dataset
+from crossgcn.data.splits import Split, make_splits
+from crossgcn.errors import BadInput
+from crossgcn.models.presets import get_preset
+from crossgcn.training.checkpoints import SavedModel, copy_model, load_saved
+from crossgcn.training.config import RunConfig
+from crossgcn.training.records import EPOCHS, RECORD, describe_dataset, describe_split
+
+__all__ = ["FinishedRun", "RunFolder", "choose_model", "open_run"]
+
+CHOSEN, GRAPH, NODES = "chosen.json", "graph.npz", "nodes.json"
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """One run of the folder.
+
+    Attributes:
+        folder: Where its model is.
+        record: Its ``run.json``.
+    """
+
+    folder: Path
+    record: dict[str, Any]
+
+    def model(self) -> SavedModel:
+        """Its model, read anew."""
+        return load_saved(self.folder)
+
+    def curve(self) -> dict[str, list[float]]:
+        """Its metrics by name, one value per epoch."""
+        try:
+            with (self.folder / EPOCHS).open(newline="") as file:
+                rows = list(csv.DictReader(file))
+            return {name: [float(row[name]) for row in rows] for name in (rows[0] if rows else ())}
+        except (OSError, ValueError, TypeError) as error:
+            raise BadInput(
+                f"{self.folder / EPOCHS}: cannot be read ({error}); train again"
+            ) from None
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run that can be explained, reported, and used to predict.
+
+    Attributes:
+        folder: Where it is.
+        saved: The chosen model.
+        chosen: The run it comes from.
+        runs: All runs, that one included, in the order of their splits.
+        data: The graph they were trained on.
+        ids: The nodes' own names; their numbers where they have none.
+        splits: Of the runs, by their index.
+    """
+
+    folder: Path
+    saved: SavedModel
+    chosen: FinishedRun
+    runs: tuple[FinishedRun, ...]
+    data: Data
+    ids: tuple[str, ...]
+    splits: tuple[Split, ...]
+
+    @property
+    def config(self) -> RunConfig:
+        """What the runs were made with."""
+        return RunConfig.create(**self.chosen.record["config"])
+
+    @property
+    def split(self) -> Split:
+        """The one of the chosen run."""
+        index: int = self.chosen.record["split"]["index"]
+        return self.splits[index]
+
+    def find(self, node: str) -> int:
+        """Position of a node by its name.
+
+        Raises:
+            BadInput: If there is none of that name.
+        """
+        try:
+            return self.ids.index(node)
+        except ValueError:
+            raise BadInput(
+                f"{self.folder}: there is no node {node!r} among the {len(self.ids)} trained on; "
+                f"the first are {', '.join(map(repr, self.ids[:3]))}"
+            ) from None
+
+
+def choose_model(
+    folder: Path, model: str, data: Data, ids: Sequence[str] | None = None
+) -> FinishedRun:
+    """Make a folder of finished runs a saved model: that of the best validation accuracy.
+
+    Test accuracy has no part in the choice; of equals the first is taken.
+
+    Args:
+        folder: Holds the runs, each with its model.
+        model: The folder within it that holds those to choose from.
+        data: The graph; kept in the folder unless it can be had by its name.
+        ids: The nodes' own names.
+    """
+    runs = _finished_runs(folder / model)
+    chosen = max(runs, key=lambda run: run.record["validation_accuracy"])
+    if data.name not in CATALOGUE:
+        save_graph(folder / GRAPH, data)
+        write_json(folder / NODES, {"ids": None if ids is None else list(ids)})
+    copy_model(chosen.folder, folder)
+    name = chosen.folder.relative_to(folder).as_posix()
+    write_json(folder / CHOSEN, {"run": name, "dataset": describe_dataset(data)})
+    return chosen
+
+
+def open_run(folder: Path) -> RunFolder:
+    """Read what :func:`choose_model` left.
+
+    Raises:
+        BadInput: If there is no model, if something was changed or cut short, or if the graph
+            is not the one that was trained on.
+    """
+    saved = load_saved(folder)
+    description = _read_json(folder / CHOSEN)
+    place = folder / str(description["run"])
+    runs = _finished_runs(place.parent)
+    chosen = next((run for run in runs if run.folder == place), None)
+    if chosen is None:
+        raise BadInput(f"{place}: the chosen run is not there any more; train again")
+    name = chosen.record["dataset"]["name"]
+    if name in CATALOGUE:
+        data, ids = load_dataset(name), None
+    else:
+        data, ids = read_graph(folder / GRAPH), _read_json(folder / NODES)["ids"]
+        data.name = name
+    if describe_dataset(data) != description["dataset"]:
+        raise BadInput(
+            f"{folder / GRAPH}: is not the graph the model was trained on (its SHA-256 is another "
+            "one); copy the whole folder again, or train again"
+        )
+    if ids is not None and len(ids) != data.num_nodes:
+        raise BadInput(
+            f"{folder / NODES}: names {len(ids)} nodes, but the graph has {data.num_nodes}; copy "
+            "the whole folder again, or train again"
+        )
+    config = RunConfig.create(**chosen.record["config"])
+    if get_preset(config.model).inputs == "embedding":
+        raise BadInput(
+            f"{folder}: {config.model} sees no features, only places in the graph it was trained "
+            "on, so there is nothing to explain and no way to score a new node; train another model"
+        )
+    return RunFolder(
+        folder,
+        saved,
+        chosen,
+        runs,
+        data,
+        tuple(map(str, range(data.num_nodes))) if ids is None else tuple(ids),
+        _splits_of(runs, config, data),
+    )
+
+
+def _splits_of(runs: Sequence[FinishedRun], config: RunConfig, data: Data) -> tuple[Split, ...]:
+    count = 1 + max(run.record["split"]["index"] for run in runs)
+    own = config.splits == "public"
+    splits = make_splits(
+        data,
+        config.splits,
+        num_splits=count,
+        train=config.train if not own or config.train == "all" else None,
+        seed=config.seed,
+    )
+    for run in runs:
+        index = run.record["split"]["index"]
+        if run.record["split"] != {"index": index} | describe_split(splits[index]):
+            raise BadInput(
+                f"{run.folder / RECORD}: its split cannot be made again from the graph; train again"
+            )
+    return tuple(splits)
+
+
+def _finished_runs(folder: Path) -> tuple[FinishedRun, ...]:
+    runs = []
+    for path in sorted(folder.glob(f"split-*/{RECORD}")):
+        record = _read_json(path)
+        if record.get("status") == "done":
+            runs.append(FinishedRun(path.parent, record))
+    if not runs:
+        raise BadInput(f"{folder}: holds no finished run; make one with crossgcn train --out")
+    return tuple(runs)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise BadInput(
+            f"{path}: cannot be read ({error.strerror}); give the folder that crossgcn train made"
+        ) from None
+    except ValueError as error:
+        raise BadInput(f"{path}: is not valid JSON ({error}); train again") from None
+    if not isinstance(content, dict):
+        raise BadInput(f"{path}: is not what crossgcn train wrote there; train again")
+    return content

@@ -1,0 +1,135 @@
+"""Predictions for new rows of a user's tables, with their edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from crossgcn.data.adopt import adopt_graph
+from crossgcn.data.tables.graph import as_features
+from crossgcn.data.tables.new_nodes import load_new_tables
+from crossgcn.data.tables.saved_encoding import read_encoding
+from crossgcn.errors import BadInput
+from crossgcn.evaluation.predictions import class_probabilities
+from crossgcn.evaluation.run_folder import RunFolder
+
+__all__ = ["Scored", "predictions_frame", "score_known_nodes", "score_new_nodes"]
+
+DIGITS = 6
+"""Of a probability, behind the point: what is written is the same on every machine."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Nodes with their probabilities.
+
+    Attributes:
+        id_column: What the ids are called.
+        ids: Of the nodes scored.
+        probabilities: ``[nodes, classes]``.
+        data: The graph they were scored in.
+        nodes: Their positions in it.
+        unused: Columns of the table that the model was not trained with.
+    """
+
+    id_column: str
+    ids: tuple[str, ...]
+    probabilities: Tensor
+    data: Data
+    nodes: Tensor
+    unused: tuple[str, ...] = ()
+
+
+def score_known_nodes(run: RunFolder) -> Scored:
+    """All nodes of the graph a model was trained on, those without a label included."""
+    encoding = run.saved.preprocess.encoding
+    return Scored(
+        "node" if encoding is None else read_encoding(run.saved.preprocess)[1].id_column,
+        run.ids,
+        class_probabilities(run.saved.model, run.data),
+        run.data,
+        torch.arange(len(run.ids)),
+    )
+
+
+def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
+    """Nodes the model has not seen; their edges may lead to each other and to those it has.
+
+    The known nodes keep their place in the graph, so that a new one profits from its known
+    neighbours. Nothing is trained.
+
+    Args:
+        run: The trained model with its graph.
+        nodes: Table of the new nodes.
+        edges: Table of their edges.
+
+    Raises:
+        BadInput: Naming file, row, value and remedy.
+    """
+    try:
+        encoder, plan = read_encoding(run.saved.preprocess)
+    except BadInput as error:
+        raise BadInput(f"{run.folder}: {error}") from None
+    new = load_new_tables(nodes, edges, encoder, plan, run.ids)
+    known = run.data.x
+    matrix = sp.csr_array(
+        (known.values().numpy(), known.col_indices().numpy(), known.crow_indices().numpy()),
+        shape=tuple(known.shape),
+    )
+    num_known, num_all = len(run.ids), len(run.ids) + len(new.ids)
+    weights = None
+    if "edge_weight" in run.data:
+        own = (
+            np.ones(new.edges.shape[1], np.float32) if new.edge_weight is None else new.edge_weight
+        )
+        weights = torch.cat([run.data.edge_weight, torch.from_numpy(own)])
+    data = adopt_graph(
+        Data(
+            x=as_features(sp.csr_array(sp.vstack([matrix, new.x], format="csr"))),
+            edge_index=torch.cat([run.data.edge_index, torch.from_numpy(new.edges)], dim=1),
+            edge_weight=weights,
+            y=torch.full((num_all,), -1),
+            num_classes=run.data.num_classes,
+        ),
+        str(nodes),
+    )
+    positions = torch.arange(num_known, num_all)
+    return Scored(
+        plan.id_column,
+        new.ids,
+        class_probabilities(run.saved.model, data, positions),
+        data,
+        positions,
+        new.unused,
+    )
+
+
+def predictions_frame(
+    scored: Scored, classes: Sequence[str], crosses: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """A row a node: its id, its class, how probable that is, and every class's probability.
+
+    Args:
+        scored: The nodes.
+        classes: Names of the classes.
+        crosses: Of each node, in words, where they were asked for.
+    """
+    probabilities = np.round(scored.probabilities.numpy(), DIGITS)
+    best = scored.probabilities.argmax(dim=1).numpy()
+    columns: dict[str, object] = {
+        scored.id_column: list(scored.ids),
+        "predicted": [classes[label] for label in best],
+        "probability": probabilities[np.arange(len(best)), best],
+    }
+    columns |= {f"p({name})": probabilities[:, label] for label, name in enumerate(classes)}
+    if crosses is not None:
+        columns["top_crosses"] = list(crosses)
+    return pd.DataFrame(columns)

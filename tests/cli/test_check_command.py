@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import numpy as np
+import pandas as pd
+import pytest
+
+Command = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Nodes and edges with nothing wrong, written as files too."""
+    random = np.random.default_rng(0)
+    ids = [f"u{number}" for number in range(80)]
+    nodes = pd.DataFrame(
+        {
+            "id": ids,
+            "colour": random.choice(["red", "green", "blue"], 80),
+            "size": random.normal(10, 2, 80).round(3),
+            "buys": random.choice(["yes", "no"], 80),
+        }
+    )
+    pairs = [(start, (start + step) % 80) for start in range(80) for step in (1, 2, 7)]
+    edges = pd.DataFrame([(ids[i], ids[j]) for i, j in pairs], columns=["from", "to"])
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    return nodes, edges
+
+
+@pytest.mark.usefixtures("tables")
+def test_says_how_columns_were_read_and_what_is_next(crossgcn: Command) -> None:
+    done = crossgcn("check", "nodes.csv", "edges.csv", "--target", "buys")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert lines[0] == "nodes.csv: 80 nodes, 4 columns; edges.csv: 240 edges"
+    assert "colour categorical 3 different values" in lines
+    assert any(line.startswith("size numeric numbers from") for line in lines)
+    assert any("column id" in line for line in lines)
+    assert any("columns from and to" in line for line in lines)
+    assert lines[-1] == (
+        "no errors, no warnings: crossgcn compare nodes.csv edges.csv --target buys is next"
+    )
+
+
+def test_what_is_next_repeats_the_options_ready_for_a_shell(
+    crossgcn: Command, tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
+) -> None:
+    nodes, _ = tables
+    nodes.rename(columns={"buys": "buys it"}).to_csv(tmp_path / "my nodes.csv", index=False)
+    chosen = ("--target", "buys it", "--id-column", "id", "--ignore", "size")
+    done = crossgcn("check", "my nodes.csv", "edges.csv", *chosen)
+    assert done.stdout.splitlines()[-1] == (
+        "no errors, no warnings: crossgcn compare 'my nodes.csv' edges.csv --target 'buys it' "
+        "--id-column id --ignore size is next"
+    )
+    done = crossgcn("check", "my nodes.csv")
+    assert done.stdout.splitlines()[0] == "'my nodes.csv': 80 nodes, 4 columns; no edges"
+    assert done.stdout.splitlines()[-1].endswith(
+        "crossgcn check 'my nodes.csv' --target COLUMN is next"
+    )
+
+
+def test_json_is_one_object_with_everything(
+    crossgcn: Command, tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
+) -> None:
+    nodes, _ = tables
+    done = crossgcn("check", "nodes.csv", "edges.csv", "--target", "buys", "--json", "--seed", 3)
+    answer = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert answer["nodes"]["rows"] == 80 and answer["nodes"]["id_column"] == "id"
+    assert answer["edges"]["source_column"] == "from" and answer["edges"]["rows"] == 240
+    assert [column["kind"] for column in answer["columns"]] == [
+        *("id", "categorical", "numeric", "target")
+    ]
+    assert (answer["errors"], answer["warnings"], answer["findings"]) == (0, 0, [])
+    nodes.loc[4, "size"] = np.inf
+    nodes.assign(same=1).to_csv(tmp_path / "nodes.csv", index=False)
+    done = crossgcn("check", "nodes.csv", "edges.csv", "--target", "buys", "--json", "--out", "o")
+    answer = json.loads(done.stdout)
+    assert done.returncode == 2
+    assert (answer["errors"], answer["warnings"], answer["next"]) == (1, 1, None)
+    first, second = answer["findings"]
+    assert (first["kind"], first["row"], first["column"]) == ("infinite-number", 6, "size")
+    assert (second["kind"], second["severity"]) == ("constant-column", "warning")
+    assert json.loads((tmp_path / "o" / "check.json").read_text()) == answer
+
+
+def test_errors_end_with_what_to_do_and_code_2(
+    crossgcn: Command, tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
+) -> None:
+    nodes, _ = tables
+    nodes.loc[[4, 5], "id"] = "u6"
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    done = crossgcn("check", "nodes.csv", "edges.csv", "--target", "buys")
+    assert done.returncode == 2
+    assert (
+        "error nodes.csv, row 7, column id: 'u6' is the id of row 6 already (2 such)"
+        in " ".join(done.stdout.split())
+    )
+    assert done.stdout.splitlines()[-1].endswith("correct the errors and check again")
+
+
+def test_hostile_names_and_values_stay_text(
+    crossgcn: Command, tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
+) -> None:
+    nodes, _ = tables
+    nodes["[red]<script>"] = "[link=http://x]\x1b[31m"
+    nodes["[/bold]\x1b[2J"] = [f"{number / 7}" for number in range(79)] + ["[/]\n=cmd()"]
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    done = crossgcn("check", "nodes.csv", "edges.csv", "--target", "buys")
+    assert done.returncode == 2
+    assert "\x1b" not in done.stdout and "Traceback" not in done.stderr
+    assert "[red]<script>" in done.stdout
+    assert r"'[link=http://x]\x1b[31m'" in done.stdout
+    assert r"'[/]\n=cmd()' is no number" in done.stdout
+
+
+@pytest.mark.usefixtures("tables")
+def test_an_unwritable_out_is_refused(crossgcn: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = crossgcn("check", "nodes.csv", "edges.csv", "--target", "buys", "--out", "file")
+    assert done.returncode == 2 and "give another --out" in done.stderr
+
+
+@pytest.mark.usefixtures("tables")
+def test_many_columns_are_not_all_listed(
+    crossgcn: Command, tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
+) -> None:
+    nodes, _ = tables
+    random = np.random.default_rng(1)
+    words = pd.DataFrame(random.integers(0, 2, (80, 90)), columns=[f"w{i}" for i in range(90)])
+    pd.concat([nodes, words], axis=1).to_csv(tmp_path / "nodes.csv", index=False)
+    done = crossgcn("check", "nodes.csv", "edges.csv", "--target", "buys")
+    assert "and 34 more columns: 34 flag" in done.stdout
+    assert "w10 " in done.stdout and "w88" not in done.stdout

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import numpy as np
+import pandas as pd
+import pytest
+from bad_tables import BAD_TABLES, EDGES, NODES, UNREADABLE, BadTable
+from clean_tables import draw_edges, make_customers, make_random_nodes
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+import crossgcn.data.tables
+from crossgcn.data.tables.check import check_tables
+from crossgcn.data.tables.check_leaks import count_errors, count_errors_of_neighbours
+from crossgcn.data.tables.findings import Finding
+from crossgcn.data.tables.plan import TableChoices, make_plan
+from crossgcn.data.tables.table import read_table
+
+Command = Callable[..., CompletedProcess[str]]
+
+
+def check(nodes: pd.DataFrame, edges: pd.DataFrame | None, target: str | None) -> list[Finding]:
+    node_table = read_table(nodes, "nodes")
+    edge_table = None if edges is None else read_table(edges, "edges")
+    plan = make_plan(node_table, edge_table, TableChoices(target=target))
+    return check_tables(node_table, edge_table, plan)
+
+
+def kinds(findings: list[Finding]) -> list[str]:
+    return [finding.kind for finding in findings]
+
+
+def write(path: Path, content: str | bytes) -> None:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+@pytest.mark.parametrize("bad", BAD_TABLES, ids=lambda bad: bad.name)
+def test_a_bad_table_is_told_with_file_row_value_and_remedy(
+    bad: BadTable, crossgcn: Command, tmp_path: Path
+) -> None:
+    write(tmp_path / bad.nodes_file, bad.nodes)
+    if bad.edges is not None:
+        write(tmp_path / "edges.csv", bad.edges)
+    done = crossgcn("check", bad.nodes_file, "edges.csv", *bad.options, "--out", "out")
+    printed = " ".join((done.stdout + done.stderr).split())
+    assert "Traceback" not in printed
+    assert done.returncode == (2 if bad.is_error else 0), printed
+    for fragment in bad.fragments:
+        assert fragment in printed
+    if bad.kind == UNREADABLE:
+        assert not (tmp_path / "out").exists()
+        return
+    findings = json.loads((tmp_path / "out" / "check.json").read_text())["findings"]
+    (found, *_) = (content for content in findings if content["kind"] == bad.kind)
+    assert found["severity"] == ("error" if bad.is_error else "warning")
+    described = Finding(**found).describe()
+    assert all(fragment in described for fragment in bad.fragments)
+
+
+def test_every_kind_of_finding_has_its_bad_table() -> None:
+    (folder,) = crossgcn.data.tables.__path__
+    source = "".join(path.read_text() for path in sorted(Path(folder).glob("check*.py")))
+    known = set(re.findall(r'Rule\(\s*"([a-z-]+)"', source))
+    shown = {bad.kind for bad in BAD_TABLES}
+    assert len(known) > 40 and known <= shown
+    assert len({bad.name for bad in BAD_TABLES}) == len(BAD_TABLES)
+
+
+def test_the_table_that_the_bad_ones_are_made_from_is_good(
+    crossgcn: Command, tmp_path: Path
+) -> None:
+    for nodes in (NODES, "\ufeff" + NODES, NODES.replace("\n", "\r\n"), NODES.replace(",", ";")):
+        write(tmp_path / "nodes.csv", nodes)
+        write(tmp_path / "edges.csv", EDGES)
+        done = crossgcn("check", "nodes.csv", "edges.csv", "--target", "buys")
+        assert done.returncode == 0
+        assert "no errors, no warnings" in done.stdout
+
+
+def test_no_false_alarm_at_customers_as_companies_have_them() -> None:
+    for seed in range(3):
+        nodes = make_customers(seed=seed)
+        assert check(nodes, draw_edges(nodes["customer"], nodes["leaves"], seed), "leaves") == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_false_alarm_at_random_tables(seed: int) -> None:
+    nodes = make_random_nodes(seed)
+    edges = draw_edges(nodes["id"], nodes["label"], seed)
+    assert check(nodes, edges, "label") == []
+    assert check(nodes, None, "label") == []
+    assert check(nodes, edges, None) == []
+
+
+def test_every_edge_given_both_ways_is_no_repetition() -> None:
+    nodes = make_random_nodes(0)
+    edges = draw_edges(nodes["id"], nodes["label"], 0)
+    turned = edges.rename(columns={"source": "target", "target": "source"})
+    assert check(nodes, pd.concat([edges, turned]), "label") == []
+    half = pd.concat([edges, turned[: len(turned) // 2]])
+    (found,) = check(nodes, half, "label")
+    assert (found.kind, found.count) == ("reversed-edge", len(turned) // 2)
+    assert found.row == len(edges) + 1
+
+
+def test_errors_come_first_and_the_order_of_rows_decides_only_the_place() -> None:
+    nodes = make_customers()
+    edges = draw_edges(nodes["customer"], nodes["leaves"], 0)
+    edges.loc[[5, 9], "target"] = ["nobody", edges["source"][9]]
+    nodes["copy"] = nodes["plan"].str.upper()
+    nodes["income"] = nodes["income"].astype(str)
+    nodes.loc[[50, 90], "income"] = ["12 €", "inf"]
+    nodes["fixed"] = 1
+    findings = check(nodes, edges, "leaves")
+    assert kinds(findings) == [
+        *("not-a-number", "infinite-number", "unknown-edge-end"),
+        *("constant-column", "copied-column", "self-loop"),
+    ]
+    assert findings == check(nodes, edges, "leaves")
+    mixed = nodes.sample(frac=1, random_state=1), edges.sample(frac=1, random_state=2)
+    assert kinds(check(*mixed, "leaves")) == kinds(findings)
+
+
+def test_the_same_trouble_in_many_columns_is_told_once() -> None:
+    nodes = make_customers()
+    for number in range(30):
+        nodes[f"fixed{number}"] = "same"
+    (found,) = check(nodes, None, "leaves")
+    assert (found.kind, found.column, found.count) == ("constant-column", "fixed0", 30)
+    assert "likewise columns fixed1, fixed2" in found.message
+    assert "and 19 more" in found.message
+
+
+def test_what_the_user_leaves_out_is_not_looked_at() -> None:
+    nodes = make_customers()
+    nodes["day"] = "2024-05-17"
+    nodes.loc[::2, "day"] = "2023-04-11"
+    table = read_table(nodes, "nodes")
+    ignored = TableChoices(target="leaves", ignored=("day",))
+    assert kinds(check_tables(table, None, make_plan(table, None, ignored))) == []
+    assert kinds(check(nodes, None, "leaves")) == ["dates"]
+
+
+def test_ids_of_64_bits_are_told_apart() -> None:
+    nodes = make_customers()
+    nodes["customer"] = 2**60 + np.arange(len(nodes))
+    edges = draw_edges(nodes["customer"], nodes["leaves"], 0)
+    assert check(nodes, edges, "leaves") == []
+    edges.loc[3, "target"] = 2**60 + len(nodes)
+    (found,) = check(nodes, edges, "leaves")
+    assert (found.kind, found.row, found.value) == ("unknown-edge-end", 4, str(2**60 + len(nodes)))
+
+
+def test_a_column_that_only_hints_at_the_class_is_no_leak() -> None:
+    random = np.random.default_rng(0)
+    nodes = make_customers(2000)
+    is_true = random.random(len(nodes)) < 0.95
+    nodes["hint"] = np.where(is_true, nodes["leaves"].map({"yes": "up", "no": "down"}), "up")
+    assert check(nodes, None, "leaves") == []
+    is_true = random.random(len(nodes)) < 0.997
+    nodes["hint"] = np.where(is_true, nodes["leaves"].map({"yes": "up", "no": "down"}), "up")
+    (found,) = check(nodes, None, "leaves")
+    assert (found.kind, found.column) == ("gives-label-away", "hint")
+
+
+def test_a_rare_class_makes_no_leak_of_every_column() -> None:
+    nodes = make_customers()
+    nodes["leaves"] = np.where(np.arange(len(nodes)) % 24 == 0, "yes", "no")
+    assert kinds(check(nodes, None, "leaves")) == ["unbalanced-classes"]
+
+
+def test_zeros_in_a_file_sorted_by_class_are_no_leak() -> None:
+    nodes = make_customers().sort_values("leaves", ignore_index=True)
+    random = np.random.default_rng(0)
+    spent = random.gamma(2, 30, len(nodes)).round(2)
+    nodes["spent"] = np.where(random.random(len(nodes)) < 0.8, 0, spent)
+    assert check(nodes, None, "leaves") == []
+
+
+contingency = arrays(
+    np.int64, st.tuples(st.just(1), *[st.integers(2, 4)] * 2), elements=st.integers(0, 5)
+)
+
+
+@given(contingency)
+def test_errors_by_value_are_those_of_asking_all_others(tables: NDArray[np.int64]) -> None:
+    nodes = [
+        (value, label)
+        for (_, value, label), number in np.ndenumerate(tables)
+        for _ in range(int(number))
+    ]
+    wrong = 0
+    for position, (value, label) in enumerate(nodes):
+        others = nodes[:position] + nodes[position + 1 :]
+        votes = [sum(other == (value, of) for other in others) for of in range(tables.shape[2])]
+        wrong += not all(votes[label] > vote for of, vote in enumerate(votes) if of != label)
+    assert count_errors(tables).tolist() == [wrong]
+
+
+@given(st.lists(st.integers(0, 2), min_size=5, max_size=40), st.randoms(use_true_random=False))
+def test_errors_by_neighbours_are_those_of_asking_each_neighbour(
+    classes: list[int], random: np.random.Generator
+) -> None:
+    size = len(classes)
+    ranks = list(range(size))
+    random.shuffle(ranks)
+    by_rank = dict(zip(ranks, classes, strict=True))
+    wrong = 0
+    for rank in range(size):
+        nearby = [rank - 2, rank - 1, rank + 1, rank + 2]
+        inside = [2 * (size - 1) - near if near >= size else abs(near) for near in nearby]
+        wrong += sum(by_rank[near] == by_rank[rank] for near in inside) < 3
+    numbers = np.array(ranks, dtype=np.float64) * 1.5 - 7
+    assert count_errors_of_neighbours(numbers, np.array(classes)) == wrong
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=40))
+def test_repeated_edges_are_counted_as_by_hand(pairs: list[tuple[int, int]]) -> None:
+    nodes = pd.DataFrame({"id": range(7), "x": list("abababa"), "y": list("nmnmnmm")})
+    found = {
+        finding.kind: (finding.count, finding.row)
+        for finding in check(nodes, pd.DataFrame(pairs, columns=["source", "target"]), "y")
+    }
+    expected: dict[str, list[int]] = {"self-loop": [], "duplicate-edge": [], "reversed-edge": []}
+    for row, (source, target) in enumerate(pairs, 1):
+        before = pairs[: row - 1]
+        if source == target:
+            expected["self-loop"].append(row)
+        elif (source, target) in before:
+            expected["duplicate-edge"].append(row)
+        elif (target, source) in before:
+            expected["reversed-edge"].append(row)
+    one_way = {pair for pair in pairs if pair[::-1] not in pairs}
+    if not one_way:
+        expected["reversed-edge"] = []
+    for kind, rows in expected.items():
+        assert found.get(kind) == ((len(rows), rows[0]) if rows else None), kind

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import csv
+import importlib.util
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossgcn.data.tables.export import neutralise, write_table
+from crossgcn.errors import BadInput
+
+
+def cells_of(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=cmd()",
+        "=1+1",
+        "+49 170 1234",
+        "+4917012345",
+        "-1+cmd()",
+        "-",
+        "@SUM(A1)",
+        " =1",
+        "\tx",
+        "\rx",
+        "\nx",
+        "\uff1d1",
+        "\uff0b1",
+        "\uff0d1",
+        "\uff20x",
+    ],
+)
+def test_what_a_spreadsheet_would_run_starts_with_an_apostrophe(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    write_table(path, pd.DataFrame({text: [text, "plain"]}))
+    assert cells_of(path) == [[f"'{text}"], [f"'{text}"], ["plain"]]
+
+
+@pytest.mark.parametrize("text", ["-1", "-3.5", "-.5", "-2e-7", "0", "a=b", "a-b", "x@y.org", "−"])
+def test_numbers_and_harmless_text_stay(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    write_table(path, pd.DataFrame({"x": [text]}))
+    assert cells_of(path) == [["x"], [text]]
+
+
+def test_a_formula_behind_another_programs_separator() -> None:
+    assert neutralise("a;=cmd()") == "a;'=cmd()"
+    assert neutralise("a\n=1|@b\t-c") == "a\n'=1|'@b\t'-c"
+    assert neutralise("low;-3.5;high") == "low;-3.5;high"
+
+
+def test_numbers_are_numbers_and_missing_cells_are_empty(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    frame = pd.DataFrame(
+        {
+            "id": [2**53 + 1, -7],
+            "p": [-0.25, float("nan")],
+            "who": ['Zoë, "the" 猫\nof 2', None],
+            "sure": [True, False],
+            "group": pd.Categorical(["=a", "b"]),
+        },
+        index=[5, 5],
+    )
+    write_table(path, frame)
+    assert path.read_bytes().count(b"\r") == 0
+    assert cells_of(path) == [
+        ["id", "p", "who", "sure", "group"],
+        ["9007199254740993", "-0.25", 'Zoë, "the" 猫\nof 2', "True", "'=a"],
+        ["-7", "", "", "False", "b"],
+    ]
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+
+
+@given(st.lists(texts, min_size=1), texts)
+def test_any_text_comes_back_from_csv_save_for_apostrophes(
+    tmp_path_factory: pytest.TempPathFactory, values: list[str], header: str
+) -> None:
+    path = tmp_path_factory.mktemp("export") / "out.csv"
+    write_table(path, pd.DataFrame({"row": range(len(values)), header: values}))
+    rows = cells_of(path)
+    assert rows[0] == ["row", neutralise(header)]
+    assert [row[1] for row in rows[1:]] == [neutralise(value) for value in values]
+
+
+@given(texts)
+def test_neutral_text_is_the_text_with_apostrophes_and_starts_no_formula(text: str) -> None:
+    neutral = neutralise(text)
+    assert neutral.replace("'", "") == text.replace("'", "")
+    assert neutralise(neutral) == neutral
+    assert neutral[:1] not in {*"=+@\uff1d\uff0b\uff0d\uff20\t\r\n"} or neutral == ""
+
+
+@given(st.lists(texts, min_size=1, max_size=5))
+def test_parquet_keeps_every_text(
+    tmp_path_factory: pytest.TempPathFactory, values: list[str]
+) -> None:
+    path = tmp_path_factory.mktemp("export") / "out.parquet"
+    frame = pd.DataFrame({"=x": values, "n": [2**53 + 1] * len(values)})
+    write_table(path, frame)
+    pd.testing.assert_frame_equal(pd.read_parquet(path), frame)
+
+
+def test_the_same_frame_gives_the_same_bytes(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"id": ["a", "b"], "p": [0.1, 1 / 3]})
+    for name in ("a.csv", "b.csv", "a.parquet", "b.parquet"):
+        write_table(tmp_path / name, frame)
+    for suffix in ("csv", "parquet"):
+        assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
+
+
+def test_another_ending_is_refused_with_both_that_work(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"out\.xlsx.*\.csv or in \.parquet"):
+        write_table(tmp_path / "out.xlsx", pd.DataFrame({"a": [1]}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_and_a_folder_of_that_name(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"no folder .*absent; make it"):
+        write_table(tmp_path / "absent" / "out.csv", pd.DataFrame({"a": [1]}))
+    (tmp_path / "out.csv").mkdir()
+    with pytest.raises(BadInput, match=r"is a folder; give the name"):
+        write_table(tmp_path / "out.csv", pd.DataFrame({"a": [1]}))
+
+
+def test_what_parquet_cannot_hold_leaves_the_old_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
+    path.write_bytes(b"before")
+    with pytest.raises(BadInput, match="values of one type"):
+        write_table(path, pd.DataFrame({"a": [1, "b"]}))
+    with pytest.raises(BadInput, match="its own name"):
+        write_table(path, pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_parquet_without_pyarrow_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(BadInput, match=r"crossgcn\[parquet\].*\.csv"):
+        write_table(tmp_path / "out.parquet", pd.DataFrame({"a": [1]}))

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.table import Table, read_table
+from crossgcn.errors import BadInput
+
+N = 60
+
+
+def nodes_with(**columns: Any) -> Table:
+    """A table of sixty nodes, n0 to n59, with the given columns beside their ids."""
+    return read_table(pd.DataFrame({"id": [f"n{i}" for i in range(N)], **columns}), "nodes")
+
+
+def edges_with(**columns: Any) -> Table:
+    return read_table(pd.DataFrame(columns), "edges")
+
+
+def cycle(*values: Any) -> list[Any]:
+    return [values[i % len(values)] for i in range(N)]
+
+
+COLUMNS: dict[str, tuple[list[Any], str, str]] = {
+    "0 and 1": (cycle(0, 1, 1), "flag", "only 0 and 1"),
+    "0 and 1 with gaps": (cycle(0, 1, None), "flag", "only 0 and 1"),
+    "truth values": (cycle(True, False), "flag", "only false and true"),
+    "True and FALSE": (cycle("True", "FALSE"), "flag", "only FALSE and True"),
+    "words": (cycle("red", "green", "blue"), "categorical", "3 different values"),
+    "words with space around": (cycle("red", " red", "blue "), "categorical", "2 different values"),
+    "yes and no": (cycle("yes", "no"), "categorical", "2 different values"),
+    "one word or nothing": (cycle("gift", ""), "categorical", "1 different values"),
+    "small codes": (cycle(1, 2, 3, 5), "categorical", "4 different whole numbers, taken as codes"),
+    "codes with a word": (cycle(*[1, 2, 3] * 5, "other"), "categorical", "4 different values, mo"),
+    "many whole numbers": (cycle(*range(18, 48)), "numeric", "numbers from 18 to 47"),
+    "few floats": (cycle(0.5, 1.5), "numeric", "numbers from 0.5 to 1.5"),
+    "all different floats": ([i / 7 for i in range(N)], "numeric", "numbers from 0 to"),
+    "a cell that is no number": (["?", *range(100, 159)], "numeric", "98.3% numbers from 100"),
+    "an infinity": (["inf", *range(100, 159)], "numeric", "numbers from 100 to inf"),
+    "codes with leading zeros": (cycle("01067", "10115", "20095"), "categorical", "leading zeros"),
+    "rows counted": (list(range(1, N + 1)), "ignored", "counts the rows"),
+    "all the same": (["x"] * N, "ignored", "always 'x'"),
+    "nothing": ([None] * N, "ignored", "no cell has a value"),
+    "names": ([f"Ann {i}" for i in range(N)], "ignored", "60 different texts in 60 cells"),
+    "mostly names": ([f"Ann {i % 40}" for i in range(N)], "ignored", "40 different texts in 60"),
+    "days": ([f"2024-02-{i % 28 + 1:02d}" for i in range(N)], "ignored", "dates; write days since"),
+    "times": ([f"2024-02-03 {i % 24:02d}:00" for i in range(N)], "ignored", "dates"),
+    "days in words of Europe": ([f"{i % 28 + 1}.02.2024" for i in range(N)], "ignored", "dates"),
+    "lists": (cycle("a;b", "b;c", "a", "c;a;b", "b"), "list", "lists of 3 words between ';'"),
+    "lists with bars": (cycle("a|b", "b|c", "a", "c|a|b"), "list", "3 words between '|'"),
+    "lists with commas": (cycle("a, b", "b, c", "a", "c,a,b"), "list", "3 words between ','"),
+    "lists in JSON": (cycle('["a", "b"]', "['b']", "[]"), "list", "2 words as JSON"),
+    "lists of Python": (cycle(["a", "b"], ["b", "c"], ["a"]), "list", "3 words as JSON"),
+    "places with a comma": (cycle("Porto, PT", "Faro, PT"), "categorical", "2 different values"),
+    "a stray semicolon": ([*cycle("a", "b")[1:], "a;b"], "categorical", "3 different values"),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_are_taken_for_what_they_look_like(name: str) -> None:
+    values, kind, reason = COLUMNS[name]
+    plan = make_plan(nodes_with(x=values), None, TableChoices())
+    found = plan.columns[1]
+    assert (found.name, found.kind) == ("x", kind), found.reason
+    assert reason in found.reason
+    assert plan.features == ((found,) if kind != "ignored" else ())
+
+
+def test_choices_come_before_looks() -> None:
+    nodes = nodes_with(
+        a=cycle(1, 2), b=cycle(1, 2), c=cycle("x"), d=cycle(*range(30)), y=cycle(0, 1)
+    )
+    choices = TableChoices(
+        target="y", categorical=("d",), numeric=("a",), lists=("c",), ignored=("b",)
+    )
+    plan = make_plan(nodes, None, choices)
+    kinds = {column.name: (column.kind, column.reason) for column in plan.columns}
+    assert kinds == {
+        "id": ("id", "names the node"),
+        "a": ("numeric", "as chosen"),
+        "b": ("ignored", "as chosen"),
+        "c": ("list", "as chosen"),
+        "d": ("categorical", "as chosen"),
+        "y": ("target", "to be predicted"),
+    }
+
+
+IDS = [f"u{i}" for i in range(N)]
+ENDS: dict[str, Any] = {"who": IDS[:40], "whom": IDS[20:]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "found", "reason"),
+    [
+        ({"x": cycle(1, 2), "Node ID": IDS}, "Node ID", "its name, and the ends of edges"),
+        ({"id": list(range(N)), "user": IDS}, "user", "the ends of edges are in it"),
+        ({"name": [f"A{i}" for i in range(N)], "user": IDS}, "user", "the ends of edges are in it"),
+        ({"id": [*IDS[:-1], IDS[0]]}, "id", "its name"),
+        ({"user": [*IDS[:-1], IDS[0]], "x": cycle(1, 2)}, "user", "the ends of edges are in it"),
+    ],
+)
+def test_ids_are_found_by_name_and_by_the_edges(
+    columns: dict[str, Any], found: str, reason: str
+) -> None:
+    nodes = read_table(pd.DataFrame(columns), "nodes")
+    plan = make_plan(nodes, edges_with(**ENDS), TableChoices())
+    assert plan.id_column == found
+    assert f"ids of nodes: nodes, column {found}: {reason}" in plan.reasons[0]
+
+
+def test_ids_are_found_without_edges() -> None:
+    frame = pd.DataFrame({"x": cycle(1, 2), "user": IDS, "name": [f"A{i}" for i in range(N)]})
+    plan = make_plan(read_table(frame, "nodes"), None, TableChoices())
+    assert plan.id_column == "user"
+    assert (plan.source_column, plan.destination_column, plan.weight_column) == (None,) * 3
+    assert make_plan(read_table(frame, "nodes"), None, TableChoices(target="user")).id_column == (
+        "name"
+    )
+    assert (
+        "as chosen"
+        in make_plan(read_table(frame, "nodes"), None, TableChoices(id_column="x")).reasons[0]
+    )
+
+
+def test_nothing_that_tells_nodes_apart_is_refused() -> None:
+    nodes = read_table(pd.DataFrame({"a": cycle(1, 2), "b": cycle("x", "y", "z")}), "nodes")
+    with pytest.raises(BadInput, match=r"no column tells the nodes apart.*--id-column"):
+        make_plan(nodes, None, TableChoices())
+
+
+@pytest.mark.parametrize(
+    ("columns", "source", "destination"),
+    [
+        (["from", "to"], "from", "to"),
+        (["kind", "Target ID", "Source ID"], "Source ID", "Target ID"),
+        (["since", "src_node", "dst_node"], "src_node", "dst_node"),
+        (["weight", "u", "v"], "u", "v"),
+    ],
+)
+def test_ends_are_found_by_name(columns: list[str], source: str, destination: str) -> None:
+    edges = edges_with(**{name: ["n1", "n2"] for name in columns})
+    plan = make_plan(nodes_with(), edges, TableChoices())
+    assert (plan.source_column, plan.destination_column) == (source, destination)
+    assert plan.reasons[1].endswith("their names")
+
+
+def test_ends_are_found_by_what_they_hold() -> None:
+    edges = edges_with(since=["x", "y"], who=["n1", "n2"], weight=[1, 2], whom=["n3", "n4"])
+    plan = make_plan(nodes_with(), edges, TableChoices())
+    assert (plan.source_column, plan.destination_column) == ("who", "whom")
+    assert plan.weight_column == "weight"
+    assert [line.split(": ", 1)[1] for line in plan.reasons[1:]] == [
+        "edges, columns who and whom: they hold ids of nodes",
+        "edges, column weight: its name",
+    ]
+
+
+def test_strange_ends_are_left_for_the_check() -> None:
+    edges = edges_with(who=["?", "!"], whom=["?", "n1"])
+    plan = make_plan(nodes_with(), edges, TableChoices())
+    assert (plan.source_column, plan.destination_column) == ("who", "whom")
+
+
+def test_one_chosen_end_leaves_the_other_to_be_found() -> None:
+    edges = edges_with(a=["n1"], b=["n2"], c=["n3"])
+    for choices, ends in [
+        (TableChoices(source_column="b"), ("b", "a")),
+        (TableChoices(destination_column="a"), ("b", "a")),
+        (TableChoices(source_column="c", destination_column="b"), ("c", "b")),
+        (TableChoices(weight_column="a"), ("b", "c")),
+    ]:
+        plan = make_plan(nodes_with(), edges, choices)
+        assert (plan.source_column, plan.destination_column) == ends
+
+
+def test_a_single_column_is_no_edges() -> None:
+    with pytest.raises(BadInput, match=r"edges: 2 column\(s\) \(a, weight\), but an edge has two"):
+        make_plan(nodes_with(), edges_with(a=["n1"], weight=[1]), TableChoices())
+
+
+def test_a_split_is_found_by_its_name_and_words() -> None:
+    split = cycle("train", "Train", "VAL", "test", "")
+    plan = make_plan(nodes_with(Split=split), None, TableChoices())
+    assert plan.split_column == "Split"
+    assert plan.columns[1].kind == "split"
+    assert make_plan(nodes_with(phase=split), None, TableChoices()).split_column is None
+    odd = make_plan(nodes_with(split=cycle("left", "right")), None, TableChoices())
+    assert (odd.split_column, odd.columns[1].kind) == (None, "categorical")
+    chosen = make_plan(nodes_with(phase=split), None, TableChoices(split_column="phase"))
+    assert chosen.split_column == "phase"
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (TableChoices(target="bys"), "nodes: there is no column 'bys': did you mean 'buys'"),
+        (TableChoices(numeric=("buys", "agee")), "no column 'agee': did you mean 'age'"),
+        (TableChoices(source_column="fro"), "edges: there is no column 'fro': did you mean 'from'"),
+        (TableChoices(target="buys", ignored=("buys",)), "'buys' is chosen as target and as ignor"),
+        (TableChoices(id_column="age", numeric=("age",)), "chosen as id and as numeric; choose"),
+        (
+            TableChoices(source_column="to", weight_column="to"),
+            "'to' of edges is chosen as source_column and as weight_column",
+        ),
+    ],
+)
+def test_choices_that_cannot_be_are_refused(choices: TableChoices, message: str) -> None:
+    nodes = nodes_with(age=cycle(*range(20)), buys=cycle("a", "b"))
+    with pytest.raises(BadInput, match=message):
+        make_plan(nodes, edges_with(**{"from": ["n1"], "to": ["n2"]}), choices)
+
+
+def test_choices_about_edges_need_edges() -> None:
+    with pytest.raises(BadInput, match="weight_column is 'w', but there is no table of edges"):
+        make_plan(nodes_with(), None, TableChoices(weight_column="w"))
+
+
+def test_a_plan_survives_json_and_damage_is_named() -> None:
+    plan = make_plan(nodes_with(x=cycle(1, 2, 3)), edges_with(u=["n1"], v=["n2"]), TableChoices())
+    content = json.loads(json.dumps(plan.to_json()))
+    assert TablePlan.from_json(content) == plan
+    damages: list[tuple[dict[str, Any], str]] = [
+        ({"id_column": 3}, "id_column"),
+        ({"surplus": 3}, "surplus"),
+        ({"columns": [{"name": "x", "kind": "?", "reason": ""}]}, r"columns\.0\.kind"),
+    ]
+    for damage, where in damages:
+        with pytest.raises(BadInput, match=f"plan of the tables is damaged at {where}.*train aga"):
+            TablePlan.from_json({**content, **damage})
+    with pytest.raises(BadInput, match="damaged at columns"):
+        TablePlan.from_json({})
+
+
+def test_a_plan_does_not_depend_on_the_order_of_rows() -> None:
+    columns = {name: values for name, (values, _, _) in COLUMNS.items()}
+    frame = pd.DataFrame({"id": IDS, **columns})
+    shuffled = frame.iloc[np.random.default_rng(0).permutation(N)]
+    plans = [
+        make_plan(read_table(each, "nodes"), None, TableChoices()) for each in (frame, shuffled)
+    ]
+    assert plans[0] == plans[1]

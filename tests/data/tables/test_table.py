@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import csv
+import datetime
+import gzip
+import io
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crossgcn.data.tables.distinct import parse_number
+from crossgcn.data.tables.table import Table, missing_mask, read_table
+from crossgcn.errors import BadInput
+
+IDS = [
+    "a",
+    "007",
+    " a",
+    "a ",
+    "9007199254740993",
+    "-5",
+    "9223372036854775807",
+    "naïve 東京 🦊",
+    'with, comma and "quotes"',
+    "two\nlines",
+    "=cmd()",
+    "3.0",
+    "1e5",
+    "null island",
+]
+
+
+def write_csv(path: Path, rows: list[list[str]], delimiter: str = ",") -> Path:
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=delimiter).writerows(rows)
+    path.write_text(text.getvalue(), encoding="utf-8", newline="")
+    return path
+
+
+def save(kind: str, folder: Path, ids: list[Any]) -> Path | pd.DataFrame:
+    """A table of these ids and a second column, as a file of some kind or as it is."""
+    frame = pd.DataFrame({"id": ids, "x": ["v"] * len(ids)})
+    if kind == "frame":
+        return frame
+    path = folder / f"nodes.{kind}"
+    if kind == "parquet":
+        frame.to_parquet(path)
+        return path
+    rows = [["id", "x"], *([str(name), "v"] for name in ids)]
+    return write_csv(path, rows, "\t" if kind == "tsv" else ",")
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "frame"])
+def test_ids_survive_every_kind_of_file(tmp_path: Path, kind: str) -> None:
+    assert read_table(save(kind, tmp_path, IDS), "nodes").frame["id"].tolist() == IDS
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "frame"])
+def test_whole_numbers_keep_every_digit(tmp_path: Path, kind: str) -> None:
+    numbers = [2**53 + 1, -(2**63), 2**63 - 1, 0, -7]
+    table = read_table(save(kind, tmp_path, numbers), "nodes")
+    assert table.frame["id"].tolist() == [str(number) for number in numbers]
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_survives_csv_and_parquet(tmp_path: Path, texts: list[str]) -> None:
+    texts = [*texts, "end"]
+    for kind in ("csv", "tsv", "parquet", "frame"):
+        assert read_table(save(kind, tmp_path, texts), "nodes").frame["id"].tolist() == texts
+
+
+def test_whole_numbers_with_gaps_keep_every_digit_in_parquet(tmp_path: Path) -> None:
+    pd.DataFrame({"id": pd.array([2**53 + 1, None, 2**64 - 1], "UInt64")}).to_parquet(
+        path := tmp_path / "nodes.parquet"
+    )
+    assert read_table(path, "nodes").frame["id"].tolist() == [
+        "9007199254740993",
+        "",
+        "18446744073709551615",
+    ]
+
+
+TYPED: dict[str, tuple[Any, list[str]]] = {
+    "whole floats, as integers with gaps become": ([1.0, None, 3.0], ["1", "", "3"]),
+    "floats": ([0.1, 2.0, 1e300], ["0.1", "2.0", "1e+300"]),
+    "short floats": (np.array([0.1, 2.5, 0.3], np.float32), ["0.1", "2.5", "0.3"]),
+    "infinities": ([np.inf, -np.inf, np.nan], ["inf", "-inf", ""]),
+    "truth values": ([True, False, True], ["true", "false", "true"]),
+    "truth values with gaps": ([True, None, False], ["true", "", "false"]),
+    "days": (pd.to_datetime(["2024-01-01", "NaT", "2024-02-03"]), ["2024-01-01", "", "2024-02-03"]),
+    "times": (
+        pd.to_datetime(["2024-01-01 10:30", "NaT", "2024-02-03 00:00"]),
+        ["2024-01-01T10:30:00", "", "2024-02-03T00:00:00"],
+    ),
+    "dates": ([datetime.date(2024, 1, 1)] * 3, ["2024-01-01"] * 3),
+    "lists": ([["a", "b;c"], [], None], ['["a", "b;c"]', "[]", ""]),
+    "categories": (pd.Categorical(["x", None, "y"]), ["x", "", "y"]),
+    "decimals": ([Decimal("1.20"), None, Decimal("3")], ["1.20", "", "3.00"]),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_frames_and_parquet_are_written_as_the_same_text(tmp_path: Path, name: str) -> None:
+    values, wanted = TYPED[name]
+    frame = pd.DataFrame({"x": values})
+    frame.to_parquet(path := tmp_path / "nodes.parquet")
+    if name == "decimals":  # Parquet has one number of decimals for a whole column.
+        assert read_table(frame, "nodes").frame["x"].tolist() == ["1.20", "", "3"]
+    else:
+        assert read_table(frame, "nodes").frame["x"].tolist() == wanted
+    assert read_table(path, "nodes").frame["x"].tolist() == wanted
+
+
+def test_a_frame_may_mix_types_and_hold_sets_and_bytes() -> None:
+    mixed = [1, "x", 2.5, True, {"b", "a"}, b"raw", 2**70, np.int64(4), None]
+    table = read_table(pd.DataFrame({"x": pd.Series(mixed, dtype=object)}), "nodes")
+    assert table.frame["x"].tolist() == [
+        "1",
+        "x",
+        "2.5",
+        "true",
+        '["a", "b"]',
+        "raw",
+        str(2**70),
+        "4",
+        "",
+    ]
+
+
+def test_a_named_index_is_a_column_and_row_numbers_are_not(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"id": ["a", "b"], "x": [1, 2]})
+    named = frame.set_index("id")
+    for name, source in (("named", named), ("shuffled", frame.iloc[::-1])):
+        source.to_parquet(path := tmp_path / f"{name}.parquet")
+        for table in (read_table(source, "nodes"), read_table(path, "nodes")):
+            assert table.columns == ("id", "x")
+
+
+def test_rows_are_counted_as_in_a_spreadsheet(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "n.csv", [["id", "x"], ["a", "two\nlines"], ["b", "1"]])
+    assert read_table(path, "nodes").row_number(1) == 3
+    frame = read_table(pd.DataFrame({"id": ["a", "b"]}), "edges")
+    assert (frame.name, frame.row_number(1)) == ("edges", 2)
+    assert read_table(str(path), "nodes").name == str(path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "CSV"])
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_the_mark_between_cells_is_found(
+    tmp_path: Path, ending: str, mark: str, newline: str
+) -> None:
+    rows = [["id", '"a b"', " c "], ["1", "x y", "3"], ["2", "", " 4"]]
+    content = "".join(mark.join(row) + newline for row in rows).encode("utf-8-sig")
+    path = tmp_path / f"nodes.{ending}"
+    path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    table = read_table(path, "nodes")
+    assert table.columns == ("id", "a b", "c")
+    assert table.frame.to_numpy().tolist() == [["1", "x y", "3"], ["2", "", " 4"]]
+
+
+def test_a_tsv_may_have_commas_in_its_header_and_quotes_may_hold_marks(tmp_path: Path) -> None:
+    (tmp_path / "n.tsv").write_text("id\ta, b, c\n1\t2\n")
+    assert read_table(tmp_path / "n.tsv", "nodes").columns == ("id", "a, b, c")
+    (tmp_path / "n.csv").write_text('"id";"age, in years"\n1;2\n')
+    assert read_table(tmp_path / "n.csv", "nodes").columns == ("id", "age, in years")
+
+
+def test_blank_lines_end_a_file_and_are_empty_cells_of_a_single_column(tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("id,x\n1,2\n\n\n")
+    assert len(read_table(tmp_path / "n.csv", "nodes")) == 1
+    (tmp_path / "n.csv").write_text("id\n1\n\n3\n")
+    assert read_table(tmp_path / "n.csv", "nodes").frame["id"].tolist() == ["1", "", "3"]
+
+
+BAD: dict[str, tuple[str, bytes, str]] = {
+    "empty": ("n.csv", b" \n", r"n.csv is empty; give a header row"),
+    "only a mark of its encoding": ("n.csv", b"\xef\xbb\xbf", "row 1 is empty"),
+    "header only": ("n.csv", b"id,x\n\n", "no rows of nodes, only headers; add"),
+    "begins with a blank line": ("n.csv", b"\nid,x\n1,2\n", "row 1 is empty; begin"),
+    "blank line inside": ("n.csv", b"id,x\n1,2\n\n3,4\n", "row 3 is empty; delete the line"),
+    "short row": ("n.csv", b"id,x\n1,2\n3\n", r"row 3: 1 cell\(s\) where .* has 2.*'3'; .* add"),
+    "long row": ("n.csv", b"id,x\n1,2,9\n", r"row 2: 3 cell\(s\) where .* has 2.*between quotes"),
+    "open quote": ("n.csv", b'id,x\n1,2\n3,"4\n5,6\n', "row 3: a quote is opened and never clos"),
+    "huge open quote": ("n.csv", b'id,x\n1,"' + b"1,2\n" * 99999, "row 2: a quote is opened"),
+    "text after a quote": ("n.csv", b'id,x\n1,"a"b\n', "row 2: quotes are wrong"),
+    "latin 1": ("n.csv", b"id,x\n1,2\n3,caf\xe9\n", "row 3: byte 0xe9 is no UTF-8; save"),
+    "utf-16": ("n.csv", "id,x\n1,2\n".encode("utf-16"), "UTF-16; save it as 'CSV UTF-8'"),
+    "nul": ("n.csv", b"id,x\n1,\0\n", "row 2: there is a NUL byte"),
+    "same header twice": ("n.csv", b"id,x, x\n1,2,3\n", "columns 2 and 3 are both called 'x'"),
+    "no header": ("n.csv", b"id,,x\n1,2,3\n", "row 1: column 2 of 3 has no header; name it"),
+    "ending": ("n.xlsx", b"PK", r"the ending '.xlsx' is none of .csv.*save the table as CSV"),
+    "no gzip": ("n.csv.gz", b"id,x\n", "n.csv.gz is no whole gzip file"),
+    "cut gzip": ("n.csv.gz", gzip.compress(b"id,x\n1,2\n" * 9)[:-9], "is no whole gzip file"),
+    "no parquet": ("n.parquet", b"id,x\n1,2\n", "cannot be read as Parquet .*; write it again"),
+    "empty parquet": ("n.pq", b"", "cannot be read as Parquet"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_read_is_refused_with_place_and_remedy(tmp_path: Path, name: str) -> None:
+    file, content, message = BAD[name]
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(BadInput, match=message):
+        read_table(tmp_path / file, "nodes")
+
+
+def test_a_parquet_file_cut_short_is_refused(tmp_path: Path) -> None:
+    pd.DataFrame({"id": range(100)}).to_parquet(path := tmp_path / "n.parquet")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(BadInput, match=r"n.parquet cannot be read as Parquet"):
+        read_table(path, "nodes")
+
+
+def test_parquet_without_pyarrow_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pd.DataFrame({"id": [1]}).to_parquet(path := tmp_path / "n.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(BadInput, match=r"pip install 'crossgcn\[parquet\]', or save .* as CSV"):
+        read_table(path, "nodes")
+
+
+def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"n.csv does not exist; give the table of edges"):
+        read_table(tmp_path / "n.csv", "edges")
+    (tmp_path / "n.csv").mkdir()
+    with pytest.raises(BadInput, match=r"n.csv is a folder; give the file of nodes in it"):
+        read_table(tmp_path / "n.csv", "nodes")
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame(), "nodes: there are no columns"),
+        (pd.DataFrame({"id": []}), "nodes: there are no rows of nodes"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "columns 1 and 2 are both called 'a'"),
+        (pd.DataFrame([[1, 2]], columns=["a", None]), "column 2 of 2 has no header"),
+        (pd.DataFrame({("a", "b"): [1]}), "the headers have 2 levels; give one"),
+        (pd.DataFrame({"x": pd.Series(["\ud800"], dtype=object)}), "'x' holds .* half of a char"),
+    ],
+)
+def test_frames_are_held_to_the_same_rules(frame: pd.DataFrame, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        read_table(frame, "nodes")
+
+
+def test_headers_that_are_numbers_become_text() -> None:
+    assert read_table(pd.DataFrame({0: ["a"], 1: ["b"]}), "nodes").columns == ("0", "1")
+
+
+def test_a_frame_is_copied() -> None:
+    frame = pd.DataFrame({"id": ["a", "b"]})
+    table = read_table(frame, "nodes")
+    frame.loc[0, "id"] = "changed"
+    assert table.frame["id"].tolist() == ["a", "b"]
+
+
+def test_an_unknown_column_is_answered_with_the_nearest() -> None:
+    table = read_table(pd.DataFrame({"Gender": ["f"], "age": [3]}), "nodes")
+    with pytest.raises(BadInput, match=r"no column 'gendre': did you mean 'Gender'\? its 2 col"):
+        table.require("gendre")
+    wide = Table("w", pd.DataFrame({f"c{i}": ["1"] for i in range(500)}), 2)
+    with pytest.raises(BadInput, match=r"its 500 columns are c0, .*, c19, \.\.\.$"):
+        wide.require("?")
+
+
+def test_missing_cells_have_many_names() -> None:
+    cells = ["", "  ", "NA", "n/a", "NaN", " null ", "None", "0", "nano", "no", "-"]
+    assert missing_mask(pd.Series(cells, dtype="str")).tolist() == [True] * 7 + [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("3", 3.0),
+        (" -3.5e2 ", -350.0),
+        ("+.5", 0.5),
+        ("1.", 1.0),
+        ("1e999", np.inf),
+        ("-Infinity", -np.inf),
+        *(
+            (text, None)
+            for text in ("", "1,5", "1 000", "1_000", "0x10", "٣", "10 kg", "e5", "nan")
+        ),
+    ],
+)
+def test_numbers_are_plain_decimals(text: str, number: float | None) -> None:
+    assert parse_number(text) == number
+    for others in (["7"], ["x", "7"]):
+        column = pd.Series([text, *others], dtype="str")
+        parsed = Table("t", pd.DataFrame({"x": column}), 2).distinct("x").numbers
+        assert np.array_equal(parsed[0], np.nan if number is None else number, equal_nan=True)
+
+
+@given(st.floats(allow_nan=False))
+def test_a_float_reads_back_the_same_to_the_last_bit(value: float) -> None:
+    table = read_table(pd.DataFrame({"x": [value, 0.5]}), "nodes")
+    column = table.distinct("x")
+    assert column.numbers[column.codes[0]] == value
