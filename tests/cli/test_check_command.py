@@ -9,6 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from crossgcn.data.tables.graph import load_tables
+from crossgcn.data.tables.plan import TableChoices
+from crossgcn.reports.check_view import reading_lines
+
 Command = Callable[..., CompletedProcess[str]]
 
 
@@ -59,7 +63,7 @@ def test_what_is_next_repeats_the_options_ready_for_a_shell(
         "--id-column id --ignore size is next"
     )
     done = crossgcn("check", "my nodes.csv")
-    assert done.stdout.splitlines()[0] == "'my nodes.csv': 80 nodes, 4 columns; no edges"
+    assert done.stdout.splitlines()[0] == "my nodes.csv: 80 nodes, 4 columns; no edges"
     assert done.stdout.splitlines()[-1].endswith(
         "crossgcn check 'my nodes.csv' --target COLUMN is next"
     )
@@ -118,6 +122,16 @@ def test_hostile_names_and_values_stay_text(
     assert "[red]<script>" in done.stdout
     assert r"'[link=http://x]\x1b[31m'" in done.stdout
     assert r"'[/]\n=cmd()' is no number" in done.stdout
+
+
+def test_other_commands_show_warnings_in_lines_of_their_own(
+    tables: tuple[pd.DataFrame, pd.DataFrame],
+) -> None:
+    nodes, edges = tables
+    graph = load_tables(nodes.assign(same="[red]"), edges, TableChoices(target="buys"))
+    lines = [line.plain for line in reading_lines(graph)]
+    assert lines[-2] == "columns: 1 categorical, 1 numeric; ignored: same"
+    assert lines[-1].startswith("warning: nodes, column same: every cell is '[red]', which tells")
 
 
 @pytest.mark.usefixtures("tables")

@@ -2,63 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browser import LABELS_OF_FIGURES, MARKS, WIDTHS, Opened, open_browser
 from hand_made import all_pairs
-from playwright.sync_api import Page, ViewportSize, sync_playwright
+from playwright.sync_api import ViewportSize
 
 from crossgcn.reports.reproduction import write_report
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-WIDTHS = {"telephone": 390, "screen": 1280}
-
-# Playwright talks to the browser over pipes; only its event loop wants a pair of sockets.
-pytestmark = [
-    pytest.mark.enable_socket,
-    pytest.mark.skipif(
-        CHROMIUM is None and not os.environ.get("CI_REQUIRE_CHROMIUM"),
-        reason="there is no Chromium on this machine (Debian: apt-get install chromium)",
-    ),
-]
-
-
-class Opened:
-    """A page, with all that it asked for and complained about."""
-
-    def __init__(self, page: Page, path: Path) -> None:
-        self.page = page
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        page.on("console", lambda message: self.complaints.append(message.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("requestfailed", lambda request: self.complaints.append(request.url))
-        page.on("request", lambda request: self.requests.append(request.url))
-        page.goto(path.as_uri(), wait_until="networkidle")
-        page.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
+pytestmark = MARKS
 
 
 @pytest.fixture(params=WIDTHS.values(), ids=list(WIDTHS))
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
-    assert CHROMIUM is not None, "CI_REQUIRE_CHROMIUM is set, but there is no Chromium"
     write_report(tmp_path, all_pairs(without="Cora", skipped=("cora is not here",)))
     size = ViewportSize(width=request.param, height=900)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with open_browser() as browser:
         yield Opened(browser.new_page(viewport=size), tmp_path / "report.html")
-        browser.close()
 
 
 def test_the_report_reads_well_and_asks_for_nothing(opened: Opened, tmp_path: Path) -> None:
@@ -80,17 +42,7 @@ def test_the_report_reads_well_and_asks_for_nothing(opened: Opened, tmp_path: Pa
 
 
 def test_no_label_of_a_figure_is_cut_or_too_small_to_read(opened: Opened) -> None:
-    labels = opened.page.evaluate(
-        """() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
-            const frame = svg.getBoundingClientRect();
-            return [...svg.querySelectorAll('text')].map(text => {
-                const place = text.getBoundingClientRect();
-                const inside = place.left >= frame.left - 1 && place.right <= frame.right + 1
-                    && place.top >= frame.top - 1 && place.bottom <= frame.bottom + 1;
-                return [text.textContent.trim(), inside, Math.min(place.width, place.height)];
-            });
-        })"""
-    )
+    labels = opened.page.evaluate(LABELS_OF_FIGURES)
     assert len(labels) > 50
     assert [label for label, inside, _ in labels if not inside] == []
     assert min(size for label, _, size in labels if len(label) > 1) > 7

@@ -12,7 +12,9 @@ from crossgcn.cli.bench import bench
 from crossgcn.cli.check import check
 from crossgcn.cli.compare import compare
 from crossgcn.cli.data import data
+from crossgcn.cli.explain import explain
 from crossgcn.cli.predict import predict
+from crossgcn.cli.report import report
 from crossgcn.cli.reproduce import reproduce
 from crossgcn.cli.train import train
 from crossgcn.evaluation.item_names import ITEM_NAMES
@@ -54,7 +56,9 @@ _models = _listed({name: preset.description for name, preset in PRESETS.items()}
 app.command(epilog=f"The models:\n\n{_models}")(train)
 app.command(epilog=f"The models:\n\n{_models}")(compare)
 app.command()(check)
+app.command()(explain)
 app.command()(predict)
+app.command()(report)
 app.command(epilog=f"The items:\n\n{_listed(ITEM_NAMES)}")(reproduce)
 _benchmarks = _listed({name: entry.title for name, entry in BENCHMARKS.items()})
 app.command(epilog=f"The benchmarks:\n\n{_benchmarks}")(bench)

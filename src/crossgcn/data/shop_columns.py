@@ -104,10 +104,10 @@ class PlantedCross:
 PAIRED_COLUMNS: tuple[tuple[Categories | Ranges, Categories | Ranges], ...] = (
     (
         Categories("gender", {"female": 0.42, "male": 0.4, "undisclosed": 0.18}),
-        Ranges("age", (16, 20, 25, 35, 50, 81)),
+        Ranges("age", (16, 18, 20, 25, 30, 40)),
     ),
     (
-        Categories("membership", {"none": 0.3, "silver": 0.25, "gold": 0.25, "family": 0.2}),
+        Categories("membership", {"basic": 0.3, "silver": 0.25, "gold": 0.25, "family": 0.2}),
         Ranges("income", (900, 2000, 3000, 5000, 10_000, 20_000), step=10),
     ),
     (

@@ -8,30 +8,33 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crossgcn.data.shop_columns import CLASSES, PAIRED_COLUMNS, PLANTED
+from crossgcn.data.shop_columns import CLASSES, PAIRED_COLUMNS, PLANTED, Categories
 
 __all__ = ["allot", "draw_customers", "plant_pair"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-TOGETHER, APART = 5.0, -1.5
+TOGETHER, APART = 6.0, -3.0
 """How much the log-odds of a planted pair are raised within its class, and elsewhere."""
 
-HINTS, HINTS_ALONE = 0.2, 0.35
+HINTS, HINTS_ALONE = 0.9, 1.3
 """How much single columns give away, beside planted crosses and without them."""
 
-MISSING = {"gender": 0.02, "age": 0.02, "income": 0.02, "city": 0.02, "payment": 0.02, "basket": 0.02}
+MISSING = {"gender": 0.02, "age": 0.02, "income": 0.02, "city": 0.02, "payment": 0.02}
 """Share of empty cells."""
 
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-
-COMMON_TAGS = ("music", "travel", "film", "cooking", "fashion", "news")
+OTHER_COLUMNS = (
+    Categories("visits", {"weekly": 0.3, "monthly": 0.4, "rarely": 0.3}),
+    Categories("delivery", {"home": 0.5, "locker": 0.3, "pickup": 0.2}),
+    Categories("language", {"Portuguese": 0.6, "English": 0.25, "Spanish": 0.15}),
+)
+COMMON_TAGS = ("music", "travel", "film", "cooking")
 CLASS_TAGS = (
-    ("poetry", "crime", "history"),
-    ("roses", "herbs", "bees"),
-    ("running", "climbing", "sailing"),
-    ("puzzles", "trains", "dolls"),
+    ("poetry", "history"),
+    ("roses", "herbs"),
+    ("running", "sailing"),
+    ("puzzles", "trains"),
 )
 RARITY = 0.4
 """How likely a word of a class is, one that all like being 1."""
@@ -64,10 +67,9 @@ def draw_customers(
             cells[:, here] = np.unravel_index(allot(joint.ravel(), len(here), random), joint.shape)
         for column, chosen in zip((first, second), cells, strict=True):
             columns[column.name] = column.fill(chosen, random)
-    columns["visits"] = random.poisson(random.gamma(2.0, 4.0, len(classes))).astype(np.int64)
-    columns["basket"] = np.round(np.exp(random.normal(3.5, 0.7, len(classes))), 2)
+    for column in OTHER_COLUMNS:
+        columns[column.name]=column.fill(allot(column.probabilities,len(classes),random),random)
     columns["newsletter"] = (random.random(len(classes)) < 0.35).astype(np.int64)
-    columns["weekday"] = random.choice(np.array(WEEKDAYS, dtype=object), len(classes))
     columns["tags"] = _draw_tags(classes, hints, random)
     frame = pd.DataFrame(columns)
     for name, share in MISSING.items():

@@ -96,8 +96,8 @@ def reading_lines(graph: TableGraph) -> list[Text]:
     lines = [Text(reason) for reason in graph.plan.reasons]
     lines.append(Text(_kinds_line(graph.plan.columns)))
     for finding in graph.findings:
-        label = Text(f"{finding.severity}: ", style=STYLES[finding.severity])
-        lines.append(label.append(finding.describe(), style="default"))
+        label = (f"{finding.severity}: ", STYLES[finding.severity])
+        lines.append(Text.assemble(label, finding.describe()))
     return lines
 
 
@@ -123,7 +123,7 @@ def _sizes(summary: Summary) -> Text:
 
 
 def _columns_table(columns: Sequence[Summary]) -> RenderableType:
-    table = TerminalTable(box=SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False)
+    table = TerminalTable(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for header in ("column", "taken for", "why"):
         table.add_column(header, overflow="fold")
     for column in columns[:MOST_COLUMNS]:
@@ -143,8 +143,8 @@ def _findings_table(findings: Sequence[Finding]) -> TerminalTable:
     table.add_column()
     table.add_column(overflow="fold")
     for finding in findings:
-        place = Text(f"{finding.place}: ", style="bold").append(finding.statement, style="default")
-        table.add_row(Text(finding.severity, style=STYLES[finding.severity]), place)
+        told = Text.assemble((f"{finding.place}: ", "bold"), finding.statement)
+        table.add_row(Text(finding.severity, style=STYLES[finding.severity]), told)
         table.add_row("", Text(f"→ {finding.remedy}", style="italic"))
     return table
 

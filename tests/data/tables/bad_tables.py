@@ -371,13 +371,13 @@ WARNINGS = (
         "an edge twice",
         "duplicate-edge",
         more_edges(("u0", "u2")),
-        "edges.csv, row 128 | 'u0' | delete the row",
+        "edges.csv, row 128 | from 'u0' to 'u2' is in row 2 already | delete the row",
     ),
     of_edges(
         "an edge both ways",
         "reversed-edge",
         more_edges(("u2", "u0")),
-        "edges.csv, row 128 | 'u2' | no direction | delete one",
+        "edges.csv, row 128 | from 'u2' to 'u0' is in row 2 | no direction | delete one",
     ),
     of_edges(
         "an edge to itself",
@@ -530,7 +530,7 @@ WARNINGS = (
         "a class in two spellings",
         "similar-classes",
         nodes_with(buys=dict.fromkeys(range(0, 40, 2), " Yes")),
-        "row 42, column buys | 'yes' differs from ' Yes' | same way",
+        "row 42, column buys | 'yes' differs from 'Yes' | same way",
     ),
     of_nodes(
         "a category in two spellings",

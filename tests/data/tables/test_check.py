@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -20,8 +21,10 @@ import crossgcn.data.tables
 from crossgcn.data.tables.check import check_tables
 from crossgcn.data.tables.check_leaks import count_errors, count_errors_of_neighbours
 from crossgcn.data.tables.findings import Finding
+from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices, make_plan
 from crossgcn.data.tables.table import read_table
+from crossgcn.errors import BadInput
 
 Command = Callable[..., CompletedProcess[str]]
 
@@ -62,6 +65,24 @@ def test_a_bad_table_is_told_with_file_row_value_and_remedy(
     assert found["severity"] == ("error" if bad.is_error else "warning")
     described = Finding(**found).describe()
     assert all(fragment in described for fragment in bad.fragments)
+
+
+def test_tables_can_be_loaded_unless_there_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for bad in BAD_TABLES:
+        if bad.kind == UNREADABLE or bad.options != ("--target", "buys"):
+            continue
+        write(tmp_path / "nodes.csv", bad.nodes)
+        write(tmp_path / "edges.csv", bad.edges or "")
+        if bad.is_error:
+            with pytest.raises(BadInput) as refusal:
+                load_tables("nodes.csv", "edges.csv", TableChoices(target="buys"))
+            assert all(fragment in str(refusal.value) for fragment in bad.fragments)
+        else:
+            graph = load_tables("nodes.csv", "edges.csv", TableChoices(target="buys"))
+            assert bad.kind in kinds(list(graph.findings))
 
 
 def test_every_kind_of_finding_has_its_bad_table() -> None:
@@ -156,6 +177,35 @@ def test_ids_of_64_bits_are_told_apart() -> None:
     edges.loc[3, "target"] = 2**60 + len(nodes)
     (found,) = check(nodes, edges, "leaves")
     assert (found.kind, found.row, found.value) == ("unknown-edge-end", 4, str(2**60 + len(nodes)))
+
+
+def test_the_remedy_names_the_column_as_the_option_takes_it(crossgcn: Command) -> None:
+    nodes = make_customers()
+    nodes["leaves, says 'x'"] = nodes["leaves"].str.upper()
+    (found,) = check(nodes, None, "leaves")
+    nodes.to_csv("nodes.csv", index=False)
+    words = shlex.split(found.remedy)
+    option = words[words.index("--ignore") + 1]
+    done = crossgcn("check", "nodes.csv", "--target", "leaves", "--ignore", option)
+    assert "no errors, no warnings" in done.stdout
+
+
+def test_ids_that_say_na_are_ids_and_empty_ones_are_none() -> None:
+    nodes = make_customers()
+    nodes.loc[4, "customer"] = "NA"
+    edges = draw_edges(nodes["customer"], nodes["leaves"], 0)
+    assert check(nodes, edges, "leaves") == []
+    nodes.loc[4, "customer"] = " "
+    findings = check(nodes, edges, "leaves")
+    assert {finding.kind for finding in findings} == {"missing-id", "missing-edge-end"}
+
+
+def test_space_around_classes_and_categories_does_not_count() -> None:
+    nodes = make_customers()
+    nodes.loc[::2, "leaves"] += " "
+    nodes.loc[::3, "plan"] = " " + nodes["plan"]
+    nodes["fixed"] = ["a", "a "] * (len(nodes) // 2)
+    assert kinds(check(nodes, None, "leaves")) == ["constant-column"]
 
 
 def test_a_column_that_only_hints_at_the_class_is_no_leak() -> None:

@@ -48,7 +48,7 @@ def check_column(nodes: Table, column: ColumnPlan, id_column: str) -> Iterator[F
         )
         yield place.as_a_whole(rule)
         return
-    if (~distinct.missing).sum() == 1 and not distinct.missing.any():
+    if not distinct.missing.any() and len({value for value, _ in distinct.present}) == 1:
         rule = Rule(
             "constant-column",
             "warning",
@@ -79,7 +79,7 @@ def _check_spread(place: Place, distinct: Distinct) -> Iterator[Finding]:
             "mostly-missing",
             "warning",
             f"{share_of(num_missing, num_nodes)} of the cells are empty",
-            "fill them, or leave the column out by --ignore",
+            "fill them, or leave the column out by --ignore {column}",
         )
         yield place.as_a_whole(rule)
     most = int(np.argmax(distinct.counts))
@@ -90,7 +90,7 @@ def _check_spread(place: Place, distinct: Distinct) -> Iterator[Finding]:
             "warning",
             f"every cell but {num_others} is {quote(distinct.values[most])}; {{value}} is not, and "
             "too rare to learn from",
-            "leave the column out by --ignore, or check where it comes from",
+            "leave the column out by --ignore {column}, or check where it comes from",
         )
         yield place.at_row(int(np.argmax(distinct.codes != most)), rule, count=num_others)
 
@@ -129,7 +129,7 @@ def _check_identity(
             "{value} is "
             + ("the node's id" if same else "another for every node, like an id")
             + ": a model would learn nodes by heart",
-            "leave the column out by --ignore",
+            "leave the column out by --ignore {column}",
         )
         yield place.at_row(0, rule)
 
@@ -157,20 +157,21 @@ def _check_categories(place: Place, distinct: Distinct) -> Iterator[Finding]:
             "rare-categories",
             "warning",
             f"{{value}} is one of {num_once:,} categories, of {num_values:,}, that are there once",
-            "group them, or leave the column out by --ignore",
+            "group them, or leave the column out by --ignore {column}",
         )
         yield from place.at_values(once, rule)
+    names = [value.strip() for value in distinct.values]
     alike = {
         second: first
-        for second, first in find_alike(distinct.values).items()
-        if kept[second] and kept[first]
+        for second, first in find_alike(names).items()
+        if kept[second] and names[second] != names[first]
     }
     if alike:
         second, first = next(iter(alike.items()))
         rule = Rule(
             "similar-categories",
             "warning",
-            f"{{value}} differs from {quote(distinct.values[first])} only in case or spaces",
+            f"{{value}} differs from {quote(names[first])} only in case or spaces",
             "write both the same way if the same is meant",
         )
         yield place.at_row(int(np.argmax(distinct.codes == second)), rule, count=len(alike))

@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crossgcn.data.tables.check_ids import blank_values
 from crossgcn.data.tables.check_places import Place, Rule, share_of
+from crossgcn.data.tables.edges import LARGEST
 from crossgcn.data.tables.findings import Finding, quote, show_name
 from crossgcn.data.tables.table import Table
 
@@ -32,13 +34,15 @@ def locate_ends(
         ``[2, edges]``: the position of the id among the different ids of the node table; -1
         where the cell is empty, -2 where it is no node's.
     """
-    ids = pd.Index(nodes.distinct(id_column).values, dtype=object)
+    known = nodes.distinct(id_column)
+    ids = pd.Index(known.values, dtype=object)
+    blank = np.append(blank_values(known), False)
     ends = []
     for column in end_columns:
         distinct = edges.distinct(column)
         found = ids.get_indexer(pd.Index(distinct.values, dtype=object))
-        found = np.where(found < 0, UNKNOWN, found)
-        found[distinct.missing] = MISSING
+        unnamed = np.where(distinct.missing, MISSING, UNKNOWN)
+        found = np.where((found < 0) | blank[found], unnamed, found)
         ends.append(found[distinct.codes])
     return np.stack(ends).astype(np.int64)
 
@@ -133,16 +137,16 @@ def check_edge_weights(edges: Table, weight_column: str) -> Iterator[Finding]:
         ),
     )
     yield from place.at_values(
-        np.isinf(numbers),
+        abs(numbers) > LARGEST,
         Rule(
             "infinite-edge-weight",
             "error",
-            "{value} is no finite weight",
-            "write a finite number, or delete the row",
+            "{value} is more than a weight can be",
+            "write a finite number below 1e38, or delete the row",
         ),
     )
     yield from place.at_values(
-        (numbers < 0) & ~np.isinf(numbers),
+        (numbers < 0) & (numbers >= -LARGEST),
         Rule(
             "negative-edge-weight",
             "error",
@@ -187,30 +191,38 @@ def check_repeated_edges(
     )
     span = int(ends.max()) + 1
     proper = known & ~looped
-    directed = pd.Series(np.where(proper, source * span + destination, -1))
+    directed = np.where(proper, source * span + destination, -1)
     low, high = np.minimum(source, destination), np.maximum(source, destination)
-    undirected = pd.Series(np.where(proper, low * span + high, -1))
-    again = directed.duplicated().to_numpy() & proper
-    yield from place.at_rows(
-        again,
-        Rule(
+    undirected = np.where(proper, low * span + high, -1)
+    again = pd.Series(directed).duplicated().to_numpy() & proper
+    if again.any():
+        edge, earlier = _name_repetition(edges, end_columns[1], again, directed)
+        rule = Rule(
             "duplicate-edge",
             "warning",
-            "the edge from {value} is in an earlier row already, and counts once",
+            f"the edge from {{value}} to {edge} is in row {earlier} already, and counts once",
             "delete the row; give a weight column if it should count more",
-        ),
-    )
-    backward = undirected.duplicated().to_numpy() & proper & ~again
-    single = int(proper.sum() - again.sum() - 2 * backward.sum())
-    if single > 0:  # a table that lists every edge both ways means to
-        yield from place.at_rows(
-            backward,
-            Rule(
-                "reversed-edge",
-                "warning",
-                "the edge from {value} is in an earlier row the other way round; edges have no "
-                f"direction, so both are one, like the {share_of(single, int(proper.sum()))} of "
-                "edges that are given one way only",
-                "delete one of the two; a direction that matters can be a column of the nodes",
-            ),
         )
+        yield from place.at_rows(again, rule)
+    backward = pd.Series(undirected).duplicated().to_numpy() & proper & ~again
+    num_one_way = int(proper.sum() - again.sum() - 2 * backward.sum())
+    if backward.any() and num_one_way > 0:  # a table that lists every edge both ways means to
+        edge, earlier = _name_repetition(edges, end_columns[1], backward, undirected)
+        rule = Rule(
+            "reversed-edge",
+            "warning",
+            f"the edge from {{value}} to {edge} is in row {earlier} the other way round; edges "
+            f"have no direction, so both are one, like the {share_of(num_one_way, len(edges))} "
+            "of edges that are given one way only",
+            "delete one of the two; a direction that matters can be a column of the nodes",
+        )
+        yield from place.at_rows(backward, rule)
+
+
+def _name_repetition(
+    edges: Table, end_column: str, repeated: NDArray[np.bool_], keys: NDArray[np.int64]
+) -> tuple[str, int]:
+    """The other end of the first repeated edge, and the row it repeats."""
+    second = int(np.argmax(repeated))
+    earlier = edges.row_number(int(np.argmax(keys == keys[second])))
+    return quote(str(edges.frame[end_column].iloc[second])), earlier

@@ -6,12 +6,19 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from crossgcn.data.tables.check_places import Place, Rule, find_alike
+from crossgcn.data.tables.distinct import Distinct
 from crossgcn.data.tables.findings import Finding, quote
 from crossgcn.data.tables.table import Table
 
-__all__ = ["check_ids"]
+__all__ = ["blank_values", "check_ids"]
+
+
+def blank_values(ids: Distinct) -> NDArray[np.bool_]:
+    """Which ids are none. ``NA`` is one: a country, for example."""
+    return np.array([not value.strip() for value in ids.values], dtype=bool)
 
 
 def check_ids(nodes: Table, id_column: str) -> Iterator[Finding]:
@@ -22,11 +29,12 @@ def check_ids(nodes: Table, id_column: str) -> Iterator[Finding]:
         id_column: Where its ids are.
     """
     ids, place = nodes.distinct(id_column), Place(nodes, id_column)
+    blank = blank_values(ids)
     yield from place.at_values(
-        ids.missing,
+        blank,
         Rule("missing-id", "error", "the node has no id", "give it one, or delete the row"),
     )
-    repeated = np.flatnonzero(pd.Series(ids.codes).duplicated() & ~ids.missing[ids.codes])
+    repeated = np.flatnonzero(pd.Series(ids.codes).duplicated() & ~blank[ids.codes])
     if len(repeated) > 0:
         second = int(repeated[0])
         first = nodes.row_number(int(np.argmax(ids.codes == ids.codes[second])))

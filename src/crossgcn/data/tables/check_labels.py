@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from crossgcn.data.tables.distinct import Distinct
@@ -18,7 +19,7 @@ class Labels:
 
     Attributes:
         codes: The class of each node; -1 where it has none.
-        names: Of the classes, in order of first appearance.
+        names: Of the classes, in order of first appearance, as the trained model will call them.
     """
 
     codes: NDArray[np.int64]
@@ -26,11 +27,13 @@ class Labels:
 
     @classmethod
     def of(cls, target: Distinct) -> Labels:
-        """The different values of the target column, missing ones left out."""
+        """The different values of the target column; space around them does not count."""
         kept = ~target.missing
-        numbers = np.where(kept, np.cumsum(kept) - 1, -1)
-        names = tuple(np.array(target.values, dtype=object)[kept])
-        return cls(numbers[target.codes].astype(np.int64), names)
+        names = np.array([value.strip() for value in target.values], dtype=object)
+        numbers, different = pd.factorize(names[kept])
+        code_of_value = np.full(len(names), -1, np.int64)
+        code_of_value[kept] = numbers
+        return cls(code_of_value[target.codes], tuple(different))
 
     @property
     def known(self) -> NDArray[np.bool_]:

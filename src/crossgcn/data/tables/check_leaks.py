@@ -50,8 +50,8 @@ def check_leak(nodes: Table, column: ColumnPlan, labels: Labels) -> Iterator[Fin
     if column.kind == "list":
         errors, word = _best_word(distinct, known, classes, len(labels.names))
     else:
-        table = pd.crosstab(_codes_of(distinct, column)[known], classes).to_numpy()
-        errors = int(count_errors(table[None])[0])
+        codes = _codes_of(distinct, column)[known]
+        errors = _count_errors_by_value(codes, classes, len(labels.names))
     if column.kind == "numeric" and errors > most_errors:
         numbers = distinct.numbers[distinct.codes[known]]
         errors = count_errors_of_neighbours(numbers, classes)
@@ -69,7 +69,7 @@ def check_leak(nodes: Table, column: ColumnPlan, labels: Labels) -> Iterator[Fin
         "warning",
         f"{where} alone tells the class of {accuracy} of the nodes: {{value}} means "
         f"{quote(labels.names[labels.codes[shown]])}",
-        "leave it out by --ignore if it is known only once the class is",
+        "leave it out by --ignore {column} if it is known only once the class is",
     )
     yield Place(nodes, column.name).at_row(shown, rule)
 
@@ -89,6 +89,18 @@ def count_errors(tables: NDArray[np.int64]) -> NDArray[np.int64]:
     others = np.where(is_best, np.where(is_best.sum(axis=2, keepdims=True) > 1, best, second), best)
     right = np.where(tables - 1 > others, tables, 0).sum(axis=(1, 2))
     return np.asarray(tables.sum(axis=(1, 2)) - right)
+
+
+def _count_errors_by_value(
+    codes: NDArray[np.int64], classes: NDArray[np.int64], num_classes: int
+) -> int:
+    """Errors of a column whose cells hold the values ``codes``."""
+    shared = np.bincount(codes)[codes] > 1
+    values, _ = pd.factorize(codes[shared])
+    size = int(values.max(initial=-1)) + 1
+    cells = np.bincount(values * num_classes + classes[shared], minlength=size * num_classes)
+    errors = count_errors(cells.reshape(1, size, num_classes))
+    return int(errors[0]) + int((~shared).sum())
 
 
 def count_errors_of_neighbours(numbers: NDArray[np.float64], classes: NDArray[np.int64]) -> int:
@@ -140,7 +152,7 @@ def check_copies(
                 "warning",
                 f"it is column {show_name(first)}, which is to be predicted, in the same or other "
                 "words",
-                "leave it out by --ignore",
+                "leave it out by --ignore {column}",
             )
             yield Place(nodes, column.name).at_row(0, rule)
         elif first != column.name:
@@ -149,7 +161,7 @@ def check_copies(
                 "warning",
                 f"it says the same as column {show_name(first)}: {{value}} here is "
                 f"{quote(str(nodes.frame[first].iloc[0]))} there, and so on in every row",
-                "leave one of them out by --ignore",
+                "leave one of them out by --ignore {column}",
             )
             yield Place(nodes, column.name).at_row(0, rule)
 

@@ -91,7 +91,7 @@ def check_text_for_numbers(place: Place, kind: ColumnKind) -> Iterator[Finding]:
             "{value} is text in a column of which "
             f"{share_of(num_plain, distinct.num_present)} is numbers, so all of it is taken as "
             "text",
-            "empty such cells and take the rest as numbers by --numeric, or split the column",
+            "empty such cells and take the rest as numbers by --numeric {column}, or split it",
         )
         yield from place.at_values(~is_number & ~distinct.missing, rule)
 

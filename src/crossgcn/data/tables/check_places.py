@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ class Rule:
         kind: Its short name.
         severity: Whether training is refused.
         message: In which ``{value}`` stands for the cell in question.
-        remedy: What to do.
+        remedy: What to do; ``{column}`` stands for the column as an option takes it.
     """
 
     kind: str
@@ -93,10 +94,19 @@ class Rule:
             value: What is there.
             count: How often.
         """
-        message = self.message if value is None else self.message.replace("{value}", quote(value))
+        message, remedy = self.message, self.remedy
+        if value is not None:
+            message = message.replace("{value}", quote(value))
+        if column is not None:
+            remedy = remedy.replace("{column}", _as_option(column))
         return Finding(
-            self.kind, self.severity, table.name, message, self.remedy, row, column, value, count
+            self.kind, self.severity, table.name, message, remedy, row, column, value, count
         )
+
+
+def _as_option(column: str) -> str:
+    """A column's name as a shell and a list of columns take it."""
+    return shlex.quote(column.replace(",", "\\,")) if column.isprintable() else quote(column)
 
 
 def find_alike(values: Sequence[str]) -> dict[int, int]:

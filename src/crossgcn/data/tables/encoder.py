@@ -102,13 +102,19 @@ class TableEncoder(BaseModel):
                 f"{len(self.columns)} that features are made of); add it, with empty cells where "
                 "it is not known"
             )
-        blocks = [column.encode(nodes) for column in self.columns]
-        if not blocks:
-            return sparse.csr_array(np.empty((len(nodes), 0), np.float32))
-        matrix = sparse.csr_array(sparse.hstack(blocks, format="csr", dtype=np.float32))
-        matrix.eliminate_zeros()
-        matrix.sort_indices()
-        return matrix
+        no_index, no_value = np.empty(0, np.int32), np.empty(0, np.float32)
+        rows, features, values, width = [no_index], [no_index], [no_value], 0
+        for column in self.columns:
+            # Entries only: the row starts of two thousand flags would be a dense matrix.
+            block = column.encode(nodes).tocoo()
+            is_set = block.data != 0
+            rows.append(block.row[is_set])
+            features.append(block.col[is_set] + width)
+            values.append(block.data[is_set])
+            width += block.shape[1]
+        places = (np.concatenate(rows), np.concatenate(features))
+        entries = sparse.coo_array((np.concatenate(values), places), shape=(len(nodes), width))
+        return sparse.csr_array(entries)
 
     def to_json(self) -> dict[str, Any]:
         """For ``preprocess.json``."""

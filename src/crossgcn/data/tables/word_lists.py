@@ -76,7 +76,7 @@ def looks_like_lists(present: Sequence[tuple[str, int]]) -> str | None:
         return None
     if separator == "," and len(lengths) < 2:
         return None
-    if len(words) >= len(present) and separator != "json":
+    if len(words) > len(present) and separator != "json":
         return None
     written = "as JSON" if separator == "json" else f"between {separator!r}"
     return f"lists of {len(words):,} words {written}"

@@ -1,0 +1,179 @@
+"""``crossgcn explain``: the crosses a trained model goes by, or what makes up one prediction."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from crossgcn.cli import options
+from crossgcn.errors import unknown_name
+
+if TYPE_CHECKING:
+    from crossgcn.evaluation.run_folder import RunFolder
+
+__all__ = ["explain"]
+
+
+def explain(
+    run: Annotated[Path, typer.Argument(help="The folder that train made.", metavar="RUN")],
+    node: Annotated[
+        str | None,
+        typer.Option(
+            help="A node by its id (by its number, from 0, where it has none): its score, taken "
+            "apart. \\[default: the strongest crosses of every class]",
+            metavar="ID",
+        ),
+    ] = None,
+    class_name: Annotated[
+        str | None,
+        typer.Option(
+            "--class",
+            help="Of this class only. \\[default: all, or the one predicted for the node]",
+            metavar="NAME",
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many crosses to list.", min=1)] = 10,
+    order: Annotated[
+        int | None,
+        typer.Option(help="Features of a cross. \\[default: all orders from 2]", min=2),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also write all of it here, as CSV.", metavar="DIR"),
+    ] = None,
+    seed: options.SeedOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Name the crosses that drive each class, or take one node's score apart. Nothing is sampled.
+
+    A score is a sum of single features and products of features, of the node and of those
+    it was aggregated from, so what is listed adds up to it.
+    """
+    terminal = Console(stderr=True)
+    with terminal.status("reading the run"):
+        from crossgcn.evaluation.run_folder import open_run
+
+        trained = open_run(run)
+        classes = trained.saved.preprocess.classes
+    if class_name is not None and class_name not in classes:
+        raise unknown_name("class", class_name, classes)
+    if node is not None:
+        _explain_node(trained, node, class_name, top, out, as_json)
+    else:
+        _explain_classes(trained, class_name, top, order, out, as_json)
+
+
+def _explain_classes(
+    trained: RunFolder,
+    class_name: str | None,
+    top: int,
+    order: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    from dataclasses import replace
+
+    from crossgcn.cli.running import work_progress
+    from crossgcn.explain.run import explain_run
+    from crossgcn.reports.explain_view import class_tables
+
+    with work_progress(Console(stderr=True)) as progress:
+        task = progress.add_task("taking models apart", total=len(trained.runs))
+        explained = explain_run(
+            trained,
+            top=top,
+            order=order,
+            on_model=lambda done, _: progress.update(task, completed=done),
+        )
+    if class_name is not None:
+        explained = replace(
+            explained,
+            crosses=explained.crosses[explained.crosses["class"] == class_name],
+            terms=explained.terms[explained.terms["class"] == class_name],
+        )
+    _write(out, {"crosses.csv": explained.crosses, "features.csv": explained.terms})
+    if as_json:
+        summary = {
+            "run": str(trained.folder),
+            "model": trained.config.model,
+            "classes": list(trained.saved.preprocess.classes),
+            "crosses": _records(explained.crosses),
+            "features": _records(explained.terms),
+            "num_models": explained.num_models,
+            "completeness": explained.completeness,
+            "complete": explained.complete,
+        }
+        print(json.dumps(summary, ensure_ascii=False))
+        return
+    console = _console()
+    for part in class_tables(explained, min(top, 5), len(trained.ids)):
+        console.print(part, highlight=False)
+
+
+def _explain_node(
+    trained: RunFolder,
+    node: str,
+    class_name: str | None,
+    top: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    from crossgcn.explain.node import explain_node
+    from crossgcn.reports.explain_view import node_tables
+
+    preprocess = trained.saved.preprocess
+    target = None if class_name is None else preprocess.classes.index(class_name)
+    explanation = explain_node(
+        trained.saved.model,
+        trained.data,
+        trained.find(node),
+        target=target,
+        space=preprocess.space,
+    )
+    frame = explanation.frame.assign(
+        source=[trained.ids[place] for place in explanation.frame["source"]]
+    )
+    _write(out, {"terms.csv": frame, "crosses.csv": explanation.by_cross})
+    if as_json:
+        summary = {
+            "run": str(trained.folder),
+            "node": node,
+            "class": preprocess.classes[explanation.target],
+            "logits": dict(zip(preprocess.classes, explanation.logits.tolist(), strict=True)),
+            "bias": explanation.bias,
+            "left_out": explanation.left_out,
+            "completeness": explanation.completeness,
+            "crosses": _records(explanation.by_cross.head(top)),
+            "other_terms": float(explanation.by_cross["contribution"].iloc[top:].sum()),
+            "terms": _records(frame.head(top)),
+        }
+        print(json.dumps(summary, ensure_ascii=False))
+        return
+    console = _console()
+    for part in node_tables(explanation, trained.ids, preprocess.classes, top):
+        console.print(part, highlight=False)
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=140)
+
+
+def _records(frame: Any) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
+    return records
+
+
+def _write(out: Path | None, frames: dict[str, Any]) -> None:
+    if out is None:
+        return
+    from crossgcn.cli.running import make_folder
+    from crossgcn.data.tables.export import write_table
+
+    folder = make_folder(out)
+    for name, frame in frames.items():
+        write_table(folder / name, frame.drop(columns="features", errors="ignore"))

@@ -1,0 +1,73 @@
+"""``crossgcn report``: a run on one page, to look at and to send."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from crossgcn.cli import options
+
+__all__ = ["report"]
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="The folder that train made.", metavar="RUN")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page to write. \\[default: report.html in RUN]", metavar="FILE"),
+    ] = None,
+    comparison: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder that compare made, for its answer on the page.", metavar="FOLDER"
+        ),
+    ] = None,
+    nodes: Annotated[
+        int,
+        typer.Option(help="How many nodes to explain one by one, mistakes first.", min=0),
+    ] = 400,
+    crosses: Annotated[int, typer.Option(help="How many crosses per class.", min=1)] = 10,
+    seed: options.SeedOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Write one HTML file about a run: scores, curves, calibration, crosses, nodes.
+
+    It needs no network and no other file, and stays below 3 MB.
+    """
+    from crossgcn.cli.running import work_progress
+
+    terminal = Console(stderr=True)
+    with terminal.status("reading the run"):
+        from crossgcn.evaluation.run_folder import open_run
+        from crossgcn.explain.run import explain_run
+        from crossgcn.reports.run_report import write_run_report
+        from crossgcn.reports.view_of_run import read_comparison, view_run
+
+        trained = open_run(run)
+        compared = None if comparison is None else read_comparison(comparison)
+    with work_progress(terminal) as progress:
+        task = progress.add_task("taking models apart", total=len(trained.runs))
+        explained = explain_run(
+            trained, top=crosses, on_model=lambda done, _: progress.update(task, completed=done)
+        )
+    with terminal.status("explaining nodes and drawing"):
+        view = view_run(trained, explained, comparison=compared, num_nodes=nodes)
+        path = run / "report.html" if out is None else out
+        written = write_run_report(path, view)
+    if as_json:
+        summary = {
+            "out": str(path),
+            "bytes": written.size,
+            "nodes_shown": written.nodes,
+            "nodes": written.num_nodes,
+        }
+        print(json.dumps(summary, ensure_ascii=False))
+        return
+    print(
+        f"{path} written ({written.size / 1e6:.1f} MB, "
+        f"{written.nodes:,} of {written.num_nodes:,} nodes)"
+    )

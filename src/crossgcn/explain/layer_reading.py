@@ -1,0 +1,120 @@
+"""One layer's weights as plain numbers, and the refusal of layers that are no polynomial."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
+
+from crossgcn.errors import BadInput
+from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
+
+__all__ = ["Floats", "LayerReading", "read_layer"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LayerReading:
+    r"""A layer's polynomial, in 64 bits.
+
+    Unit :math:`e` computes :math:`\mathbf{f}_e\mathbf{x} + \sum_{k\ge2} \alpha_k
+    \prod_{m\le k} \mathbf{w}^m_e\mathbf{x}`, before or after neighbours are summed.
+
+    Attributes:
+        first_order: :math:`\mathbf{f}`, ``[channels, features]``.
+        projections: :math:`\mathbf{w}^m`, ``[order, channels, features]``.
+        order_weights: :math:`\alpha`, ``[order]``; that of order 1 is within ``first_order``.
+        bias: ``[channels]``, zero where there is none.
+        aggregate_first: Whether neighbours are summed before features are multiplied.
+    """
+
+    first_order: Floats
+    projections: Floats
+    order_weights: Floats
+    bias: Floats
+    aggregate_first: bool
+
+    @property
+    def order(self) -> int:
+        """The highest order whose weight is not zero."""
+        used = np.flatnonzero(self.order_weights[1:])
+        return int(used[-1]) + 2 if used.size else 1
+
+    def apply(self, x: Any, adjacency: Any, *, aggregated: bool = False) -> tuple[Floats, Floats]:
+        """The layer's output in two parts: first order, and crosses; without the bias.
+
+        Args:
+            x: Its input, dense or sparse.
+            adjacency: Weights with which neighbours are summed; ``None`` for no graph.
+            aggregated: The input of a layer that aggregates first already is aggregated.
+        """
+        if self.aggregate_first and adjacency is not None and not aggregated:
+            x = adjacency @ x
+        linear = np.asarray(x @ self.first_order.T)
+        crosses, product = np.zeros_like(linear), np.ones_like(linear)
+        for position in range(self.order if self.order > 1 else 0):
+            product = product * np.asarray(x @ self.projections[position].T)
+            if position:
+                crosses += self.order_weights[position] * product
+        if adjacency is None or self.aggregate_first:
+            return linear, crosses
+        return np.asarray(adjacency @ linear), np.asarray(adjacency @ crosses)
+
+
+def read_layer(module: nn.Module, position: int) -> LayerReading:
+    """The polynomial of a layer.
+
+    Args:
+        module: The layer.
+        position: Which layer of the model it is, from 0; for messages.
+
+    Raises:
+        BadInput: If it is none.
+    """
+    where = f"layer {position + 1}"
+    if isinstance(module, CrossGCNConv):
+        transform, bias = module.transform, module.bias
+        aggregate_first = module.aggregate_first
+        if module.aggr not in ("add", "sum"):
+            raise BadInput(
+                f"{where} joins neighbours by {module.aggr!r}, of which a cross has no exact "
+                "share; explain a model with aggr='add'"
+            )
+        if module.flow != "source_to_target":
+            raise BadInput(f"{where} has flow={module.flow!r}; use 'source_to_target'")
+    elif isinstance(module, CrossFeatureTransform):
+        transform, bias, aggregate_first = module, module.bias, False
+    else:
+        raise BadInput(
+            f"{where} is a {type(module).__name__}, which is no sum of products of its inputs, so "
+            "it has no exact explanation; explain a CrossGCN, GCN or MLP"
+        )
+    if isinstance(transform.weight, UninitializedParameter):
+        raise BadInput(f"{where} has seen no data yet and has no weights; train the model first")
+    order_weights = transform.effective_order_weights()
+    if order_weights is None:
+        raise BadInput(
+            f"{where} reads its orders with an LSTM (order_weights='lstm'), which is no sum of "
+            "products; explain a model with 'gated', 'learned', 'fixed' or 'mean' order weights"
+        )
+    projections, alpha = _numbers(transform.weight), _numbers(order_weights)
+    release = transform.first_order == "release"
+    first = alpha[0] * (projections.sum(axis=0) if release else projections[0])
+    if not (np.isfinite(projections).all() and np.isfinite(alpha).all()):
+        raise BadInput(f"{where} has weights that are not finite; train the model again")
+    return LayerReading(
+        first,
+        projections,
+        alpha,
+        np.zeros(projections.shape[1]) if bias is None else _numbers(bias),
+        aggregate_first,
+    )
+
+
+def _numbers(tensor: Tensor) -> Floats:
+    return tensor.detach().cpu().double().numpy()

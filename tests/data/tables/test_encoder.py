@@ -1,0 +1,370 @@
+from __future__ import annotations
+
+import json
+import math
+import re
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from crossgcn.data.tables.encoder import TableEncoder
+from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.table import Table, read_table
+from crossgcn.errors import BadInput
+
+CHOICES = TableChoices(
+    id_column="id", categorical=("city",), numeric=("age",), lists=("tags",), ignored=("note",)
+)
+words = st.sampled_from(["a", "b", "c", "(other)", "(missing)", " a ", "", "NA", "b=c", "7", "7.0"])
+numbers = st.one_of(
+    st.sampled_from(["", "0", "0", "0", "1", "2.5", "-3", "inf", "1e999"]),
+    st.floats(allow_nan=False).map(repr),
+)
+lists = st.lists(st.sampled_from("abcdef"), max_size=4).map(";".join)
+rows = st.lists(st.tuples(words, numbers, lists), min_size=1, max_size=30)
+
+
+def table_of(cells: list[tuple[str, str, str]], name: str = "nodes.csv") -> Table:
+    frame = pd.DataFrame(cells, columns=["city", "age", "tags"], dtype="str")
+    frame.insert(0, "id", [f"n{i}" for i in range(len(cells))])
+    frame["note"] = "x"
+    return Table(name, frame.astype("str"), 2)
+
+
+def fit(nodes: Table, choices: TableChoices = CHOICES, **options: int) -> TableEncoder:
+    return TableEncoder.fit(nodes, make_plan(nodes, None, choices), **options)
+
+
+def encode_slowly(nodes: Table, encoder: TableEncoder) -> list[dict[str, float]]:
+    """Each row's features by name, cell by cell, trusting nothing but the names of features."""
+    encoded = []
+    for _, row in nodes.frame.iterrows():
+        features: dict[str, float] = {}
+        for column in encoder.columns:
+            cell = str(row[column.column]).strip()
+            is_missing = cell.lower() in ("", "na", "n/a", "nan", "null", "none")
+            if column.kind == "categorical":
+                known = [name.split("=", 1)[1] for name in column.feature_names]
+                known = known[: len(column.categories)]
+                same = [
+                    word for word in (cell, cell.removesuffix(".0"), f"{cell}.0") if word in known
+                ]
+                word = "(other)" if is_missing or not same else same[0]
+                at = known.index(word) if not is_missing and same else len(known)
+                at += is_missing and column.has_missing
+                features[column.feature_names[at]] = 1.0
+                assert column.feature_names[at].startswith(f"{column.column}=")
+            elif column.kind == "list":
+                for item in filter(None, map(str.strip, [] if is_missing else cell.split(";"))):
+                    word = item if item in column.words else "(other)"
+                    features[f"{column.column}:{word}"] = 1.0
+            elif column.kind == "numeric":
+                number = math.nan if is_missing else float(cell)
+                if math.isfinite(number):
+                    features |= dict.fromkeys(buckets_of(column.feature_names, number), 1.0)
+                    standard = (number / 2 - column.mean / 2) / column.deviation * 2
+                    features[column.column] = min(max(standard, -5.0), 5.0)
+                elif column.has_missing:
+                    features[f"{column.column}=(missing)"] = 1.0
+            elif cell.lower() in ("1", "true", "1.0"):
+                features[column.column] = 1.0
+            elif is_missing and column.has_missing:
+                features[f"{column.column}=(missing)"] = 1.0
+        encoded.append({name: value for name, value in features.items() if value})
+    return encoded
+
+
+def buckets_of(names: list[str], number: float) -> list[str]:
+    found = []
+    for name in names[:-1]:
+        rule = name.removeprefix("age")
+        if interval := re.fullmatch(r"=([\[(])(.+), (.+)\)", rule):
+            low, high = float(interval[2]), float(interval[3])
+            inside = low < number < high or (interval[1] == "[" and number == low)
+        elif rule in ("=(missing)", "=(any)"):
+            inside = rule == "=(any)"
+        else:
+            bound = float(rule[1:])
+            inside = {
+                "=": number == bound,
+                "<": number < bound,
+                ">": number > bound,
+                "≥": number >= bound,
+            }[rule[0]]
+        found += [name] * inside
+    return found
+
+
+def as_dicts(matrix: sparse.csr_array, names: list[str]) -> list[dict[str, float]]:
+    return [
+        {
+            names[matrix.indices[at]]: float(matrix.data[at])
+            for at in range(matrix.indptr[row], matrix.indptr[row + 1])
+        }
+        for row in range(matrix.shape[0])
+    ]
+
+
+@given(rows, st.integers(1, 3))
+@settings(max_examples=150)
+def test_the_matrix_is_what_its_names_say(cells: list[tuple[str, str, str]], least: int) -> None:
+    nodes = table_of(cells)
+    encoder = fit(nodes, min_count=least)
+    names = [name for column in encoder.columns for name in column.feature_names]
+    wanted = encode_slowly(nodes, encoder)
+    if len(set(names)) < len(names):  # a category is called (other) or (missing)
+        return
+    for found, expected in zip(as_dicts(encoder.transform(nodes), names), wanted, strict=True):
+        assert found.keys() == expected.keys()
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-30)
+
+
+def same(first: sparse.csr_array, second: sparse.csr_array) -> bool:
+    return all(
+        getattr(first, part).tobytes() == getattr(second, part).tobytes()
+        for part in ("indptr", "indices", "data")
+    )
+
+
+@given(rows, rows)
+@settings(max_examples=50)
+def test_a_row_has_one_category_and_one_bucket(
+    cells: list[tuple[str, str, str]], others: list[tuple[str, str, str]]
+) -> None:
+    encoder = fit(table_of(cells))
+    kinds = np.array([name.partition(":")[0] for name in encoder.space.fields])
+    for nodes, is_new in ((table_of(cells), False), (table_of(others), True)):
+        x = encoder.transform(nodes)
+        assert x.dtype == np.float32
+        assert x.has_canonical_format
+        assert bool(np.isfinite(x.data).all())
+        dense = x.toarray()
+        assert bool((dense[:, kinds == "city"].sum(axis=1) == 1).all())
+        in_buckets = dense[:, kinds == "age"][:, :-1].sum(axis=1)
+        assert bool((in_buckets == 1).all() if not is_new else (in_buckets <= 1).all())
+        assert bool((abs(dense[:, kinds == "age"][:, -1]) <= 5).all())
+
+
+@given(rows, rows)
+@settings(max_examples=50)
+def test_json_changes_no_bit(
+    cells: list[tuple[str, str, str]], others: list[tuple[str, str, str]]
+) -> None:
+    encoder = fit(table_of(cells), min_count=1)
+    again = TableEncoder.from_json(json.loads(json.dumps(encoder.to_json())))
+    assert again == encoder
+    assert again.space == encoder.space
+    for nodes in (table_of(cells), table_of(others)):
+        assert same(encoder.transform(nodes), again.transform(nodes))
+
+
+@given(rows, st.randoms(use_true_random=False))
+@settings(max_examples=50)
+def test_the_order_of_rows_does_not_matter(cells: list[tuple[str, str, str]], random: Any) -> None:
+    order = list(range(len(cells)))
+    random.shuffle(order)
+    shuffled = [cells[at] for at in order]
+    encoder, other = fit(table_of(cells)), fit(table_of(shuffled))
+    assert encoder == other
+    x = encoder.transform(table_of(cells))[np.array(order)]
+    assert same(x, other.transform(table_of(shuffled)))
+
+
+@given(rows, st.lists(st.tuples(st.text(), numbers, st.text()), min_size=1, max_size=9))
+@settings(max_examples=50)
+def test_no_category_or_word_is_too_strange(
+    cells: list[tuple[str, str, str]], others: list[tuple[str, str, str]]
+) -> None:
+    others = [(a.replace("\0", ""), b, c.replace("\0", "")) for a, b, c in others]
+    assert fit(table_of(cells)).transform(table_of(others)).shape[0] == len(others)
+
+
+@given(st.lists(st.sampled_from(["0", "1", "", "true", "False", "2", "maybe"]), min_size=1))
+def test_flags_are_one_feature(cells: list[str]) -> None:
+    nodes = Table(
+        "n", pd.DataFrame({"id": map(str, range(len(cells))), "x": cells}, dtype="str"), 2
+    )
+    plan = make_plan(nodes, None, TableChoices(id_column="id"))
+    columns = tuple(
+        type(column)(column.name, "flag" if column.name == "x" else column.kind, "")
+        for column in plan.columns
+    )
+    encoder = TableEncoder.fit(nodes, TablePlan(**{**vars(plan), "columns": columns}))
+    dense = encoder.transform(nodes).toarray()
+    assert dense[:, 0].tolist() == [float(cell in ("1", "true")) for cell in cells]
+    if "" in cells:
+        assert encoder.space.names == ("x", "x=(missing)")
+        assert bool((dense[:, 1] == [cell in ("", "2", "maybe") for cell in cells]).all())
+    else:
+        assert encoder.space.names == ("x",)
+
+
+def test_features_are_named_as_people_write_them() -> None:
+    ages = [17, 18, 19, 20, 22, 24, 25, 28, 31, 36, 40, 45, 50, 60, 70, None] * 4
+    n = len(ages)
+    frame = pd.DataFrame(
+        {
+            "id": range(100, 100 + n),
+            "gender": [
+                ("female", "male", "female", None, "x")[i % 5] if i else "rare" for i in range(n)
+            ],
+            "age": ages,
+            "news": [i % 2 for i in range(n)],
+            "tags": [("sale;garden", "garden", "", "tools|x;sale")[i % 4] for i in range(n)],
+        }
+    )
+    space = fit(read_table(frame, "nodes"), TableChoices()).space
+    assert space.names == (
+        *("gender=female", "gender=male", "gender=x", "gender=(other)", "gender=(missing)"),
+        *("age<20", "age=[20, 25)", "age=[25, 35)", "age=[35, 50)", "age≥50"),
+        *("age=(missing)", "age", "news"),
+        *("tags:garden", "tags:sale", "tags:tools|x", "tags:(other)"),
+    )
+    assert space.fields == ("gender",) * 5 + ("age",) * 7 + ("news",) + ("tags",) * 4
+
+
+def test_rare_new_and_missing_values_have_a_place() -> None:
+    nodes = table_of([("a", "1", "x")] * 5 + [("rare", "2", "x;odd")])
+    encoder = fit(nodes)
+    names = np.array(encoder.space.names)
+
+    def active(city: str, tags: str) -> set[str]:
+        x = encoder.transform(table_of([(city, "", tags)])).toarray()[0]
+        return set(names[x != 0].tolist())
+
+    assert active("rare", "odd") == {"city=(other)", "tags:(other)"}
+    assert active("never seen", "new;newer;x") == {"city=(other)", "tags:(other)", "tags:x"}
+    assert active("", "") == {"city=(other)"}
+    assert active(" a ", " x ") == {"city=a", "tags:x"}
+
+
+def test_codes_written_as_floats_are_the_same_codes() -> None:
+    encoder = fit(table_of([("1", "1", ""), ("2", "1", "")] * 5))
+    x = encoder.transform(table_of([("1.0", "1", ""), ("2.00", "1", ""), ("3.0", "1", "")]))
+    chosen = [encoder.space.names[at] for at in x.toarray()[:, :3].argmax(axis=1)]
+    assert chosen == ["city=1", "city=2", "city=(other)"]
+
+
+def test_names_that_would_collide_are_numbered() -> None:
+    frame = pd.DataFrame(
+        {
+            "id": range(100, 140),
+            "a": ["b=c", "(other)"] * 20,
+            "a=b": ["c", "d"] * 20,
+            "a=b=c": [0, 1] * 20,
+            "a=b=c (2)": [0, 1] * 20,
+        }
+    )
+    names = fit(read_table(frame, "nodes"), TableChoices()).space.names
+    assert len(set(names)) == len(names)
+    assert names == (
+        *("a=(other)", "a=b=c", "a=(other) (2)"),
+        *("a=b=c (3)", "a=b=d", "a=b=(other)", "a=b=c (4)", "a=b=c (2)"),
+    )
+
+
+def test_numbers_are_standardised_and_held_within_five_deviations() -> None:
+    ages = [str(float(i)) for i in range(100)]
+    encoder = fit(table_of([("a", age, "") for age in ages]))
+    x = encoder.transform(
+        table_of([("a", age, "") for age in [*ages, "1e300", "-1e308", "", "inf"]])
+    )
+    standard = x.toarray()[:, encoder.space.names.index("age")]
+    wanted = (np.arange(100.0) - 49.5) / np.arange(100.0).std()
+    assert standard[:100] == pytest.approx(wanted, rel=1e-6)
+    assert standard[100:].tolist() == [5.0, -5.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "ages",
+    [
+        ["1.7e308", "-1.7e308", "1e308"],
+        ["5e-324", "1e-323", "0"],
+        ["9007199254740993", "-9223372036854775808", "18446744073709551615"],
+        ["3", "3", "3"],
+        ["inf", "", "-inf"],
+    ],
+)
+def test_numbers_of_any_size_stay_finite(ages: list[str]) -> None:
+    nodes = table_of([("a", age, "") for age in ages])
+    x = fit(nodes).transform(nodes)
+    assert bool(np.isfinite(x.data).all())
+    assert bool((abs(x.data) <= 5).all())
+
+
+def test_a_cell_that_is_no_number_is_refused_with_its_place() -> None:
+    encoder = fit(table_of([("a", "1", "")] * 3))
+    with pytest.raises(
+        BadInput, match=r"new.csv, row 3, column age: '12 years' is no number \(2 s"
+    ):
+        encoder.transform(
+            table_of([("a", "1", ""), ("a", "12 years", ""), ("a", "x", "")], "new.csv")
+        )
+
+
+def test_columns_are_found_by_name() -> None:
+    cells = [("a", "1", "x"), ("b", "2", "y")] * 5
+    encoder = fit(table_of(cells))
+    frame = table_of(cells).frame
+    turned = Table("t", frame[["tags", "age", "id", "city"]].assign(surplus="1"), 2)
+    assert same(encoder.transform(turned), encoder.transform(table_of(cells)))
+    with pytest.raises(BadInput, match=r"t.csv: column 'age' is missing \(2 of the 3 that feat"):
+        encoder.transform(Table("t.csv", frame[["id", "city"]], 2))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "where"),
+    [
+        ((), "text", "all of it"),
+        (("version",), 2, "version"),
+        (("surplus",), 1, "surplus"),
+        (("columns", 0, "kind"), "pickle", r"columns\.0"),
+        (("columns", 0, "categories"), ["a", "a"], r"columns\.0.*listed twice"),
+        (("columns", 0, "has_missing"), "perhaps", r"columns\.0.*has_missing"),
+        (("columns", 1, "deviation"), 0.0, r"columns\.1.*deviation"),
+        (("columns", 1, "mean"), math.nan, r"columns\.1.*mean"),
+        (("columns", 1, "buckets", "places"), [0, 77], r"columns\.1.*buckets.*do not fit"),
+        (("columns", 2, "words"), ["x", "x"], r"columns\.2.*listed twice"),
+        (("columns", 2, "separator"), "!", r"columns\.2.*separator"),
+    ],
+)
+def test_a_damaged_encoding_is_refused(path: tuple[Any, ...], value: object, where: str) -> None:
+    content: Any = fit(table_of([("a", "1", "x"), ("b", "2", "y")] * 5)).to_json()
+    if not path:
+        content = value
+    else:
+        part = content
+        for key in path[:-1]:
+            part = part[key]
+        part[path[-1]] = value
+    with pytest.raises(
+        BadInput, match=f"encoding of the tables is damaged at {where}.*train again"
+    ):
+        TableEncoder.from_json(content)
+
+
+@pytest.mark.parametrize("option", ["min_count", "num_buckets"])
+def test_impossible_options_are_refused(option: str) -> None:
+    with pytest.raises(BadInput, match=f"{option} is 0; give 1 or more"):
+        fit(table_of([("a", "1", "")]), CHOICES, **{option: 0})
+
+
+def test_wide_tables_stay_sparse() -> None:
+    generator = np.random.default_rng(0)
+    flags = {f"w{i}": (generator.random(2_000) < 0.02).astype(int) for i in range(300)}
+    cities = [f"city {i}" for i in generator.integers(600, size=2_000)]
+    nodes = read_table(pd.DataFrame({"id": range(7, 2_007), "city": cities, **flags}), "nodes")
+    encoder = fit(nodes, TableChoices(categorical=("city",)), min_count=1)
+    encoder.transform(nodes)
+    tracemalloc.start()
+    x = encoder.transform(nodes)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert x.nnz < 2_000 * 10
+    assert peak < x.shape[0] * x.shape[1] * 4

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crossgcn.data.tables.encoder import TableEncoder
+from crossgcn.data.tables.new_nodes import NewNodes, load_new_tables
+from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.table import read_table
+from crossgcn.errors import BadInput
+
+KNOWN = [f"u{i}" for i in range(40)]
+NODES = pd.DataFrame(
+    {
+        "user": KNOWN,
+        "city": ["Porto", "Faro", "Lagos", "Porto"] * 10,
+        "age": range(100, 140),
+        "buys": ["a", "b"] * 20,
+    }
+)
+EDGES = pd.DataFrame({"who": KNOWN[:-1], "whom": KNOWN[1:]})
+NEW = pd.DataFrame({"user": ["x", "y", "z"], "city": ["Faro", "Rome", None], "age": [1, 120, None]})
+
+
+def trained(edges: pd.DataFrame | None = EDGES, **choices: Any) -> tuple[TableEncoder, TablePlan]:
+    nodes = read_table(NODES, "nodes")
+    table = None if edges is None else read_table(edges, "edges")
+    plan = make_plan(nodes, table, TableChoices(target="buys", **choices))
+    return TableEncoder.fit(nodes, plan), plan
+
+
+def load(
+    nodes: pd.DataFrame = NEW,
+    edges: pd.DataFrame | None = None,
+    trained_on: tuple[TableEncoder, TablePlan] | None = None,
+) -> NewNodes:
+    encoder, plan = trained_on or trained()
+    return load_new_tables(nodes, edges, encoder, plan, KNOWN)
+
+
+def test_new_nodes_come_after_the_known_ones() -> None:
+    edges = pd.DataFrame({"who": ["x", "z", "u3", "y"], "whom": ["u39", "x", "y", "y"]})
+    new = load(edges=edges)
+    assert new.ids == ("x", "y", "z")
+    assert new.edges.dtype == np.int64
+    assert new.edges.tolist() == [[40, 42, 3], [39, 40, 41]]
+    assert new.edge_weight is None
+
+
+def test_new_nodes_are_encoded_as_the_known_ones_were() -> None:
+    encoder, _ = trained()
+    new = load(NEW.assign(shoe_size=44))
+    active = [
+        {encoder.space.names[at] for at in np.flatnonzero(row) if encoder.space.names[at] != "age"}
+        for row in new.x.toarray()
+    ]
+    lowest, middle = (
+        name for name in encoder.space.names if name in active[0] | active[1] and "age" in name
+    )
+    assert active == [{"city=Faro", lowest}, {"city=(other)", middle}, {"city=(other)"}]
+    assert new.unused == ("shoe_size",)
+
+
+def test_there_may_be_no_edges_and_no_target() -> None:
+    assert load().edges.shape == (2, 0)
+    assert load(NEW.assign(buys="a")).unused == ()
+
+
+def test_weights_are_read_where_the_model_has_them() -> None:
+    weighted = trained(EDGES.assign(weight=1.0))
+    edges = pd.DataFrame({"who": ["x", "y"], "whom": ["x", "u0"], "weight": [7.0, 0.5]})
+    new = load(edges=edges, trained_on=weighted)
+    assert new.edge_weight is not None
+    assert new.edge_weight.tolist() == [0.5]
+    assert new.edges.tolist() == [[41], [0]]
+    for weight in ("-1", "inf", "", "1e300", "heavy"):
+        with pytest.raises(
+            BadInput, match=r"edges, row 2, column weight: .* no weight.*not negativ"
+        ):
+            load(edges=edges.assign(weight=["1", weight]), trained_on=weighted)
+    with pytest.raises(BadInput, match="edges: there is no column 'weight'"):
+        load(edges=edges[["who", "whom"]], trained_on=weighted)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "message"),
+    [
+        (
+            NEW.assign(user=["x", "u7", "z"]),
+            None,
+            r"row 2, column user: the model was trained on 'u7'",
+        ),
+        (NEW.assign(user=["x", "y", "x"]), None, r"row 3, column user: 'x' is the id of row 1 as"),
+        (NEW.assign(user=["x", "", "z"]), None, r"row 2, column user: there is no id; give"),
+        (NEW.drop(columns="user"), None, "nodes: there is no column 'user'"),
+        (NEW.drop(columns="age"), None, "nodes: column 'age' is missing"),
+        (NEW.assign(age=["1", "old", ""]), None, "row 2, column age: 'old' is no number"),
+        (
+            NEW,
+            pd.DataFrame({"who": ["x", "y"], "whom": ["u0", "nobody"]}),
+            r"edges, row 2, column whom: there is no node 'nobody'.*neither in nodes nor among",
+        ),
+        (NEW, pd.DataFrame({"who": ["x"], "to": ["u0"]}), "edges: there is no column 'whom'"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(
+    nodes: pd.DataFrame, edges: pd.DataFrame | None, message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        load(nodes, edges)
+
+
+def test_a_model_without_edges_takes_none() -> None:
+    with pytest.raises(BadInput, match="edges: the model was trained without edges"):
+        load(edges=EDGES, trained_on=trained(None))

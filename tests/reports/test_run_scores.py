@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossgcn.reports.run_scores import Calibration, Confusion
+
+PREDICTIONS = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=40))
+def test_scores_are_those_of_counting_nodes_one_by_one(pairs: list[tuple[int, int]]) -> None:
+    counts = [[0] * 4 for _ in range(4)]
+    for true, predicted in pairs:
+        counts[true][predicted] += 1
+    confusion = Confusion(("a", "b", "c", "d"), tuple(map(tuple, counts)))
+    for position, score in enumerate(confusion.scores):
+        of_class = [predicted == position for true, predicted in pairs if true == position]
+        taken = [true == position for true, predicted in pairs if predicted == position]
+        assert score.support == len(of_class)
+        assert score.recall == (sum(of_class) / len(of_class) if of_class else None)
+        assert score.precision == (sum(taken) / len(taken) if taken else None)
+        if score.precision and score.recall:
+            harmonic = 2 / (1 / score.precision + 1 / score.recall)
+            assert score.f1 == pytest.approx(harmonic)
+    right = [true == predicted for true, predicted in pairs]
+    assert confusion.accuracy == (sum(right) / len(right) if right else None)
+
+
+def test_a_class_that_nobody_is_of_or_was_taken_for_has_no_score() -> None:
+    present, absent = Confusion(("a", "b"), ((3, 0), (0, 0))).scores
+    assert (present.precision, present.recall, present.f1) == (1.0, 1.0, 1.0)
+    assert (absent.precision, absent.recall, absent.f1) == (None, None, None)
+
+
+@given(PREDICTIONS, st.integers(1, 12))
+def test_calibration_error_is_that_of_sorting_predictions_into_drawers(
+    predictions: list[tuple[float, bool]], num_bins: int
+) -> None:
+    drawers: dict[int, list[tuple[float, bool]]] = {}
+    for confidence, correct in predictions:
+        drawers.setdefault(min(int(confidence * num_bins), num_bins - 1), []).append(
+            (confidence, correct)
+        )
+    gap = sum(
+        abs(math.fsum(c for c, _ in drawer) - sum(right for _, right in drawer))
+        for drawer in drawers.values()
+    )
+    calibration = Calibration.measure(
+        [confidence for confidence, _ in predictions],
+        [correct for _, correct in predictions],
+        num_bins,
+    )
+    assert calibration.expected_error == pytest.approx(gap / len(predictions), abs=1e-12)
+    assert calibration.total == len(predictions)
+    assert [each.confidence for each in calibration.bins] == sorted(
+        each.confidence for each in calibration.bins
+    )
+
+
+def test_without_predictions_there_is_nothing_to_calibrate() -> None:
+    empty = Calibration.measure([], [])
+    assert (empty.bins, empty.expected_error, empty.total) == ((), None, 0)
