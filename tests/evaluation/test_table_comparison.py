@@ -15,9 +15,9 @@ from crossgcn.evaluation.table_comparison import (
     CandidateResult,
     TableComparison,
     TableExperiment,
-    first_layer_crosses,
     majority_accuracy,
 )
+from crossgcn.models.presets import first_layer_crosses
 from crossgcn.reports.table_comparison import answer, summarise_candidates
 
 SETTINGS: dict[str, Any] = {

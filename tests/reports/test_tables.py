@@ -59,14 +59,14 @@ def compared(name: str, difference: float, reach: float, **entries: Any) -> dict
 
 
 def test_a_training_is_shown_in_percent_beside_the_paper() -> None:
-    alphas = [[[1.0, 0.2], [1.0, -0.1]], [[1.0, 0.4], [1.0, -0.3]]]
+    alphas = [[[1.0, 0.2], [1.0, -0.1], [1.0]], [[1.0, 0.4], [1.0, 0.3], [1.0]]]
     row = model_row("gcn", 0.7945, paper=PAPER, trained_order_weights=alphas)
     text = "\n".join(rendered(training_table(SHARED | row)))
     for cell in ("79.5 ± 1.2", "79.1 ± 1.8", "72.0"):
         assert cell in text
     assert order_weight_lines(row) == [
-        "layer 1: order weights α = 1.00, 0.30",
-        "layer 2: order weights α = 1.00, -0.20",
+        "layer 1: order weights |α| = 1.00, 0.30",
+        "layer 2: order weights |α| = 1.00, 0.20",
     ]
     assert "cora: test accuracy in %, 20 random splits, 20 per class, 500 epochs" in text
 

@@ -37,7 +37,7 @@ OrderOption = Annotated[
     str | None,
     typer.Option(
         help="Highest order of the crosses, for all layers (3) or one per layer (2,1). "
-        "\\[default: 2; 2,1 for tables]",
+        "\\[default: 2; for tables 2,1, and 3 is 3,1]",
         rich_help_panel=MODEL,
     ),
 ]
@@ -78,7 +78,9 @@ LaplacianWeightOption = Annotated[
 ]
 DropoutOption = Annotated[
     float | None,
-    typer.Option(help="Dropout before each layer. \\[default: 0.5]", rich_help_panel=MODEL),
+    typer.Option(
+        help="Dropout before each layer. \\[default: 0.5; 0.2 for tables]", rich_help_panel=MODEL
+    ),
 ]
 EpochsOption = Annotated[
     int | None,

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from crossgcn.cli.option_groups import TableOptions
 from crossgcn.errors import BadInput
+from crossgcn.models.presets import first_layer_crosses, get_preset
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
@@ -38,14 +39,12 @@ def load_user_tables(nodes: str, edges: Path | None, tables: TableOptions) -> Ta
 def table_defaults(graph: TableGraph) -> dict[str, Any]:
     """Settings for tables, where the user gave none: not the paper's protocol."""
     own = graph.plan.split_column is not None
-    return {"splits": "public" if own else "stratified", "epochs": 200, "bias": True}
+    protocol = {"splits": "public" if own else "stratified", "epochs": 200}
+    return protocol | {"dropout": 0.2, "bias": True}
 
 
 def cross_in_first_layer(config: RunConfig) -> RunConfig:
     """``--order K`` on tables: crosses of columns, none of hidden units unless asked for."""
-    from crossgcn.evaluation.table_comparison import first_layer_crosses
-    from crossgcn.models.presets import get_preset
-
     if "order" not in get_preset(config.model).options or isinstance(config.order, tuple):
         return config
     order = 2 if config.order is None else config.order

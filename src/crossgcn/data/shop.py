@@ -1,4 +1,4 @@
-"""An example to try everything on: a shop's customers, with crosses planted in them."""
+"""An example to try everything on: a shop's customers, with crosses planted among them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,40 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from crossgcn.data.shop_columns import CLASSES, PLANTED, PlantedCross
-from crossgcn.data.shop_customers import allot, draw_customers
+from crossgcn.data.shop_customers import allot, draw_customers, draw_survey
 from crossgcn.data.shop_friends import draw_friends
 from crossgcn.errors import BadInput
 
-__all__ = ["Shop", "make_shop"]
+__all__ = ["FEWEST_COLUMNS", "FEWEST_NODES", "Shop", "make_shop"]
 
-UNLABELLED = 0.03
+FEWEST_NODES = 300
+"""With fewer, ranges of numbers may not come out as those that were planted."""
+
+FEWEST_COLUMNS = 15
+"""The id, what is bought, and thirteen to learn from."""
+
 EDGES_PER_NODE = 5
+NEW_PER_NODE = 0.05
+UNLABELLED = 0.03
 
 
 @dataclass(frozen=True)
 class Shop:
+    """A shop's customers and who recommended it to whom, and some who came later.
+
+    Attributes:
+        nodes: A row per customer: ``customer``, columns to learn from, and ``buys``, which
+            is missing here and there.
+        edges: ``customer`` and the ``friend`` they named, a row per pair.
+        new_nodes: Customers to be scored, like ``nodes`` without ``buys``.
+        new_edges: Whom these named, each other among them.
+        new_answers: What these buy: ``customer`` and ``buys``.
+        crosses: What was planted; empty without crosses.
+    """
+
     nodes: pd.DataFrame
     edges: pd.DataFrame
     new_nodes: pd.DataFrame
@@ -28,20 +48,73 @@ class Shop:
     crosses: tuple[PlantedCross, ...]
 
 
-def make_shop(num_nodes: int = 2000, *, seed: int = 0, crosses: bool = True) -> Shop:
-    random = np.random.default_rng([seed, num_nodes])
-    num_new = max(num_nodes // 20, 20)
+def make_shop(
+    num_nodes: int = 2000,
+    *,
+    num_columns: int = FEWEST_COLUMNS,
+    seed: int = 0,
+    crosses: bool = True,
+) -> Shop:
+    """Draw a shop in which pairs of features say what a customer buys.
+
+    First it is drawn what everyone buys. Friends tend to buy alike. For each class there is
+    a pair, such as ``gender=female & age=[20, 25)``, of which many customers of that class
+    have both members and few others do, while each member on its own is as frequent in
+    every class. Favourite tags hint at the class without any cross, so that models without
+    crosses learn something too.
+
+    Args:
+        num_nodes: Customers to learn from; a twentieth as many come later, and there are
+            five edges for each.
+        num_columns: Of the node table; answers of a survey that say nothing fill it up.
+        seed: Which draw, 0 or more.
+        crosses: Whether to plant the pairs. Without them the columns, the friends and about
+            the best accuracy possible are alike, but tags alone tell the classes apart.
+    """
+    _check_sizes(num_nodes, num_columns, seed)
+    random, survey_random = (np.random.default_rng([seed, num_nodes, part]) for part in (0, 1))
+    num_new = round(NEW_PER_NODE * num_nodes)
     shares = np.array(list(CLASSES.values()))
-    classes = np.concatenate([allot(shares, n, random) for n in (num_nodes, num_new)])
-    customers = draw_customers(classes, crosses=crosses, random=random)
-    ids = np.array([f"u_{n}" for n in range(1, len(classes) + 1)], dtype=object)
-    known, new = np.arange(num_nodes), np.arange(num_nodes, len(classes))
-    edges = draw_friends(classes[:num_nodes], known, EDGES_PER_NODE * num_nodes, random)
+    classes = np.concatenate([allot(shares, count, random) for count in (num_nodes, num_new)])
+    known, new = np.split(np.arange(len(classes)), [num_nodes])
+    edges = draw_friends(classes[known], known, EDGES_PER_NODE * num_nodes, random)
     new_edges = draw_friends(classes, new, EDGES_PER_NODE * num_new, random)
-    customers.insert(0, "customer", ids)
-    buys = np.array(list(CLASSES), dtype=object)[classes]
-    labelled = customers.assign(buys=buys)
-    nodes = labelled[:num_nodes].copy()
-    nodes.loc[random.random(num_nodes) < UNLABELLED, "buys"] = pd.NA
-    E = lambda e: pd.DataFrame({"customer": ids[e[0]], "friend": ids[e[1]]})
-    return Shop(nodes, E(edges), customers[num_nodes:], E(new_edges), labelled[num_nodes:][["customer", "buys"]], PLANTED if crosses else ())
+    ids = pd.Series([f"u_{number}" for number in range(1, len(classes) + 1)], name="customer")
+    customers = pd.concat(
+        [
+            ids,
+            draw_customers(classes, crosses=crosses, random=random),
+            draw_survey(len(classes), num_columns - FEWEST_COLUMNS, survey_random),
+        ],
+        axis=1,
+    )
+    buys = pd.Series(np.array(list(CLASSES), dtype=object)[classes], name="buys")
+    labels = buys[known].mask(random.random(num_nodes) < UNLABELLED)
+    return Shop(
+        nodes=customers.iloc[known].assign(buys=labels),
+        edges=_name_ends(edges, ids),
+        new_nodes=customers.iloc[new].reset_index(drop=True),
+        new_edges=_name_ends(new_edges, ids),
+        new_answers=pd.concat([ids, buys], axis=1).iloc[new].reset_index(drop=True),
+        crosses=PLANTED if crosses else (),
+    )
+
+
+def _check_sizes(num_nodes: int, num_columns: int, seed: int) -> None:
+    if num_nodes < FEWEST_NODES:
+        raise BadInput(
+            f"a shop of {num_nodes} customers is too small to learn from; "
+            f"give at least {FEWEST_NODES}"
+        )
+    if num_columns < FEWEST_COLUMNS:
+        raise BadInput(
+            f"a table of {num_columns} columns has no room for the shop's own; "
+            f"give at least {FEWEST_COLUMNS}"
+        )
+    if seed < 0:
+        raise BadInput(f"seed is {seed}; give 0 or more")
+
+
+def _name_ends(pairs: NDArray[np.int64], ids: pd.Series) -> pd.DataFrame:
+    names = ids.to_numpy(dtype=object)
+    return pd.DataFrame({"customer": names[pairs[0]], "friend": names[pairs[1]]})

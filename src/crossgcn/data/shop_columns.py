@@ -11,12 +11,20 @@ from numpy.typing import NDArray
 
 __all__ = [
     "CLASSES",
+    "COMMON_TAGS",
+    "MISSING",
+    "OTHER_COLUMNS",
+    "OWN_TAGS",
     "PAIRED_COLUMNS",
     "PLANTED",
+    "SURVEY_ANSWERS",
     "Categories",
     "PlantedCross",
     "Ranges",
 ]
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 CLASSES: Mapping[str, float] = {"books": 0.28, "garden": 0.26, "sports": 0.24, "toys": 0.22}
 """What customers buy, and how large a share of them."""
@@ -35,7 +43,7 @@ class Categories:
     shares: Mapping[str, float]
 
     @property
-    def probabilities(self) -> NDArray[np.float64]:
+    def probabilities(self) -> Floats:
         """The shares, in order."""
         return np.array(list(self.shares.values()))
 
@@ -44,7 +52,7 @@ class Categories:
         """What the words are called once encoded."""
         return tuple(f"{self.name}={value}" for value in self.shares)
 
-    def fill(self, cells: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.object_]:
+    def fill(self, cells: Integers, random: np.random.Generator) -> NDArray[np.object_]:
         """The words of the drawn cells."""
         return np.array(list(self.shares), dtype=object)[cells]
 
@@ -66,7 +74,7 @@ class Ranges:
     step: int = 1
 
     @property
-    def probabilities(self) -> NDArray[np.float64]:
+    def probabilities(self) -> Floats:
         """Equal ones, one per range."""
         ranges = len(self.bounds) - 1
         return np.full(ranges, 1 / ranges)
@@ -77,7 +85,7 @@ class Ranges:
         inner = [f"{self.name}=[{low}, {high})" for low, high in pairwise(self.bounds[1:-1])]
         return (f"{self.name}<{self.bounds[1]}", *inner, f"{self.name}≥{self.bounds[-2]}")
 
-    def fill(self, cells: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+    def fill(self, cells: Integers, random: np.random.Generator) -> Integers:
         """A number from each of the drawn ranges, any of its numbers as likely."""
         steps = np.array(self.bounds) // self.step
         return random.integers(steps[cells], steps[cells + 1]) * self.step
@@ -140,3 +148,26 @@ PLANTED = tuple(
     )
 )
 """One cross per class."""
+
+OTHER_COLUMNS = (
+    Categories("visits", {"weekly": 0.3, "monthly": 0.4, "rarely": 0.3}),
+    Categories("delivery", {"home": 0.5, "locker": 0.3, "pickup": 0.2}),
+    Categories("language", {"Portuguese": 0.6, "English": 0.25, "Spanish": 0.15}),
+    Categories("newsletter", {"0": 0.65, "1": 0.35}),
+)
+"""Columns that say nothing."""
+
+COMMON_TAGS = ("cooking", "film", "music", "travel")
+OWN_TAGS = {
+    "books": ("history", "poetry"),
+    "garden": ("herbs", "roses"),
+    "sports": ("running", "sailing"),
+    "toys": ("puzzles", "trains"),
+}
+"""Words of the column of favourite things: those everyone likes, and those of a class."""
+
+SURVEY_ANSWERS = ("never", "seldom", "sometimes", "often", "always")
+"""Of questions that say nothing, for a table with more columns."""
+
+MISSING = {"gender": 0.02, "age": 0.01, "income": 0.03, "payment": 0.02, "city": 0.02}
+"""Share of the cells that are empty."""

@@ -2,125 +2,170 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crossgcn.data.shop_columns import CLASSES, PAIRED_COLUMNS, PLANTED, Categories
+from crossgcn.data.shop_columns import (
+    CLASSES,
+    COMMON_TAGS,
+    MISSING,
+    OTHER_COLUMNS,
+    OWN_TAGS,
+    PAIRED_COLUMNS,
+    PLANTED,
+    SURVEY_ANSWERS,
+)
 
-__all__ = ["allot", "draw_customers", "plant_pair"]
+__all__ = ["allot", "draw_customers", "draw_survey", "plant_pair"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-TOGETHER, APART = 6.0, -3.0
-"""How much the log-odds of a planted pair are raised within its class, and elsewhere."""
+TOGETHER, APART = 7.0, -4.0
+"""What is added to the log-odds of a planted pair within its class, and in any other."""
 
-HINTS, HINTS_ALONE = 0.9, 1.3
-"""How much single columns give away, beside planted crosses and without them."""
+ALONE = 0.8
+"""What is added to the log-odds of each member of a pair within its class, without crosses."""
 
-MISSING = {"gender": 0.02, "age": 0.02, "income": 0.02, "city": 0.02, "payment": 0.02}
-"""Share of empty cells."""
+HINTS = 1.0
+"""What is added to the log-odds of a class's own tags."""
 
-OTHER_COLUMNS = (
-    Categories("visits", {"weekly": 0.3, "monthly": 0.4, "rarely": 0.3}),
-    Categories("delivery", {"home": 0.5, "locker": 0.3, "pickup": 0.2}),
-    Categories("language", {"Portuguese": 0.6, "English": 0.25, "Spanish": 0.15}),
-)
-COMMON_TAGS = ("music", "travel", "film", "cooking")
-CLASS_TAGS = (
-    ("poetry", "history"),
-    ("roses", "herbs"),
-    ("running", "sailing"),
-    ("puzzles", "trains"),
-)
-RARITY = 0.4
-"""How likely a word of a class is, one that all like being 1."""
+LIKED, LIKED_BY_FEW = 0.35, 0.12
+"""How many like a tag that everyone may like, and one of a class that is not their own."""
+
 
 def draw_customers(
     classes: Integers, *, crosses: bool, random: np.random.Generator
 ) -> pd.DataFrame:
     """Every column but the id and what is bought.
 
-    Columns of a planted pair have the same distribution in every class, cell by cell;
-    within the pair's class they occur together. The other columns hint at the class.
+    A column of a planted pair is distributed alike in all classes, so that it says nothing
+    alone. Favourite tags hint at the class, and all other columns are as good as noise.
 
     Args:
-        classes: What each customer buys, as a position in :data:`CLASSES`.
-        crosses: Whether to plant the pairs; without them hints are stronger instead.
+        classes: What each customer buys, as a position in
+            :data:`~crossgcn.data.shop_columns.CLASSES`.
+        crosses: Whether to plant the pairs; without them each member is more frequent in
+            the pair's class, and independent of the other there.
         random: Source of randomness.
     """
-    hints = HINTS if crosses else HINTS_ALONE
     columns: dict[str, Any] = {}
-    for pair, (first, second) in enumerate(PAIRED_COLUMNS):
-        cell = tuple(
-            column.features.index(member)
-            for column, member in zip((first, second), PLANTED[pair].members, strict=True)
-        )
-        cells = np.empty((2, len(classes)), np.int64)
-        for label in range(len(CLASSES)):
-            strength = 0.0 if not crosses else TOGETHER if label == pair else APART
-            joint = plant_pair(first.probabilities, second.probabilities, cell, strength)
-            here = np.flatnonzero(classes == label)
-            cells[:, here] = np.unravel_index(allot(joint.ravel(), len(here), random), joint.shape)
-        for column, chosen in zip((first, second), cells, strict=True):
-            columns[column.name] = column.fill(chosen, random)
+    for position in range(len(PLANTED)):
+        columns |= _draw_pair(position, classes, crosses, random)
     for column in OTHER_COLUMNS:
-        columns[column.name]=column.fill(allot(column.probabilities,len(classes),random),random)
-    columns["newsletter"] = (random.random(len(classes)) < 0.35).astype(np.int64)
-    columns["tags"] = _draw_tags(classes, hints, random)
-    frame = pd.DataFrame(columns)
+        cells = allot(column.probabilities, len(classes), random)
+        columns[column.name] = column.fill(cells, random)
+    columns["tags"] = _draw_tags(classes, random)
+    frame = pd.DataFrame(columns).convert_dtypes().astype({"newsletter": "Int64"})
     for name, share in MISSING.items():
-        if frame[name].dtype == np.int64:
-            frame[name] = frame[name].astype("Int64")
-        frame.loc[random.random(len(frame)) < share, name] = pd.NA if frame[name].dtype != float else np.nan
+        frame.loc[random.random(len(frame)) < share, name] = pd.NA
     return frame
 
 
-def plant_pair(first: Floats, second: Floats, cell: tuple[int, ...], strength: float) -> Floats:
+def draw_survey(num_nodes: int, num_questions: int, random: np.random.Generator) -> pd.DataFrame:
+    """Answers drawn at random, a column for each question.
+
+    Args:
+        num_nodes: How many customers were asked.
+        num_questions: How many questions.
+        random: Source of randomness.
+    """
+    answers = random.integers(len(SURVEY_ANSWERS), size=(num_nodes, num_questions))
+    width = max(2, len(str(num_questions)))
+    names = [f"q{number:0{width}}" for number in range(1, num_questions + 1)]
+    return pd.DataFrame(np.array(SURVEY_ANSWERS, dtype=object)[answers], columns=names)
+
+
+def plant_pair(first: Floats, second: Floats, cell: tuple[int, int], strength: float) -> Floats:
     r"""The joint distribution of two columns in which one pair of values stands out.
 
     .. math:: \log P(i, j) = a_i + b_j + s \, [(i, j) = (i^*, j^*)]
 
-    with :math:`a` and :math:`b` such that each column on its own is distributed as
-    given: they are found by scaling rows and columns in turn.
+    with :math:`a` and :math:`b` such that each column on its own is distributed as given.
+    For the pair against all else this is a table of two by two with known margins and odds
+    ratio :math:`\psi = e^s`, so its probability :math:`x` solves a quadratic equation,
+
+    .. math:: \psi \, (p - x)(q - x) = x \, (1 - p - q + x),
+
+    and within each of the other three parts the columns are independent.
 
     Args:
         first: Distribution of the first column.
         second: Distribution of the second.
         cell: The pair.
-        strength: How much its log-odds are raised (:math:`s`); 0 makes the columns
-            independent.
+        strength: What is added to its log-odds (:math:`s`); 0 makes the columns independent.
+
+    Returns:
+        ``[len(first), len(second)]``.
     """
-    joint = np.outer(first, second)
-    joint[cell] *= np.exp(strength)
-    for _ in range(200):
-        joint *= (first / joint.sum(axis=1))[:, np.newaxis]
-        joint *= second / joint.sum(axis=0)
+    row, column = cell
+    p, q, gain = first[row], second[column], np.expm1(strength)
+    total = 1 + (p + q) * gain
+    root = np.sqrt(total**2 - 4 * (1 + gain) * gain * p * q)
+    together = 2 * (1 + gain) * p * q / (total + root)
+    other_rows, other_columns = first / (1 - p), second / (1 - q)
+    joint = (1 - p - q + together) * np.outer(other_rows, other_columns)
+    joint[row] = (p - together) * other_columns
+    joint[:, column] = (q - together) * other_rows
+    joint[cell] = together
     return joint
 
 
 def allot(probabilities: Floats, count: int, random: np.random.Generator) -> Integers:
-    """Draw positions in random order, each as often as its probability says, to within one."""
+    """Draw positions in random order, each as often as its probability says, to within one.
+
+    Args:
+        probabilities: Of each position, adding up to 1.
+        count: How many to draw.
+        random: Source of randomness.
+    """
     reach = np.cumsum(probabilities)
     points = (np.arange(count) + random.random()) / count * reach[-1]
     drawn = np.minimum(np.searchsorted(reach, points, side="right"), len(reach) - 1)
     return random.permutation(drawn)
 
 
-def _draw_tags(classes: Integers, hints: float, random: np.random.Generator) -> list[str]:
-    """One to four words each, the first ones by a noisy ranking."""
-    words = (*COMMON_TAGS, *(word for own in CLASS_TAGS for word in own))
-    likely = np.where(np.arange(len(words)) < len(COMMON_TAGS), 1.0, RARITY)
-    liking = np.log(likely) + random.gumbel(size=(len(classes), len(words)))
-    for label, own in enumerate(CLASS_TAGS):
-        columns = [words.index(word) for word in own]
-        liking[np.ix_(classes == label, columns)] += hints
-    ranked = np.argsort(-liking, axis=1)
-    counts = random.integers(1, 5, len(classes))
-    return [
-        ";".join(sorted(words[word] for word in row[:count]))
-        for row, count in zip(ranked, counts, strict=True)
-    ]
+def _draw_pair(
+    position: int, classes: Integers, crosses: bool, random: np.random.Generator
+) -> dict[str, Any]:
+    first, second = PAIRED_COLUMNS[position]
+    cells = np.empty((2, len(classes)), np.int64)
+    for label in range(len(CLASSES)):
+        joint = _joint_in_class(position, label == position, crosses)
+        members = np.flatnonzero(classes == label)
+        drawn = allot(joint.ravel(), len(members), random)
+        cells[:, members] = np.unravel_index(drawn, joint.shape)
+    return {
+        column.name: column.fill(drawn, random)
+        for column, drawn in zip((first, second), cells, strict=True)
+    }
+
+
+def _joint_in_class(position: int, own: bool, crosses: bool) -> Floats:
+    first, second = PAIRED_COLUMNS[position]
+    one, other = PLANTED[position].members
+    cell = first.features.index(one), second.features.index(other)
+    if crosses:
+        strength = TOGETHER if own else APART
+        return plant_pair(first.probabilities, second.probabilities, cell, strength)
+    margins = (first.probabilities, second.probabilities)
+    for margin, value in zip(margins, cell, strict=True):
+        margin[value] *= np.exp(ALONE) if own else 1.0
+    return np.outer(*(margin / margin.sum() for margin in margins))
+
+
+def _draw_tags(classes: Integers, random: np.random.Generator) -> list[str | None]:
+    """Each tag independent of the others, given the class; nothing for who likes none."""
+    words = [*COMMON_TAGS, *(word for own in OWN_TAGS.values() for word in own)]
+    liked = np.full((len(classes), len(words)), LIKED_BY_FEW)
+    liked[:, : len(COMMON_TAGS)] = LIKED
+    odds = liked / (1 - liked)
+    for label, buys in enumerate(CLASSES):
+        own = [words.index(word) for word in OWN_TAGS[buys]]
+        odds[np.ix_(classes == label, own)] *= np.exp(HINTS)
+    likes = random.random(odds.shape) < odds / (1 + odds)
+    return [";".join(sorted(compress(words, row))) or None for row in likes]

@@ -73,8 +73,8 @@ CANDIDATES: Mapping[str, Candidate] = {
 MATCHED = "cross-gcn-2"
 
 TRIALS: tuple[Mapping[str, float], ...] = (
-    {"dropout": 0.5, "weight_decay": 5e-4},
     {"dropout": 0.2, "weight_decay": 5e-4},
+    {"dropout": 0.5, "weight_decay": 5e-4},
     {"dropout": 0.2, "weight_decay": 5e-3},
     {"dropout": 0.5, "weight_decay": 5e-3},
 )

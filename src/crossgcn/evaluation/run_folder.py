@@ -144,7 +144,7 @@ def open_run(folder: Path) -> RunFolder:
             is not the one that was trained on.
     """
     saved = load_saved(folder)
-    description = _read_json(folder / CHOSEN)
+    description = _read_json(folder / CHOSEN, "run", "dataset")
     place = folder / str(description["run"])
     runs = _finished_runs(place.parent)
     chosen = next((run for run in runs if run.folder == place), None)
@@ -154,7 +154,7 @@ def open_run(folder: Path) -> RunFolder:
     if name in CATALOGUE:
         data, ids = load_dataset(name), None
     else:
-        data, ids = read_graph(folder / GRAPH), _read_json(folder / NODES)["ids"]
+        data, ids = read_graph(folder / GRAPH), _read_json(folder / NODES, "ids")["ids"]
         data.name = name
     if describe_dataset(data) != description["dataset"]:
         raise BadInput(
@@ -213,7 +213,8 @@ def _finished_runs(folder: Path) -> tuple[FinishedRun, ...]:
     return tuple(runs)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path, *keys: str) -> dict[str, Any]:
+    """What a file holds, if it is an object with these keys."""
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
@@ -222,6 +223,6 @@ def _read_json(path: Path) -> dict[str, Any]:
         ) from None
     except ValueError as error:
         raise BadInput(f"{path}: is not valid JSON ({error}); train again") from None
-    if not isinstance(content, dict):
+    if not isinstance(content, dict) or not set(keys) <= content.keys():
         raise BadInput(f"{path}: is not what crossgcn train wrote there; train again")
     return content

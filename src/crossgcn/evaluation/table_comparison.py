@@ -18,6 +18,7 @@ from crossgcn.errors import BadInput, unknown_name
 from crossgcn.evaluation.candidates import CANDIDATES, MATCHED, TRIALS, Candidate
 from crossgcn.evaluation.repeats import Experiment
 from crossgcn.evaluation.statistics import PairedDifference, Summary, paired_difference, summarise
+from crossgcn.models.presets import first_layer_crosses
 from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.many_runs import train_many
@@ -27,7 +28,6 @@ __all__ = [
     "CandidateResult",
     "TableComparison",
     "TableExperiment",
-    "first_layer_crosses",
     "majority_accuracy",
 ]
 
@@ -262,15 +262,6 @@ def _make_config(candidate: Candidate, settings: Mapping[str, Any]) -> RunConfig
     if "order" in values:
         values["order"] = first_layer_crosses(values["order"], values.get("num_layers", 2))
     return RunConfig.create(**values)
-
-
-def first_layer_crosses(order: int, num_layers: int) -> tuple[int, ...]:
-    """Orders of all layers, where the first has crosses and the others do not.
-
-    So every cross is one of the table's own columns, and what the model says about a node is a
-    sum over them (see :mod:`crossgcn.explain`).
-    """
-    return (order, *[1] * (num_layers - 1))
 
 
 def _count_parameters(config: RunConfig, data: Data) -> int:

@@ -7,7 +7,10 @@ from numpy.typing import NDArray
 
 from crossgcn.explain.layer_reading import Floats
 
-__all__ = ["Best"]
+__all__ = ["SLACK", "Best"]
+
+SLACK = 1.0 - 1e-9
+"""A bound that comes this near to the threshold is not ruled out: it was rounded, too."""
 
 
 class Best:

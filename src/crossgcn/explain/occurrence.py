@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crossgcn.data.feature_space import FeatureSpace
 from crossgcn.explain.layer_reading import Floats
 
-__all__ = ["CrossRule", "PairOccurrence", "cross_products"]
+__all__ = ["CrossRule", "PairOccurrence", "cross_products", "root_mean_square"]
 
 Ints = NDArray[np.int64]
 
@@ -105,3 +105,9 @@ def cross_products(inputs: sp.csr_array, terms: Sequence[Sequence[int]]) -> sp.c
     products = sp.csc_array(sp.hstack(parts, format="csc"))[:, np.argsort(places)]
     products.eliminate_zeros()
     return sp.csc_array(products)
+
+
+def root_mean_square(inputs: sp.csr_array) -> Floats:
+    """The size of each feature: two features' mean product is at most that of their sizes."""
+    squares = np.bincount(inputs.indices, inputs.data**2, minlength=inputs.shape[1])
+    return np.sqrt(squares / inputs.shape[0])

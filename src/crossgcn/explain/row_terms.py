@@ -60,11 +60,11 @@ class RowTerms:
         space = (len(self.features) + 1) ** self.length
         if space <= 4 * self.code.size + 100_000:
             present = np.bincount(self.code, minlength=space) > 0
-            sums: Floats = np.bincount(self.code, self.contribution, minlength=space)
+            sums = np.bincount(self.code, self.contribution, minlength=space).astype(np.float64)
             codes = np.flatnonzero(present).astype(np.int64)
             return codes, sums[codes]
         codes, inverse = np.unique(self.code, return_inverse=True)
-        sums = np.bincount(inverse, self.contribution, minlength=codes.size)
+        sums = np.bincount(inverse, self.contribution, minlength=codes.size).astype(np.float64)
         return codes, sums
 
 

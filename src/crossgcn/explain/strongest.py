@@ -14,9 +14,10 @@ from crossgcn.errors import BadInput
 from crossgcn.explain.layer_reading import Floats
 from crossgcn.explain.names import fitting_space, name_cross, object_column
 from crossgcn.explain.occurrence import CrossRule, cross_products
+from crossgcn.explain.pair_factors import pair_factors
 from crossgcn.explain.reading import Graph, Reading, read_model
 from crossgcn.explain.terms import term_weights
-from crossgcn.explain.top_pairs import pair_factors, top_pairs
+from crossgcn.explain.top_pairs import top_pairs
 from crossgcn.explain.top_tuples import LIMIT, top_tuples
 
 __all__ = ["first_order_terms", "strongest_crosses"]

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from crossgcn.explain.best import Best
+from crossgcn.explain.best import SLACK, Best
 from crossgcn.explain.layer_reading import Floats, LayerReading
 from crossgcn.explain.occurrence import CrossRule
 from crossgcn.explain.terms import term_weights
@@ -26,8 +26,6 @@ Ints = NDArray[np.int64]
 
 LIMIT = 20_000_000
 """Tuples looked at for one class before the search gives up."""
-
-_SLACK = 1.0 - 1e-9
 
 
 @dataclass(frozen=True)
@@ -143,12 +141,12 @@ class _Search:
         if left:
             units = units * self.ahead[features] ** left
         reach = units.sum(axis=1) * occurrence
-        near = np.flatnonzero((reach > 0) & (reach >= self.best.threshold * _SLACK))
+        near = np.flatnonzero((reach > 0) & (reach >= self.best.threshold * SLACK))
         if not left:
             self._weigh(prefix, features[near], occurrence[near])
             return
         for place in near[np.argsort(-reach[near], kind="stable")].tolist():
-            if reach[place] < self.best.threshold * _SLACK:
+            if reach[place] < self.best.threshold * SLACK:
                 return
             feature = int(features[place])
             grown = (*prefix, feature)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from crossgcn.errors import unknown_name
 
-__all__ = ["PRESETS", "Preset", "get_preset"]
+__all__ = ["PRESETS", "Preset", "first_layer_crosses", "get_preset"]
 
 
 @dataclass(frozen=True)
@@ -96,3 +96,12 @@ def get_preset(name: str) -> Preset:
     if name not in PRESETS:
         raise unknown_name("model", name, PRESETS)
     return PRESETS[name]
+
+
+def first_layer_crosses(order: int, num_layers: int) -> tuple[int, ...]:
+    """Orders of all layers, where the first has crosses and the others do not.
+
+    So every cross is one of a table's own columns, and what a model says about a node is a
+    sum over them (see :mod:`crossgcn.explanation`).
+    """
+    return (order, *[1] * (num_layers - 1))

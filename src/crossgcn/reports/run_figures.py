@@ -101,7 +101,7 @@ def draw_order_weights(layers: Sequence[LayerWeights]) -> str | None:
         axes.axvline(0, color=INK, linewidth=0.8)
         axes.set_yticks(range(len(rows)), [name for name, _ in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlabel("weight α")
+        axes.set_xlabel("weight |α|")
         axes.margins(x=0.06)
         tidy(axes)
         return to_svg(figure, "order-weights", label)

@@ -41,11 +41,15 @@ def training_table(summary: Summary) -> Group:
 
 
 def order_weight_lines(summary: Summary) -> list[str]:
-    """The order weights of each layer that crosses, averaged over runs."""
+    """The sizes of the order weights of each layer that crosses, averaged over runs.
+
+    Their signs are chance: turning that of an order's weight and that of its projection
+    changes nothing.
+    """
     layers = zip(*summary["trained_order_weights"], strict=True)
-    means = ([fmean(weights) for weights in zip(*layer, strict=True)] for layer in layers)
+    means = ([fmean(map(abs, weights)) for weights in zip(*layer, strict=True)] for layer in layers)
     return [
-        f"layer {number}: order weights α = {', '.join(f'{mean:.2f}' for mean in layer)}"
+        f"layer {number}: order weights |α| = {', '.join(f'{mean:.2f}' for mean in layer)}"
         for number, layer in enumerate(means, 1)
         if len(layer) > 1
     ]

@@ -215,11 +215,12 @@ def _confusion(classes: Sequence[str], truth: Tensor, predicted: Tensor) -> Conf
 
 
 def _order_weights(run: RunFolder) -> tuple[LayerWeights, ...]:
+    """Without their signs, which are chance: the projections make up for them."""
     per_run = [one.record["order_weights"] for one in run.runs]
     layers = zip(*per_run, strict=True)
     trained = any(name.endswith("order_weights") for name, _ in run.saved.model.named_parameters())
     return tuple(
-        LayerWeights(tuple(tuple(weights) for weights in layer), trained)
+        LayerWeights(tuple(tuple(map(abs, weights)) for weights in layer), trained)
         for layer in layers
         if len(layer[0]) > 1
     )

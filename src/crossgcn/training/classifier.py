@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import get_preset
+from crossgcn.models.presets import first_layer_crosses, get_preset
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
 from crossgcn.training.checkpoints import save_model
@@ -63,8 +63,9 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model: A preset, such as ``"cross-gcn"``, ``"gcn"`` or ``"mlp"``.
         num_layers: How many layers.
         hidden_channels: Width of the hidden layers.
-        order: Highest order of the crosses, for all layers or one per layer; the preset's,
-            which is 2, when left out.
+        order: Highest order of the crosses, for all layers or one per layer. When left out,
+            the first layer crosses pairs and the others nothing, so that every cross is one of
+            the features.
         order_weights: How orders are aggregated; the preset's when left out.
         first_order: Likewise.
         aggregate_first: Likewise.
@@ -319,6 +320,8 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parameters = self.get_params().items()
         settings = {name: value for name, value in parameters if name in RunConfig.model_fields}
         config = RunConfig.create(seed=seed, **settings)
+        if config.order is None and "order" in get_preset(config.model).options:
+            config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
         if get_preset(config.model).inputs != "features":
             raise BadInput(
                 f"model {config.model!r} sees no features, only the graph; take another one"

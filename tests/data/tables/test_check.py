@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from bad_tables import BAD_TABLES, EDGES, NODES, UNREADABLE, BadTable
 from clean_tables import draw_edges, make_customers, make_random_nodes
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -292,3 +292,38 @@ def test_repeated_edges_are_counted_as_by_hand(pairs: list[tuple[int, int]]) -> 
         expected["reversed-edge"] = []
     for kind, rows in expected.items():
         assert found.get(kind) == ((len(rows), rows[0]) if rows else None), kind
+
+
+nasty = st.one_of(
+    st.sampled_from(["", " ", "NA", "inf", "-inf", "1e308", "-1e308", "1e999", "-999", "0", "1"]),
+    st.sampled_from(["1,5", "10 kg", "a;b", "['a']", "2024-01-01", "#REF!", "train", "test", "É"]),
+    st.integers(-5, 5).map(str),
+    st.floats().map(str),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=4),
+)
+headers = st.sampled_from(["id", "split", "weight", "a", "b", "c", "source", "target"])
+
+
+@st.composite
+def any_frames(draw: st.DrawFn) -> pd.DataFrame:
+    names = draw(st.lists(headers, min_size=2, max_size=5, unique=True))
+    size = draw(st.integers(1, 60))
+    pools = [draw(st.lists(nasty, min_size=1, max_size=30)) for _ in names]
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    cells = [[pool[at] for at in random.integers(len(pool), size=size)] for pool in pools]
+    return pd.DataFrame(dict(zip(names, cells, strict=True)), dtype=object)
+
+
+@settings(deadline=None)
+@given(any_frames(), any_frames(), st.booleans())
+def test_no_table_is_too_bad_to_be_checked(
+    nodes: pd.DataFrame, edges: pd.DataFrame, has_target: bool
+) -> None:
+    try:
+        findings = check(nodes, edges, nodes.columns[-1] if has_target else None)
+    except BadInput:
+        return
+    for finding in findings:
+        assert finding.remedy and "{" not in finding.kind
+        assert finding.describe().isprintable()
+        assert finding.row is None or 1 <= finding.row <= max(len(nodes), len(edges))

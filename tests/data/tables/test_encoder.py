@@ -23,7 +23,7 @@ CHOICES = TableChoices(
 )
 words = st.sampled_from(["a", "b", "c", "(other)", "(missing)", " a ", "", "NA", "b=c", "7", "7.0"])
 numbers = st.one_of(
-    st.sampled_from(["", "0", "0", "0", "1", "2.5", "-3", "inf", "1e999"]),
+    st.sampled_from(["", "0", "0", "-0", "1", "2.5", "-3", "inf", "1e999"]),
     st.floats(allow_nan=False).map(repr),
 )
 lists = st.lists(st.sampled_from("abcdef"), max_size=4).map(";".join)
@@ -171,7 +171,7 @@ def test_the_order_of_rows_does_not_matter(cells: list[tuple[str, str, str]], ra
     random.shuffle(order)
     shuffled = [cells[at] for at in order]
     encoder, other = fit(table_of(cells)), fit(table_of(shuffled))
-    assert encoder == other
+    assert json.dumps(encoder.to_json()) == json.dumps(other.to_json())
     x = encoder.transform(table_of(cells))[np.array(order)]
     assert same(x, other.transform(table_of(shuffled)))
 

@@ -35,7 +35,7 @@ COLUMNS: dict[str, tuple[list[Any], str, str]] = {
     "words": (cycle("red", "green", "blue"), "categorical", "3 different values"),
     "words with space around": (cycle("red", " red", "blue "), "categorical", "2 different values"),
     "yes and no": (cycle("yes", "no"), "categorical", "2 different values"),
-    "one word or nothing": (cycle("gift", ""), "categorical", "1 different values"),
+    "one word or nothing": (cycle("gift", ""), "categorical", "'gift' or nothing"),
     "small codes": (cycle(1, 2, 3, 5), "categorical", "4 different whole numbers, taken as codes"),
     "codes with a word": (cycle(*[1, 2, 3] * 5, "other"), "categorical", "4 different values, mo"),
     "many whole numbers": (cycle(*range(18, 48)), "numeric", "numbers from 18 to 47"),
@@ -58,6 +58,8 @@ COLUMNS: dict[str, tuple[list[Any], str, str]] = {
     "lists in JSON": (cycle('["a", "b"]', "['b']", "[]"), "list", "2 words as JSON"),
     "lists of Python": (cycle(["a", "b"], ["b", "c"], ["a"]), "list", "3 words as JSON"),
     "places with a comma": (cycle("Porto, PT", "Faro, PT"), "categorical", "2 different values"),
+    "decimal commas": (cycle("1,5", "2", "3,5", "2,1"), "categorical", "4 different values"),
+    "thousands": (cycle("1,500", "900", "2,000"), "categorical", "3 different values"),
     "a stray semicolon": ([*cycle("a", "b")[1:], "a;b"], "categorical", "3 different values"),
 }
 
@@ -128,6 +130,15 @@ def test_ids_are_found_without_edges() -> None:
     )
 
 
+def test_fractions_are_no_ids_and_names_help() -> None:
+    frame = pd.DataFrame(
+        {"income": [i / 7 for i in range(N)], "name": [f"A{i}" for i in range(N)], "user_id": IDS}
+    )
+    nodes = read_table(frame, "nodes")
+    assert make_plan(nodes, None, TableChoices()).id_column == "user_id"
+    assert make_plan(nodes, None, TableChoices(ignored=("user_id",))).id_column == "name"
+
+
 def test_nothing_that_tells_nodes_apart_is_refused() -> None:
     nodes = read_table(pd.DataFrame({"a": cycle(1, 2), "b": cycle("x", "y", "z")}), "nodes")
     with pytest.raises(BadInput, match=r"no column tells the nodes apart.*--id-column"):
@@ -159,6 +170,18 @@ def test_ends_are_found_by_what_they_hold() -> None:
         "edges, columns who and whom: they hold ids of nodes",
         "edges, column weight: its name",
     ]
+
+
+def test_names_of_ends_that_hold_none_give_way() -> None:
+    edges = edges_with(
+        start=["2001", "2002"], end=["", "2003"], who=["n1", "n2"], whom=["n3", "n4"]
+    )
+    plan = make_plan(nodes_with(), edges, TableChoices())
+    assert (plan.source_column, plan.destination_column) == ("who", "whom")
+    unknown = make_plan(
+        nodes_with(), edges_with(x=["p"], to=["q"], **{"from": ["r"]}), TableChoices()
+    )
+    assert (unknown.source_column, unknown.destination_column) == ("from", "to")
 
 
 def test_strange_ends_are_left_for_the_check() -> None:

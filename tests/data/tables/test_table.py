@@ -229,6 +229,18 @@ def test_parquet_without_pyarrow_says_what_to_install(
         read_table(path, "nodes")
 
 
+def test_a_file_that_may_not_be_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (tmp_path / "n.csv").write_text("id,x\n1,2\n")
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(BadInput, match=r"n.csv cannot be read \(Permission denied\)"):
+        read_table(tmp_path / "n.csv", "nodes")
+
+
 def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"n.csv does not exist; give the table of edges"):
         read_table(tmp_path / "n.csv", "edges")

@@ -8,12 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from crossgcn.data.tables.check_columns import check_column
-from crossgcn.data.tables.check_edges import (
-    check_edge_weights,
-    check_ends,
-    check_repeated_edges,
-    locate_ends,
-)
+from crossgcn.data.tables.check_edge_weights import check_edge_weights
+from crossgcn.data.tables.check_edges import check_ends, check_repeated_edges, locate_ends
 from crossgcn.data.tables.check_graph import check_graph, check_homophily, unique_edges
 from crossgcn.data.tables.check_ids import check_ids
 from crossgcn.data.tables.check_labels import Labels

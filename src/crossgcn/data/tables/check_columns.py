@@ -141,9 +141,9 @@ def _numbers_the_rows(distinct: Distinct, column: ColumnPlan) -> bool:
     numbers = distinct.numbers
     if not (np.isfinite(numbers).all() and (np.floor(numbers) == numbers).all()):
         return False
-    steps = np.diff(numbers)
-    runs_on = bool((steps > 0).all() or (steps < 0).all())
-    is_dense = bool(numbers.max() - numbers.min() < 1.1 * len(numbers))
+    later, earlier = numbers[1:], numbers[:-1]
+    runs_on = bool((later > earlier).all() or (later < earlier).all())
+    is_dense = float(numbers.max()) - float(numbers.min()) < 1.1 * len(numbers)
     return runs_on or is_dense or bool(ID_NAME.fullmatch(column.name.lower()))
 
 

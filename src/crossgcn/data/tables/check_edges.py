@@ -1,4 +1,4 @@
-"""Whether every edge leads from a node to another, and what it weighs."""
+"""Whether every edge leads from a node to another, and is there once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from crossgcn.data.tables.check_ids import blank_values
 from crossgcn.data.tables.check_places import Place, Rule, share_of
-from crossgcn.data.tables.edges import LARGEST
 from crossgcn.data.tables.findings import Finding, quote, show_name
 from crossgcn.data.tables.table import Table
 
-__all__ = ["check_edge_weights", "check_ends", "check_repeated_edges", "locate_ends"]
+__all__ = ["check_ends", "check_repeated_edges", "locate_ends"]
 
 MISSING, UNKNOWN = -1, -2
 
@@ -107,62 +106,6 @@ def _near_miss(value: str, nodes: Table, id_column: str) -> str:
 
     meant = [known for known in nodes.distinct(id_column).values if plain(known) == plain(value)]
     return f" ({quote(meant[0])} is)" if meant else ""
-
-
-def check_edge_weights(edges: Table, weight_column: str) -> Iterator[Finding]:
-    """Weights that are missing, no numbers, infinite, negative or nothing.
-
-    Args:
-        edges: The edge table.
-        weight_column: Where its weights are.
-    """
-    weights, place = edges.distinct(weight_column), Place(edges, weight_column)
-    numbers = weights.numbers
-    yield from place.at_values(
-        weights.missing,
-        Rule(
-            "missing-edge-weight",
-            "error",
-            "the edge has no weight",
-            "write a number, 1 for an ordinary edge, or delete the row",
-        ),
-    )
-    yield from place.at_values(
-        np.isnan(numbers) & ~weights.missing,
-        Rule(
-            "bad-edge-weight",
-            "error",
-            "{value} is no number",
-            "write the weight as a number such as 0.5",
-        ),
-    )
-    yield from place.at_values(
-        abs(numbers) > LARGEST,
-        Rule(
-            "infinite-edge-weight",
-            "error",
-            "{value} is more than a weight can be",
-            "write a finite number below 1e38, or delete the row",
-        ),
-    )
-    yield from place.at_values(
-        (numbers < 0) & (numbers >= -LARGEST),
-        Rule(
-            "negative-edge-weight",
-            "error",
-            "{value} is negative, and neighbours are averaged by weight",
-            "shift or rescale the weights to be positive, or delete the row",
-        ),
-    )
-    yield from place.at_values(
-        numbers == 0,
-        Rule(
-            "zero-edge-weight",
-            "warning",
-            "the weight is {value}: the edge connects nothing",
-            "delete the row, or write what the edge weighs",
-        ),
-    )
 
 
 def check_repeated_edges(

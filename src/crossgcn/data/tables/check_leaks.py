@@ -146,24 +146,24 @@ def check_copies(
         else:
             key = _renumber(codes)
         first = seen.setdefault(key, column.name)
+        if first == column.name:
+            continue
+        there = f"{{value}} here is {quote(str(nodes.frame[first].iloc[0]))} there, and so on"
         if first == target:
             rule = Rule(
                 "copies-target",
                 "warning",
-                f"it is column {show_name(first)}, which is to be predicted, in the same or other "
-                "words",
+                f"it says the same as column {show_name(first)}, which is to be predicted: {there}",
                 "leave it out by --ignore {column}",
             )
-            yield Place(nodes, column.name).at_row(0, rule)
-        elif first != column.name:
+        else:
             rule = Rule(
                 "copied-column",
                 "warning",
-                f"it says the same as column {show_name(first)}: {{value}} here is "
-                f"{quote(str(nodes.frame[first].iloc[0]))} there, and so on in every row",
+                f"it says the same as column {show_name(first)}: {there}",
                 "leave one of them out by --ignore {column}",
             )
-            yield Place(nodes, column.name).at_row(0, rule)
+        yield Place(nodes, column.name).at_row(0, rule)
 
 
 def _codes_of(distinct: Distinct, column: ColumnPlan) -> NDArray[np.int64]:

@@ -71,7 +71,7 @@ def _check_numbers(place: Place, labels: Labels) -> Iterator[Finding]:
     is_whole = bool((np.isfinite(values) & (np.floor(values) == values)).all())
     if len(values) <= (MANY_INTEGERS if is_whole else MANY_FRACTIONS):
         return
-    is_sparse = values[-1] - values[0] >= 2 * len(values)
+    is_sparse = float(values[-1]) - float(values[0]) >= 2 * len(values)
     is_thin = labels.known.sum() < FEW_PER_VALUE * len(values)
     is_certain = not is_whole or is_sparse or is_thin or len(values) > TOO_MANY_INTEGERS
     column = repr(place.column)

@@ -6,11 +6,12 @@ import re
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crossgcn.data.tables.distinct import Distinct
 from crossgcn.data.tables.word_lists import looks_like_lists
 
-__all__ = ["FLAG_WORDS", "FeatureKind", "look_at"]
+__all__ = ["FLAG_WORDS", "FeatureKind", "look_at", "shorten"]
 
 FeatureKind = Literal["categorical", "flag", "numeric", "list", "ignored"]
 
@@ -46,6 +47,8 @@ def look_at(distinct: Distinct) -> tuple[FeatureKind, str]:
         return "ignored", f"always {shorten(next(iter(values)))}"
     if len(values) <= 2 and {value.lower() for value in values} <= FLAG_WORDS.keys():
         return "flag", "only " + " and ".join(sorted(values))
+    if len(values) == 1:
+        return "categorical", f"{shorten(next(iter(values)))} or nothing"
     return (
         _look_for_numbers(distinct, values)
         or _look_for_text(present, values, distinct.num_present)
@@ -86,12 +89,11 @@ def _codes_with_zeros(values: set[str], num_cells: int) -> tuple[FeatureKind, st
     return "categorical", f"{len(values):,} different codes with leading zeros"
 
 
-def _counts_the_rows(numbers: np.ndarray, distinct: Distinct) -> bool:
+def _counts_the_rows(numbers: NDArray[np.float64], distinct: Distinct) -> bool:
     num_rows = len(distinct.codes)
-    starts_low = numbers[0] in (0, 1)
     return bool(
         num_rows > MOST_CODES
-        and starts_low
+        and numbers[0] in (0, 1)
         and len(numbers) == num_rows
         and numbers[-1] - numbers[0] == num_rows - 1
     )

@@ -53,7 +53,12 @@ def read_delimited(path: Path, name: str) -> pd.DataFrame:
 
 
 def _read_bytes(path: Path, name: str) -> bytes:
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadInput(
+            f"{name} cannot be read ({error.strerror}); give a file you may read"
+        ) from None
     if path.suffix.lower() == ".gz":
         try:
             content = gzip.decompress(content)
@@ -105,8 +110,11 @@ def _read_rows(content: bytes, delimiter: str, name: str) -> Iterator[list[str]]
             yield cells
             row += 1
     except csv.Error as error:
-        unclosed = "unexpected end of data" in str(error) or "field limit" in str(error)
-        what = "a quote is opened and never closed" if unclosed else f"quotes are wrong ({error})"
+        what = f"quotes are wrong ({error})"
+        if "unexpected end of data" in str(error):
+            what = "a quote is opened and never closed"
+        elif "field limit" in str(error):
+            what = f"a quote is opened and not closed for {csv.field_size_limit():,} characters"
         raise BadInput(
             f'{name}, row {row}: {what}; close it, and write a quote inside quotes twice: ""'
         ) from None

@@ -51,7 +51,8 @@ class EncodedNumber(EncodedColumn):
             num_buckets: How many buckets to aim for.
         """
         is_finite = np.isfinite(distinct.numbers)
-        numbers, where = np.unique(distinct.numbers[is_finite], return_inverse=True)
+        # Adding zero makes -0 and 0 the same to the last bit.
+        numbers, where = np.unique(distinct.numbers[is_finite] + 0.0, return_inverse=True)
         counts = np.bincount(where, distinct.counts[is_finite], len(numbers)).astype(np.int64)
         mean, deviation = _measure(numbers, counts)
         return cls(

@@ -43,7 +43,8 @@ def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[
 
     A column called ``id`` or the like that holds the ends of the edges comes first, then
     any that holds them and hardly repeats itself, then one by its name alone, then the
-    first that never or hardly ever repeats itself.
+    first that never or hardly ever repeats itself, of those called ``..._id`` if there are
+    any. Numbers with fractions are no ids.
 
     Args:
         nodes: A row a node.
@@ -55,7 +56,12 @@ def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[
     """
     free = [name for name in nodes.columns if name not in taken]
     by_name = sorted((name for name in free if _id_rank(name) >= 0), key=_id_rank)
-    unlike = [name for name in free if _share_different(nodes, name) >= NEARLY_ALL]
+    unlike = [
+        name
+        for name in free
+        if _share_different(nodes, name) >= NEARLY_ALL and not _has_fractions(nodes, name)
+    ]
+    unlike.sort(key=lambda name: not _plain(name).endswith("_id"))
     if edges is not None:
         ends = [set(edges.distinct(name).values) for name in edges.columns]
         for name in by_name:
@@ -105,9 +111,7 @@ def find_edge_columns(
         weight = next((name for name in others if _plain(name) in WEIGHT_NAMES), None)
     free = [name for name in edges.columns if name not in (source, destination, weight)]
     found, how = _find_ends(edges, free, known, source, destination)
-    reasons = [
-        f"edges: {edges.name}, columns {found[0]} and {found[1]}: {how}",
-    ]
+    reasons = [f"edges: {edges.name}, columns {found[0]} and {found[1]}: {how}"]
     if weight is not None:
         reasons.append(f"weights of edges: {edges.name}, column {weight}: {how_weight}")
     return *found, weight, reasons
@@ -118,12 +122,7 @@ def find_split_column(nodes: Table, taken: Set[str]) -> str | None:
     for name in nodes.columns:
         if name in taken or _plain(name) != "split":
             continue
-        distinct = nodes.distinct(name)
-        words = {
-            value.strip().lower()
-            for value, missing in zip(distinct.values, distinct.missing, strict=True)
-            if not missing
-        }
+        words = {word.lower() for word, _ in nodes.distinct(name).present}
         if words and words <= SPLIT_WORDS.keys():
             return name
     return None
@@ -138,14 +137,13 @@ def _find_ends(
 ) -> tuple[tuple[str, str], str]:
     if source is not None and destination is not None:
         return (source, destination), "as chosen"
-    if source is None and destination is None:
-        plain = {_plain_end(name): name for name in reversed(free)}
-        for first, second in EDGE_NAMES:
-            if first in plain and second in plain:
-                return (plain[first], plain[second]), "their names"
-    share = {name: _share_known(edges, name, known) for name in free}
-    mostly = [name for name in free if share[name] >= MOSTLY]
+    mostly = [name for name in free if _share_known(edges, name, known) >= MOSTLY]
     wanted = 2 - (source is not None) - (destination is not None)
+    if wanted == 2:
+        # Names first, but columns start and end that hold dates leave the ends to others.
+        named = _find_named_ends(free if len(mostly) < wanted else mostly)
+        if named is not None:
+            return named, "their names"
     how = "they hold ids of nodes"
     if len(mostly) < wanted:
         mostly = [*mostly, *(name for name in free if name not in mostly)][:wanted]
@@ -158,6 +156,14 @@ def _find_ends(
         )
     ends = iter(mostly)
     return (source or next(ends), destination or next(ends)), how
+
+
+def _find_named_ends(columns: list[str]) -> tuple[str, str] | None:
+    plain = {_plain_end(name): name for name in reversed(columns)}
+    for first, second in EDGE_NAMES:
+        if first in plain and second in plain:
+            return plain[first], plain[second]
+    return None
 
 
 def _plain(name: str) -> str:
@@ -175,6 +181,11 @@ def _id_rank(name: str) -> int:
 def _share_different(nodes: Table, name: str) -> float:
     distinct = nodes.distinct(name)
     return float((~distinct.missing).sum()) / max(distinct.num_present, 1)
+
+
+def _has_fractions(nodes: Table, name: str) -> bool:
+    numbers = nodes.distinct(name).numbers
+    return bool((np.isfinite(numbers) & (np.floor(numbers) != numbers)).any())
 
 
 def _holds_ends(nodes: Table, name: str, ends: list[set[str]]) -> float:

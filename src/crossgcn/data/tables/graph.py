@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.table import Table, read_table
 from crossgcn.errors import BadInput
 
-__all__ = ["TableGraph", "load_tables", "name_classes", "read_roles"]
+__all__ = ["TableGraph", "as_features", "load_tables", "name_classes", "read_roles"]
 
 MOST_ERRORS = 5
 """How many findings a refusal lists."""
@@ -171,10 +172,10 @@ def _refuse_errors(
     shown = [f"  {finding.describe()}" for finding in errors[:MOST_ERRORS]]
     if len(errors) > MOST_ERRORS:
         shown.append(f"  and {len(errors) - MOST_ERRORS} more")
-    files = nodes.name if edges is None else f"{nodes.name} {edges.name}"
-    target = "" if plan.target is None else f" --target {plan.target}"
+    words = [nodes.name, *([edges.name] if edges is not None else [])]
+    words += ["--target", plan.target] if plan.target is not None else []
     raise BadInput(
         f"{nodes.name}: {len(errors)} error(s) in the tables; mend them first:\n"
         + "\n".join(shown)
-        + f"\nfor all that was found: crossgcn check {files}{target}"
+        + f"\nfor all that was found: crossgcn check {shlex.join(words)}"
     )

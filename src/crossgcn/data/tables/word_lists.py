@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from crossgcn.data.tables.distinct import is_missing
+from crossgcn.data.tables.distinct import is_missing, parse_number
 
 __all__ = ["Separator", "find_separator", "looks_like_lists", "split_words"]
 
@@ -55,7 +55,8 @@ def looks_like_lists(present: Sequence[tuple[str, int]]) -> str | None:
     """Why a column is taken for lists of words, or none.
 
     Enough cells hold several words, and the words repeat far more often than the cells do.
-    A comma is in many a text, so with commas the lists must differ in length as well.
+    A comma is in many a text and number, so with commas the lists must differ in length and the
+    words must not be digits as well.
 
     Args:
         present: The different values, each with the number of cells that hold it.
@@ -74,12 +75,16 @@ def looks_like_lists(present: Sequence[tuple[str, int]]) -> str | None:
     several = num_cells - lengths[0] - lengths[1]
     if several < SEPARATED_SHARE * num_cells or words.total() < WORD_REPEATS * len(words):
         return None
-    if separator == "," and len(lengths) < 2:
+    if separator == "," and (len(lengths) < 2 or _are_numbers(words)):
         return None
     if len(words) > len(present) and separator != "json":
         return None
     written = "as JSON" if separator == "json" else f"between {separator!r}"
     return f"lists of {len(words):,} words {written}"
+
+
+def _are_numbers(words: Iterable[str]) -> bool:
+    return all(parse_number(word) is not None for word in words)
 
 
 def _is_bracketed(cell: str) -> bool:
