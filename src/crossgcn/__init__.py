@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from crossgcn.models.presets import PRESETS
     from crossgcn.models.registry import build_model
     from crossgcn.training.checkpoints import load_model, save_model
+    from crossgcn.training.classifier import CrossGCNClassifier
     from crossgcn.training.config import RunConfig
     from crossgcn.training.full_batch import train_full_batch
 
@@ -46,6 +47,7 @@ _HOMES = {
     "models.presets": ("PRESETS",),
     "models.registry": ("build_model",),
     "training.checkpoints": ("load_model", "save_model"),
+    "training.classifier": ("CrossGCNClassifier",),
     "training.config": ("RunConfig",),
     "training.full_batch": ("train_full_batch",),
 }
@@ -55,6 +57,7 @@ __all__ = [  # noqa: RUF022
     "BadInput",
     "CrossFeatureTransform",
     "CrossGCN",
+    "CrossGCNClassifier",
     "CrossGCNConv",
     "CrossGCNError",
     "Experiment",

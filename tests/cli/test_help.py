@@ -16,10 +16,12 @@ Command = Callable[..., CompletedProcess[str]]
 ASK_EVERYTHING = """
 import sys
 from crossgcn.cli import main
-for command in ([], ["train"], ["compare"], ["data"], ["data", "list"], ["data", "get"]):
+COMMANDS = [[], ["data", "list"], ["data", "get"]]
+COMMANDS += [[name] for name in "train compare check explain predict report data bench".split()]
+for command in COMMANDS:
     sys.argv = ["crossgcn", *command, "--help"]
     assert main() == 0
-heavy = {"torch", "torch_geometric", "scipy", "numpy", "pandas"}
+heavy = {"torch", "torch_geometric", "scipy", "numpy", "pandas", "sklearn", "pyarrow"}
 sys.exit(f"help imports {heavy & sys.modules.keys()}" if heavy & sys.modules.keys() else 0)
 """
 

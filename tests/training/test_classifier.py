@@ -101,7 +101,8 @@ def test_with_rows_held_out_it_is_trained_as_every_model_here(
     classifier.fit(scipy_features(small_graph), small_graph.y.numpy(), small_graph.edge_index)
     train, validation = hold_out(small_graph.y, 0.3, 3)
     torch.manual_seed(3)
-    twin = build_model(model, 24, 3, hidden_channels=8, dropout=0.4, bias=True)
+    order = (2, 1) if model == "cross-gcn" else None
+    twin = build_model(model, 24, 3, hidden_channels=8, dropout=0.4, bias=True, order=order)
     result = train_full_batch(
         twin,
         PreparedGraph(small_graph.x, small_graph.edge_index),
@@ -123,7 +124,8 @@ def test_without_them_it_takes_the_same_steps_to_the_end(small_graph: Data, mode
     classifier = small(model=model, dropout=0.4, random_state=5)
     classifier.fit(scipy_features(small_graph), small_graph.y.numpy(), small_graph.edge_index)
     torch.manual_seed(5)
-    twin = build_model(model, 24, 3, hidden_channels=8, dropout=0.4, bias=True)
+    order = (2, 1) if model == "cross-gcn" else None
+    twin = build_model(model, 24, 3, hidden_channels=8, dropout=0.4, bias=True, order=order)
     everyone = torch.arange(90)
     result = train_full_batch(
         twin,

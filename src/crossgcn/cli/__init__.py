@@ -6,6 +6,8 @@ import io
 import json
 import sys
 
+import typer
+
 from crossgcn.errors import CrossGCNError
 
 __all__ = ["main"]
@@ -23,7 +25,9 @@ def main() -> int:
         app(prog_name="crossgcn")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
-        if code == 2 and "--json" in sys.argv:
+        # A command that ends itself has printed its answer already.
+        answered = isinstance(end.__context__, typer.Exit)
+        if code == 2 and "--json" in sys.argv and not answered:
             print(json.dumps({"error": "bad usage, described on stderr", "exit_code": code}))
         return code
     except CrossGCNError as error:

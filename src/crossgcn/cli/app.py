@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ from crossgcn.cli.predict import predict
 from crossgcn.cli.report import report
 from crossgcn.cli.reproduce import reproduce
 from crossgcn.cli.train import train
+from crossgcn.evaluation.candidates import CANDIDATES
 from crossgcn.evaluation.item_names import ITEM_NAMES
 from crossgcn.models.presets import PRESETS
 from crossgcn.reports.benchmark_names import BENCHMARKS
@@ -48,18 +50,26 @@ def _root(
     pass
 
 
+def _add(command: Callable[..., None], epilog: str | None = None) -> None:
+    """Add a command; the lines of a paragraph in its docstring are one line to the terminal."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    app.command(help=text, epilog=epilog)(command)
+
+
 def _listed(what: Mapping[str, str]) -> str:
     return "\n\n".join(f"[bold]{name}[/bold]: {words}" for name, words in what.items())
 
 
 _models = _listed({name: preset.description for name, preset in PRESETS.items()})
-app.command(epilog=f"The models:\n\n{_models}")(train)
-app.command(epilog=f"The models:\n\n{_models}")(compare)
-app.command()(check)
-app.command()(explain)
-app.command()(predict)
-app.command()(report)
-app.command(epilog=f"The items:\n\n{_listed(ITEM_NAMES)}")(reproduce)
+_candidates = _listed({name: candidate.description for name, candidate in CANDIDATES.items()})
 _benchmarks = _listed({name: entry.title for name, entry in BENCHMARKS.items()})
-app.command(epilog=f"The benchmarks:\n\n{_benchmarks}")(bench)
+_add(train, f"The models:\n\n{_models}")
+_add(compare, f"The models:\n\n{_models}\n\nThe models for tables:\n\n{_candidates}")
+_add(check)
+_add(explain)
+_add(predict)
+_add(report)
+_add(reproduce, f"The items:\n\n{_listed(ITEM_NAMES)}")
+_add(bench, f"The benchmarks:\n\n{_benchmarks}")
 app.add_typer(data, name="data")

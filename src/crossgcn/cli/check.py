@@ -29,12 +29,7 @@ def check(
         Path | None,
         typer.Option(help="Also write the answer here, as check.json.", rich_help_panel="Run"),
     ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            help="As every command takes it; a check draws nothing.", rich_help_panel="Run"
-        ),
-    ] = None,
+    seed: options.UnusedSeedOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Say how your tables are read, and what in them would stop or spoil training.

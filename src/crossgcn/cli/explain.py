@@ -45,7 +45,7 @@ def explain(
         Path | None,
         typer.Option(help="Also write all of it here, as CSV.", metavar="DIR"),
     ] = None,
-    seed: options.SeedOption = None,
+    seed: options.UnusedSeedOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Name the crosses that drive each class, or take one node's score apart. Nothing is sampled.

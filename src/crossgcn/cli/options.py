@@ -22,7 +22,7 @@ DatasetArgument = Annotated[
         help=f"{', '.join(DATASET_NAMES)}; a graph file FILE.npz; NAME-G.json with GraphSAGE's "
         "other files beside it; or a table of nodes, NODES.csv (or TSV, Parquet). "
         "\\[default: citeseer]",
-        metavar="[DATASET|NODES]",
+        metavar="DATASET|NODES",
     ),
 ]
 HiddenOption = Annotated[
@@ -127,6 +127,14 @@ RepeatsOption = Annotated[
 SeedOption = Annotated[
     int | None,
     typer.Option(help="Seed of the splits and of every run. \\[default: 0]", rich_help_panel=_RUN),
+]
+UnusedSeedOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        help="As every command takes it; nothing is drawn here.",
+        rich_help_panel=_RUN,
+    ),
 ]
 ConfigOption = Annotated[
     Path | None,

@@ -26,14 +26,14 @@ def predict(
         typer.Argument(
             help="Table of new nodes, with the columns of the one trained on (the target is not "
             "needed). \\[default: score the nodes trained on, labelled or not]",
-            metavar="[NODES]",
+            metavar="NODES",
         ),
     ] = None,
     edges: Annotated[
         Path | None,
         typer.Argument(
             help="Table of their edges, among each other or to nodes trained on.",
-            metavar="[EDGES]",
+            metavar="EDGES",
         ),
     ] = None,
     out: Annotated[
@@ -42,7 +42,7 @@ def predict(
     crosses: Annotated[
         int, typer.Option(help="Add each node's strongest crosses, this many.", min=0, max=50)
     ] = 0,
-    seed: options.SeedOption = None,
+    seed: options.UnusedSeedOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Score nodes and write their classes, probabilities and, on request, top crosses.

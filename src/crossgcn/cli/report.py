@@ -31,7 +31,7 @@ def report(
         typer.Option(help="How many nodes to explain one by one, mistakes first.", min=0),
     ] = 400,
     crosses: Annotated[int, typer.Option(help="How many crosses per class.", min=1)] = 10,
-    seed: options.SeedOption = None,
+    seed: options.UnusedSeedOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Write one HTML file about a run: scores, curves, calibration, crosses, nodes.

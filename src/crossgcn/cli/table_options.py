@@ -29,7 +29,7 @@ EdgesArgument = Annotated[
     Path | None,
     typer.Argument(
         help="Table of edges: CSV, TSV or Parquet, a row an edge. Nodes stand alone without it.",
-        metavar="[EDGES]",
+        metavar="EDGES",
     ),
 ]
 TargetOption = Annotated[

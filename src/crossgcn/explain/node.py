@@ -106,7 +106,10 @@ class NodeExplainer:
         terms = expand_rows(self.reading, paths.nodes, paths.coefficients, with_values=False)
         codes, sums = terms.sum_by_code()
         base = len(terms.features) + 1
-        listed = np.flatnonzero((codes >= base ** (min_order - 1)) & (sums != 0))
+        listed = np.flatnonzero(codes >= base ** (min_order - 1))
+        if listed.size > num:
+            sizes = np.abs(sums[listed])
+            listed = listed[sizes >= np.partition(sizes, -num)[-num]]
         listed = listed[np.argsort(-np.abs(sums[listed]), kind="stable")[:num]]
         logit = float(self.reading.logits[node, target])
         parts: list[tuple[str, int, tuple[int, ...], str, float]] = []

@@ -19,6 +19,7 @@ MAX_CELLS = 30_000_000
 """Products of one node's features, before symmetrisation: 240 MB."""
 
 _CHUNK_CELLS = 1_000_000
+_DENSE_CODES = 10_000_000
 
 Ints = NDArray[np.int64]
 
@@ -56,16 +57,19 @@ class RowTerms:
         return [tuple(name for name in row if name >= 0) for row in names.tolist()]
 
     def sum_by_code(self) -> tuple[Ints, Floats]:
-        """Each code once, with its contributions added up."""
+        """Each code once, with its contributions added up; not those that add up to 0."""
         space = (len(self.features) + 1) ** self.length
-        if space <= 4 * self.code.size + 100_000:
-            present = np.bincount(self.code, minlength=space) > 0
-            sums = np.bincount(self.code, self.contribution, minlength=space).astype(np.float64)
-            codes = np.flatnonzero(present).astype(np.int64)
-            return codes, sums[codes]
-        codes, inverse = np.unique(self.code, return_inverse=True)
-        sums = np.bincount(inverse, self.contribution, minlength=codes.size).astype(np.float64)
-        return codes, sums
+        if space <= 4 * self.code.size + _DENSE_CODES:
+            codes, sums = np.arange(space), self._sums(self.code, space)
+        else:
+            codes, inverse = np.unique(self.code, return_inverse=True)
+            sums = self._sums(inverse, codes.size)
+        present = np.flatnonzero(sums)
+        return codes[present], sums[present]
+
+    def _sums(self, places: Ints, size: int) -> Floats:
+        sums = np.bincount(places, self.contribution, minlength=size)
+        return sums.astype(np.float64, copy=False)
 
 
 def expand_rows(
@@ -94,6 +98,7 @@ def expand_rows(
             "explain a model of lower order, or with fewer features"
         )
     active = np.flatnonzero(np.any(coefficients != 0, axis=0))
+    weights = _LocalWeights.of(reading, features, active)
     row_starts = np.cumsum(lengths) - lengths
     parts: list[tuple[Ints, Ints, Floats, Floats]] = []
     for length in np.unique(lengths[lengths > 0]).tolist():
@@ -102,13 +107,10 @@ def expand_rows(
         for chunk in (rows[start : start + step] for start in range(0, rows.size, step)):
             entries = row_starts[chunk][:, None] + np.arange(length)
             block = _Block(
-                reading,
-                features[local[entries]],
-                local[entries] + 1,
+                weights,
+                local[entries],
                 reading.inputs.data[places[entries]],
                 coefficients[np.ix_(chunk, active)],
-                active,
-                len(features) + 1,
             )
             for codes, contributions, values in block.terms(with_values):
                 row = np.repeat(chunk, codes.shape[1])
@@ -121,54 +123,88 @@ def expand_rows(
 
 
 @dataclass(frozen=True)
-class _Block:
-    """Nodes with equally many features, which are multiplied out together."""
+class _LocalWeights:
+    """The weights of the features that occur, in the units that count.
 
-    reading: Reading
-    columns: Ints
+    Attributes:
+        first_order: ``[features, units]``.
+        projections: ``[features, units]`` for each order.
+        order_weights: One for each order.
+        binary: Which of the features are 0 or 1.
+    """
+
+    first_order: Floats
+    projections: tuple[Floats, ...]
+    order_weights: Floats
+    binary: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, reading: Reading, features: Ints, units: Ints) -> _LocalWeights:
+        """Pick them from a model's first layer."""
+        layer, place = reading.layers[0], np.ix_(units, features)
+        return cls(
+            np.ascontiguousarray(layer.first_order[place].T),
+            tuple(
+                np.ascontiguousarray(projection[place].T)
+                for projection in layer.projections[: layer.order if layer.order > 1 else 0]
+            ),
+            layer.order_weights,
+            reading.binary[features],
+        )
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Nodes with equally many features, which are multiplied out together.
+
+    Attributes:
+        weights: Of the features that occur.
+        local: Which of them each node has, ``[nodes, places]``.
+        values: Their values there.
+        coefficients: With what each unit counts at each node, ``[nodes, units]``.
+    """
+
+    weights: _LocalWeights
     local: Ints
     values: Floats
     coefficients: Floats
-    active: Ints
-    base: int
 
     def terms(self, with_values: bool) -> Iterator[tuple[Ints, Floats, Floats]]:
         """Codes, contributions and values of each order, ``[nodes, terms]`` each."""
-        layer = self.reading.layers[0]
-        linear = layer.first_order[self.active][:, self.columns].transpose(1, 2, 0)
-        contributions = np.matmul(linear, self.coefficients[:, :, None])[..., 0] * self.values
-        yield self.local, contributions, self.values if with_values else self.values[:, :0]
-        if layer.order == 1:
-            return
+        weights, num_nodes = self.weights, len(self.local)
+        linear = np.matmul(weights.first_order[self.local], self.coefficients[:, :, np.newaxis])
+        values = self.values if with_values else self.values[:, :0]
+        yield self.local + 1, linear[..., 0] * self.values, values
         projected = [
-            layer.projections[position][self.active][:, self.columns].transpose(1, 2, 0)
-            * self.values[..., None]
-            for position in range(layer.order)
+            each[self.local] * self.values[..., np.newaxis] for each in weights.projections
         ]
-        product = projected[0] * self.coefficients[:, None, :]
-        for order in range(2, layer.order + 1):
-            cells = np.matmul(product, projected[order - 1].transpose(0, 2, 1))
-            cells = cells.reshape(len(self.columns), -1) * layer.order_weights[order - 1]
-            pattern = _pattern(self.columns.shape[1], order)
-            summed = np.add.reduceat(cells[:, pattern.sorting], pattern.starts, axis=1)
+        if not projected:
+            return
+        product = projected[0] * self.coefficients[:, np.newaxis]
+        for order, projection in enumerate(projected[1:], 2):
+            cells = np.matmul(product, projection.transpose(0, 2, 1)).reshape(num_nodes, -1)
+            pattern = _pattern(self.local.shape[1], order)
+            summed = np.add.reduceat(
+                np.take(cells, pattern.sorting, axis=1), pattern.starts, axis=1
+            )
+            summed *= weights.order_weights[order - 1]
             values = self.values[:, pattern.members].prod(axis=2) if with_values else summed[:, :0]
             yield self._codes(pattern), summed, values
-            if order < layer.order:
-                product = product[:, :, None, :] * projected[order - 1][:, None]
-                product = product.reshape(len(self.columns), -1, self.active.size)
+            if order < len(projected):
+                product = product[:, :, np.newaxis] * projection[:, np.newaxis]
+                product = product.reshape(num_nodes, -1, product.shape[-1])
 
     def _codes(self, pattern: _Pattern) -> Ints:
-        digits = self.local[:, pattern.members]
-        repeated = pattern.repeated
-        some = digits[:, repeated]
-        again = (some[..., 1:] == some[..., :-1]) & self.reading.binary[
-            self.columns[:, pattern.members[repeated][:, 1:]]
-        ]
-        some[..., :-1][again] = 0
-        digits[:, repeated] = np.sort(some, axis=2)
+        """The numbers of the products, powers of binary features folded."""
+        digits = self.local[:, pattern.members] + 1
+        some = digits[:, pattern.repeated]
+        folds = (some[..., 1:] == some[..., :-1]) & self.weights.binary[some[..., 1:] - 1]
+        some[..., :-1][folds] = 0
+        digits[:, pattern.repeated] = np.sort(some, axis=2)
+        base = len(self.weights.binary) + 1
         code = digits[..., 0]
         for place in range(1, digits.shape[2]):
-            code = code * self.base + digits[..., place]
+            code = code * base + digits[..., place]
         return code
 
 
