@@ -17,7 +17,7 @@ ASK_EVERYTHING = """
 import sys
 from crossgcn.cli import main
 COMMANDS = [[], ["data", "list"], ["data", "get"]]
-COMMANDS += [[name] for name in "train compare check explain predict report data bench".split()]
+COMMANDS += [[name] for name in "train compare example check explain predict report data bench".split()]
 for command in COMMANDS:
     sys.argv = ["crossgcn", *command, "--help"]
     assert main() == 0

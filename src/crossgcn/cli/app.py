@@ -13,6 +13,7 @@ from crossgcn.cli.bench import bench
 from crossgcn.cli.check import check
 from crossgcn.cli.compare import compare
 from crossgcn.cli.data import data
+from crossgcn.cli.example import example
 from crossgcn.cli.explain import explain
 from crossgcn.cli.predict import predict
 from crossgcn.cli.report import report
@@ -66,6 +67,7 @@ _candidates = _listed({name: candidate.description for name, candidate in CANDID
 _benchmarks = _listed({name: entry.title for name, entry in BENCHMARKS.items()})
 _add(train, f"The models:\n\n{_models}")
 _add(compare, f"The models:\n\n{_models}\n\nThe models for tables:\n\n{_candidates}")
+_add(example)
 _add(check)
 _add(explain)
 _add(predict)

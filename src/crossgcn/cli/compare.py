@@ -19,7 +19,7 @@ from crossgcn.cli.option_groups import (
 )
 from crossgcn.cli.table_options import EdgesArgument, is_table
 from crossgcn.errors import BadInput
-from crossgcn.evaluation.candidates import CANDIDATES, TRIALS
+from crossgcn.evaluation.candidates import CANDIDATES, DEFAULT_TRIALS, TRIALS
 from crossgcn.models.presets import PRESETS, get_preset
 
 __all__ = ["compare"]
@@ -59,7 +59,7 @@ def compare(
             metavar=f"1..{len(TRIALS)}",
             rich_help_panel="Training",
         ),
-    ] = len(TRIALS),
+    ] = DEFAULT_TRIALS,
     *,
     details: ModelOptions,
     training: TrainingOptions,

@@ -84,9 +84,7 @@ DropoutOption = Annotated[
 ]
 EpochsOption = Annotated[
     int | None,
-    typer.Option(
-        help="Full-batch steps. \\[default: 500; 200 for tables]", rich_help_panel=_TRAINING
-    ),
+    typer.Option(help="Full-batch steps. \\[default: 500]", rich_help_panel=_TRAINING),
 ]
 LearningRateOption = Annotated[
     float | None, typer.Option(help="Adam's. \\[default: 0.01]", rich_help_panel=_TRAINING)

@@ -39,8 +39,7 @@ def load_user_tables(nodes: str, edges: Path | None, tables: TableOptions) -> Ta
 def table_defaults(graph: TableGraph) -> dict[str, Any]:
     """Settings for tables, where the user gave none: not the paper's protocol."""
     own = graph.plan.split_column is not None
-    protocol = {"splits": "public" if own else "stratified", "epochs": 200}
-    return protocol | {"dropout": 0.2, "bias": True}
+    return {"splits": "public" if own else "stratified", "dropout": 0.2, "bias": True}
 
 
 def cross_in_first_layer(config: RunConfig) -> RunConfig:

@@ -54,7 +54,7 @@ def train(
     epochs, the epoch of best validation accuracy, test nodes read once after.
 
     With tables of your own, crossgcn train nodes.csv edges.csv --target COLUMN, they are
-    5 stratified splits and 200 epochs. The folder --out is what explain, predict and
+    5 stratified splits. The folder --out is what explain, predict and
     report take.
     """
     graph: TableGraph | None = None

@@ -68,8 +68,8 @@ def make_shop(
             five edges for each.
         num_columns: Of the node table; answers of a survey that say nothing fill it up.
         seed: Which draw, 0 or more.
-        crosses: Whether to plant the pairs. Without them the columns, the friends and about
-            the best accuracy possible are alike, but tags alone tell the classes apart.
+        crosses: Whether to plant the pairs. Without them columns and friends are alike, but
+            each member is more frequent in its class on its own, independently of the other.
     """
     _check_sizes(num_nodes, num_columns, seed)
     random, survey_random = (np.random.default_rng([seed, num_nodes, part]) for part in (0, 1))

@@ -28,10 +28,10 @@ Floats = NDArray[np.float64]
 TOGETHER, APART = 7.0, -4.0
 """What is added to the log-odds of a planted pair within its class, and in any other."""
 
-ALONE = 0.8
+ALONE = 1.6
 """What is added to the log-odds of each member of a pair within its class, without crosses."""
 
-HINTS = 1.0
+HINTS = 0.9
 """What is added to the log-odds of a class's own tags."""
 
 LIKED, LIKED_BY_FEW = 0.35, 0.12
@@ -44,7 +44,7 @@ def draw_customers(
     """Every column but the id and what is bought.
 
     A column of a planted pair is distributed alike in all classes, so that it says nothing
-    alone. Favourite tags hint at the class, and all other columns are as good as noise.
+    alone. Favourite tags hint at the class, and the remaining columns are noise.
 
     Args:
         classes: What each customer buys, as a position in
@@ -108,7 +108,7 @@ def plant_pair(first: Floats, second: Floats, cell: tuple[int, int], strength: f
     root = np.sqrt(total**2 - 4 * (1 + gain) * gain * p * q)
     together = 2 * (1 + gain) * p * q / (total + root)
     other_rows, other_columns = first / (1 - p), second / (1 - q)
-    joint = (1 - p - q + together) * np.outer(other_rows, other_columns)
+    joint: Floats = (1 - p - q + together) * np.outer(other_rows, other_columns)
     joint[row] = (p - together) * other_columns
     joint[:, column] = (q - together) * other_rows
     joint[cell] = together
@@ -152,10 +152,25 @@ def _joint_in_class(position: int, own: bool, crosses: bool) -> Floats:
     if crosses:
         strength = TOGETHER if own else APART
         return plant_pair(first.probabilities, second.probabilities, cell, strength)
-    margins = (first.probabilities, second.probabilities)
-    for margin, value in zip(margins, cell, strict=True):
-        margin[value] *= np.exp(ALONE) if own else 1.0
-    return np.outer(*(margin / margin.sum() for margin in margins))
+    share = list(CLASSES.values())[position]
+    columns = (first.probabilities, second.probabilities)
+    return np.outer(
+        *(
+            _prefer(probabilities, value, share, own)
+            for probabilities, value in zip(columns, cell, strict=True)
+        )
+    )
+
+
+def _prefer(probabilities: Floats, value: int, share: float, own: bool) -> Floats:
+    """Make one value more frequent in a class, and rarer elsewhere so that it is not overall."""
+    overall = probabilities[value]
+    odds = overall / (1 - overall) * np.exp(ALONE)
+    within = odds / (1 + odds)
+    wanted = within if own else (overall - share * within) / (1 - share)
+    preferred: Floats = probabilities * (1 - wanted) / (1 - overall)
+    preferred[value] = wanted
+    return preferred
 
 
 def _draw_tags(classes: Integers, random: np.random.Generator) -> list[str | None]:

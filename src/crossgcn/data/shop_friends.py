@@ -10,7 +10,7 @@ __all__ = ["draw_friends"]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-ALIKE = 0.55
+ALIKE = 0.35
 """How often a friend is drawn among those who buy the same; else among all."""
 
 POPULARITY_TAIL, MOST_POPULAR = 2.5, 10.0

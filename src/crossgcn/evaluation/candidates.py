@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["CANDIDATES", "MATCHED", "TRIALS", "Candidate"]
+__all__ = ["CANDIDATES", "DEFAULT_TRIALS", "MATCHED", "TRIALS", "Candidate"]
 
 
 @dataclass(frozen=True)
@@ -79,3 +79,6 @@ TRIALS: tuple[Mapping[str, float], ...] = (
     {"dropout": 0.5, "weight_decay": 5e-3},
 )
 """What every model is tuned over, the best by validation accuracy in each split."""
+
+DEFAULT_TRIALS = 2
+"""How many of them, the first, unless told otherwise."""

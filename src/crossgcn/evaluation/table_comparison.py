@@ -15,7 +15,13 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.evaluation.candidates import CANDIDATES, MATCHED, TRIALS, Candidate
+from crossgcn.evaluation.candidates import (
+    CANDIDATES,
+    DEFAULT_TRIALS,
+    MATCHED,
+    TRIALS,
+    Candidate,
+)
 from crossgcn.evaluation.repeats import Experiment
 from crossgcn.evaluation.statistics import PairedDifference, Summary, paired_difference, summarise
 from crossgcn.models.presets import first_layer_crosses
@@ -139,7 +145,7 @@ class TableExperiment:
         data: Data,
         names: Sequence[str] | None = None,
         *,
-        num_trials: int = len(TRIALS),
+        num_trials: int = DEFAULT_TRIALS,
         settings: Mapping[str, Any],
     ) -> None:
         names = list(CANDIDATES if names is None else names)

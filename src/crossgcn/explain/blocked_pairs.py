@@ -18,8 +18,9 @@ __all__ = ["search_blocks"]
 
 Ints = NDArray[np.int64]
 
-_BLOCK = 2048
+_BLOCK = 1024
 _CHUNK_PAIRS = 16_384
+_CORNER = 256
 
 
 def search_blocks(
@@ -86,7 +87,10 @@ class _Judge:
             return
         flat = sizes.flatten()
         if not self.best.threshold:
-            leading = torch.topk(flat, min(8 * self.best.num, flat.numel())).indices
+            corner = sizes[:_CORNER, :_CORNER]
+            leading = torch.topk(corner.flatten(), min(8 * self.best.num, corner.numel())).indices
+            width = corner.shape[1]
+            leading = leading // width * sizes.shape[1] + leading % width
             self._weigh(leading[flat[leading] > 0], sizes.shape[1], here, there)
             flat[leading] = -1.0
         near = torch.nonzero(flat > self._needed(rounding)).flatten()

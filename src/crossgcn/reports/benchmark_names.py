@@ -32,6 +32,9 @@ BENCHMARKS: Mapping[str, BenchmarkEntry] = {
     "growth": BenchmarkEntry(
         "growth", "cpu", "time and memory of a step as the problem grows, on the CPU"
     ),
+    "top-pairs": BenchmarkEntry(
+        "top_pairs", "cpu", "the exact strongest pairs of every class, without listing all"
+    ),
     "gpu-step": BenchmarkEntry("gpu_step", "cuda", "one training step on a GPU, and its roofline"),
     "gpu-stack": BenchmarkEntry(
         "gpu_stack", "cuda", "20 splits of four hidden sizes on Citeseer as stacks on a GPU"

@@ -1,0 +1,80 @@
+"""``crossgcn example``: tables to try the other commands on, whose answer is known."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from crossgcn.cli import options
+from crossgcn.errors import BadInput
+
+__all__ = ["example"]
+
+DEFAULT_FOLDER = Path("shop")
+
+
+def example(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="Where to write, a new or empty folder. \\[default: shop]"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The same, as an option.")] = None,
+    nodes: Annotated[int, typer.Option(help="How many customers; five edges for each.")] = 2000,
+    columns: Annotated[
+        int, typer.Option(help="Of the node table; a survey that says nothing fills it up.")
+    ] = 15,
+    crosses: Annotated[
+        bool,
+        typer.Option(
+            "--crosses/--no-crosses",
+            help="Plant crosses that say what customers buy, or let single columns say it.",
+        ),
+    ] = True,
+    file_format: Annotated[
+        Literal["csv", "parquet"], typer.Option("--format", help="Of the tables.")
+    ] = "csv",
+    seed: Annotated[int, typer.Option(help="Which draw.", min=0, max=2**32 - 1)] = 0,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Write a shop's customers and their friends as tables, with crosses planted in them."""
+    if folder is not None and out is not None and folder != out:
+        raise BadInput(f"two folders to write to, {folder} and --out {out}: give one of them")
+    where = folder or out or DEFAULT_FOLDER
+
+    from crossgcn.data.shop import make_shop
+    from crossgcn.data.shop_files import write_shop
+
+    shop = make_shop(nodes, num_columns=columns, seed=seed, crosses=crosses)
+    files = write_shop(where, shop, file_format)
+    tables = " ".join(shlex.quote(str(path)) for path in files[:2])
+    next_command = f"crossgcn check {tables} --target buys"
+    if as_json:
+        result = {
+            "folder": str(where),
+            "files": [path.name for path in files],
+            "target": "buys",
+            "nodes": len(shop.nodes),
+            "edges": len(shop.edges),
+            "columns": shop.nodes.shape[1],
+            "new_nodes": len(shop.new_nodes),
+            "new_edges": len(shop.new_edges),
+            "crosses": [{"buys": cross.buys, "cross": cross.name} for cross in shop.crosses],
+            "seed": seed,
+            "next": next_command,
+        }
+        print(json.dumps(result, ensure_ascii=False))
+        return
+    typer.echo(
+        f"Written to {where}: {len(shop.nodes):,} customers ({files[0].name}), {len(shop.edges):,} "
+        f"recommendations ({files[1].name}),\n{len(shop.new_nodes)} customers to predict for "
+        f"({', '.join(path.name for path in files[2:5])}), and a {files[5].name}."
+    )
+    for cross in shop.crosses:
+        typer.echo(f"  planted for {cross.buys}: {cross.name}")
+    if not shop.crosses:
+        typer.echo("  no crosses planted: single columns say what customers buy")
+    typer.echo(f"Next: {next_command}")

@@ -1,0 +1,255 @@
+"""The way through, as the README walks it: two tables in, named crosses out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pandas as pd
+import pytest
+
+Command = Callable[..., CompletedProcess[str]]
+
+QUICK = ("--num-splits", "2", "--epochs", "40", "--workers", "1", "--json")
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("example") / "shop"
+    _run("example", folder, "--nodes", "400")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(shop: Path) -> Path:
+    folder = shop.parent / "run"
+    tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
+    _run("train", *tables, *QUICK, "--out", folder)
+    return folder
+
+
+def _run(*arguments: object) -> dict[str, Any]:
+    """The command in a process of its own, so that it can serve several tests."""
+    command = [sys.executable, "-m", "crossgcn", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout) if "--json" in command else {}
+    return answer
+
+
+def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_the_example_passes_its_check(crossgcn: Command, shop: Path) -> None:
+    done = crossgcn("check", shop / "nodes.csv", shop / "edges.csv", "--target", "buys", "--json")
+    answer = result_of(done)
+    assert answer["errors"] == 0
+    assert answer["next"].startswith("crossgcn compare ")
+
+
+def test_training_prints_what_it_took_the_columns_for(crossgcn: Command, shop: Path) -> None:
+    tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
+    done = crossgcn("train", *tables, *QUICK, "--out", "here")
+    answer = result_of(done)
+    assert "ids of nodes" in done.stderr and "column customer" in done.stderr
+    assert "categorical" in done.stderr
+    assert answer["target"] == "buys" and answer["splits"] == "stratified"
+    assert answer["order"] == [2, 1] and answer["bias"] is True
+    assert len(answer["test_accuracy"]) == 2
+
+
+def test_a_run_is_a_saved_model(run: Path) -> None:
+    names = {path.name for path in run.iterdir()}
+    assert {"config.json", "model.safetensors", "preprocess.json", "result.json"} <= names
+    preprocess = json.loads((run / "preprocess.json").read_bytes())
+    assert "gender=female" in preprocess["feature_names"]
+    assert "gender" in preprocess["fields"]
+    assert not list(run.rglob("*.pkl")) and not list(run.rglob("*.pt"))
+
+
+def test_compare_answers_with_an_interval(crossgcn: Command, shop: Path) -> None:
+    tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
+    models = ("--models", "majority,gcn,cross-gcn-2", "--tuning", "1")
+    answer = result_of(crossgcn("compare", *tables, *models, *QUICK, "--out", "c"))
+    assert [model["model"] for model in answer["models"]] == ["majority", "gcn", "cross-gcn-2"]
+    assert answer["with_crosses"] == "cross-gcn-2"
+    assert len(answer["interval"]) == 2
+    assert "paired over 2 splits" in answer["answer"][0]
+    for key in ("versions", "threads", "commit", "seconds", "epochs", "dataset"):
+        assert key in answer
+
+
+def test_explain_adds_up_for_a_node(crossgcn: Command, run: Path) -> None:
+    answer = result_of(crossgcn("explain", run, "--node", "u_81", "--json", "--top", "5"))
+    parts = [cross["contribution"] for cross in answer["crosses"]]
+    total = answer["bias"] + sum(parts) + answer["other_terms"] + answer["left_out"]
+    assert total == pytest.approx(answer["logits"][answer["class"]], abs=1e-5)
+    assert answer["completeness"] == 1.0
+
+
+def test_explain_lists_crosses_for_one_class(crossgcn: Command, run: Path, tmp_path: Path) -> None:
+    answer = result_of(
+        crossgcn("explain", run, "--class", "books", "--top", "3", "--json", "--out", "e")
+    )
+    assert len(answer["crosses"]) == 3
+    assert {cross["class"] for cross in answer["crosses"]} == {"books"}
+    for cross in answer["crosses"]:
+        assert " & " in cross["cross"]
+        assert 0 <= cross["stability"] <= 1 and cross["support"] > 0
+    written = pd.read_csv(tmp_path / "e" / "crosses.csv")
+    assert written["cross"].tolist() == [cross["cross"] for cross in answer["crosses"]]
+
+
+def test_explain_reads_well_at_the_terminal(crossgcn: Command, run: Path) -> None:
+    done = crossgcn("explain", run, "--top", "3")
+    assert done.returncode == 0
+    assert "class books" in done.stdout and "feature by itself" in done.stdout
+    assert "strength: weight × how often it occurs" in done.stdout
+    done = crossgcn("explain", run, "--node", "u_7", "--top", "3")
+    assert "node u_7, class" in done.stdout and "other terms together" in done.stdout
+
+
+def test_new_customers_are_scored_with_their_edges(
+    crossgcn: Command, run: Path, shop: Path, tmp_path: Path
+) -> None:
+    new = (shop / "new_nodes.csv", shop / "new_edges.csv")
+    answer = result_of(crossgcn("predict", run, *new, "--crosses", "2", "--json"))
+    frame = pd.read_csv(tmp_path / "predictions.csv", dtype={"customer": str})
+    assert answer["nodes"] == len(frame) == len(pd.read_csv(new[0]))
+    probabilities = frame.filter(like="p(")
+    assert probabilities.sum(axis=1).to_numpy() == pytest.approx(1.0, abs=1e-5)
+    best = probabilities.idxmax(axis=1).str.removeprefix("p(").str.removesuffix(")")
+    assert best.tolist() == frame["predicted"].tolist()
+    assert frame["top_crosses"].str.contains(" & ").any()
+    alone = result_of(crossgcn("predict", run, new[0], "--json", "--out", "alone.csv"))
+    assert alone["nodes"] == len(frame)
+    without = pd.read_csv(tmp_path / "alone.csv")
+    assert not without["probability"].equals(frame["probability"])
+
+
+def test_known_nodes_are_scored_when_no_table_is_given(
+    crossgcn: Command, run: Path, tmp_path: Path
+) -> None:
+    assert result_of(crossgcn("predict", run, "--json", "--out", "all.parquet"))["nodes"] == 400
+    frame = pd.read_parquet(tmp_path / "all.parquet")
+    assert frame["customer"].iloc[0] == "u_1"
+
+
+def test_a_moved_folder_predicts_the_same_bytes_in_another_process(
+    run: Path, shop: Path, tmp_path: Path
+) -> None:
+    new = (shop / "new_nodes.csv", shop / "new_edges.csv")
+    _run("predict", run, *new, "--out", tmp_path / "here.csv")
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(run, moved)
+    _run("predict", moved, *new, "--out", tmp_path / "there.csv")
+    assert (tmp_path / "here.csv").read_bytes() == (tmp_path / "there.csv").read_bytes()
+
+
+def test_a_tampered_folder_is_refused(
+    crossgcn: Command, run: Path, shop: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(run, broken)
+    weights = broken / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-7])
+    for command in (("predict", broken, shop / "new_nodes.csv"), ("explain", broken)):
+        done = crossgcn(*command)
+        assert done.returncode == 2
+        assert "model.safetensors: is not what was saved" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "fragments"),
+    [
+        (lambda nodes: nodes.drop(columns="gender"), ("gender",)),
+        (lambda nodes: nodes.assign(customer=nodes["customer"].iloc[0]), ("customer",)),
+        (lambda nodes: nodes.assign(customer="u_1"), ("u_1",)),
+        (lambda nodes: nodes.assign(age="old"), ("age", "old")),
+    ],
+)
+def test_bad_new_nodes_are_refused_by_file_row_and_value(
+    change: Callable[[pd.DataFrame], pd.DataFrame],
+    fragments: tuple[str, ...],
+    crossgcn: Command,
+    run: Path,
+    shop: Path,
+    tmp_path: Path,
+) -> None:
+    nodes = pd.read_csv(shop / "new_nodes.csv", dtype=str, keep_default_na=False)
+    change(nodes).to_csv(tmp_path / "bad.csv", index=False)
+    done = crossgcn("predict", run, tmp_path / "bad.csv")
+    assert done.returncode == 2, done.stdout
+    for fragment in ("bad.csv", *fragments):
+        assert fragment in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_formulas_in_ids_are_neutralised_in_predictions(
+    crossgcn: Command, run: Path, shop: Path, tmp_path: Path
+) -> None:
+    nodes = pd.read_csv(shop / "new_nodes.csv", dtype=str, keep_default_na=False)
+    nodes.loc[0, "customer"] = "=cmd()"
+    nodes.to_csv(tmp_path / "evil.csv", index=False)
+    assert crossgcn("predict", run, tmp_path / "evil.csv").returncode == 0
+    assert (tmp_path / "predictions.csv").read_text().splitlines()[1].startswith("'=cmd(),")
+
+
+def test_the_report_is_one_page(crossgcn: Command, run: Path, tmp_path: Path) -> None:
+    answer = result_of(crossgcn("report", run, "--nodes", "40", "--json", "--out", "page.html"))
+    page = (tmp_path / "page.html").read_text()
+    assert answer["bytes"] == len(page.encode()) < 3_000_000
+    assert answer["nodes_shown"] == 40 and answer["nodes"] == 400
+    for word in ("predicting buys", "gender=female", "u_", "Calibration"):
+        assert word in page
+
+
+def test_the_report_shows_the_comparison(crossgcn: Command, shop: Path, run: Path) -> None:
+    tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
+    models = ("--models", "gcn,cross-gcn-2", "--tuning", "1")
+    compared = result_of(crossgcn("compare", *tables, *models, *QUICK, "--out", "c"))
+    done = crossgcn("report", run, "--nodes", "5", "--comparison", "c", "--out", "page.html")
+    assert done.returncode == 0, done.stderr
+    assert compared["answer"][0].split(".")[0] in Path("page.html").read_text()
+    refused = crossgcn("report", run, "--comparison", run)
+    assert refused.returncode == 2 and "is no comparison on tables" in refused.stderr
+
+
+def test_named_graphs_are_explained_too(crossgcn: Command, tmp_path: Path) -> None:
+    quick = ("--num-layers", "1", "--train", "all", "--num-splits", "1")
+    assert crossgcn("train", "citeseer-cross", *quick, "--out", "cross").returncode == 0
+    answer = result_of(crossgcn("explain", "cross", "--top", "1", "--json"))
+    pairs = {cross["class"]: cross["features"] for cross in answer["crosses"]}
+    planted = [pairs[str(label)] == [2 * label, 2 * label + 1] for label in range(6)]
+    assert sum(planted) == 6
+    refused = crossgcn("predict", "cross", tmp_path / "nodes.csv")
+    assert refused.returncode == 2 and "was not trained on tables" in refused.stderr
+
+
+def test_a_split_column_is_kept_to(crossgcn: Command, shop: Path, tmp_path: Path) -> None:
+    nodes = pd.read_csv(shop / "nodes.csv", dtype=str, keep_default_na=False)
+    nodes["part"] = ["train", "validation", "test"] * (len(nodes) // 3) + ["train"] * (
+        len(nodes) % 3
+    )
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    tables = (tmp_path / "nodes.csv", shop / "edges.csv", "--target", "buys")
+    options = ("--split-column", "part", "--epochs", "10", "--workers", "1", "--json")
+    answer = result_of(crossgcn("train", *tables, *options, "--out", "own"))
+    assert answer["splits"] == "public" and len(answer["test_accuracy"]) == 1
+    assert result_of(crossgcn("explain", "own", "--json"))["num_models"] == 1
+
+
+def test_a_table_without_edges_is_a_table_of_rows(crossgcn: Command, shop: Path) -> None:
+    options = ("--target", "buys", "--model", "mlp", *QUICK)
+    assert result_of(crossgcn("train", shop / "nodes.csv", *options, "--out", "rows"))["mean"] > 0
+    assert crossgcn("predict", "rows", shop / "new_nodes.csv").returncode == 0
