@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
-from crossgcn.data.tables.findings import Finding, show_name
+from crossgcn.data.tables.findings import Finding, show_file, show_name
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
@@ -114,11 +114,11 @@ def _kinds_line(columns: Sequence[ColumnPlan]) -> str:
 def _sizes(summary: Summary) -> Text:
     nodes, edges = summary["nodes"], summary["edges"]
     width = _count(len(summary["columns"]), "column")
-    words = f"{show_name(nodes['file'])}: {_count(nodes['rows'], 'node')}, {width}"
+    words = f"{show_file(nodes['file'])}: {_count(nodes['rows'], 'node')}, {width}"
     if edges is None:
         return Text(f"{words}; no edges", style="bold")
     return Text(
-        f"{words}; {show_name(edges['file'])}: {_count(edges['rows'], 'edge')}", style="bold"
+        f"{words}; {show_file(edges['file'])}: {_count(edges['rows'], 'edge')}", style="bold"
     )
 
 

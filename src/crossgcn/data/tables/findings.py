@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-__all__ = ["Finding", "Severity", "quote", "show_name"]
+__all__ = ["Finding", "Severity", "quote", "show_file", "show_name"]
 
 Severity = Literal["error", "warning"]
 
@@ -42,7 +42,7 @@ class Finding:
     @property
     def place(self) -> str:
         """File, row and column, as far as the finding has them."""
-        parts = [show_name(self.file)]
+        parts = [show_file(self.file)]
         if self.row is not None:
             parts.append(f"row {self.row}")
         if self.column is not None:
@@ -70,7 +70,12 @@ def quote(value: str) -> str:
     return repr(value)
 
 
+def show_file(name: str) -> str:
+    """A path as it is written, however long it is, in quotes where it would break the line."""
+    return name if name.isprintable() and name == name.strip() else repr(name)
+
+
 def show_name(name: str) -> str:
-    """A column or file as it is written, in quotes where it would break the line or is long."""
+    """A column as it is written, in quotes where it would break the line or is long."""
     plain = name.isprintable() and name == name.strip() and 0 < len(name) <= _LONGEST_VALUE
     return name if plain else quote(name)

@@ -92,7 +92,7 @@ def load_tables(
         y=y,
         num_classes=len(classes),
         name=node_table.name,
-        roles=None if plan.split_column is None else read_roles(node_table, plan.split_column),
+        roles=_roles_of_labelled(node_table, plan.split_column, y),
     )
     return TableGraph(
         data=adopt_graph(data, node_table.name),
@@ -145,6 +145,11 @@ def read_roles(nodes: Table, column: str) -> Tensor:
             "leave the cell empty"
         )
     return torch.from_numpy(roles[distinct.codes][None])
+
+
+def _roles_of_labelled(nodes: Table, column: str | None, y: Tensor) -> Tensor | None:
+    """A node without a class takes no part, whatever the column says; the check warns of it."""
+    return None if column is None else torch.where(y < 0, 0, read_roles(nodes, column))
 
 
 def _read_labels(nodes: Table, target: str | None) -> tuple[Tensor, tuple[str, ...]]:
