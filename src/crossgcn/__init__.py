@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from crossgcn.data.archive import read_graph, save_graph
     from crossgcn.data.datasets import load_dataset
     from crossgcn.data.splits import Split, make_splits
+    from crossgcn.data.tables.graph import load_tables
+    from crossgcn.data.tables.plan import TableChoices
     from crossgcn.errors import BadInput, CrossGCNError, WorkFailed
     from crossgcn.evaluation.repeats import Experiment, RepeatedRuns
     from crossgcn.evaluation.statistics import paired_difference, summarise
@@ -35,6 +37,8 @@ _HOMES = {
     "data.archive": ("read_graph", "save_graph"),
     "data.datasets": ("load_dataset",),
     "data.splits": ("Split", "make_splits"),
+    "data.tables.graph": ("load_tables",),
+    "data.tables.plan": ("TableChoices",),
     "errors": ("BadInput", "CrossGCNError", "WorkFailed"),
     "evaluation.repeats": ("Experiment", "RepeatedRuns"),
     "evaluation.statistics": ("paired_difference", "summarise"),
@@ -69,10 +73,12 @@ __all__ = [  # noqa: RUF022
     "RepeatedRuns",
     "RunConfig",
     "Split",
+    "TableChoices",
     "WorkFailed",
     "build_model",
     "load_dataset",
     "load_model",
+    "load_tables",
     "make_splits",
     "paired_difference",
     "read_graph",

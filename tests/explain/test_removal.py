@@ -18,7 +18,7 @@ def test_without_a_cross_the_model_is_the_polynomial_less_that_term(
     graph = draw_graph(num_nodes=120)
     model = draw_model(order, len(order), aggregate_first=aggregate_first, bias=False)
     with torch.no_grad():
-        model.layers[0].weight.mul_(4.0)
+        model.layers[0].get_parameter("transform.weight").mul_(4.0)
     reading = read_model(model, graph)
     x, adjacency = reading.inputs.toarray(), reading.adjacencies[0].toarray()
     terms = enumerate_terms(reading.layers[0], reading.binary)

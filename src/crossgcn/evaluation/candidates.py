@@ -38,37 +38,38 @@ CANDIDATES: Mapping[str, Candidate] = {
     "logistic-regression": Candidate(
         "each node's own features, weighed and added", "mlp", {"num_layers": 1}
     ),
-    "cross-gcn-1": Candidate(
-        "ours with its crosses taken out (K = 1): a GCN", "cross-gcn", {"order": 1}
-    ),
-    "gcn": Candidate("a GCN as large as cross-gcn-2", "gcn", matched=True),
     "mlp": Candidate(
-        "a perceptron on each node's own features, as large",
+        "a perceptron on each node's own features, as large as cross-gcn-2",
         "mlp",
         {"num_layers": 2},
         matched=True,
         products="perceptron",
     ),
-    "gin": Candidate(
-        "a perceptron where ours has crosses, as large",
-        "gin",
-        {"aggregate_first": False},
-        matched=True,
-        products="perceptron",
+    "cross-gcn-1": Candidate(
+        "ours with its crosses taken out (K = 1), a GCN", "cross-gcn", {"order": 1}
     ),
+    "gcn": Candidate("a GCN as large as cross-gcn-2", "gcn", matched=True),
     "cross-gcn-2": Candidate(
-        "ours: products of two features (K = 2)",
+        "ours, with products of two features (K = 2)",
         "cross-gcn",
         {"order": 2},
         products="crosses",
     ),
     "cross-gcn-3": Candidate(
-        "ours: products of up to three (K = 3)",
+        "ours, with products of up to three (K = 3)",
         "cross-gcn",
         {"order": 3},
         products="crosses",
     ),
+    "gin": Candidate(
+        "a perceptron where ours has crosses, as large as cross-gcn-2",
+        "gin",
+        {"aggregate_first": False},
+        matched=True,
+        products="perceptron",
+    ),
 }
+"""From the simplest to read to the hardest: what a perceptron has learned has no name."""
 
 MATCHED = "cross-gcn-2"
 

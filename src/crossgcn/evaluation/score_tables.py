@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.adopt import adopt_graph
-from crossgcn.data.tables.graph import as_features
+from crossgcn.data.tables.graph import as_features, as_matrix
 from crossgcn.data.tables.new_nodes import load_new_tables
 from crossgcn.data.tables.saved_encoding import read_encoding
 from crossgcn.errors import BadInput
@@ -79,11 +79,6 @@ def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
     except BadInput as error:
         raise BadInput(f"{run.folder}: {error}") from None
     new = load_new_tables(nodes, edges, encoder, plan, run.ids)
-    known = run.data.x
-    matrix = sp.csr_array(
-        (known.values().numpy(), known.col_indices().numpy(), known.crow_indices().numpy()),
-        shape=tuple(known.shape),
-    )
     num_known, num_all = len(run.ids), len(run.ids) + len(new.ids)
     weights = None
     if "edge_weight" in run.data:
@@ -93,7 +88,7 @@ def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
         weights = torch.cat([run.data.edge_weight, torch.from_numpy(own)])
     data = adopt_graph(
         Data(
-            x=as_features(sp.csr_array(sp.vstack([matrix, new.x], format="csr"))),
+            x=as_features(sp.csr_array(sp.vstack([as_matrix(run.data.x), new.x], format="csr"))),
             edge_index=torch.cat([run.data.edge_index, torch.from_numpy(new.edges)], dim=1),
             edge_weight=weights,
             y=torch.full((num_all,), -1),

@@ -58,6 +58,11 @@ class TableGraph:
     plan: TablePlan
     findings: tuple[Finding, ...]
 
+    @property
+    def matrix(self) -> sparse.csr_array:
+        """The features as SciPy and scikit-learn take them."""
+        return as_matrix(self.data.x)
+
 
 def load_tables(
     nodes: Path | str | pd.DataFrame,
@@ -108,6 +113,13 @@ def as_features(matrix: sparse.csr_array) -> Tensor:
     """An encoded table as the sparse tensor that layers take."""
     rows, columns = matrix.shape
     return csr_tensor(matrix.indptr, matrix.indices, matrix.data, (rows, columns))
+
+
+def as_matrix(features: Tensor) -> sparse.csr_array:
+    """The same back again."""
+    parts = features.values(), features.col_indices(), features.crow_indices()
+    rows, columns = features.shape
+    return sparse.csr_array(tuple(part.numpy() for part in parts), shape=(rows, columns))
 
 
 def name_classes(distinct: Distinct) -> tuple[str, ...]:
