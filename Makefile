@@ -14,7 +14,7 @@ test: lint
 	$(BIN)/pytest
 
 test-slow: .venv/installed-for-development
-	$(BIN)/pytest -m slow -s tests/test_paper_protocol.py
+	$(BIN)/pytest -m slow -s
 
 lint: .venv/installed-for-development
 	$(BIN)/ruff check .

@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from crossgcn.explain.best import Best
-from crossgcn.explain.pair_factors import PairFactors
-from crossgcn.explain.top_pairs import top_pairs
+from crossgcn.explanation.best import Best
+from crossgcn.explanation.pair_factors import PairFactors
+from crossgcn.explanation.top_pairs import top_pairs
 from crossgcn.reports.benchmark_floors import BenchmarkResult
 from harness.agreement import Check
 from harness.command import Options, main

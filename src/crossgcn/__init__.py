@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from crossgcn.errors import BadInput, CrossGCNError, WorkFailed
     from crossgcn.evaluation.repeats import Experiment, RepeatedRuns
     from crossgcn.evaluation.statistics import paired_difference, summarise
+    from crossgcn.explanation.explain import explain
     from crossgcn.graph import PreparedGraph
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
     from crossgcn.models.cross_gcn import CrossGCN
@@ -42,6 +43,7 @@ _HOMES = {
     "errors": ("BadInput", "CrossGCNError", "WorkFailed"),
     "evaluation.repeats": ("Experiment", "RepeatedRuns"),
     "evaluation.statistics": ("paired_difference", "summarise"),
+    "explanation.explain": ("explain",),
     "graph": ("PreparedGraph",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
     "models.cross_gcn": ("CrossGCN",),
@@ -76,6 +78,7 @@ __all__ = [  # noqa: RUF022
     "TableChoices",
     "WorkFailed",
     "build_model",
+    "explain",
     "load_dataset",
     "load_model",
     "load_tables",

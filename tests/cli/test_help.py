@@ -17,7 +17,8 @@ ASK_EVERYTHING = """
 import sys
 from crossgcn.cli import main
 COMMANDS = [[], ["data", "list"], ["data", "get"]]
-COMMANDS += [[name] for name in "train compare example check explain predict report data bench".split()]
+for name in "train compare example check explain predict report data bench".split():
+    COMMANDS.append([name])
 for command in COMMANDS:
     sys.argv = ["crossgcn", *command, "--help"]
     assert main() == 0

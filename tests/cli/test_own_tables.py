@@ -127,8 +127,8 @@ def test_new_customers_are_scored_with_their_edges(
     assert answer["nodes"] == len(frame) == len(pd.read_csv(new[0]))
     probabilities = frame.filter(like="p(")
     assert probabilities.sum(axis=1).to_numpy() == pytest.approx(1.0, abs=1e-5)
-    best = probabilities.idxmax(axis=1).str.removeprefix("p(").str.removesuffix(")")
-    assert best.tolist() == frame["predicted"].tolist()
+    best = [str(name)[2:-1] for name in probabilities.idxmax(axis=1)]
+    assert best == frame["predicted"].tolist()
     assert frame["top_crosses"].str.contains(" & ").any()
     alone = result_of(crossgcn("predict", run, new[0], "--json", "--out", "alone.csv"))
     assert alone["nodes"] == len(frame)

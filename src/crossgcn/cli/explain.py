@@ -78,7 +78,7 @@ def _explain_classes(
     from dataclasses import replace
 
     from crossgcn.cli.running import work_progress
-    from crossgcn.explain.run import explain_run
+    from crossgcn.explanation.run import explain_run
     from crossgcn.reports.explain_view import class_tables
 
     with work_progress(Console(stderr=True)) as progress:
@@ -122,7 +122,7 @@ def _explain_node(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    from crossgcn.explain.node import explain_node
+    from crossgcn.explanation.node import explain_node
     from crossgcn.reports.explain_view import node_tables
 
     preprocess = trained.saved.preprocess

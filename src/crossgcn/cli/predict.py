@@ -96,7 +96,7 @@ def predict(
 
 def _top_crosses(trained: RunFolder, scored: Scored, num: int) -> list[str]:
     """Of each node in words: ``gender=female & age=[20, 25) +1.24; ...``."""
-    from crossgcn.explain.node import NodeExplainer
+    from crossgcn.explanation.node import NodeExplainer
 
     explainer = NodeExplainer(trained.saved.model, scored.data, trained.saved.preprocess.space)
     frame = explainer.top_crosses(scored.nodes.tolist(), num, min_order=2)

@@ -43,7 +43,7 @@ def report(
     terminal = Console(stderr=True)
     with terminal.status("reading the run"):
         from crossgcn.evaluation.run_folder import open_run
-        from crossgcn.explain.run import explain_run
+        from crossgcn.explanation.run import explain_run
         from crossgcn.reports.run_report import write_run_report
         from crossgcn.reports.view_of_run import read_comparison, view_run
 

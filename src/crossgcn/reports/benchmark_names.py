@@ -43,5 +43,8 @@ BENCHMARKS: Mapping[str, BenchmarkEntry] = {
         "growth", "cuda", "time and memory of a step as the problem grows, on a GPU"
     ),
     "precision": BenchmarkEntry("precision", "cuda", "what tf32 and bf16 cost in accuracy"),
+    "own-tables": BenchmarkEntry(
+        "own_tables", "cpu", "from two CSV files to a report, in three commands"
+    ),
 }
 """In the order in which they are run and shown."""

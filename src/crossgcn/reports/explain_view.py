@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from crossgcn.explain.node_explanation import NodeExplanation
-from crossgcn.explain.run import ExplainedRun
+from crossgcn.explanation.node_explanation import NodeExplanation
+from crossgcn.explanation.run import ExplainedRun
 
 __all__ = ["class_tables", "node_tables"]
 

@@ -19,9 +19,9 @@ from crossgcn.errors import BadInput
 from crossgcn.evaluation.predictions import class_probabilities
 from crossgcn.evaluation.run_folder import FinishedRun, RunFolder
 from crossgcn.evaluation.table_comparison import majority_accuracy
-from crossgcn.explain.fields import field_strengths
-from crossgcn.explain.node import NodeExplainer
-from crossgcn.explain.run import ExplainedRun
+from crossgcn.explanation.fields import field_strengths
+from crossgcn.explanation.node import NodeExplainer
+from crossgcn.explanation.run import ExplainedRun
 from crossgcn.reports.run_crosses import ClassCrosses, CrossView, FieldStrengths, TermView
 from crossgcn.reports.run_nodes import NodeView, Role, Step
 from crossgcn.reports.run_scores import Calibration, Confusion

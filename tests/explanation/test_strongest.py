@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_models import draw_graph, draw_model, enumerate_terms
+from torch_geometric.data import Data
+
+from crossgcn import Experiment, RunConfig, load_model
+from crossgcn.data.feature_space import FeatureSpace
+from crossgcn.errors import BadInput
+from crossgcn.explanation import NodeExplainer, first_order_terms, strongest_crosses
+from crossgcn.explanation.reading import read_model
+
+SPACE = FeatureSpace(
+    ("a=1", "a=2", "a=3", "b=1", "b=2", "b=3", "red", "tall", "age", "income"),
+    ("a", "a", "a", "b", "b", "b", "red", "tall", "age", "income"),
+)
+
+
+def recover(folder: Path, num_splits: int, order: int, **settings: Any) -> list[int]:
+    """How many classes have their planted cross on top, in each split."""
+    name = "citeseer-cross" if order == 2 else f"citeseer-cross-{order}"
+    config = RunConfig.create(
+        dataset=name,
+        model="cross-gcn",
+        num_layers=1,
+        order=order,
+        num_splits=num_splits,
+        **settings,
+    )
+    experiment = Experiment([config])
+    experiment.run(out=folder, save_models=True)
+    counts = []
+    for run in sorted(folder.glob("*/split-*")):
+        model = load_model(run)
+        found = strongest_crosses(model, experiment.data, order=order, top=1)
+        planted = [tuple(range(order * label, order * (label + 1))) for label in range(6)]
+        counts.append(sum(map(np.array_equal, found["features"], planted)))
+        check_scores(model, experiment.data)
+    assert len(counts) == num_splits
+    return counts
+
+
+def check_scores(model: Any, data: Data) -> None:
+    with torch.no_grad():
+        scores = model.eval()(data.x, data.edge_index)
+    explainer = NodeExplainer(model, data)
+    for node in range(0, 3000, 500):
+        found = explainer.explain(node)
+        total = found.bias + found.terms.contribution.sum()
+        assert total == pytest.approx(float(scores[node, found.target]), abs=1e-5)
+
+
+def test_planted_pairs_are_the_strongest_of_their_classes(tmp_path: Path) -> None:
+    assert recover(tmp_path, 1, 2, train="all") == [6]
+
+
+def test_planted_triples_are_the_strongest_of_their_classes(tmp_path: Path) -> None:
+    assert min(recover(tmp_path, 1, 3, train="all", dropout=0.2, epochs=300)) >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "order", "enough", "splits"),
+    [
+        ({"train": "all"}, 2, 6, 19),
+        ({"train": 20}, 2, 5, 18),
+        ({"train": "all", "dropout": 0.2}, 3, 5, 15),
+    ],
+)
+def test_planted_crosses_come_back_over_the_splits(
+    tmp_path: Path, settings: dict[str, Any], order: int, enough: int, splits: int
+) -> None:
+    counts = recover(tmp_path, 20, order, **settings)
+    assert sum(count >= enough for count in counts) >= splits, counts
+
+
+@pytest.mark.parametrize("order", [(2,), (3,), (3, 1), (2, 2)])
+def test_every_number_in_the_table_is_that_of_plain_enumeration(order: tuple[int, ...]) -> None:
+    graph, model = draw_graph(), draw_model(order, len(order))
+    reading = read_model(model, graph)
+    readout = np.eye(3)
+    if len(order) == 2:
+        readout = reading.layers[1].first_order * reading.gates[0].mean(axis=0)
+    x = reading.inputs.toarray()
+    expected: dict[tuple[Any, ...], tuple[float, ...]] = {}
+    for name, weight in enumerate_terms(reading.layers[0], reading.binary).items():
+        product = x[:, list(name)].prod(axis=1)
+        if len(set(name)) > 1 and product.any():
+            for label, class_weight in enumerate(readout @ weight):
+                occurrence = np.abs(product).mean()
+                expected[label, name] = (
+                    *(class_weight, occurrence, (product != 0).sum()),
+                    class_weight * occurrence,
+                )
+    found = strongest_crosses(model, graph, top=10_000)
+    assert found.attrs["complete"]
+    columns = ["class", "features", "weight", "occurrence", "support", "strength"]
+    assert len(found) == len(expected)
+    for label, features, *numbers in found[columns].itertuples(index=False):
+        assert numbers == pytest.approx(expected[label, features])
+    for _, rows in found.groupby("class"):
+        assert rows["strength"].abs().is_monotonic_decreasing
+    few = strongest_crosses(model, graph, top=4)
+    assert few.equals(found.groupby("class").head(4).reset_index(drop=True))
+
+
+def test_crosses_have_the_names_of_features_and_classes() -> None:
+    found = strongest_crosses(
+        draw_model(3), draw_graph(), space=SPACE, classes=["no", "maybe", "yes"], top=500
+    )
+    assert list(dict.fromkeys(found["class"])) == ["no", "maybe", "yes"]
+    assert {"a=1 & red", "age & income", "red & age²", "a=2 & b=3 & tall"} <= set(found["cross"])
+    assert not found["cross"].str.contains("a=1 & a=2", regex=False).any()
+    assert (found["support"] > 0).all()
+    only = strongest_crosses(draw_model(3), draw_graph(), order=3, top=500)
+    assert set(only["order"]) == {3}
+
+
+def test_single_features_come_with_their_folded_and_other_powers() -> None:
+    graph, model = draw_graph(), draw_model(2)
+    found = first_order_terms(model, graph, space=SPACE, top=100)
+    reading = read_model(model, graph)
+    weights = enumerate_terms(reading.layers[0], reading.binary)
+    assert {"age", "age²", "income²", "red"} <= set(found["cross"])
+    assert len(found) == 3 * 12
+    for label, features, weight in found[["class", "features", "weight"]].itertuples(index=False):
+        assert weight == pytest.approx(weights[features][label])
+
+
+def test_sums_over_neighbours_are_counted_where_they_are_crossed() -> None:
+    graph, model = draw_graph(), draw_model(2, aggregate_first=True)
+    inputs = read_model(model, graph).inputs.toarray()
+    (first, *_) = strongest_crosses(model, graph, top=1).to_dict("records")
+    product = inputs[:, list(first["features"])].prod(axis=1)
+    assert first["occurrence"] == pytest.approx(np.abs(product).mean())
+
+
+def test_a_model_without_crosses_has_none() -> None:
+    found = strongest_crosses(draw_model(1), draw_graph())
+    assert found.empty
+    assert "strength" in found
+
+
+def test_a_search_that_gave_up_is_marked() -> None:
+    found = strongest_crosses(draw_model(3), draw_graph(), limit=5)
+    assert not found.attrs["complete"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"order": 1}, "order is 1; a cross multiplies at least 2 features"),
+        ({"classes": ["a", "b"]}, "2 class names were given, but the model has 3 classes"),
+        ({"space": ["a"]}, "1 feature names were given, but the graph has 10 features"),
+    ],
+)
+def test_impossible_requests_say_what_is_possible(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        strongest_crosses(draw_model(2), draw_graph(), **settings)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import draw_transform, enumerate_terms
+from torch_geometric.data import Data
+
+from crossgcn.explanation.layer_reading import read_layer
+from crossgcn.explanation.reading import read_model
+from crossgcn.explanation.row_terms import expand_rows
+from crossgcn.explanation.terms import fold, term_weights
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def test_a_product_is_named_by_its_features_and_powers_of_binary_ones_fold() -> None:
+    binary = np.array([True, False, True])
+    assert fold((2, 0, 2), binary) == (0, 2)
+    assert fold((1, 0, 1), binary) == (0, 1, 1)
+    assert fold((0, 0, 0), binary) == (0,)
+    assert fold((1, 1, 1), binary) == (1, 1, 1)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=seeds,
+    order=st.integers(1, 4),
+    binary=st.lists(st.booleans(), min_size=3, max_size=3),
+    first_order=st.sampled_from(["paper", "release"]),
+)
+def test_weights_are_those_of_plain_enumeration(
+    seed: int, order: int, binary: list[bool], first_order: str
+) -> None:
+    layer = read_layer(draw_transform(3, 2, order, seed, first_order=first_order), 0)
+    folds = np.array(binary)
+    expected = enumerate_terms(layer, folds)
+    for length in range(1, order + 1):
+        names = [name for name in expected if len(name) == length]
+        if not names:
+            continue
+        weights = term_weights(layer, np.array(names), folds)
+        np.testing.assert_allclose(weights, [expected[name] for name in names], atol=1e-12)
+
+
+def test_a_layer_whose_gates_are_shut_has_first_order_terms_only() -> None:
+    transform = draw_transform(4, 2, 3, 0)
+    torch.nn.init.zeros_(transform.order_weights)  # type: ignore[arg-type]
+    layer = read_layer(transform, 0)
+    assert layer.order == 1
+    assert not term_weights(layer, np.array([[0, 1]]), np.zeros(4, np.bool_)).any()
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=seeds, order=st.integers(1, 4), binary=st.integers(0, 4))
+def test_rows_multiply_out_to_their_terms(seed: int, order: int, binary: int) -> None:
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(5, 4)) * (generator.random((5, 4)) < 0.6)
+    x[:, :binary] = x[:, :binary] != 0
+    data = Data(x=torch.from_numpy(x))
+    reading = read_model(draw_transform(4, 3, order, seed), data)
+    coefficients = generator.normal(size=(5, 3))
+    terms = expand_rows(reading, np.arange(5), coefficients)
+    names = terms.decode(terms.code)
+    found = {node: dict[tuple[int, ...], float]() for node in range(5)}
+    for node, name, contribution, value in zip(
+        terms.row, names, terms.contribution, terms.value, strict=True
+    ):
+        assert value == pytest.approx(np.prod(x[node, list(name)]))
+        found[node][name] = found[node].get(name, 0.0) + contribution
+    for name, weight in enumerate_terms(reading.layers[0], reading.binary).items():
+        for node in range(5):
+            expected = coefficients[node] @ weight * np.prod(x[node, list(name)])
+            assert found[node].get(name, 0.0) == pytest.approx(expected, abs=1e-10)
+    codes, sums = terms.sum_by_code()
+    assert len(set(codes.tolist())) == codes.size
+    assert sums.sum() == pytest.approx(terms.contribution.sum(), abs=1e-10)
+
+
+@pytest.mark.parametrize("dense_codes", [0, 10_000_000])
+def test_sums_over_nodes_do_not_depend_on_how_codes_are_counted(
+    monkeypatch: pytest.MonkeyPatch, dense_codes: int
+) -> None:
+    monkeypatch.setattr("crossgcn.explanation.row_terms._DENSE_CODES", dense_codes)
+    x = sp.random_array((6, 40), density=0.1, rng=np.random.default_rng(0)).toarray()
+    reading = read_model(draw_transform(40, 2, 3, 0), Data(x=torch.from_numpy(x)))
+    terms = expand_rows(reading, np.arange(6), np.ones((6, 2)))
+    codes, sums = terms.sum_by_code()
+    slow: dict[int, float] = {}
+    for code, contribution in zip(terms.code.tolist(), terms.contribution, strict=True):
+        slow[code] = slow.get(code, 0.0) + contribution
+    assert dict(zip(codes.tolist(), sums, strict=True)) == pytest.approx(slow)
