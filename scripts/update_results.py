@@ -21,6 +21,7 @@ from crossgcn.reports.markdown import (
     replace_block,
 )
 from crossgcn.reports.reproduction import render_markdown, write_markdown
+from crossgcn.reports.shop_markdown import shop_answer_markdown, shop_seeds_markdown
 
 PROJECT = Path(__file__).parents[1]
 REPRODUCTION = PROJECT / "results" / "paper"
@@ -65,14 +66,17 @@ def render() -> Iterator[tuple[Path, str]]:
     protocol = read("paper_protocol")
     items = {item.name: (item, result) for item, result in reproduction()}
     make_run = comparison_markdown(read("make_run"))
+    shops = read("shop")["shops"]
     blocks = {
         "README.md": {
             "make run": make_run,
+            "shop": shop_answer_markdown(shops[0]),
             "citation": item_markdown(*items["citation"]),
             "speed": speed_markdown(measured()),
         },
         "results/README.md": {
             "make run": make_run,
+            "shop": shop_seeds_markdown(shops),
             "protocol": protocol_markdown(protocol, GRAPHS),
             "citeseer-cross": comparison_markdown(protocol["citeseer-cross"]),
             "bias": protocol_markdown({name: read(f"bias_{name}") for name in GRAPHS}, GRAPHS),

@@ -25,6 +25,15 @@ def test_the_code_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert names["out"].shape == (100, 32)
     assert names["data"].num_classes == 3
     assert len(names["cross"].test_accuracy) == 5
+    assert names["probabilities"].shape == (100, 2)
+
+
+def test_the_code_in_the_page_about_tables_runs() -> None:
+    text = (PROJECT / "docs" / "own_tables.md").read_text()
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(block, "own_tables.md", "exec"), names)
+    assert set(names["crosses"]["class"]) == set(names["graph"].classes)
 
 
 def test_the_tables_are_those_of_the_records() -> None:

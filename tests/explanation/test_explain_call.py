@@ -33,7 +33,10 @@ def test_impossible_requests_say_what_is_possible(settings: dict[str, Any], mess
 
 
 def test_importing_the_room_imports_nothing_heavy() -> None:
-    check = "import crossgcn.explanation, sys; assert not {'torch', 'numpy', 'pandas'} & set(sys.modules)"
+    check = (
+        "import crossgcn.explanation, sys;"
+        "assert not {'torch', 'numpy', 'pandas'} & set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", check], check=True)
 
 
