@@ -118,7 +118,7 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         bias: bool | None = True,
         laplacian_weight: float | None = None,
         dropout: float = 0.2,
-        epochs: int = 200,
+        epochs: int = 500,
         learning_rate: float = 0.01,
         weight_decay: float = 5e-4,
         validation_fraction: float | None = None,
