@@ -14,7 +14,9 @@ import cpu_protocol
 import gpu_stack
 import gpu_step
 import growth
+import own_tables
 import precision
+import top_pairs
 from crossgcn.data.archive import save_graph
 from harness.command import Options
 from harness.memory import peak_bytes
@@ -115,3 +117,22 @@ def test_a_drawn_graph_has_the_sizes_asked_for(stored: int) -> None:
         assert (data.x.to_dense() != 0).sum(dim=1).max() == 4
     again = draw_graph(GraphSize(500, degree=6, features=32, stored=stored), seed=0)
     assert torch.equal(again.edge_index, data.edge_index)
+
+
+def test_strongest_pairs_are_checked_and_held_to_the_time_allowed() -> None:
+    small = [top_pairs.Case(60, 40, 6, words, 2.0) for words in top_pairs.KINDS]
+    large = [top_pairs.Case(300, 100, 6, "Zipf", 4.0)]
+    found = top_pairs.measure_cases(small, large, LOOK)
+    assert len(found.checks) == 4
+    shares = [result for result in found.results if result.what == top_pairs.ALLOWED]
+    assert [result.case for result in shares] == [case.name for case in (*small, *large)]
+    ours = next(timing for timing in found.timings if timing.case == large[0].name)
+    assert shares[-1].value == pytest.approx(100 * ours.median / 4.0)
+
+
+def test_the_way_from_tables_to_a_report_is_walked_as_a_user_does() -> None:
+    options = Options(quick=True, rounds=1)
+    found = own_tables.measure_way(300, 15, ("--epochs", "2", "--num-splits", "1"), options)
+    assert found.results[0].case == "300 nodes, 1,500 edges, 15 columns"
+    assert found.results[0].value == pytest.approx(100 * found.timings[0].median / 120)
+    assert len(found.checks) == 3 and "1 splits" in found.notes[0]

@@ -195,6 +195,18 @@ def test_bad_new_nodes_are_refused_by_file_row_and_value(
     assert "Traceback" not in done.stderr
 
 
+def test_values_not_seen_in_training_are_pointed_out(
+    crossgcn: Command, run: Path, shop: Path, tmp_path: Path
+) -> None:
+    nodes = pd.read_csv(shop / "new_nodes.csv", dtype=str, keep_default_na=False)
+    nodes["gender"] = nodes["gender"].str.upper()
+    nodes.to_csv(tmp_path / "loud.csv", index=False)
+    done = crossgcn("predict", run, tmp_path / "loud.csv", "--json")
+    (unseen,) = result_of(done)["unseen_values"]
+    assert unseen["column"] == "gender" and unseen["known"] == unseen["example"].lower()
+    assert "values not seen in training" in done.stderr
+
+
 def test_formulas_in_ids_are_neutralised_in_predictions(
     crossgcn: Command, run: Path, shop: Path, tmp_path: Path
 ) -> None:
@@ -253,3 +265,112 @@ def test_a_table_without_edges_is_a_table_of_rows(crossgcn: Command, shop: Path)
     options = ("--target", "buys", "--model", "mlp", *QUICK)
     assert result_of(crossgcn("train", shop / "nodes.csv", *options, "--out", "rows"))["mean"] > 0
     assert crossgcn("predict", "rows", shop / "new_nodes.csv").returncode == 0
+
+
+def test_a_model_without_crosses_has_none_to_add(crossgcn: Command, shop: Path) -> None:
+    options = ("--target", "buys", "--model", "gcn", *QUICK)
+    tables = (shop / "nodes.csv", shop / "edges.csv")
+    assert crossgcn("train", *tables, *options, "--out", "plain").returncode == 0
+    done = crossgcn("predict", "plain", shop / "new_nodes.csv", "--crosses", "2")
+    assert done.returncode == 2 and "has no crosses to name" in done.stderr
+    assert crossgcn("explain", "plain").returncode == 0
+
+
+def test_a_model_that_is_no_sum_is_reported_without_crosses(
+    crossgcn: Command, shop: Path, tmp_path: Path
+) -> None:
+    options = ("--target", "buys", "--model", "gin", *QUICK)
+    assert crossgcn("train", shop / "nodes.csv", shop / "edges.csv", *options, "--out", "gin")
+    done = crossgcn("report", "gin")
+    assert done.returncode == 0, done.stderr
+    assert "no crosses and no single nodes on the page" in done.stderr
+    assert "No crosses to name" in (tmp_path / "gin" / "report.html").read_text()
+    assert crossgcn("explain", "gin").returncode == 2
+
+
+def test_no_table_is_written_over(crossgcn: Command, run: Path, shop: Path, tmp_path: Path) -> None:
+    edges = tmp_path / "new_edges.csv"
+    shutil.copy(shop / "new_edges.csv", edges)
+    done = crossgcn("predict", run, shop / "new_nodes.csv", edges, "--out", edges)
+    assert done.returncode == 2 and "is one of the tables" in done.stderr
+    assert edges.read_bytes() == (shop / "new_edges.csv").read_bytes()
+
+
+def test_what_compare_recommends_can_be_typed(crossgcn: Command, shop: Path) -> None:
+    tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
+    models = ("--models", "logistic-regression", "--tuning", "1")
+    answer = result_of(crossgcn("compare", *tables, *models, *QUICK, "--out", "c"))
+    words = answer["next"].split()
+    assert words[:2] == ["crossgcn", "train"] and "--model mlp --num-layers 1" in answer["next"]
+    again = result_of(crossgcn(*words[1:], *QUICK, "--out", "again"))
+    assert again["test_accuracy"] == answer["models"][0]["test_accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragments"),
+    [
+        (("--splits", "random"), ("--splits random is not for these tables", "--split-column")),
+        (("--splits", "authors"), ("--splits authors is not for these tables",)),
+        (("--target", "bys"), ("there is no column 'bys'", "did you mean 'buys'")),
+    ],
+)
+def test_options_that_do_not_go_with_tables(
+    arguments: tuple[str, ...], fragments: tuple[str, ...], crossgcn: Command, shop: Path
+) -> None:
+    done = crossgcn("train", shop / "nodes.csv", "--target", "buys", *arguments)
+    assert done.returncode == 2
+    for fragment in fragments:
+        assert fragment in done.stderr
+
+
+def test_a_file_with_another_ending_is_named(crossgcn: Command, tmp_path: Path) -> None:
+    (tmp_path / "nodes.txt").write_text("id,a,y\n")
+    done = crossgcn("train", "nodes.txt", "--target", "y")
+    assert done.returncode == 2 and "end its name in one of .csv, .tsv" in done.stderr
+
+
+def test_a_table_in_a_settings_file_is_pointed_out(crossgcn: Command, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text('dataset = "nodes.csv"')
+    done = crossgcn("train", "--config", "c.toml")
+    assert done.returncode == 2 and "tables are given as arguments" in done.stderr
+
+
+def test_other_names_are_not_resumed(crossgcn: Command, shop: Path, tmp_path: Path) -> None:
+    nodes = (shop / "nodes.csv").read_text()
+    (tmp_path / "nodes.csv").write_text(nodes)
+    train = ("train", "nodes.csv", "--target", "buys", *QUICK, "--out", "r")
+    assert crossgcn(*train).returncode == 0
+    assert crossgcn(*train, "--resume").returncode == 0
+    (tmp_path / "nodes.csv").write_text(nodes.replace("books", "brooks"))
+    done = crossgcn(*train, "--resume")
+    assert done.returncode == 2 and "holds a finished run with another" in done.stderr
+
+
+def test_only_a_run_is_resumed(crossgcn: Command, shop: Path) -> None:
+    done = crossgcn("train", shop / "nodes.csv", "--target", "buys", "--resume", "--out", shop)
+    assert done.returncode == 2 and "holds no run to continue" in done.stderr
+
+
+def test_the_order_of_crosses_is_one_the_model_has(crossgcn: Command, run: Path) -> None:
+    done = crossgcn("explain", run, "--order", "3")
+    assert done.returncode == 2 and "crosses of order 2 at most" in done.stderr
+    done = crossgcn("explain", run, "--order", "2", "--node", "u_1")
+    assert done.returncode == 2 and "leave it out with --node" in done.stderr
+
+
+@pytest.mark.parametrize("out", ["absent/page.html", "."])
+def test_a_report_that_cannot_be_written_is_refused_at_once(
+    out: str, crossgcn: Command, run: Path
+) -> None:
+    done = crossgcn("report", run, "--out", out)
+    assert done.returncode == 2 and "give the name of a file" in done.stderr
+
+
+def test_one_split_is_no_verdict_on_the_page(crossgcn: Command, shop: Path, run: Path) -> None:
+    tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
+    models = ("--models", "gcn,cross-gcn-2", "--tuning", "1", "--num-splits", "1")
+    quick = ("--epochs", "5", "--workers", "1", "--json", "--out", "c")
+    assert result_of(crossgcn("compare", *tables, *models, *quick))["crosses_help"] is None
+    report = ("report", run, "--nodes", "2", "--comparison", "c", "--out", "page.html")
+    assert crossgcn(*report).returncode == 0
+    assert "<b>One split cannot tell</b>" in Path("page.html").read_text()

@@ -74,12 +74,12 @@ def test_a_folder_without_a_model_says_how_to_make_one(tmp_path: Path) -> None:
     ("damage", "complaint"),
     [
         (lambda run: (run / "graph.npz").unlink(), r"graph\.npz: no such file"),
-        (lambda run: (run / "nodes.json").unlink(), r"nodes\.json: cannot be read"),
-        (lambda run: (run / "nodes.json").write_text('{"ids": ["x"]}'), "names 1 nodes.* has 90"),
+        (lambda run: (run / "nodes.json").unlink(), r"nodes\.json: is not what crossgcn train"),
+        (lambda run: (run / "nodes.json").write_text('{"ids": 5}'), r"nodes\.json: is not what"),
         (lambda run: (run / "chosen.json").write_text("{"), r"chosen\.json: is not valid JSON"),
         (lambda run: (run / "chosen.json").write_text("[]"), r"chosen\.json: is not what"),
         (lambda run: (run / "chosen.json").write_text("{}"), r"chosen\.json: is not what"),
-        (lambda run: shutil.rmtree(run / "cross-gcn-2-layer"), "holds no finished run"),
+        (lambda run: shutil.rmtree(run / "cross-gcn-2-layer"), r"split-0.*: is not what"),
         (lambda run: (run / "graph.npz").write_bytes(b"PK\3\4"), r"graph\.npz"),
     ],
 )
@@ -102,12 +102,26 @@ def test_another_graph_is_noticed(run_folder: Path, small_graph: Data) -> None:
         open_run(run_folder)
 
 
-def test_a_changed_record_is_noticed(run_folder: Path) -> None:
+@pytest.mark.parametrize("change", [{"test_accuracy": 0.999}, {"split": {"index": 10**6}}])
+def test_a_changed_record_is_noticed(change: dict[str, object], run_folder: Path) -> None:
     path = run_folder / "cross-gcn-2-layer" / "split-01" / "run.json"
-    record = json.loads(path.read_bytes())
-    record["split"]["test_sha256"] = "0" * 64
-    path.write_text(json.dumps(record))
-    with pytest.raises(BadInput, match=r"split-01/run\.json: its split cannot be made again"):
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | change))
+    with pytest.raises(BadInput, match=r"split-01/run\.json: is not what crossgcn train wrote"):
+        open_run(run_folder)
+
+
+def test_swapped_names_are_noticed(run_folder: Path) -> None:
+    (run_folder / "nodes.json").write_text(json.dumps({"ids": IDS[::-1]}))
+    with pytest.raises(BadInput, match=r"nodes\.json: is not what crossgcn train wrote"):
+        open_run(run_folder)
+
+
+def test_another_choice_is_noticed(run_folder: Path) -> None:
+    path = run_folder / "chosen.json"
+    chosen = json.loads(path.read_bytes())
+    others = {f"cross-gcn-2-layer/split-0{split}" for split in range(3)} - {chosen["run"]}
+    path.write_text(json.dumps(chosen | {"run": min(others)}))
+    with pytest.raises(BadInput, match=r"chosen\.json: is not what crossgcn train wrote"):
         open_run(run_folder)
 
 

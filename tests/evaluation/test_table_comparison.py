@@ -58,7 +58,7 @@ def test_a_clear_gain_over_the_best_plain_model_is_a_yes() -> None:
     assert comparison.crosses_help is True
     assert comparison.recommended == "cross-gcn-2"
     first, *_, last = answer(comparison)
-    assert first.startswith("Crosses help here. cross-gcn-2 against gcn, the best model without")
+    assert first.startswith("Crosses help here. cross-gcn-2 against gcn, the best with neither")
     assert "+10.1 points (95 % interval" in first and "paired over 5 splits" in first
     assert last.startswith("Recommended: cross-gcn-2")
 
@@ -68,8 +68,25 @@ def test_a_gain_within_chance_is_a_no_and_the_simpler_model_is_recommended() -> 
     assert comparison.crosses_help is False
     assert comparison.recommended == "gcn"
     first, last = answer(comparison)
-    assert first.startswith("Crosses do not help here.")
-    assert "the simplest that cannot be told apart from the best by validation" in last
+    assert first.startswith("Crosses do not help here, as far as these splits can tell.")
+    assert "the simplest that the best by validation, cross-gcn-2, does not beat" in last
+
+
+def test_a_loss_is_called_one() -> None:
+    comparison = measured({"gcn": BASE, "cross-gcn-2": shifted(-0.1)})
+    assert answer(comparison)[0].startswith("Crosses do not help here, they make it worse.")
+
+
+def test_a_simpler_model_that_is_better_on_test_nodes_is_recommended() -> None:
+    """Though validation preferred the other."""
+    plain = CandidateResult("gcn", (0.9, 0.91, 0.9), (0.6,) * 3, (0,), 1, None, 0.0)
+    ours = CandidateResult("cross-gcn-2", (0.8, 0.8, 0.81), (0.7,) * 3, (0,), 1, None, 0.0)
+    assert TableComparison((plain, ours), 1 / 3).recommended == "gcn"
+
+
+def test_a_gain_of_almost_nothing_shows_its_digits() -> None:
+    comparison = measured({"gcn": BASE, "cross-gcn-2": [value + 1e-4 for value in BASE]})
+    assert "+0.010 points" in answer(comparison)[0]
 
 
 def test_overlapping_splits_need_a_larger_gain_than_independent_ones() -> None:
@@ -82,6 +99,7 @@ def test_one_split_gives_no_verdict() -> None:
     comparison = measured({"gcn": [0.5], "cross-gcn-2": [0.9]})
     assert comparison.crosses_help is None
     assert "One split cannot tell" in answer(comparison)[0]
+    assert "one split cannot tell it from simpler ones" in answer(comparison)[-1]
 
 
 def test_a_better_perceptron_is_owned_up_to() -> None:
@@ -144,6 +162,25 @@ def test_sizes_are_matched_to_ours(small_graph: Data) -> None:
     for name in ("gcn", "mlp", "gin"):
         assert comparison.of(name).parameters == pytest.approx(ours, rel=0.05)
     assert comparison.of("cross-gcn-1").parameters < ours < comparison.of("cross-gcn-3").parameters
+
+
+def test_wide_models_are_matched_too(small_graph: Data) -> None:
+    wide = SETTINGS | {"hidden_channels": 5000, "epochs": 1, "num_splits": 1}
+    experiment = TableExperiment(small_graph, ["gcn", "cross-gcn-2"], settings=wide)
+    gcn, ours = experiment.configs["gcn"][0], experiment.configs["cross-gcn-2"][0]
+    assert gcn.hidden_channels == pytest.approx(51 / 28 * ours.hidden_channels, rel=0.05)
+
+
+def test_the_options_train_it_again(small_graph: Data) -> None:
+    experiment = TableExperiment(
+        small_graph, ["majority", "logistic-regression", "gin", "cross-gcn-3"], settings=SETTINGS
+    )
+    options = {result.name: result.train_options for result in experiment.run().results}
+    assert options["majority"] is None
+    assert options["logistic-regression"] is not None
+    assert options["logistic-regression"][:4] == ("--model", "mlp", "--num-layers", "1")
+    assert options["gin"] is not None and "--transform-first" in options["gin"]
+    assert options["cross-gcn-3"] is not None and "3,1" in options["cross-gcn-3"]
 
 
 def test_the_majority_class_is_that_of_the_training_nodes() -> None:

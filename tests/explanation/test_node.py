@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections import defaultdict
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from small_models import draw_graph, draw_model, enumerate_terms, live
 from torch import nn
 from torch_geometric.data import Data
+from torch_geometric.nn import GCN as PyGsGCN
 
 from crossgcn import CrossGCNConv, PreparedGraph, build_model, load_dataset
 from crossgcn.data.feature_space import FeatureSpace
@@ -106,6 +109,21 @@ def test_views_of_one_explanation_agree() -> None:
     assert (found.frame["source"] == 3).equals(found.frame["hops"] == 0)
 
 
+def test_the_terms_of_some_nodes_are_those_rows_of_the_whole_table() -> None:
+    found = explain_node(draw_model((3, 1), 2), draw_graph(), 3)
+    sources = found.by_node["source"].head(3).tolist()
+    whole = found.frame[found.frame["source"].isin(sources)].reset_index(drop=True)
+    some = found.frame_of(sources)
+    keys = ["source", "order", "features"]
+    whole, some = (
+        each.sort_values(keys, ignore_index=True, key=lambda column: column.astype(str))
+        for each in (whole, some)
+    )
+    pd.testing.assert_frame_equal(some, whole)
+    assert set(some["source"]) == set(sources)
+    assert found.frame_of([]).empty
+
+
 def test_squares_of_binary_features_have_no_name_of_their_own_and_others_do() -> None:
     names = ["a=1", "a=2", "a=3", "b=1", "b=2", "b=3", "red", "tall", "age", "income"]
     found = explain_node(draw_model(2), draw_graph(), 3, space=names)
@@ -180,10 +198,11 @@ def test_a_node_without_features_is_explained_by_nothing() -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (lambda: build_model("gin", 10, 3), r"layer 1 is a MLPConv.*explain a CrossGCN, GCN or"),
+        (lambda: build_model("gin", 10, 3), "layer 1 is a MLPConv.*crossgcn's GCN"),
         (lambda: draw_model(2, order_weights="lstm"), "layer 1 reads its orders with an LSTM"),
         (lambda: draw_model(2, aggr="max"), "layer 1 joins neighbours by 'max'"),
-        (lambda: nn.Linear(10, 3), "layer 1 is a Linear"),
+        (lambda: nn.Linear(10, 3), "layer 1 is a Linear of torch"),
+        (lambda: PyGsGCN(10, 4, 1, 3), "is a GCN of torch_geometric.*explain.* crossgcn's GCN"),
         (lambda: build_model("gcn", 9, 3), "10 features per node, but the model takes 9"),
         (lambda: CrossGCNConv(-1, 3), "has seen no data yet"),
     ],
@@ -198,6 +217,8 @@ def test_what_cannot_be_taken_apart_is_refused(model: Any, message: str) -> None
     [
         ({"node": 30}, "node 30 does not exist; the graph has nodes 0 to 29"),
         ({"node": -1}, "node -1 does not exist"),
+        ({"node": 1.5}, "node is 1.5; give a whole number"),
+        ({"node": 0, "target": "a"}, "target is 'a'; give a whole number"),
         ({"node": 0, "target": 3}, "class 3 does not exist; there are 0 to 2"),
         ({"node": 0, "space": FeatureSpace.unnamed(9)}, "9 feature names were given, but"),
     ],
@@ -217,4 +238,79 @@ def test_a_value_that_is_not_finite_names_its_node() -> None:
 def test_too_many_products_are_refused_before_memory_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crossgcn.explanation.row_terms.MAX_CELLS", 10)
     with pytest.raises(BadInput, match="products of order 2 are too many to list"):
-        explain_node(draw_model(2), draw_graph(), 0)
+        _ = explain_node(draw_model(2), draw_graph(), 0).frame
+
+
+@pytest.mark.parametrize(
+    ("limit", "view", "message"),
+    [
+        ("row_terms.MAX_ROWS", "frame", "too many for one table .at most 10.; ask for by_cross"),
+        ("node_explanation.MAX_ROWS", "by_cross", "too many for one table .*top_crosses"),
+        ("row_terms.MAX_WORK", "by_cross", "products of order 2 .* lower order or with fewer"),
+    ],
+)
+def test_more_than_fits_is_refused_with_what_does(
+    monkeypatch: pytest.MonkeyPatch, limit: str, view: str, message: str
+) -> None:
+    monkeypatch.setattr(f"crossgcn.explanation.{limit}", 10)
+    with pytest.raises(BadInput, match=message):
+        getattr(explain_node(draw_model(2), draw_graph(), 0), view)
+
+
+def test_more_different_products_than_can_be_summed_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("crossgcn.explanation.term_sums._DENSE_CODES", 0)
+    monkeypatch.setattr("crossgcn.explanation.term_sums.MAX_SUMS", 5)
+    monkeypatch.setattr("crossgcn.explanation.row_terms.MAX_SUMS", 5)
+    with pytest.raises(BadInput, match=r"more than 5 different products .* model of lower order"):
+        NodeExplainer(draw_model(2), draw_graph()).top_crosses([0])
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_score_without_an_active_unit_is_its_bias_alone(order: int) -> None:
+    graph, model = draw_graph(), draw_model((order, 1), 2)
+    with torch.no_grad():
+        model.layers[0].get_parameter("bias").fill_(-1e6)
+    found = explain_node(model, graph, 3, target=1)
+    for view in (found.frame, found.by_cross, found.by_feature):
+        assert view.empty
+    assert not found.by_node["contribution"].any()
+    assert not found.to_pyg().node_mask.any()
+    assert found.bias == pytest.approx(score(model, graph, 3, 1))
+    table = NodeExplainer(model, graph).top_crosses([3], targets=[1])
+    assert table["kind"].tolist() == ["bias"]
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_large_neighbourhood_costs_little_memory(order: int) -> None:
+    num_nodes, num_features = 2001, 20
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(num_nodes, num_features, generator=generator)
+    leaves = torch.arange(1, num_nodes)
+    edge_index = torch.stack([leaves, torch.zeros_like(leaves)])
+    graph = Data(x=x, edge_index=edge_index)
+    model = live(build_model("cross-gcn", num_features, 3, num_layers=2, order=(order, 1)))
+    tracemalloc.start()
+    found = explain_node(model, graph, 0, target=1)
+    total = found.bias + found.by_cross["contribution"].sum()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert total == pytest.approx(score(model, graph, 0, 1), rel=1e-4)
+    assert peak < 20e6, peak
+    assert "frame" not in vars(found)
+    assert found.by_node["contribution"].sum() == pytest.approx(total - found.bias)
+
+
+def test_sparse_features_in_coordinates_are_read_like_dense_ones() -> None:
+    graph, model = draw_graph(), draw_model(2)
+    dense = explain_node(model, graph, 3).by_cross
+    half = (graph.x / 2).to_sparse_coo()
+    twice = torch.sparse_coo_tensor(
+        torch.cat([half.indices()] * 2, dim=1), torch.cat([half.values()] * 2), graph.x.shape
+    )
+    with_repeats = Data(x=twice, edge_index=graph.edge_index)
+    assert explain_node(model, with_repeats, 3).by_cross.equals(dense)
+    blocks = Data(x=graph.x.to_sparse_bsr((2, 2)), edge_index=graph.edge_index)
+    with pytest.raises(BadInput, match=r"layout torch.sparse_bsr; give x as a tensor"):
+        explain_node(model, blocks, 3)

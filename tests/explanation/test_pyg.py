@@ -75,14 +75,23 @@ def test_summed_features_go_back_to_the_nodes_that_brought_them() -> None:
         assert float(amount) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("index", [5, torch.tensor([2, 5])])
-def test_pygs_explainer_takes_it_as_an_algorithm(index: int | torch.Tensor) -> None:
+@pytest.mark.parametrize(
+    ("index", "nodes"),
+    [
+        (5, [5]),
+        (torch.tensor([2, 5]), [2, 5]),
+        (-1, [29]),
+        (torch.tensor([-28, 5]), [2, 5]),
+        (torch.arange(30) % 10 == 4, [4, 14, 24]),
+    ],
+)
+def test_pygs_explainer_takes_it_as_an_algorithm(
+    index: int | torch.Tensor, nodes: list[int]
+) -> None:
     graph, model = draw_graph(), draw_model((2, 1), 2)
     explain = Explainer(model, CrossExplainer(), **SETTINGS)
     explanation = explain(graph.x, graph.edge_index, index=index)
-    parts = [
-        explain_node(model, graph, int(each)).to_pyg() for each in torch.as_tensor(index).view(-1)
-    ]
+    parts = [explain_node(model, graph, node).to_pyg() for node in nodes]
     for name in ("node_mask", "edge_mask"):
         torch.testing.assert_close(explanation[name], sum(part[name] for part in parts))
     assert explanation.validate()
@@ -102,5 +111,12 @@ def test_settings_and_inputs_it_cannot_serve_are_refused() -> None:
         Explainer(model, CrossExplainer(), **SETTINGS | {"node_mask_type": "object"})
     explain = Explainer(model, CrossExplainer(), **SETTINGS | {"edge_mask_type": None})
     assert "edge_mask" not in explain(graph.x, graph.edge_index, index=0)
+    target = torch.zeros(30, dtype=torch.int64)
+    settings = {"target": target, "index": torch.tensor([3, 30])}
+    with pytest.raises(BadInput, match="index holds node 30, which does not exist"):
+        explain.algorithm(model, graph.x, graph.edge_index, **settings)
+    settings["index"] = torch.ones(29, dtype=torch.bool)
+    with pytest.raises(BadInput, match=r"mask of shape .29., but the graph has 30 nodes"):
+        explain.algorithm(model, graph.x, graph.edge_index, **settings)
     with pytest.raises(BadInput, match="was given batch, which is no input"):
         explain.algorithm(model, graph.x, graph.edge_index, target=torch.zeros(30), batch=None)

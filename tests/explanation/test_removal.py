@@ -66,3 +66,15 @@ def test_impossible_requests_say_what_is_possible() -> None:
         accuracy_without(model, graph, y[1:], nodes, [(0, 3)])
     with pytest.raises(BadInput, match="at least one node, each from 0 to 29"):
         accuracy_without(model, graph, y, nodes + 28, [(0, 3)])
+
+
+def test_nodes_may_come_as_a_mask() -> None:
+    graph, model = draw_graph(num_nodes=120), draw_model(2)
+    y = torch.from_numpy(np.random.default_rng(0).integers(3, size=120))
+    mask = torch.arange(120) % 3 == 2
+    crosses = [(6, 7), (8, 9), (0, 6)]
+    by_mask = accuracy_without(model, graph, y, mask, crosses)
+    by_number = accuracy_without(model, graph, y, mask.nonzero().flatten(), crosses)
+    np.testing.assert_array_equal(by_mask, by_number)
+    with pytest.raises(BadInput, match=r"mask of shape \[119\], but the graph has 120 nodes"):
+        accuracy_without(model, graph, y, mask[1:], crosses)

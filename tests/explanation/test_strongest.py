@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_models import draw_graph, draw_model, enumerate_terms
+from small_models import draw_graph, draw_model, enumerate_terms, live
 from torch_geometric.data import Data
 
-from crossgcn import Experiment, RunConfig, load_model
+from crossgcn import CrossGCN, Experiment, RunConfig, load_model
 from crossgcn.data.feature_space import FeatureSpace
 from crossgcn.errors import BadInput
 from crossgcn.explanation import NodeExplainer, first_order_terms, strongest_crosses
+from crossgcn.explanation.fields import field_strengths
 from crossgcn.explanation.reading import read_model
 
 SPACE = FeatureSpace(
@@ -154,7 +155,9 @@ def test_a_search_that_gave_up_is_marked() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"order": 1}, "order is 1; a cross multiplies at least 2 features"),
+        ({"order": 1}, "order is 1; give a whole number of at least 2"),
+        ({"top": 0}, "top is 0; give a whole number of at least 1"),
+        ({"top": 2.5}, "top is 2.5; give a whole number"),
         ({"classes": ["a", "b"]}, "2 class names were given, but the model has 3 classes"),
         ({"space": ["a"]}, "1 feature names were given, but the graph has 10 features"),
     ],
@@ -162,3 +165,58 @@ def test_a_search_that_gave_up_is_marked() -> None:
 def test_impossible_requests_say_what_is_possible(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         strongest_crosses(draw_model(2), draw_graph(), **settings)
+
+
+def test_an_order_above_the_models_gives_an_empty_table() -> None:
+    found = strongest_crosses(draw_model(2), draw_graph(), order=5)
+    assert found.empty
+    assert found.attrs["complete"]
+
+
+@pytest.mark.parametrize("aggregate_first", [False, True])
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("numbers", ["scaled", "zero or one", "all divided"])
+def test_one_column_names_no_cross_with_itself(
+    aggregate_first: bool, order: int, numbers: str
+) -> None:
+    space = FeatureSpace(
+        ("age<18", "age>=18", "age", "language=en", "language=pt", "tag=a", "tag=b", "tag=c"),
+        ("age", "age", "age", "language", "language", "tag", "tag", "tag"),
+    )
+    generator = np.random.default_rng(0)
+    age = generator.normal(size=40) if numbers == "scaled" else generator.random(40) < 0.5
+    english = generator.random(40) < 0.5
+    tags = generator.random((40, 3)) < 0.6
+    columns = [age > 0, age <= 0, age, english, ~english, *tags.T]
+    x = np.stack(columns, axis=1).astype(np.float32)
+    if numbers == "all divided":
+        x /= 1 + x.sum(axis=1, keepdims=True)
+    edges = torch.from_numpy(generator.integers(40, size=(2, 120)))
+    graph = Data(x=torch.from_numpy(x), edge_index=edges)
+    torch.manual_seed(0)
+    model = live(CrossGCN(8, 4, 3, 1, order=order, aggregate_first=aggregate_first))
+    found = strongest_crosses(model, graph, space=space, top=10_000)
+    for features in found["features"]:
+        members = set(features)
+        assert len(members & {0, 1, 2}) <= 1
+        assert len(members & {3, 4}) <= 1
+    named = set(found["cross"])
+    assert {"age & tag=a", "age<18 & language=en", "tag=a & tag=b"} <= named
+
+
+@pytest.mark.parametrize("aggregate_first", [False, True])
+def test_fields_are_as_strong_as_the_crosses_that_lists_name(aggregate_first: bool) -> None:
+    space = FeatureSpace(SPACE.names, ("a", "a", "a", "b", "b", "b", "a", "c", "c", "d"))
+    graph, model = draw_graph(), draw_model(2, aggregate_first=aggregate_first)
+    fields, strengths = field_strengths(model, graph, space=space)
+    assert fields == ("a", "b", "c", "d")
+    expected = np.zeros((4, 4))
+    found = strongest_crosses(model, graph, space=space, top=10_000)
+    for features, strength in zip(found["features"], found["strength"], strict=True):
+        ends = sorted(fields.index(space.fields[each]) for each in features)
+        if len(set(features)) == 2:
+            expected[ends[0], ends[1]] += abs(strength)
+            expected[ends[1], ends[0]] = expected[ends[0], ends[1]]
+    np.testing.assert_allclose(strengths, expected)
+    assert strengths[0, 0] > 0
+    assert strengths[1, 1] == strengths[2, 2] == 0

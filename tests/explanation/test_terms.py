@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import combinations_with_replacement
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,6 +14,8 @@ from torch_geometric.data import Data
 from crossgcn.explanation.layer_reading import read_layer
 from crossgcn.explanation.reading import read_model
 from crossgcn.explanation.row_terms import expand_rows
+from crossgcn.explanation.term_codes import TermCodes
+from crossgcn.explanation.term_sums import count_terms, list_terms, sum_products
 from crossgcn.explanation.terms import fold, term_weights
 
 seeds = st.integers(0, 2**32 - 1)
@@ -63,8 +67,9 @@ def test_rows_multiply_out_to_their_terms(seed: int, order: int, binary: int) ->
     data = Data(x=torch.from_numpy(x))
     reading = read_model(draw_transform(4, 3, order, seed), data)
     coefficients = generator.normal(size=(5, 3))
-    terms = expand_rows(reading, np.arange(5), coefficients)
-    names = terms.decode(terms.code)
+    expansion = expand_rows(reading, np.arange(5), coefficients)
+    terms = expansion.list_terms()
+    names = expansion.codes.decode(terms.code)
     found = {node: dict[tuple[int, ...], float]() for node in range(5)}
     for node, name, contribution, value in zip(
         terms.row, names, terms.contribution, terms.value, strict=True
@@ -75,20 +80,91 @@ def test_rows_multiply_out_to_their_terms(seed: int, order: int, binary: int) ->
         for node in range(5):
             expected = coefficients[node] @ weight * np.prod(x[node, list(name)])
             assert found[node].get(name, 0.0) == pytest.approx(expected, abs=1e-10)
-    codes, sums = terms.sum_by_code()
+    codes, sums = expansion.sum_by_code()
     assert len(set(codes.tolist())) == codes.size
     assert sums.sum() == pytest.approx(terms.contribution.sum(), abs=1e-10)
+    by_row = np.bincount(terms.row, terms.contribution, minlength=5)
+    np.testing.assert_allclose(expansion.sum_by_row(), by_row, atol=1e-10)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    seed=seeds, order=st.integers(1, 4), binary=st.integers(0, 4), share=st.sampled_from([0.2, 1.0])
+)
+def test_sums_over_many_nodes_are_those_of_their_rows(
+    seed: int, order: int, binary: int, share: float
+) -> None:
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(60, 5)) * (generator.random((60, 5)) < share)
+    x[:, :binary] = x[:, :binary] != 0
+    reading = read_model(draw_transform(5, 3, order, seed), Data(x=torch.from_numpy(x)))
+    coefficients = generator.normal(size=(60, 3)) * [1.0, 0.0, 1.0]
+    codes = TermCodes(np.arange(5), order)
+    expansion = expand_rows(reading, np.arange(60), coefficients)
+    features = expansion.codes.decode(expansion.sum_by_code()[0])
+    found = dict(zip(features, expansion.sum_by_code()[1], strict=True))
+    by_product = sum_products(
+        reading.layers[0], reading.inputs, coefficients, reading.binary, codes
+    )
+    twin = dict(zip(codes.decode(by_product[0]), by_product[1], strict=True))
+    for name, weight in enumerate_terms(reading.layers[0], reading.binary).items():
+        expected = (x[:, list(name)].prod(axis=1) @ coefficients) @ weight
+        assert found.pop(name, 0.0) == pytest.approx(expected, abs=1e-9)
+        assert twin.pop(name, 0.0) == pytest.approx(expected, abs=1e-9)
+    assert not found
+    assert not twin
+
+
+def test_what_most_nodes_have_is_summed_product_by_product(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = np.random.default_rng(0).normal(size=(50, 6))
+    reading = read_model(draw_transform(6, 2, 3, 0), Data(x=torch.from_numpy(x)))
+    expansion = expand_rows(reading, np.arange(50), np.ones((50, 2)))
+    monkeypatch.setattr("crossgcn.explanation.row_terms.MAX_CELLS", 0)
+    codes, sums = expansion.sum_by_code()
+    assert codes.size == 6 + 21 + 56
+    assert sums.sum() == pytest.approx(expansion.sum_by_row().sum())
+
+
+def test_units_and_nodes_that_count_nothing_leave_no_terms() -> None:
+    x = np.random.default_rng(0).normal(size=(4, 3))
+    reading = read_model(draw_transform(3, 2, 3, 0), Data(x=torch.from_numpy(x)))
+    nothing = expand_rows(reading, np.arange(4), np.zeros((4, 2)))
+    assert nothing.list_terms().code.size == 0
+    assert nothing.sum_by_code()[0].size == 0
+    assert not nothing.sum_by_row().any()
+    one = np.zeros((4, 2))
+    one[2, 1] = 1.0
+    assert set(expand_rows(reading, np.arange(4), one).list_terms().row) == {2}
+
+
+@pytest.mark.parametrize("binary", [0, 2, 5])
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_terms_are_listed_as_by_plain_enumeration(binary: int, length: int) -> None:
+    is_binary = np.arange(5) < binary
+    expected = [
+        term
+        for term in combinations_with_replacement(range(5), length)
+        if not any(is_binary[each] and term.count(each) > 1 for each in term)
+    ]
+    assert [tuple(term) for term in list_terms(is_binary, length).tolist()] == expected
+    if binary == 0:
+        counts = [count_terms(np.array([5]), order)[0] for order in (length - 1, length)]
+        assert counts[1] - counts[0] == len(expected)
 
 
 @pytest.mark.parametrize("dense_codes", [0, 10_000_000])
 def test_sums_over_nodes_do_not_depend_on_how_codes_are_counted(
     monkeypatch: pytest.MonkeyPatch, dense_codes: int
 ) -> None:
-    monkeypatch.setattr("crossgcn.explanation.row_terms._DENSE_CODES", dense_codes)
+    monkeypatch.setattr("crossgcn.explanation.term_sums._DENSE_CODES", dense_codes)
+    monkeypatch.setattr("crossgcn.explanation.term_sums._PENDING", 20)
     x = sp.random_array((6, 40), density=0.1, rng=np.random.default_rng(0)).toarray()
     reading = read_model(draw_transform(40, 2, 3, 0), Data(x=torch.from_numpy(x)))
-    terms = expand_rows(reading, np.arange(6), np.ones((6, 2)))
-    codes, sums = terms.sum_by_code()
+    expansion = expand_rows(reading, np.arange(6), np.ones((6, 2)))
+    terms = expansion.list_terms()
+    codes, sums = expansion.sum_by_code()
     slow: dict[int, float] = {}
     for code, contribution in zip(terms.code.tolist(), terms.contribution, strict=True):
         slow[code] = slow.get(code, 0.0) + contribution

@@ -12,7 +12,8 @@ from torch_geometric.data import Data
 from crossgcn.data.feature_space import FeatureSpace
 from crossgcn.explanation import blocked_pairs, meeting_pairs, top_pairs
 from crossgcn.explanation.best import Best
-from crossgcn.explanation.occurrence import CrossRule, PairOccurrence, cross_products
+from crossgcn.explanation.cross_rule import CrossRule
+from crossgcn.explanation.occurrence import PairOccurrence, cross_products
 from crossgcn.explanation.pair_factors import PairFactors, pair_factors
 from crossgcn.explanation.reading import read_model
 
@@ -128,7 +129,7 @@ def test_a_number_and_its_own_range_name_no_cross(
     monkeypatch.setattr(top_pairs, "MEETINGS", 0 if way == "blocks" else 10**9)
     inputs = sp.csr_array(np.array([[0.5, 1.0, 1.0, 1.0], [2.0, 1.0, 1.0, 1.0]]))
     space = FeatureSpace(("age", "age=young", "tag=a", "tag=b"), ("age", "age", "tag", "tag"))
-    rule = CrossRule.of(space, np.array([False, True, True, True]))
+    rule = CrossRule.of(space, inputs)
     factors = PairFactors(np.ones((4, 1)), np.ones((4, 1)), np.ones((1, 1)))
     (best,) = top_pairs.top_pairs(factors, inputs, 10, rule)
     assert {tuple(pair) for pair in best.features} == {(0, 2), (0, 3), (1, 2), (1, 3), (2, 3)}

@@ -10,7 +10,8 @@ from test_top_pairs import KINDS, draw_inputs
 from torch_geometric.data import Data
 
 from crossgcn.data.feature_space import FeatureSpace
-from crossgcn.explanation.occurrence import CrossRule, cross_products
+from crossgcn.explanation.cross_rule import CrossRule
+from crossgcn.explanation.occurrence import cross_products
 from crossgcn.explanation.reading import read_model
 from crossgcn.explanation.top_tuples import top_tuples
 
@@ -32,7 +33,7 @@ def test_the_best_tuples_are_those_of_plain_enumeration(
         draw_transform(6, 3, order, seed), Data(x=torch.from_numpy(inputs.toarray()))
     )
     readout = np.random.default_rng(seed).normal(size=3) * [1.0, 0.0, 1.0]
-    rule = CrossRule.of(FeatureSpace.unnamed(6), reading.binary)
+    rule = CrossRule.of(FeatureSpace.unnamed(6), reading.features)
     found = top_tuples(reading.layers[0], readout, reading.inputs, rule, length=length, top=top)
     weights = {
         name: readout @ weight
@@ -54,7 +55,7 @@ def test_the_best_tuples_are_those_of_plain_enumeration(
 def test_a_search_that_gives_up_says_so() -> None:
     inputs = draw_inputs("gaussian", 10, 18, 0)
     reading = read_model(draw_transform(18, 2, 3, 0), Data(x=torch.from_numpy(inputs.toarray())))
-    rule = CrossRule.of(FeatureSpace.unnamed(18), reading.binary)
+    rule = CrossRule.of(FeatureSpace.unnamed(18), reading.features)
     settings = {"length": 3, "top": 5}
     layer, readout = reading.layers[0], np.ones(2)
     short = top_tuples(layer, readout, reading.inputs, rule, limit=40, **settings)
@@ -68,7 +69,7 @@ def test_bounds_spare_most_tuples() -> None:
     with torch.no_grad():
         transform.weight[:, :, 6:] *= 0.05
     reading = read_model(transform, Data(x=torch.from_numpy(inputs.toarray())))
-    rule = CrossRule.of(FeatureSpace.unnamed(60), reading.binary)
+    rule = CrossRule.of(FeatureSpace.unnamed(60), reading.features)
     found = top_tuples(reading.layers[0], np.ones(1), reading.inputs, rule, length=3, top=5)
     assert found.complete
     assert found.best.features.max() < 6

@@ -19,12 +19,12 @@ from crossgcn.training.checkpoints import (
     CONFIG,
     PREPROCESS,
     WEIGHTS,
-    _digest,
-    _digest_of_config,
     copy_model,
+    digest_of_file,
     load_model,
     load_saved,
     save_model,
+    sealed,
 )
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
@@ -54,9 +54,8 @@ def rehash(folder: Path, **change: Any) -> None:
     """Make the hashes fit whatever the files hold, as nothing but a forger would."""
     config = json.loads((folder / CONFIG).read_bytes()) | change
     config.pop("sha256", None)
-    hashes = {name: _digest((folder / name).read_bytes()) for name in (WEIGHTS, PREPROCESS)}
-    hashes[CONFIG] = _digest_of_config(config)
-    (folder / CONFIG).write_text(json.dumps(config | {"sha256": hashes}))
+    config["files"] = {name: digest_of_file(folder / name) for name in (WEIGHTS, PREPROCESS)}
+    (folder / CONFIG).write_text(json.dumps(sealed(config)))
 
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -27,12 +28,16 @@ from torch_geometric.data import Data
 
 from crossgcn.data.archive import save_graph
 from crossgcn.data.datasets import load_dataset
+from crossgcn.data.shop import make_shop
 from crossgcn.data.splits import Split, make_splits
+from crossgcn.data.tables.graph import load_tables
+from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput, WorkFailed
+from crossgcn.evaluation.predictions import class_scores
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
-from crossgcn.training.checkpoints import load_model
+from crossgcn.training.checkpoints import load_model, load_saved, save_model
 from crossgcn.training.classifier import CrossGCNClassifier
 from crossgcn.training.classifier_edges import read_edges
 from crossgcn.training.classifier_fit import hold_out
@@ -608,6 +613,77 @@ def test_a_loaded_classifier_predicts_the_same_to_the_last_bit(
         assert torch.equal(load_model(tmp_path / "model")(*inputs), classifier.model_(*inputs))
 
 
+HISTORY = ("n_iter_", "best_epoch_", "loss_curve_", "validation_scores_", "validation_rows_")
+
+
+@pytest.mark.parametrize("validation_fraction", [None, 0.3])
+def test_a_loaded_classifier_knows_all_that_it_knew(
+    validation_fraction: float | None, small_graph: Data, tmp_path: Path
+) -> None:
+    X, y, edges = scipy_features(small_graph), small_graph.y.numpy(), small_graph.edge_index
+    classifier = small(validation_fraction=validation_fraction).fit(X, y, edges)
+    classifier.set_params(device="cuda")
+    classifier.save(tmp_path / "first")
+    loaded = CrossGCNClassifier.load(tmp_path / "first")
+    assert loaded.get_params() == classifier.get_params()
+    assert loaded.order is None
+    before, after = vars(classifier), vars(loaded)
+    assert before.keys() == after.keys()
+    for name in before.keys() - {"model_"}:
+        np.testing.assert_equal(after[name], before[name])
+        assert type(after[name]) is type(before[name])
+    if loaded.validation_rows_ is not None:
+        assert loaded.validation_rows_.dtype == np.int64
+    loaded.save(tmp_path / "second")
+    for name in ("config.json", "model.safetensors", "preprocess.json"):
+        first, second = (tmp_path / folder / name for folder in ("first", "second"))
+        assert first.read_bytes() == second.read_bytes()
+    deeper = {"num_layers": 3, "device": "cpu"}
+    refitted = loaded.set_params(**deeper).fit(X, y, edges)
+    assert weights(refitted) == weights(classifier.set_params(**deeper).fit(X, y, edges))
+
+
+def test_parameters_changed_since_the_fit_leave_the_saved_model_alone(
+    small_graph: Data, tmp_path: Path
+) -> None:
+    X, y = scipy_features(small_graph), small_graph.y.numpy()
+    classifier = small(epochs=2).fit(X, y)
+    order_weights = np.array([1.0, 0.5])
+    changed = {"model": "cross-gcn-paper", "order": [2, 2], "order_weights": order_weights}
+    classifier.set_params(**changed, device=torch.device("cpu")).save(tmp_path)
+    loaded = CrossGCNClassifier.load(tmp_path)
+    assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+    assert (loaded.model, loaded.preset_, loaded.settings_["order"]) == (
+        "cross-gcn-paper",
+        "cross-gcn",
+        [2, 1],
+    )
+    assert (loaded.order, loaded.order_weights, loaded.device) == ((2, 2), (1.0, 0.5), "cpu")
+
+
+def test_a_parameter_that_no_file_can_hold_is_refused_before_anything_is_written(
+    small_graph: Data, tmp_path: Path
+) -> None:
+    classifier = small(epochs=1).fit(scipy_features(small_graph), small_graph.y.numpy())
+    with pytest.raises(BadInput, match=r"unlabelled is .*of type object, which cannot be saved"):
+        classifier.set_params(unlabelled=object()).save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+class _Warmer(CrossGCNClassifier):
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {**super().get_params(deep), "temperature": 1.0}
+
+
+def test_a_parameter_of_another_class_or_version_is_named(
+    small_graph: Data, tmp_path: Path
+) -> None:
+    X, y = scipy_features(small_graph), small_graph.y.numpy()
+    _Warmer(epochs=1).fit(X, y).save(tmp_path)
+    with pytest.raises(BadInput, match="parameter 'temperature', which this classifier does not"):
+        CrossGCNClassifier.load(tmp_path)
+
+
 @pytest.mark.parametrize("model", ["gcn", "gin", "mlp", "semi-emb", "cross-gcn-paper"])
 def test_every_model_of_features_is_a_classifier_that_can_be_saved(
     model: str, small_graph: Data, tmp_path: Path
@@ -650,6 +726,37 @@ def test_a_model_trained_on_the_command_line_is_a_classifier(
     with torch.no_grad():
         expected = model(small_graph.x, edges).argmax(dim=1)
     assert loaded.predict(X, edges).tolist() == [str(int(label)) for label in expected]
+    assert (loaded.order, loaded.hidden_channels, loaded.bias) == (2, 8, None)
+    assert not any(hasattr(loaded, name) for name in HISTORY)
+    anew = clone(loaded).set_params(epochs=1).fit(X, small_graph.y.numpy(), edges)
+    shapes = [value.shape for value in loaded.model_.state_dict().values()]
+    assert [value.shape for value in anew.model_.state_dict().values()] == shapes
+
+
+def test_a_model_of_tables_is_a_classifier_of_encoded_tables(
+    tmp_path: Path, crossgcn: Callable[..., CompletedProcess[str]]
+) -> None:
+    shop = make_shop(300)
+    shop.nodes.to_csv("nodes.csv", index=False)
+    shop.edges.to_csv("edges.csv", index=False)
+    options = ("--target", "buys", "--epochs", 20, "--num-splits", 1, "--workers", 1)
+    done = crossgcn("train", "nodes.csv", "edges.csv", *options, "--out", "run")
+    assert done.returncode == 0, done.stderr
+    graph = load_tables("nodes.csv", "edges.csv", TableChoices(target="buys"))
+    scores = class_scores(load_model("run"), graph.data)
+    expected = [graph.classes[label] for label in scores.argmax(dim=1)]
+    assert len(set(expected)) > 1
+    loaded = CrossGCNClassifier.load("run")
+    assert loaded.classes_.tolist() == list(graph.classes)
+    assert loaded.predict(graph.matrix, graph.data.edge_index).tolist() == expected
+    probabilities = loaded.predict_proba(graph.matrix, graph.data.edge_index)
+    np.testing.assert_allclose(probabilities, scores.softmax(dim=1), atol=1e-12)
+    assert loaded.order is None
+    assert not any(hasattr(loaded, name) for name in HISTORY)
+    loaded.save(tmp_path / "again")
+    again = CrossGCNClassifier.load(tmp_path / "again")
+    assert vars(again).keys() == vars(loaded).keys()
+    assert again.predict(graph.matrix, graph.data.edge_index).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -663,6 +770,25 @@ def test_labels_that_do_not_fit_the_model_are_refused(
     )
     small(epochs=1).fit(scipy_features(small_graph), small_graph.y.numpy()).save(tmp_path)
     with pytest.raises(BadInput, match=r"labels .*save the model again"):
+        CrossGCNClassifier.load(tmp_path)
+
+
+@pytest.mark.parametrize("history", [[], {"epochs": 3}, {"validation_rows_": ["a"]}])
+def test_a_history_that_is_none_is_refused(
+    history: object, small_graph: Data, tmp_path: Path
+) -> None:
+    classifier = small(epochs=1).fit(scipy_features(small_graph), small_graph.y.numpy())
+    classifier.save(tmp_path)
+    preprocess = load_saved(tmp_path).preprocess
+    save_model(
+        tmp_path,
+        classifier.model_.state_dict(),
+        preset=classifier.preset_,
+        in_channels=24,
+        settings=classifier.settings_,
+        preprocess=replace(preprocess, extra={**preprocess.extra, "history": history}),
+    )
+    with pytest.raises(BadInput, match=r"history cannot be read .*save the classifier again"):
         CrossGCNClassifier.load(tmp_path)
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import typer
 
@@ -20,9 +24,10 @@ def main() -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        from crossgcn.cli.app import app
+        with _stopped_by_sigterm():
+            from crossgcn.cli.app import app
 
-        app(prog_name="crossgcn")
+            app(prog_name="crossgcn")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
         # A command that ends itself has printed its answer already.
@@ -38,6 +43,23 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """End on SIGTERM, as a batch system sends it, the way Ctrl-C does: nothing is lost."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _fail(message: str, exit_code: int) -> int:

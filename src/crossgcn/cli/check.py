@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -66,11 +64,6 @@ def check(
 
 def _next_command(nodes: Path, edges: Path | None, tables: TableOptions) -> str:
     """``compare`` with the same tables and options; ``check`` where no target is named yet."""
-    given = {field.name: getattr(tables, field.name) for field in fields(tables)}
-    words = ["crossgcn", "check" if tables.target is None else "compare", str(nodes)]
-    words += [] if edges is None else [str(edges)]
-    for name, value in given.items():
-        if value is not None:
-            words += [f"--{name.replace('_', '-')}", value]
-    command = shlex.join(words)
-    return command if tables.target is not None else f"{command} --target COLUMN"
+    if tables.target is None:
+        return f"{tables.command('check', nodes, edges)} --target COLUMN"
+    return tables.command("compare", nodes, edges)

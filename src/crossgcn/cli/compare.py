@@ -173,7 +173,9 @@ def _compare_on_tables(
     from crossgcn.training.environment import describe_environment
 
     given = {**details.shared(), "bias": details.bias, **training.settings()}
-    settings = table_defaults(graph) | {k: v for k, v in given.items() if v is not None}
+    settings = table_defaults(graph, training.splits) | {
+        k: v for k, v in given.items() if v is not None
+    }
     experiment = TableExperiment(
         graph.data,
         names,
@@ -181,7 +183,7 @@ def _compare_on_tables(
         settings=settings | {"num_layers": depths[0], "dataset": graph.data.name},
     )
     count = len(experiment.splits)
-    words = f"{len(experiment.names)} models × {tuning} trials × {count} splits"
+    words = f"{len(experiment.names)} models × {tuning} trials × {count} split{'s' * (count > 1)}"
     with show_progress(run, words, f"{Path(nodes).stem}-compare") as (folder, work):
         comparison = experiment.run(out=folder, **work)
     config = experiment.experiment.configs[0]
@@ -205,10 +207,16 @@ def _compare_on_tables(
         "out": str(folder),
     }
 
+    recommended = comparison.of(comparison.recommended).train_options
+    if recommended is not None:
+        summary["next"] = tables.command("train", nodes, edges, *recommended)
+
     def show(console: Console) -> None:
         console.print(candidates_table(summary), "")
         for sentence in summary["answer"]:
             console.print(sentence, highlight=False, markup=False)
+        if "next" in summary:
+            console.print(f"\nNext: {summary['next']}", highlight=False, markup=False)
 
     finish(summary, folder, run.as_json, show)
 

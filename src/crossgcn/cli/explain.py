@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from crossgcn.cli import options
-from crossgcn.errors import unknown_name
+from crossgcn.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
     from crossgcn.evaluation.run_folder import RunFolder
@@ -61,6 +61,14 @@ def explain(
         classes = trained.saved.preprocess.classes
     if class_name is not None and class_name not in classes:
         raise unknown_name("class", class_name, classes)
+    highest = max(int(getattr(layer, "order", 1)) for layer in trained.saved.model.layers)
+    if order is not None and node is not None:
+        raise BadInput("--order chooses crosses of whole classes: leave it out with --node")
+    if order is not None and order > highest:
+        raise BadInput(
+            f"--order {order}: {run} was trained with crosses of order {highest} at most; train "
+            f"with --order {order}, or ask for less"
+        )
     if node is not None:
         _explain_node(trained, node, class_name, top, out, as_json)
     else:
@@ -134,10 +142,11 @@ def _explain_node(
         target=target,
         space=preprocess.space,
     )
-    frame = explanation.frame.assign(
-        source=[trained.ids[place] for place in explanation.frame["source"]]
-    )
-    _write(out, {"terms.csv": frame, "crosses.csv": explanation.by_cross})
+    if out is not None:
+        terms = explanation.frame.assign(
+            source=[trained.ids[place] for place in explanation.frame["source"]]
+        )
+        _write(out, {"terms.csv": terms, "crosses.csv": explanation.by_cross})
     if as_json:
         summary = {
             "run": str(trained.folder),
@@ -149,7 +158,11 @@ def _explain_node(
             "completeness": explanation.completeness,
             "crosses": _records(explanation.by_cross.head(top)),
             "other_terms": float(explanation.by_cross["contribution"].iloc[top:].sum()),
-            "terms": _records(frame.head(top)),
+            "nodes": _records(
+                explanation.by_node.head(top).assign(
+                    source=[trained.ids[n] for n in explanation.by_node["source"].head(top)]
+                )
+            ),
         }
         print(json.dumps(summary, ensure_ascii=False))
         return

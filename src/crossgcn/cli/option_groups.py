@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
@@ -92,10 +93,19 @@ class TableOptions:
     numeric: table_options.NumericOption = None
     lists: table_options.ListsOption = None
     ignore: table_options.IgnoreOption = None
+    missing: table_options.MissingOption = None
 
     def choices(self) -> TableChoices:
         """For :func:`crossgcn.data.tables.load_tables`."""
         return table_options.table_choices(**self._given())
+
+    def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:
+        """What to type for another command on the same tables, with the same options."""
+        words = ["crossgcn", name, str(nodes), *([] if edges is None else [str(edges)])]
+        for option, value in self._given().items():
+            if value is not None:
+                words += [f"--{option.replace('_', '-')}", value]
+        return shlex.join([*words, *more])
 
     def refuse(self, dataset: str | None, edges: Path | None) -> None:
         """They make no sense with a dataset that has a name."""

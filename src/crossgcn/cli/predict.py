@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,8 +51,9 @@ def predict(
     New nodes are scored as they are, with their edges; nothing is trained again. Text that a
     spreadsheet would run as a formula is written so that it is not.
     """
-    if out.exists() and nodes is not None and out.resolve() == nodes.resolve():
-        raise BadInput(f"--out {out} is the table of nodes: give the name of another file")
+    for table in (nodes, edges):
+        if table is not None and out.exists() and table.exists() and out.samefile(table):
+            raise BadInput(f"--out {out} is one of the tables: give the name of another file")
     terminal = Console(stderr=True)
     with terminal.status("reading the model"):
         from crossgcn.data.tables.export import write_table
@@ -71,7 +73,19 @@ def predict(
     if scored.unused:
         words = ", ".join(scored.unused)
         terminal.print(f"not looked at, for it was not there in training: {words}", markup=False)
+    for unseen in scored.unseen:
+        meant = "" if unseen.known is None else f", which may be meant for {unseen.known!r}"
+        terminal.print(
+            f"column {unseen.column}: {unseen.count:,} values not seen in training, such as "
+            f"{unseen.example!r}{meant}; they count as {unseen.column}=(other)",
+            markup=False,
+        )
     named = None
+    if crosses and all(getattr(layer, "order", 1) == 1 for layer in trained.saved.model.layers):
+        raise BadInput(
+            f"{run}: a {trained.saved.preset} of order 1 has no crosses to name: leave out "
+            "--crosses, or train with --order 2"
+        )
     if crosses:
         with terminal.status("naming crosses"):
             named = _top_crosses(trained, scored, crosses)
@@ -84,6 +98,7 @@ def predict(
         "predicted": counts,
         "columns": list(frame.columns),
         "unused_columns": list(scored.unused),
+        "unseen_values": [asdict(unseen) for unseen in scored.unseen],
         "out": str(out),
     }
     if as_json:
@@ -100,7 +115,7 @@ def _top_crosses(trained: RunFolder, scored: Scored, num: int) -> list[str]:
 
     explainer = NodeExplainer(trained.saved.model, scored.data, trained.saved.preprocess.space)
     frame = explainer.top_crosses(scored.nodes.tolist(), num, min_order=2)
-    terms = frame[frame["kind"] == "term"]
-    words = terms["cross"] + " " + terms["contribution"].map("{:+.3f}".format)
-    joined = words.groupby(terms["node"]).agg("; ".join)
-    return [str(joined.get(node, "")) for node in scored.nodes.tolist()]
+    words: dict[int, list[str]] = {}
+    for row in frame[frame["kind"] == "term"].to_dict("records"):
+        words.setdefault(row["node"], []).append(f"{row['cross']} {row['contribution']:+.3f}")
+    return ["; ".join(words.get(node, [])) for node in scored.nodes.tolist()]

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from crossgcn.cli import options
+from crossgcn.errors import BadInput
 
 __all__ = ["report"]
 
@@ -40,23 +41,31 @@ def report(
     """
     from crossgcn.cli.running import work_progress
 
+    path = run / "report.html" if out is None else out
+    if path.is_dir() or not path.parent.is_dir():
+        raise BadInput(f"{path}: give the name of a file in a folder that is there, as --out")
     terminal = Console(stderr=True)
     with terminal.status("reading the run"):
         from crossgcn.evaluation.run_folder import open_run
+        from crossgcn.explanation.layer_reading import NotASum
         from crossgcn.explanation.run import explain_run
         from crossgcn.reports.run_report import write_run_report
         from crossgcn.reports.view_of_run import read_comparison, view_run
 
         trained = open_run(run)
         compared = None if comparison is None else read_comparison(comparison)
+    explained = None
     with work_progress(terminal) as progress:
         task = progress.add_task("taking models apart", total=len(trained.runs))
-        explained = explain_run(
-            trained, top=crosses, on_model=lambda done, _: progress.update(task, completed=done)
-        )
+        try:
+            explained = explain_run(
+                trained, top=crosses, on_model=lambda done, _: progress.update(task, completed=done)
+            )
+        except NotASum as reason:
+            progress.stop()
+            terminal.print(f"no crosses and no single nodes on the page: {reason}", markup=False)
     with terminal.status("explaining nodes and drawing"):
         view = view_run(trained, explained, comparison=compared, num_nodes=nodes)
-        path = run / "report.html" if out is None else out
         written = write_run_report(path, view)
     if as_json:
         summary = {

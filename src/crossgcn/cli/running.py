@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -62,7 +63,18 @@ def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
         raise BadInput(
             f"{out} is there and not empty: give another --out, or --resume to continue in it"
         )
+    if resume and out.is_dir() and any(out.iterdir()) and not _holds_runs(out):
+        raise BadInput(
+            f"{out} is not empty and holds no run to continue: give the --out of the run, or "
+            "leave out --resume and give a new folder"
+        )
     return make_folder(out)
+
+
+def _holds_runs(folder: Path) -> bool:
+    """Whether a training wrote here: its runs are one or two folders down."""
+    patterns = ("*/split-*", "*/trial-*/split-*")
+    return any(True for pattern in patterns for _ in folder.glob(pattern))
 
 
 def _new_folder(wanted: Path) -> Path:
@@ -110,7 +122,7 @@ def resumable(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo(
             "crossgcn: stopped; finished runs are kept. Continue with the same command and "
-            f"--resume --out {folder}",
+            f"--resume --out {shlex.quote(str(folder))}",
             err=True,
         )
         raise typer.Exit(130) from None

@@ -100,6 +100,15 @@ IgnoreOption = Annotated[
     str | None,
     typer.Option(help="Columns to leave out.", metavar="COLUMNS", rich_help_panel=_TABLES),
 ]
+MissingOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Words that stand for a missing value, besides empty cells. "
+        "\\[default: NA, N/A, NaN, null, None; in the target, empty cells only]",
+        metavar="WORDS",
+        rich_help_panel=_TABLES,
+    ),
+]
 
 
 def is_table(dataset: str | None) -> bool:
@@ -119,6 +128,7 @@ def table_choices(
     numeric: str | None = None,
     lists: str | None = None,
     ignore: str | None = None,
+    missing: str | None = None,
 ) -> TableChoices:
     """What the options say, for :func:`crossgcn.data.tables.plan.make_plan`."""
     from crossgcn.data.tables.plan import TableChoices
@@ -134,12 +144,16 @@ def table_choices(
         numeric=_names(numeric),
         lists=_names(lists),
         ignored=_names(ignore),
+        missing=None if missing is None else _names(missing),
     )
 
 
 def refuse_table_options(dataset: str | None, edges: Path | None, given: dict[str, str]) -> None:
     """A second file, or options for tables, make no sense with a dataset that has a name."""
     name = dataset or "citeseer"
+    if (given or edges is not None) and Path(name).exists():
+        endings = ", ".join(TABLE_ENDINGS)
+        raise BadInput(f"{name}: cannot tell that it is a table: end its name in one of {endings}")
     remedy = f"give two files, NODES.csv and EDGES.csv (or .tsv, .parquet), in place of {name}"
     if edges is not None:
         raise BadInput(f"{edges} is one argument too many for {name}: {remedy}, or leave it out")

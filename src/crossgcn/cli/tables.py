@@ -25,7 +25,7 @@ def load_user_tables(nodes: str, edges: Path | None, tables: TableOptions) -> Ta
     if tables.target is None:
         raise BadInput(
             f"{nodes} is a table: --target COLUMN says which of its columns to predict "
-            f"(crossgcn check {nodes} lists them)"
+            f"({tables.command('check', nodes, edges)} lists them)"
         )
     with terminal.status(f"reading {escape(nodes)}"):
         from crossgcn.data.tables.graph import load_tables
@@ -36,9 +36,22 @@ def load_user_tables(nodes: str, edges: Path | None, tables: TableOptions) -> Ta
     return graph
 
 
-def table_defaults(graph: TableGraph) -> dict[str, Any]:
-    """Settings for tables, where the user gave none: not the paper's protocol."""
-    own = graph.plan.split_column is not None
+def table_defaults(graph: TableGraph, splits: str | None) -> dict[str, Any]:
+    """Settings for tables, where the user gave none: not the paper's protocol.
+
+    Args:
+        graph: The tables.
+        splits: What ``--splits`` says; it must go with what the tables say.
+    """
+    column = graph.plan.split_column
+    own = column is not None
+    if splits not in (None, "public" if own else "stratified"):
+        remedy = (
+            f"leave out --splits to keep to column {column!r}, or --ignore it to have splits drawn"
+            if own
+            else "leave out --splits, or name the column that says who trains by --split-column"
+        )
+        raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
     return {"splits": "public" if own else "stratified", "dropout": 0.2, "bias": True}
 
 

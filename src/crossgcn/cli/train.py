@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from crossgcn.cli.option_groups import (
     with_option_groups,
 )
 from crossgcn.cli.table_options import EdgesArgument, is_table
+from crossgcn.errors import BadInput
 from crossgcn.models.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def train(
 
         assert dataset is not None
         graph = load_user_tables(dataset, edges, tables)
-        defaults = table_defaults(graph)
+        defaults = table_defaults(graph, training.splits)
     else:
         tables.refuse(dataset, edges)
 
@@ -83,6 +85,12 @@ def train(
     )
     if graph is not None:
         settings = cross_in_first_layer(settings)
+    elif is_table(settings.dataset):
+        raise BadInput(
+            f"{config}: {settings.dataset} is a table, and tables are given as arguments: crossgcn "
+            f"train {settings.dataset} EDGES --target COLUMN --config {config}, without dataset "
+            "in the file"
+        )
     started = time.perf_counter()
     (runs,), folder = run_with_progress(
         [settings], run, name=settings.model, save_models=True, graph=graph
@@ -101,6 +109,8 @@ def train(
 
     def show(console: Console) -> None:
         console.print(training_table(summary), "", *order_weight_lines(summary), sep="\n")
-        console.print(f"\nNext: crossgcn explain {folder}", highlight=False, markup=False)
+        if settings.model != "gin":
+            words = f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
+            console.print(words, highlight=False, markup=False)
 
     finish(summary, folder, run.as_json, show)

@@ -2,7 +2,7 @@
 
 ========================  =====================================================
 ``config.json``, ...      the chosen model, as :mod:`~crossgcn.training.checkpoints` saves it
-``chosen.json``           which of the runs it is, and the hash of the graph
+``chosen.json``           which of the runs it is, and hashes of all of the following
 ``graph.npz``             the graph in features and edges, unless it is one that has a name
 ``nodes.json``            the nodes' own names, where they have any
 ``MODEL/split-NN/``       every run, with its record, learning curve and model
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,15 @@ from crossgcn.data.datasets import load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.errors import BadInput
 from crossgcn.models.presets import get_preset
-from crossgcn.training.checkpoints import SavedModel, copy_model, load_saved
+from crossgcn.training.checkpoints import (
+    MODEL_FILES,
+    SavedModel,
+    copy_model,
+    digest_of_file,
+    is_sealed,
+    load_saved,
+    sealed,
+)
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import EPOCHS, RECORD, describe_dataset, describe_split
 
@@ -131,8 +139,15 @@ def choose_model(
         save_graph(folder / GRAPH, data)
         write_json(folder / NODES, {"ids": None if ids is None else list(ids)})
     copy_model(chosen.folder, folder)
-    name = chosen.folder.relative_to(folder).as_posix()
-    write_json(folder / CHOSEN, {"run": name, "dataset": describe_dataset(data)})
+    description = {
+        "run": chosen.folder.relative_to(folder).as_posix(),
+        "dataset": describe_dataset(data),
+        "files": {
+            path.relative_to(folder).as_posix(): digest_of_file(path)
+            for path in _described_files(folder, runs)
+        },
+    }
+    write_json(folder / CHOSEN, sealed(description))
     return chosen
 
 
@@ -144,9 +159,19 @@ def open_run(folder: Path) -> RunFolder:
             is not the one that was trained on.
     """
     saved = load_saved(folder)
-    description = _read_json(folder / CHOSEN, "run", "dataset")
-    place = folder / str(description["run"])
-    runs = _finished_runs(place.parent)
+    description = _read_json(folder / CHOSEN)
+    if not is_sealed(description):
+        raise _changed(folder / CHOSEN)
+    place = folder / description["run"]
+    for name, expected in description["files"].items():
+        if digest_of_file(folder / name) != expected:
+            raise _changed(folder / name)
+    for name in MODEL_FILES:
+        if digest_of_file(folder / name) != digest_of_file(place / name):
+            raise _changed(folder / name)
+    runs = tuple(
+        run for run in _finished_runs(place.parent) if _is_listed(run, folder, description)
+    )
     chosen = next((run for run in runs if run.folder == place), None)
     if chosen is None:
         raise BadInput(f"{place}: the chosen run is not there any more; train again")
@@ -154,17 +179,12 @@ def open_run(folder: Path) -> RunFolder:
     if name in CATALOGUE:
         data, ids = load_dataset(name), None
     else:
-        data, ids = read_graph(folder / GRAPH), _read_json(folder / NODES, "ids")["ids"]
+        data, ids = read_graph(folder / GRAPH), _read_json(folder / NODES)["ids"]
         data.name = name
     if describe_dataset(data) != description["dataset"]:
         raise BadInput(
             f"{folder / GRAPH}: is not the graph the model was trained on (its SHA-256 is another "
             "one); copy the whole folder again, or train again"
-        )
-    if ids is not None and len(ids) != data.num_nodes:
-        raise BadInput(
-            f"{folder / NODES}: names {len(ids)} nodes, but the graph has {data.num_nodes}; copy "
-            "the whole folder again, or train again"
         )
     config = RunConfig.create(**chosen.record["config"])
     if get_preset(config.model).inputs == "embedding":
@@ -213,8 +233,27 @@ def _finished_runs(folder: Path) -> tuple[FinishedRun, ...]:
     return tuple(runs)
 
 
-def _read_json(path: Path, *keys: str) -> dict[str, Any]:
-    """What a file holds, if it is an object with these keys."""
+def _described_files(folder: Path, runs: Sequence[FinishedRun]) -> Iterator[Path]:
+    """What a reader of the folder goes by, besides the model and the graph."""
+    if (folder / NODES).exists():
+        yield folder / NODES
+    for run in runs:
+        yield from (run.folder / name for name in (RECORD, EPOCHS, *MODEL_FILES))
+
+
+def _is_listed(run: FinishedRun, folder: Path, description: dict[str, Any]) -> bool:
+    """Whether a run was there when the model was chosen; others came later and do not count."""
+    return (run.folder / RECORD).relative_to(folder).as_posix() in description["files"]
+
+
+def _changed(path: Path) -> BadInput:
+    return BadInput(
+        f"{path}: is not what crossgcn train wrote there (its SHA-256 is another one): it was "
+        "changed or cut short; copy the whole folder again, or train again"
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
@@ -223,6 +262,6 @@ def _read_json(path: Path, *keys: str) -> dict[str, Any]:
         ) from None
     except ValueError as error:
         raise BadInput(f"{path}: is not valid JSON ({error}); train again") from None
-    if not isinstance(content, dict) or not set(keys) <= content.keys():
+    if not isinstance(content, dict):
         raise BadInput(f"{path}: is not what crossgcn train wrote there; train again")
     return content

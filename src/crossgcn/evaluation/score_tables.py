@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from crossgcn.data.adopt import adopt_graph
 from crossgcn.data.tables.graph import as_features, as_matrix
 from crossgcn.data.tables.new_nodes import load_new_tables
 from crossgcn.data.tables.saved_encoding import read_encoding
+from crossgcn.data.tables.unseen import Unseen
 from crossgcn.errors import BadInput
 from crossgcn.evaluation.predictions import class_probabilities
 from crossgcn.evaluation.run_folder import RunFolder
@@ -38,6 +40,7 @@ class Scored:
         data: The graph they were scored in.
         nodes: Their positions in it.
         unused: Columns of the table that the model was not trained with.
+        unseen: Values that it knows nothing of, by column.
     """
 
     id_column: str
@@ -46,6 +49,7 @@ class Scored:
     data: Data
     nodes: Tensor
     unused: tuple[str, ...] = ()
+    unseen: tuple[Unseen, ...] = ()
 
 
 def score_known_nodes(run: RunFolder) -> Scored:
@@ -104,6 +108,7 @@ def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
         data,
         positions,
         new.unused,
+        new.unseen,
     )
 
 
@@ -119,12 +124,14 @@ def predictions_frame(
     """
     probabilities = np.round(scored.probabilities.numpy(), DIGITS)
     best = scored.probabilities.argmax(dim=1).numpy()
-    columns: dict[str, object] = {
-        scored.id_column: list(scored.ids),
-        "predicted": [classes[label] for label in best],
-        "probability": probabilities[np.arange(len(best)), best],
-    }
-    columns |= {f"p({name})": probabilities[:, label] for label, name in enumerate(classes)}
+    columns: list[tuple[str, Any]] = [
+        ("predicted", [classes[label] for label in best]),
+        ("probability", probabilities[np.arange(len(best)), best]),
+        *((f"p({name})", probabilities[:, label]) for label, name in enumerate(classes)),
+    ]
     if crosses is not None:
-        columns["top_crosses"] = list(crosses)
-    return pd.DataFrame(columns)
+        columns.append(("top_crosses", list(crosses)))
+    id_column = scored.id_column
+    while id_column in dict(columns):
+        id_column = f"{id_column} (id)"
+    return pd.DataFrame(dict([(id_column, list(scored.ids)), *columns]))

@@ -17,7 +17,7 @@ class Best:
     """The crosses of largest strength, whatever its sign; among equals the first by features.
 
     Args:
-        num: How many are wanted.
+        num: How many are wanted, at least 1.
         length: Features of each.
 
     Attributes:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crossgcn.explanation.best import SLACK, Best
+from crossgcn.explanation.cross_rule import CrossRule
 from crossgcn.explanation.layer_reading import Floats
-from crossgcn.explanation.occurrence import CrossRule, PairOccurrence
+from crossgcn.explanation.occurrence import PairOccurrence
 from crossgcn.explanation.pair_factors import PairFactors
 
 __all__ = ["search_blocks"]

@@ -11,14 +11,15 @@ from torch import nn
 from crossgcn.data.feature_space import FeatureSpace
 from crossgcn.errors import BadInput
 from crossgcn.explanation.node import NodeExplainer
-from crossgcn.explanation.reading import Graph
+from crossgcn.explanation.reading import Graph, read_layers
+from crossgcn.explanation.requests import check_classes, check_integer
 from crossgcn.explanation.strongest import strongest_crosses
 
 __all__ = ["explain"]
 
 
 def explain(
-    model: nn.Module,
+    model: nn.Module | Any,
     data: Graph,
     node: int | None = None,
     *,
@@ -30,7 +31,8 @@ def explain(
     """The crosses behind a model's predictions, exactly, as a table.
 
     Args:
-        model: A trained model.
+        model: A trained model, or a fitted :class:`~crossgcn.CrossGCNClassifier`, which knows
+            its classes and, where it was fitted to a data frame, the names of its features.
         data: Its graph, as ``Data`` or prepared.
         node: A node to explain; its rows add up to the score of its predicted class, see
             :meth:`~crossgcn.explanation.NodeExplainer.top_crosses`. When left out, the
@@ -39,17 +41,51 @@ def explain(
         feature_names: One per feature, or a feature space, which also knows their fields.
         classes: Names of the classes.
         top: How many crosses, per class or of the node.
-        order: Features of a cross, for the whole graph; all orders from 2 when left out.
+        order: Features of a cross, for the whole graph, at most as many as the first layer
+            multiplies; all orders from 2 when left out.
     """
-    if top < 1:
-        raise BadInput(f"top is {top}; ask for at least 1")
+    model, feature_names, classes = _open_classifier(model, feature_names, classes)
+    top = check_integer("top", top, at_least=1)
     if node is None:
+        if order is not None:
+            _check_order(model, order)
         return strongest_crosses(
             model, data, space=feature_names, classes=classes, order=order, top=top
         )
     if order is not None:
         raise BadInput("order chooses crosses of a whole graph; leave it out to explain a node")
-    frame = NodeExplainer(model, data, feature_names).top_crosses([node], top)
+    explainer = NodeExplainer(model, data, feature_names)
+    names = check_classes(classes, explainer.reading.logits.shape[1])
+    frame = explainer.top_crosses([node], top)
     if classes is not None:
-        frame["target"] = [classes[label] for label in frame["target"]]
+        frame["target"] = [names[label] for label in frame["target"]]
     return frame
+
+
+def _open_classifier(
+    model: Any,
+    feature_names: FeatureSpace | Sequence[str] | None,
+    classes: Sequence[Any] | None,
+) -> tuple[nn.Module, FeatureSpace | Sequence[str] | None, Sequence[Any] | None]:
+    """The model within a classifier, and the names it knows where none were given."""
+    if isinstance(model, nn.Module):
+        return model, feature_names, classes
+    if not hasattr(model, "model_"):
+        raise BadInput(
+            f"a {type(model).__name__} was given, which holds no trained model; give a model, or "
+            "a classifier after its fit"
+        )
+    if classes is None:
+        classes = list(model.classes_)
+    if feature_names is None and hasattr(model, "feature_names_in_"):
+        feature_names = [str(name) for name in model.feature_names_in_]
+    return model.model_, feature_names, classes
+
+
+def _check_order(model: nn.Module, order: int) -> None:
+    highest = len(read_layers(model)[0].order_weights)
+    if check_integer("order", order, at_least=2) > highest:
+        raise BadInput(
+            f"order is {order}, but the first layer of this model multiplies at most {highest} "
+            "features; ask for no more, or train a model of higher order"
+        )

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from torch import nn
 
 from crossgcn.data.feature_space import FeatureSpace
+from crossgcn.explanation.cross_rule import CrossRule
 from crossgcn.explanation.layer_reading import Floats
 from crossgcn.explanation.names import fitting_space
 from crossgcn.explanation.reading import Graph, read_model
@@ -25,8 +26,9 @@ def field_strengths(
     """Sums of the absolute strengths of all pairs between two fields, over all classes.
 
     A pair's strength is that of
-    :func:`~crossgcn.explanation.strongest.strongest_crosses`. All pairs that occur count,
-    however weak, so this is for graphs whose pairs can be counted.
+    :func:`~crossgcn.explanation.strongest.strongest_crosses`. All pairs that occur and
+    that lists may name count, however weak, so this is for graphs whose pairs can be
+    counted.
 
     Args:
         model: A trained model.
@@ -44,8 +46,9 @@ def field_strengths(
     field_of = np.array([position[field] for field in space.fields])
     sizes = abs(reading.inputs)
     together = sp.coo_array(sp.triu(sizes.T @ sizes, k=1))
-    occurrence = together.data / reading.num_nodes
     pairs = np.stack(together.coords, axis=1).astype(np.int64)
+    allowed = CrossRule.of(space, reading.features).allows(pairs[:, 0], pairs[:, 1])
+    pairs, occurrence = pairs[allowed], together.data[allowed] / reading.num_nodes
     layer, readout = reading.layers[0], reading.readout()
     strengths = np.zeros((len(fields), len(fields)))
     for start in range(0, len(pairs), _PAIRS_AT_ONCE):

@@ -13,9 +13,13 @@ from torch.nn.parameter import UninitializedParameter
 from crossgcn.errors import BadInput
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
 
-__all__ = ["Floats", "LayerReading", "read_layer"]
+__all__ = ["Floats", "LayerReading", "NotASum", "read_layer"]
 
 Floats = NDArray[np.float64]
+
+
+class NotASum(BadInput):
+    """A layer that is no sum of products of its inputs, and so has no exact explanation."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +78,15 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
         position: Which layer of the model it is, from 0; for messages.
 
     Raises:
-        BadInput: If it is none.
+        NotASum: If it is none.
+        BadInput: If it has no weights yet, or some that are not finite.
     """
     where = f"layer {position + 1}"
     if isinstance(module, CrossGCNConv):
         transform, bias = module.transform, module.bias
         aggregate_first = module.aggregate_first
         if module.aggr not in ("add", "sum"):
-            raise BadInput(
+            raise NotASum(
                 f"{where} joins neighbours by {module.aggr!r}, of which a cross has no exact "
                 "share; explain a model with aggr='add'"
             )
@@ -90,15 +95,16 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
     elif isinstance(module, CrossFeatureTransform):
         transform, bias, aggregate_first = module, module.bias, False
     else:
-        raise BadInput(
-            f"{where} is a {type(module).__name__}, which is no sum of products of its inputs, so "
-            "it has no exact explanation; explain a CrossGCN, GCN or MLP"
+        raise NotASum(
+            f"{where} is a {type(module).__name__} of {type(module).__module__.split('.')[0]}, "
+            "which cannot be read as a sum of products of its inputs, so it has no exact "
+            "explanation; explain crossgcn's CrossGCN, crossgcn's GCN or crossgcn's MLP"
         )
     if isinstance(transform.weight, UninitializedParameter):
         raise BadInput(f"{where} has seen no data yet and has no weights; train the model first")
     order_weights = transform.effective_order_weights()
     if order_weights is None:
-        raise BadInput(
+        raise NotASum(
             f"{where} reads its orders with an LSTM (order_weights='lstm'), which is no sum of "
             "products; explain a model with 'gated', 'learned', 'fixed' or 'mean' order weights"
         )

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from crossgcn.explanation.best import SLACK, Best
+from crossgcn.explanation.cross_rule import CrossRule
 from crossgcn.explanation.layer_reading import Floats
-from crossgcn.explanation.occurrence import CrossRule, root_mean_square
+from crossgcn.explanation.occurrence import root_mean_square
 from crossgcn.explanation.pair_factors import PairFactors
 
 __all__ = ["count_meetings", "search_meetings"]

@@ -15,6 +15,7 @@ from crossgcn.explanation.names import fitting_space, name_cross
 from crossgcn.explanation.node_explanation import LEFT_OUT, NodeExplanation, completeness
 from crossgcn.explanation.paths import trace_paths
 from crossgcn.explanation.reading import Graph, Reading, read_model
+from crossgcn.explanation.requests import check_integer
 from crossgcn.explanation.row_terms import expand_rows
 
 __all__ = ["NodeExplainer", "explain_node"]
@@ -64,11 +65,11 @@ class NodeExplainer:
 
     def explain(self, node: int, target: int | None = None) -> NodeExplanation:
         """One class score of one node; see :func:`explain_node`."""
-        target = self._target(node, target)
+        node, target = self._place(node, target)
         paths = trace_paths(self.reading, node, target)
-        terms = expand_rows(self.reading, paths.nodes, paths.coefficients)
+        expansion = expand_rows(self.reading, paths.nodes, paths.coefficients)
         logits = self.reading.logits[node].copy()
-        return NodeExplanation(node, target, logits, self.reading, paths, terms, self.space)
+        return NodeExplanation(node, target, logits, self.reading, paths, expansion, self.space)
 
     def top_crosses(
         self,
@@ -94,19 +95,19 @@ class NodeExplainer:
             Columns ``node``, ``target``, ``kind``, ``order``, ``features``, ``cross``,
             ``contribution``, and ``logit`` and ``completeness`` of the node.
         """
+        num = check_integer("num", num, at_least=0)
         wanted = [None] * len(nodes) if targets is None else list(targets)
         rows: list[tuple[Any, ...]] = []
         for node, given in zip(nodes, wanted, strict=True):
-            rows += self._waterfall(int(node), self._target(int(node), given), num, min_order)
+            rows += self._waterfall(*self._place(node, given), num, min_order)
         columns = ["node", "target", "kind", "order", "features", "cross", "contribution"]
         return pd.DataFrame(rows, columns=[*columns, "logit", "completeness"])
 
     def _waterfall(self, node: int, target: int, num: int, min_order: int) -> list[tuple[Any, ...]]:
         paths = trace_paths(self.reading, node, target)
-        terms = expand_rows(self.reading, paths.nodes, paths.coefficients, with_values=False)
-        codes, sums = terms.sum_by_code()
-        base = len(terms.features) + 1
-        listed = np.flatnonzero(codes >= base ** (min_order - 1))
+        expansion = expand_rows(self.reading, paths.nodes, paths.coefficients)
+        codes, sums = expansion.sum_by_code()
+        listed = np.flatnonzero(codes >= expansion.codes.base ** (min_order - 1))
         if listed.size > num:
             sizes = np.abs(sums[listed])
             listed = listed[sizes >= np.partition(sizes, -num)[-num]]
@@ -117,7 +118,9 @@ class NodeExplainer:
             parts.append(("bias", 0, (), "bias", paths.bias))
         parts += [
             ("term", len(features), features, name_cross(self.space, features), float(amount))
-            for features, amount in zip(terms.decode(codes[listed]), sums[listed], strict=True)
+            for features, amount in zip(
+                expansion.codes.decode(codes[listed]), sums[listed], strict=True
+            )
         ]
         rest = logit - paths.bias - paths.left_out - float(sums[listed].sum())
         if codes.size > listed.size:
@@ -128,12 +131,15 @@ class NodeExplainer:
         share = completeness(logit, paths.left_out)
         return [(node, target, *part, logit, share) for part in parts]
 
-    def _target(self, node: int, target: int | None) -> int:
+    def _place(self, node: int, target: int | None) -> tuple[int, int]:
+        """The node and the class, the predicted one where none was given."""
         num_nodes, num_classes = self.reading.logits.shape
+        node = check_integer("node", node)
         if not 0 <= node < num_nodes:
             raise BadInput(f"node {node} does not exist; the graph has nodes 0 to {num_nodes - 1}")
         if target is None:
-            return int(self.reading.logits[node].argmax())
+            return node, int(self.reading.logits[node].argmax())
+        target = check_integer("target", target)
         if not 0 <= target < num_classes:
             raise BadInput(f"class {target} does not exist; there are 0 to {num_classes - 1}")
-        return target
+        return node, target

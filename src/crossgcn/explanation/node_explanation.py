@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from crossgcn.data.feature_space import FeatureSpace
+from crossgcn.errors import BadInput
 from crossgcn.explanation.layer_reading import Floats
 from crossgcn.explanation.names import name_cross, object_column
 from crossgcn.explanation.paths import Paths
 from crossgcn.explanation.reading import Reading
-from crossgcn.explanation.row_terms import RowTerms
+from crossgcn.explanation.row_terms import MAX_ROWS, Expansion, RowTerms, expand_rows
+from crossgcn.explanation.term_codes import TermCodes
 
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation
@@ -36,7 +40,7 @@ class NodeExplanation:
         logits: The scores of all classes.
         reading: The model on its graph.
         paths: How the score hangs on the first layer.
-        terms: The first layer multiplied out.
+        expansion: The first layer, which is multiplied out as far as it is asked for.
         space: Names of the features.
     """
 
@@ -45,7 +49,7 @@ class NodeExplanation:
     logits: Floats
     reading: Reading
     paths: Paths
-    terms: RowTerms
+    expansion: Expansion
     space: FeatureSpace
 
     @property
@@ -64,21 +68,45 @@ class NodeExplanation:
         return completeness(float(self.logits[self.target]), self.left_out)
 
     @cached_property
+    def terms(self) -> RowTerms:
+        """Every node's every term, by number; a product that folds may come more than once."""
+        return self.expansion.list_terms()
+
+    @cached_property
     def frame(self) -> pd.DataFrame:
         """Every term, the largest first.
 
         Columns: ``source``, the node whose features are multiplied (with
         ``aggregate_first``, whose neighbourhood's); ``hops`` from the node explained;
         ``order``, ``features`` and ``cross``, its name; ``value`` of the product; ``weight``
-        with which it counts; ``contribution``, the product of both.
+        with which it counts; ``contribution``, the product of both. It is made when first asked
+        for; ``by_cross`` and ``by_node`` need much less where there are many nodes.
         """
-        terms = self.terms
+        return self._tabulate(self.paths, self.terms, self.expansion.codes)
+
+    def frame_of(self, sources: Sequence[int]) -> pd.DataFrame:
+        """The rows of ``frame`` that come from some nodes, without making the others.
+
+        Args:
+            sources: Which nodes.
+        """
+        chosen = np.flatnonzero(np.isin(self.paths.nodes, np.asarray(sources, np.int64)))
+        paths = replace(
+            self.paths,
+            nodes=self.paths.nodes[chosen],
+            hops=self.paths.hops[chosen],
+            coefficients=self.paths.coefficients[chosen],
+        )
+        expansion = expand_rows(self.reading, paths.nodes, paths.coefficients)
+        return self._tabulate(paths, expansion.list_terms(), expansion.codes)
+
+    def _tabulate(self, paths: Paths, terms: RowTerms, numbering: TermCodes) -> pd.DataFrame:
         codes, inverse = np.unique(terms.code, return_inverse=True)
-        features, names = self._names(codes)
+        features, names = self._names(numbering, codes)
         frame = pd.DataFrame(
             {
-                "source": self.paths.nodes[terms.row],
-                "hops": self.paths.hops[terms.row],
+                "source": paths.nodes[terms.row],
+                "hops": paths.hops[terms.row],
                 "order": np.array([len(each) for each in features], np.int64)[inverse],
                 "term": inverse,
                 "value": terms.value,
@@ -99,8 +127,13 @@ class NodeExplanation:
     @cached_property
     def by_cross(self) -> pd.DataFrame:
         """Each feature and cross once, its contributions added up over the nodes they come from."""
-        codes, sums = self.terms.sum_by_code()
-        features, names = self._names(codes)
+        codes, sums = self.expansion.sum_by_code()
+        if codes.size > MAX_ROWS:
+            raise BadInput(
+                f"the score is made of {codes.size:,} different terms, too many for one table (at "
+                f"most {MAX_ROWS:,}); ask for the largest with NodeExplainer.top_crosses"
+            )
+        features, names = self._names(self.expansion.codes, codes)
         return _largest_first(
             pd.DataFrame(
                 {
@@ -133,7 +166,7 @@ class NodeExplanation:
     @cached_property
     def by_node(self) -> pd.DataFrame:
         """Each node that contributes once, with all its terms added up."""
-        sums = np.bincount(self.terms.row, self.terms.contribution, minlength=self.paths.nodes.size)
+        sums = self.expansion.sum_by_row()
         return _largest_first(
             pd.DataFrame(
                 {"source": self.paths.nodes, "hops": self.paths.hops, "contribution": sums}
@@ -150,9 +183,9 @@ class NodeExplanation:
         return explanation_of(self)
 
     def _names(
-        self, codes: np.ndarray[tuple[int], np.dtype[np.int64]]
+        self, numbering: TermCodes, codes: NDArray[np.int64]
     ) -> tuple[list[tuple[int, ...]], list[str]]:
-        features = self.terms.decode(codes)
+        features = numbering.decode(codes)
         return features, [name_cross(self.space, each) for each in features]
 
 

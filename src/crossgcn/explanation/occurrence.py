@@ -1,53 +1,22 @@
-"""How often features occur together, and which of them may be called a cross."""
+"""How often features occur together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from crossgcn.data.feature_space import FeatureSpace
 from crossgcn.explanation.layer_reading import Floats
 
-__all__ = ["CrossRule", "PairOccurrence", "cross_products", "root_mean_square"]
+__all__ = ["PairOccurrence", "cross_products", "root_mean_square"]
 
 Ints = NDArray[np.int64]
 
 _DENSE_SHARE = 0.2
 _CHUNK_ENTRIES = 20_000_000
-
-
-@dataclass(frozen=True)
-class CrossRule:
-    """Which features name a cross with each other.
-
-    A number and a range of that same number do not: their product tells of one column
-    only. Two words of one list do, and two categories of one column never meet.
-
-    Attributes:
-        field: A number for the field of each feature.
-        binary: Which features are 0 or 1.
-    """
-
-    field: Ints
-    binary: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, space: FeatureSpace, binary: NDArray[np.bool_]) -> CrossRule:
-        """The rule for named features."""
-        numbers: dict[str, int] = {}
-        field = [numbers.setdefault(name, len(numbers)) for name in space.fields]
-        return cls(np.array(field, np.int64), binary)
-
-    def allows(self, first: Any, second: Any) -> NDArray[np.bool_]:
-        """Whether features, or arrays of them, may be crossed."""
-        same_column = self.field[first] == self.field[second]
-        allowed: NDArray[np.bool_] = ~(same_column & (self.binary[first] != self.binary[second]))
-        return allowed
 
 
 class PairOccurrence:

@@ -54,7 +54,7 @@ class CrossExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             )
         data = Data(x=x, edge_index=edge_index, **kwargs)
         explainer = NodeExplainer(model, data)
-        nodes = range(x.size(0)) if index is None else torch.as_tensor(index).view(-1).tolist()
+        nodes = _chosen_nodes(index, x.size(0))
         parts = [explainer.explain(node, int(target[node])) for node in nodes]
         node_mask = sp.csr_array(tuple(x.shape))
         for part in parts:
@@ -74,6 +74,28 @@ class CrossExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             and self.model_config.task_level == ModelTaskLevel.node
             and self.model_config.return_type == ModelReturnType.raw
         )
+
+
+def _chosen_nodes(index: int | Tensor | None, num_nodes: int) -> list[int]:
+    """The nodes an index chooses, as it would choose rows of a tensor."""
+    if index is None:
+        return list(range(num_nodes))
+    given = torch.as_tensor(index)
+    if given.dtype == torch.bool:
+        if given.shape != (num_nodes,):
+            raise BadInput(
+                f"index is a mask of shape {list(given.shape)}, but the graph has {num_nodes} "
+                "nodes; give one entry per node, or numbers of nodes"
+            )
+        given = given.nonzero()
+    nodes: list[int] = given.reshape(-1).tolist()
+    for node in nodes:
+        if not -num_nodes <= node < num_nodes:
+            raise BadInput(
+                f"index holds node {node}, which does not exist; the graph has nodes 0 to "
+                f"{num_nodes - 1}"
+            )
+    return [node % num_nodes for node in nodes]
 
 
 def explanation_of(part: NodeExplanation) -> Explanation:
@@ -144,18 +166,18 @@ def flow_along_edges(part: NodeExplanation, edge_index: Tensor) -> Floats:
 
 def _shares(part: NodeExplanation) -> sp.csr_array:
     """Contributions by the node where products are formed and by feature."""
-    terms = part.terms
-    base = len(terms.features) + 1
-    places = [terms.code // base**place % base for place in reversed(range(terms.length))]
-    digits = np.stack(places, axis=1)
-    new = digits > 0
-    new[:, 1:] &= digits[:, 1:] != digits[:, :-1]
-    row, column = np.nonzero(new)
-    values = (terms.contribution / np.maximum(new.sum(axis=1), 1))[row]
-    nodes = part.paths.nodes[terms.row][row]
-    features = terms.features[digits[row, column] - 1]
-    shape = part.reading.inputs.shape
-    return sp.csr_array(sp.coo_array((values, (nodes, features)), shape=shape))
+    codes, shape = part.expansion.codes, part.reading.inputs.shape
+    shares = sp.csr_array(shape)
+    for terms in part.expansion.chunks():
+        digits = codes.digits(terms.code)
+        new = digits > 0
+        new[:, 1:] &= digits[:, 1:] != digits[:, :-1]
+        row, column = np.nonzero(new)
+        values = (terms.contribution / np.maximum(new.sum(axis=1), 1))[row]
+        nodes = part.paths.nodes[terms.row][row]
+        features = codes.features[digits[row, column] - 1]
+        shares = shares + sp.csr_array(sp.coo_array((values, (nodes, features)), shape=shape))
+    return sp.csr_array(shares)
 
 
 def _per_unit(part: NodeExplanation, shares: sp.csr_array) -> sp.csr_array:

@@ -13,12 +13,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
+from crossgcn.explanation.cross_rule import binary_columns
 from crossgcn.explanation.layer_reading import Floats, LayerReading, read_layer
 from crossgcn.graph import PreparedGraph, SparseMatrix, normalised_adjacency
 from crossgcn.layers import CrossGCNConv
 from crossgcn.models.stack import Stack
 
-__all__ = ["Reading", "read_model"]
+__all__ = ["Reading", "read_layers", "read_model"]
 
 Graph: TypeAlias = Data | PreparedGraph
 
@@ -106,13 +107,7 @@ def read_model(model: nn.Module, graph: Graph) -> Reading:
         BadInput: If the model has a part that is no sum of products of features, or does
             not fit the graph.
     """
-    modules = list(model.layers) if isinstance(model, Stack) else [model]
-    if isinstance(model, Stack) and model.num_models is not None:
-        raise BadInput(
-            f"this model holds the weights of {model.num_models} models at once; explain one of "
-            "them, as a record's folder holds it"
-        )
-    layers = tuple(read_layer(module, position) for position, module in enumerate(modules))
+    modules, layers = _modules(model), read_layers(model)
     features = _features(graph)
     if features.shape[1] != layers[0].first_order.shape[1]:
         raise BadInput(
@@ -124,8 +119,23 @@ def read_model(model: nn.Module, graph: Graph) -> Reading:
     inputs = features
     if layers[0].aggregate_first and adjacencies[0] is not None:
         inputs = sp.csr_array(adjacencies[0] @ features)
+        inputs.eliminate_zeros()
     inputs.sort_indices()
     return _follow(layers, adjacencies, features, _edges(graph), inputs)
+
+
+def read_layers(model: nn.Module) -> tuple[LayerReading, ...]:
+    """Read a model's weights alone; see :func:`read_model`."""
+    if isinstance(model, Stack) and model.num_models is not None:
+        raise BadInput(
+            f"this model holds the weights of {model.num_models} models at once; explain one of "
+            "them, as a record's folder holds it"
+        )
+    return tuple(read_layer(module, position) for position, module in enumerate(_modules(model)))
+
+
+def _modules(model: nn.Module) -> list[nn.Module]:
+    return list(model.layers) if isinstance(model, Stack) else [model]
 
 
 def _follow(
@@ -146,14 +156,13 @@ def _follow(
         linear, crossed = layer.apply(x, adjacency, aggregated=position == 0)
         crosses.append(crossed)
         outputs.append(linear + crossed + layer.bias)
-    other = np.bincount(inputs.indices[inputs.data != 1.0], minlength=inputs.shape[1])
     return Reading(
         layers,
         adjacencies,
         features,
         edges,
         inputs,
-        other == 0,
+        binary_columns(inputs),
         tuple(gates),
         tuple(hidden),
         tuple(crosses),
@@ -168,12 +177,16 @@ def _features(graph: Graph) -> sp.csr_array:
         matrix = x.to("cpu").to_scipy()
     elif isinstance(x, Tensor) and x.layout == torch.sparse_csr:
         matrix = SparseMatrix.from_torch(x.detach().cpu()).to_scipy()
-    elif isinstance(x, Tensor) and x.dim() == 2:
+    elif isinstance(x, Tensor) and x.layout == torch.sparse_coo and x.dim() == x.sparse_dim() == 2:
+        whole = x.detach().cpu().coalesce()
+        places = tuple(whole.indices().numpy())
+        matrix = sp.csr_array(sp.coo_array((whole.values().numpy(), places), shape=whole.shape))
+    elif isinstance(x, Tensor) and x.layout == torch.strided and x.dim() == 2:
         matrix = sp.csr_array(x.detach().cpu().numpy())
     else:
         raise BadInput(
-            f"the graph's features are {type(x).__name__}; give x as a tensor [nodes, features], "
-            "dense or sparse CSR"
+            f"the graph's features are {_describe(x)}; give x as a tensor [nodes, features], "
+            "dense, sparse CSR or sparse COO"
         )
     features = sp.csr_array(matrix.astype(np.float64))
     features.eliminate_zeros()
@@ -181,6 +194,12 @@ def _features(graph: Graph) -> sp.csr_array:
         node = int(np.searchsorted(features.indptr, _first_bad(features.data), side="right")) - 1
         raise BadInput(f"node {node} has a feature that is not finite; fill or drop it first")
     return features
+
+
+def _describe(x: Any) -> str:
+    if not isinstance(x, Tensor):
+        return type(x).__name__
+    return f"a tensor {list(x.shape)} of layout {x.layout}"
 
 
 def _first_bad(values: Floats) -> int:

@@ -34,7 +34,7 @@ def accuracy_without(
         model: A trained model.
         graph: The graph.
         y: Class of each node, ``[nodes]``.
-        nodes: Where accuracy is measured.
+        nodes: Where accuracy is measured: numbers of nodes, or a mask of all of them.
         crosses: Features of each cross, as tables of crosses list them.
 
     Returns:
@@ -83,7 +83,15 @@ def _accuracy(logits: Floats, labels: NDArray[np.int64]) -> float:
 
 
 def _check_nodes(reading: Reading, y: Tensor, nodes: Tensor) -> NDArray[np.int64]:
-    chosen = torch.as_tensor(nodes).detach().cpu().numpy().astype(np.int64)
+    given = torch.as_tensor(nodes).detach().cpu()
+    if given.dtype == torch.bool:
+        if given.shape != (reading.num_nodes,):
+            raise BadInput(
+                f"nodes is a mask of shape {list(given.shape)}, but the graph has "
+                f"{reading.num_nodes} nodes; give one entry per node, or numbers of nodes"
+            )
+        given = given.nonzero().flatten()
+    chosen = given.numpy().astype(np.int64)
     if len(y) != reading.num_nodes:
         raise BadInput(f"y has {len(y)} entries, but the graph has {reading.num_nodes} nodes")
     if not chosen.size or chosen.min() < 0 or chosen.max() >= reading.num_nodes:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +11,22 @@ from numpy.typing import NDArray
 from crossgcn.errors import BadInput
 from crossgcn.explanation.layer_reading import Floats
 from crossgcn.explanation.reading import Reading
+from crossgcn.explanation.row_blocks import Block, LocalWeights
+from crossgcn.explanation.term_codes import TermCodes
+from crossgcn.explanation.term_sums import MAX_SUMS, count_terms, sum_codes, sum_products
 
-__all__ = ["RowTerms", "expand_rows"]
+__all__ = ["MAX_ROWS", "Expansion", "RowTerms", "expand_rows"]
 
 MAX_CELLS = 30_000_000
 """Products of one node's features, before symmetrisation: 240 MB."""
 
+MAX_WORK = 20_000_000_000
+"""Products of all nodes' features, before symmetrisation: some minutes."""
+
+MAX_ROWS = 5_000_000
+"""Rows of one table: about 2 GB with the names."""
+
 _CHUNK_CELLS = 1_000_000
-_DENSE_CODES = 10_000_000
 
 Ints = NDArray[np.int64]
 
@@ -28,213 +35,150 @@ Ints = NDArray[np.int64]
 class RowTerms:
     """Terms of some nodes.
 
-    A term's code is a number in base ``len(features) + 1``, whose digits are its features,
-    counted from 1 in ``features``.
-
     Attributes:
         row: Position of the node each term comes from.
-        code: Which product it is.
+        code: Which product it is, see :class:`~crossgcn.explanation.term_codes.TermCodes`.
         contribution: What it adds to the score.
-        value: The product of the feature values.
-        features: The features that occur.
-        length: Most digits a code may have.
+        value: The product of the feature values; empty where it was not asked for.
     """
 
     row: Ints
     code: Ints
     contribution: Floats
     value: Floats
-    features: Ints
-    length: int
 
-    def decode(self, codes: Ints) -> list[tuple[int, ...]]:
-        """The features of each code, ascending."""
-        base = len(self.features) + 1
-        digits = np.stack(
-            [codes // base**place % base for place in reversed(range(self.length))], axis=1
+
+@dataclass(frozen=True)
+class Expansion:
+    """The first layer multiplied out at some nodes, as far as it is asked for.
+
+    Attributes:
+        reading: The model on its graph.
+        nodes: Where.
+        coefficients: With what each unit counts at each node, ``[nodes, units]``.
+        rows: The nodes at which some unit counts, by position.
+        units: The units that count at some node.
+        codes: Numbers of the products.
+    """
+
+    reading: Reading
+    nodes: Ints
+    coefficients: Floats
+    rows: Ints
+    units: Ints
+    codes: TermCodes
+
+    def list_terms(self) -> RowTerms:
+        """Every node's every term.
+
+        Raises:
+            BadInput: If they are too many for one table.
+        """
+        total = count_terms(self._lengths(), self.codes.length).sum()
+        if total > MAX_ROWS:
+            raise BadInput(
+                f"the score is made of about {total:,.0f} terms of {self.rows.size:,} nodes, too "
+                f"many for one table (at most {MAX_ROWS:,}); ask for by_cross or top_crosses, "
+                "which add them up over the nodes, for frame_of some of the nodes, or explain a "
+                "model of lower order"
+            )
+        empty, none = np.zeros(0, np.int64), np.zeros(0)
+        parts = [RowTerms(empty, empty, none, none), *self.chunks(with_values=True)]
+        return RowTerms(
+            np.concatenate([part.row for part in parts]),
+            np.concatenate([part.code for part in parts]),
+            np.concatenate([part.contribution for part in parts]),
+            np.concatenate([part.value for part in parts]),
         )
-        names = np.concatenate([[-1], self.features])[digits]
-        return [tuple(name for name in row if name >= 0) for row in names.tolist()]
 
     def sum_by_code(self) -> tuple[Ints, Floats]:
-        """Each code once, with its contributions added up; not those that add up to 0."""
-        space = (len(self.features) + 1) ** self.length
-        if space <= 4 * self.code.size + _DENSE_CODES:
-            codes, sums = np.arange(space), self._sums(self.code, space)
-        else:
-            codes, inverse = np.unique(self.code, return_inverse=True)
-            sums = self._sums(inverse, codes.size)
-        present = np.flatnonzero(sums)
-        return codes[present], sums[present]
+        """Each product once, its contributions added up over nodes; not those that come to 0.
 
-    def _sums(self, places: Ints, size: int) -> Floats:
-        sums = np.bincount(places, self.contribution, minlength=size)
-        return sums.astype(np.float64, copy=False)
+        Raises:
+            BadInput: If even these are too many.
+        """
+        lengths, order = self._lengths(), self.codes.length
+        products = float(count_terms(np.array([len(self.codes.features)]), order)[0])
+        work = (lengths.astype(np.float64) ** order).sum()
+        by_product = products * (self.rows.size + 3**order)
+        if products <= MAX_SUMS and by_product <= min(work, MAX_WORK):
+            layer = self.reading.layers[0]
+            return sum_products(
+                replace(
+                    layer,
+                    first_order=layer.first_order[self.units],
+                    projections=layer.projections[:, self.units],
+                    bias=layer.bias[self.units],
+                ),
+                self.reading.inputs[self.nodes[self.rows]],
+                self.coefficients[np.ix_(self.rows, self.units)],
+                self.reading.binary,
+                self.codes,
+            )
+        return sum_codes(self.codes, ((part.code, part.contribution) for part in self.chunks()))
+
+    def sum_by_row(self) -> Floats:
+        """What each node's terms come to, one number per node."""
+        sums = np.zeros(len(self.nodes))
+        inputs = self.reading.inputs[self.nodes[self.rows]]
+        linear, crosses = self.reading.layers[0].apply(inputs, None)
+        sums[self.rows] = ((linear + crosses) * self.coefficients[self.rows]).sum(axis=1)
+        return sums
+
+    def chunks(self, *, with_values: bool = False) -> Iterator[RowTerms]:
+        """All terms, some nodes and one order at a time.
+
+        Args:
+            with_values: Fill in the products of the feature values too.
+
+        Raises:
+            BadInput: If the nodes have so many features that their products do not fit.
+        """
+        inputs, order = self.reading.inputs, self.codes.length
+        lengths, nodes = self._lengths(), self.nodes[self.rows]
+        _check_size(lengths, nodes, order)
+        weights = LocalWeights.of(self.reading, self.codes.features, self.units)
+        for length in np.unique(lengths[lengths > 0]).tolist():
+            alike = np.flatnonzero(lengths == length)
+            step = max(1, _CHUNK_CELLS // length ** max(order, 2))
+            for chunk in (alike[start : start + step] for start in range(0, alike.size, step)):
+                entries = inputs.indptr[nodes[chunk]][:, np.newaxis] + np.arange(length)
+                block = Block(
+                    weights,
+                    np.searchsorted(self.codes.features, inputs.indices[entries]),
+                    inputs.data[entries],
+                    self.coefficients[np.ix_(self.rows[chunk], self.units)],
+                )
+                for codes, contributions, values in block.terms(with_values):
+                    row = np.repeat(self.rows[chunk], codes.shape[1])
+                    yield RowTerms(row, codes.ravel(), contributions.ravel(), values.ravel())
+
+    def _lengths(self) -> Ints:
+        """How many features each node has at which some unit counts."""
+        return np.diff(self.reading.inputs.indptr)[self.nodes[self.rows]].astype(np.int64)
 
 
-def expand_rows(
-    reading: Reading, nodes: Ints, coefficients: Floats, *, with_values: bool = True
-) -> RowTerms:
-    """Multiply out the first layer at some nodes.
+def expand_rows(reading: Reading, nodes: Ints, coefficients: Floats) -> Expansion:
+    """Prepare to multiply out the first layer at some nodes.
 
     Args:
         reading: The model on its graph.
         nodes: Where.
-        coefficients: With what each unit counts at each node, ``[nodes, channels]``.
-        with_values: Fill in the products of the feature values too.
+        coefficients: With what each unit counts at each node, ``[nodes, units]``.
 
     Raises:
-        BadInput: If a node has so many features that their products do not fit.
+        BadInput: If there are more products than there are numbers for them.
     """
-    order = reading.layers[0].order
-    starts, lengths = reading.inputs.indptr[nodes], np.diff(reading.inputs.indptr)[nodes]
-    _check_size(lengths, nodes, order)
-    places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
-    features, local = np.unique(reading.inputs.indices[places], return_inverse=True)
-    features = features.astype(np.int64)
-    if (len(features) + 1) ** order > np.iinfo(np.int64).max:
+    counts = coefficients != 0
+    rows, units = np.flatnonzero(counts.any(axis=1)), np.flatnonzero(counts.any(axis=0))
+    features = np.unique(reading.inputs[nodes[rows]].indices).astype(np.int64)
+    codes = TermCodes(features, reading.layers[0].order)
+    if codes.base**codes.length > np.iinfo(np.int64).max:
         raise BadInput(
-            f"products of order {order} of {len(features)} features are too many to tell apart; "
-            "explain a model of lower order, or with fewer features"
+            f"products of order {codes.length} of {len(features)} features are too many to tell "
+            "apart; explain a model of lower order, or with fewer features"
         )
-    active = np.flatnonzero(np.any(coefficients != 0, axis=0))
-    weights = _LocalWeights.of(reading, features, active)
-    row_starts = np.cumsum(lengths) - lengths
-    parts: list[tuple[Ints, Ints, Floats, Floats]] = []
-    for length in np.unique(lengths[lengths > 0]).tolist():
-        rows = np.flatnonzero(lengths == length)
-        step = max(1, _CHUNK_CELLS // length ** max(order, 2))
-        for chunk in (rows[start : start + step] for start in range(0, rows.size, step)):
-            entries = row_starts[chunk][:, None] + np.arange(length)
-            block = _Block(
-                weights,
-                local[entries],
-                reading.inputs.data[places[entries]],
-                coefficients[np.ix_(chunk, active)],
-            )
-            for codes, contributions, values in block.terms(with_values):
-                row = np.repeat(chunk, codes.shape[1])
-                parts.append((row, codes.ravel(), contributions.ravel(), values.ravel()))
-    if not parts:
-        empty, none = np.zeros(0, np.int64), np.zeros(0)
-        return RowTerms(empty, empty, none, none, features, order)
-    row, code, contribution, value = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return RowTerms(row, code, contribution, value, features, order)
-
-
-@dataclass(frozen=True)
-class _LocalWeights:
-    """The weights of the features that occur, in the units that count.
-
-    Attributes:
-        first_order: ``[features, units]``.
-        projections: ``[features, units]`` for each order.
-        order_weights: One for each order.
-        binary: Which of the features are 0 or 1.
-    """
-
-    first_order: Floats
-    projections: tuple[Floats, ...]
-    order_weights: Floats
-    binary: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, reading: Reading, features: Ints, units: Ints) -> _LocalWeights:
-        """Pick them from a model's first layer."""
-        layer, place = reading.layers[0], np.ix_(units, features)
-        return cls(
-            np.ascontiguousarray(layer.first_order[place].T),
-            tuple(
-                np.ascontiguousarray(projection[place].T)
-                for projection in layer.projections[: layer.order if layer.order > 1 else 0]
-            ),
-            layer.order_weights,
-            reading.binary[features],
-        )
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Nodes with equally many features, which are multiplied out together.
-
-    Attributes:
-        weights: Of the features that occur.
-        local: Which of them each node has, ``[nodes, places]``.
-        values: Their values there.
-        coefficients: With what each unit counts at each node, ``[nodes, units]``.
-    """
-
-    weights: _LocalWeights
-    local: Ints
-    values: Floats
-    coefficients: Floats
-
-    def terms(self, with_values: bool) -> Iterator[tuple[Ints, Floats, Floats]]:
-        """Codes, contributions and values of each order, ``[nodes, terms]`` each."""
-        weights, num_nodes = self.weights, len(self.local)
-        linear = np.matmul(weights.first_order[self.local], self.coefficients[:, :, np.newaxis])
-        values = self.values if with_values else self.values[:, :0]
-        yield self.local + 1, linear[..., 0] * self.values, values
-        projected = [
-            each[self.local] * self.values[..., np.newaxis] for each in weights.projections
-        ]
-        if not projected:
-            return
-        product = projected[0] * self.coefficients[:, np.newaxis]
-        for order, projection in enumerate(projected[1:], 2):
-            cells = np.matmul(product, projection.transpose(0, 2, 1)).reshape(num_nodes, -1)
-            pattern = _pattern(self.local.shape[1], order)
-            summed = np.add.reduceat(
-                np.take(cells, pattern.sorting, axis=1), pattern.starts, axis=1
-            )
-            summed *= weights.order_weights[order - 1]
-            values = self.values[:, pattern.members].prod(axis=2) if with_values else summed[:, :0]
-            yield self._codes(pattern), summed, values
-            if order < len(projected):
-                product = product[:, :, np.newaxis] * projection[:, np.newaxis]
-                product = product.reshape(num_nodes, -1, product.shape[-1])
-
-    def _codes(self, pattern: _Pattern) -> Ints:
-        """The numbers of the products, powers of binary features folded."""
-        digits = self.local[:, pattern.members] + 1
-        some = digits[:, pattern.repeated]
-        folds = (some[..., 1:] == some[..., :-1]) & self.weights.binary[some[..., 1:] - 1]
-        some[..., :-1][folds] = 0
-        digits[:, pattern.repeated] = np.sort(some, axis=2)
-        base = len(self.weights.binary) + 1
-        code = digits[..., 0]
-        for place in range(1, digits.shape[2]):
-            code = code * base + digits[..., place]
-        return code
-
-
-@dataclass(frozen=True)
-class _Pattern:
-    """Which cells of a power of a row are the same product.
-
-    Attributes:
-        members: Places in the row that each product multiplies, ascending.
-        repeated: The products that hold a place twice.
-        sorting: The cells, product by product.
-        starts: Where each product's cells start.
-    """
-
-    members: Ints
-    repeated: Ints
-    sorting: Ints
-    starts: Ints
-
-
-@lru_cache(maxsize=16)
-def _pattern(length: int, order: int) -> _Pattern:
-    cells = np.stack(np.unravel_index(np.arange(length**order), (length,) * order), axis=1)
-    cells.sort(axis=1)
-    code = np.ravel_multi_index(tuple(cells.T), (length,) * order)
-    sorting = np.argsort(code, kind="stable")
-    starts = np.flatnonzero(np.diff(code[sorting], prepend=-1))
-    members = cells[sorting[starts]].astype(np.int64)
-    repeated = np.flatnonzero((members[:, 1:] == members[:, :-1]).any(axis=1))
-    return _Pattern(members, repeated, sorting, starts)
+    return Expansion(reading, nodes, coefficients, rows, units, codes)
 
 
 def _check_size(lengths: Ints, nodes: Ints, order: int) -> None:
@@ -243,4 +187,11 @@ def _check_size(lengths: Ints, nodes: Ints, order: int) -> None:
         raise BadInput(
             f"node {node} has {lengths.max()} features that are not 0, whose products of order "
             f"{order} are too many to list; explain a model of lower order, or with fewer features"
+        )
+    work = (lengths.astype(np.float64) ** order).sum()
+    if work > MAX_WORK:
+        raise BadInput(
+            f"the score is made of products of order {order} of the features of {nodes.size:,} "
+            f"nodes, about {work:.1e} in all (at most {MAX_WORK:.0e}); explain a model of lower "
+            "order or with fewer layers, or a graph of which only some neighbours are kept"
         )

@@ -10,12 +10,13 @@ import pandas as pd
 from torch import nn
 
 from crossgcn.data.feature_space import FeatureSpace
-from crossgcn.errors import BadInput
+from crossgcn.explanation.cross_rule import CrossRule
 from crossgcn.explanation.layer_reading import Floats
 from crossgcn.explanation.names import fitting_space, name_cross, object_column
-from crossgcn.explanation.occurrence import CrossRule, cross_products
+from crossgcn.explanation.occurrence import cross_products
 from crossgcn.explanation.pair_factors import pair_factors
 from crossgcn.explanation.reading import Graph, Reading, read_model
+from crossgcn.explanation.requests import check_classes, check_integer
 from crossgcn.explanation.terms import term_weights
 from crossgcn.explanation.top_pairs import top_pairs
 from crossgcn.explanation.top_tuples import LIMIT, top_tuples
@@ -40,14 +41,17 @@ def strongest_crosses(
     A cross multiplies at least two different features. Its weight is that of the first
     layer, symmetrised, with powers of 0/1 features folded in; through later layers it is
     read out by their first-order weights, each hidden unit counting with the share of
-    nodes at which it is active. Crosses that never occur are not listed.
+    nodes at which it is active. Crosses that never occur are not listed, nor are those of
+    one column with itself, such as a number with a range of it, see
+    :class:`~crossgcn.explanation.cross_rule.CrossRule`.
 
     Args:
         model: A trained model.
         graph: The graph whose nodes are counted.
         space: Names of the features.
         classes: Names of the classes; numbers when left out.
-        order: Features of a cross; all orders from 2 when left out.
+        order: Features of a cross; all orders from 2 when left out. A first layer of lower
+            order has no such crosses: the table is then empty.
         top: How many crosses per class.
         limit: How many tuples of three or more features to look at per class and order.
             Where that was not enough, ``frame.attrs["complete"]`` is ``False``.
@@ -58,13 +62,16 @@ def strongest_crosses(
         ``support`` (nodes at which it is not 0) and ``strength``, the product of weight and
         occurrence, by whose size each class's rows are sorted.
     """
+    top = check_integer("top", top, at_least=1)
+    if order is not None:
+        order = check_integer("order", order, at_least=2)
     reading = read_model(model, graph)
     space = fitting_space(space, reading.num_features)
-    rule = CrossRule.of(space, reading.binary)
+    rule = CrossRule.of(space, reading.features)
     layer, readout = reading.layers[0], reading.readout()
-    orders = range(2, layer.order + 1) if order is None else [order]
-    if order is not None and order < 2:
-        raise BadInput(f"order is {order}; a cross multiplies at least 2 features")
+    orders = range(2, layer.order + 1)
+    if order is not None:
+        orders = range(order, min(order, layer.order) + 1)
     found: Found = []
     complete = True
     for length in orders:
@@ -108,6 +115,7 @@ def first_order_terms(
         classes: Names of the classes; numbers when left out.
         top: How many terms per class.
     """
+    top = check_integer("top", top, at_least=1)
     reading = read_model(model, graph)
     space = fitting_space(space, reading.num_features)
     layer, readout = reading.layers[0], reading.readout()
@@ -140,14 +148,7 @@ def _tabulate(
     classes: Sequence[Any] | None,
     top: int,
 ) -> pd.DataFrame:
-    num_classes = reading.logits.shape[1]
-    if classes is None:
-        classes = range(num_classes)
-    elif len(classes) != num_classes:
-        raise BadInput(
-            f"{len(classes)} class names were given, but the model has {num_classes} classes; "
-            "give one name per class, in the order of their numbers"
-        )
+    classes = check_classes(classes, reading.logits.shape[1])
     terms = list(dict.fromkeys(features for _, features, _ in found))
     products = cross_products(reading.inputs, terms)
     support = dict(zip(terms, np.diff(products.indptr).tolist(), strict=True))

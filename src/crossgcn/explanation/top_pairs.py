@@ -16,8 +16,9 @@ import scipy.sparse as sp
 
 from crossgcn.explanation.best import Best
 from crossgcn.explanation.blocked_pairs import search_blocks
+from crossgcn.explanation.cross_rule import CrossRule
 from crossgcn.explanation.meeting_pairs import count_meetings, search_meetings
-from crossgcn.explanation.occurrence import CrossRule, PairOccurrence, root_mean_square
+from crossgcn.explanation.occurrence import PairOccurrence, root_mean_square
 from crossgcn.explanation.pair_factors import PairFactors
 
 __all__ = ["top_pairs"]

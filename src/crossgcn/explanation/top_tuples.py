@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from crossgcn.explanation.best import SLACK, Best
+from crossgcn.explanation.cross_rule import CrossRule, binary_columns
 from crossgcn.explanation.layer_reading import Floats, LayerReading
-from crossgcn.explanation.occurrence import CrossRule
 from crossgcn.explanation.terms import term_weights
 
 __all__ = ["TupleSearch", "top_tuples"]
@@ -103,12 +103,13 @@ class _Search:
         single = sizes.sum(axis=0)
         folded = (1.0 + sizes).prod(axis=0) - 1.0 if layer.order > length else single
         scale = np.abs(readout) * np.abs(layer.order_weights[length - 1 :]).sum()
-        bounds = np.where(rule.binary, folded, single)
+        self.folds = binary_columns(inputs)
+        bounds = np.where(self.folds, folded, single)
         means = np.bincount(inputs.indices, np.abs(inputs.data), minlength=inputs.shape[1])
         self.order = np.argsort(-(scale @ bounds) * means, kind="stable")
         self.means = means[self.order] / self.num_nodes
         self.bounds, self.scale = bounds[:, self.order].T.copy(), scale
-        self.binary = rule.binary[self.order]
+        self.binary = self.folds[self.order]
         self.sizes = sp.csr_array(abs(inputs)[:, self.order])
         self.sizes.sort_indices()
         self.by_feature = sp.csr_array(self.sizes.T)
@@ -206,5 +207,5 @@ class _Search:
         tuples[:, :-1] = self.order[list(prefix)]
         tuples[:, -1] = self.order[features]
         tuples.sort(axis=1)
-        weights = term_weights(self.layer, tuples, self.rule.binary) @ self.readout
+        weights = term_weights(self.layer, tuples, self.folds) @ self.readout
         self.best.offer(tuples, weights, occurrence)

@@ -34,12 +34,12 @@ def class_tables(explained: ExplainedRun, top: int, num_nodes: int) -> Iterator[
         if len(crosses):
             yield _table(crosses, num_nodes, "cross", explained.num_models)
         yield _table(terms, num_nodes, "feature by itself", None)
-    yield Text(
-        "strength: weight × how often it occurs, + speaks for the class, - against it"
-        + ("; stable: in how many of the runs it is as strong" if explained.num_models > 1 else "")
-        + "; drop: accuracy lost on test nodes without it, in points",
-        style="dim",
-    )
+    legend = ["strength: weight × how often it occurs, + speaks for the class, - against it"]
+    if len(explained.crosses) and explained.num_models > 1:
+        legend.append("stable: in how many of the runs it is as strong")
+    if len(explained.crosses):
+        legend.append("drop: accuracy lost on test nodes without it, in points")
+    yield Text("; ".join(legend), style="dim")
     if explained.completeness < 1:
         yield Text(
             f"Named terms account for {explained.completeness:.1%} of a score on average; the rest "
@@ -61,21 +61,22 @@ def _table(frame: pd.DataFrame, num_nodes: int, title: str, num_models: int | No
     table.add_column("")
     table.add_column("weight", justify="right")
     table.add_column("nodes", justify="right")
-    with_runs = num_models is not None
-    if with_runs:
+    if num_models is not None and num_models > 1:
         table.add_column("stable", justify="right")
+    if num_models is not None:
         table.add_column("drop", justify="right")
     largest = float(frame["strength"].abs().max()) or 1.0
     for row in frame.to_dict("records"):
         cells = [
             Text(str(row["cross"])),
-            Text(f"{row['strength']:+.3f}"),
+            Text(f"{row['strength']:+.3g}"),
             _bar(row["strength"], largest),
-            Text(f"{row['weight']:+.2f}"),
+            Text(f"{row['weight']:+.3g}"),
             Text(f"{row['support']:,} ({row['support'] / num_nodes:.0%})"),
         ]
-        if with_runs:
-            cells.append(Text(f"{round(row['stability'] * (num_models or 1))}/{num_models}"))
+        if num_models is not None and num_models > 1:
+            cells.append(Text(f"{round(row['stability'] * num_models)}/{num_models}"))
+        if num_models is not None:
             cells.append(Text(f"{100 * row['accuracy_drop']:+z.1f}"))
         table.add_row(*cells)
     return table
@@ -133,8 +134,10 @@ def _origin_table(explanation: NodeExplanation, ids: Sequence[str], top: int) ->
     table.add_column("hops", justify="right")
     table.add_column("contribution", justify="right")
     table.add_column("strongest cross or feature", overflow="fold", ratio=1)
-    strongest = explanation.frame.drop_duplicates("source").set_index("source")["cross"]
-    for row in explanation.by_node.head(top).to_dict("records"):
+    nodes = explanation.by_node.head(top)
+    terms = explanation.frame_of(nodes["source"].tolist())
+    strongest = terms.drop_duplicates("source").set_index("source")["cross"]
+    for row in nodes.to_dict("records"):
         itself = row["source"] == explanation.node
         name = ids[row["source"]] + (" (itself)" if itself else "")
         cross = Text(str(strongest.get(row["source"], "")))

@@ -142,20 +142,20 @@ class Comparison:
 
     Attributes:
         models: All that were compared, in the order in which they are shown.
-        with_crosses: The name of the model with crosses that was judged.
+        with_crosses: The name of the model with crosses that was judged, if any was.
         without_crosses: The name of the one it was held against.
         difference: Mean over the splits of the difference in accuracy.
         interval: Its 95 % confidence interval; none for a single split.
-        crosses_help: The answer.
+        crosses_help: The answer; none where nothing was judged, or on a single split.
         verdict: The answer in a sentence.
     """
 
     models: tuple[ComparedModel, ...]
-    with_crosses: str
-    without_crosses: str
-    difference: float
+    with_crosses: str | None
+    without_crosses: str | None
+    difference: float | None
     interval: tuple[float, float] | None
-    crosses_help: bool
+    crosses_help: bool | None
     verdict: str
 
 

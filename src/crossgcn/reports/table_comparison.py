@@ -61,6 +61,7 @@ def _model(comparison: TableComparison, result: CandidateResult, baseline: str) 
         "paired_se": None if itself else difference.standard_error,
         "paired_interval": None if itself else difference.interval(),
         "seconds": result.seconds,
+        "train_options": None if result.train_options is None else list(result.train_options),
     }
 
 
@@ -74,27 +75,38 @@ def answer(comparison: TableComparison) -> list[str]:
     if ours is not None and perceptron is not None:
         difference = comparison.difference(perceptron, ours)
         sentences.append(f"A perceptron instead of crosses ({perceptron}) {_relate(difference)}.")
-    best, simplest = comparison.best(), comparison.recommended
     if len(comparison.results) > 1:
-        why = (
-            "the best by validation, and no simpler one comes near"
-            if best == simplest
-            else f"the simplest that cannot be told apart from the best by validation, {best}"
-        )
-        sentences.append(f"Recommended: {simplest} ({CANDIDATES[simplest].description}), {why}.")
+        simplest = comparison.recommended
+        description = CANDIDATES[simplest].description
+        sentences.append(f"Recommended: {simplest} ({description}), {_why(comparison)}.")
     return sentences
+
+
+def _why(comparison: TableComparison) -> str:
+    best, simplest = comparison.best(), comparison.recommended
+    if len(comparison.results[0].test_accuracy) == 1:
+        return "the best by validation; one split cannot tell it from simpler ones"
+    if best == simplest:
+        return "the best by validation, which beats every simpler one on test nodes"
+    return f"the simplest that the best by validation, {best}, does not beat on test nodes"
 
 
 def _verdict(comparison: TableComparison, ours: str, plain: str) -> str:
     difference = comparison.difference(ours, plain)
-    measured = f"{ours} against {plain}, the best model without them: {_points(difference)}"
-    match comparison.crosses_help:
-        case None:
-            return f"One split cannot tell whether crosses help. {measured}."
-        case True:
-            return f"Crosses help here. {measured}."
-        case _:
-            return f"Crosses do not help here. {measured}."
+    interval = difference.interval()
+    measured = f"{ours} against {plain}, the best with neither crosses nor a perceptron"
+    if interval is None:
+        verdict = (
+            "One split cannot tell whether crosses help (several can: --num-splits 5, and --ignore "
+            "for a column that says who trains)"
+        )
+    elif interval[0] > 0:
+        verdict = "Crosses help here"
+    elif interval[1] < 0:
+        verdict = "Crosses do not help here, they make it worse"
+    else:
+        verdict = "Crosses do not help here, as far as these splits can tell"
+    return f"{verdict}. {measured}: {_points(difference)}."
 
 
 def _relate(difference: PairedDifference) -> str:
@@ -105,11 +117,14 @@ def _relate(difference: PairedDifference) -> str:
 
 
 def _points(difference: PairedDifference) -> str:
-    words = f"{100 * difference.mean:+z.1f} points"
     interval = difference.interval()
+    numbers = [100 * value for value in (difference.mean, *(interval or ()))]
+    digits = 1 if min(map(abs, numbers)) >= 0.05 else 3
+    mean, *ends = (f"{number:+z.{digits}f}" for number in numbers)
+    words = f"{mean} points"
     if interval is None:
         return words
-    low, high = (f"{100 * end:+z.1f}" for end in interval)
+    low, high = ends
     return f"{words} (95 % interval {low} to {high}, paired over {difference.count} splits)"
 
 
@@ -128,6 +143,7 @@ def candidates_table(summary: Summary) -> Group:
         )
     title = (
         f"{summary['dataset']}, {summary['target']}: test accuracy in %, {summary['num_splits']} "
-        f"splits, {summary['epochs']} epochs, best of {summary['trials']} trials by validation"
+        f"split{'s' * (summary['num_splits'] > 1)}, {summary['epochs']} epochs, best of "
+        f"{summary['trials']} trial{'s' * (summary['trials'] > 1)} by validation"
     )
     return Group(Text(title, style="bold"), table)

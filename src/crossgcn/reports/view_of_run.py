@@ -47,7 +47,7 @@ _MOST_PAIRS_OF_FEATURES = 2_000
 
 def view_run(
     run: RunFolder,
-    explained: ExplainedRun,
+    explained: ExplainedRun | None,
     *,
     comparison: Comparison | None = None,
     num_nodes: int = 400,
@@ -56,7 +56,8 @@ def view_run(
 
     Args:
         run: The trained model with its graph.
-        explained: Its crosses.
+        explained: Its crosses; none for a model that is no sum of named terms, of which neither
+            crosses nor single nodes are shown.
         comparison: Whether crosses help, where that was found out.
         num_nodes: How many nodes to explain one by one: test nodes the model got wrong first,
             then other test nodes, then the rest.
@@ -87,12 +88,12 @@ def view_run(
             (predicted[test] == data.y[test]).tolist(),
         ),
         order_weights=_order_weights(run),
-        crosses=_crosses(explained, saved.preprocess.classes, space),
-        fields=_fields(run, space),
+        crosses=() if explained is None else _crosses(explained, saved.preprocess.classes, space),
+        fields=None if explained is None else _fields(run, space),
         comparison=comparison,
-        nodes=_nodes(run, probabilities, num_nodes),
+        nodes=() if explained is None else _nodes(run, probabilities, num_nodes),
         num_nodes=len(run.ids),
-        completeness=explained.completeness,
+        completeness=None if explained is None else explained.completeness,
     )
 
 
@@ -114,7 +115,7 @@ def read_comparison(folder: Path) -> Comparison:
             without_crosses=result["without_crosses"],
             difference=result["difference"],
             interval=None if result["interval"] is None else tuple(result["interval"]),
-            crosses_help=bool(result["crosses_help"]),
+            crosses_help=result["crosses_help"],
             verdict=" ".join(result["answer"]),
         )
     except OSError as error:

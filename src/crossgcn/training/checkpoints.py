@@ -24,9 +24,22 @@ from crossgcn.errors import BadInput
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
 
-__all__ = ["SavedModel", "copy_model", "load_model", "load_saved", "save_model"]
+__all__ = [
+    "MODEL_FILES",
+    "SavedModel",
+    "copy_model",
+    "digest_of_file",
+    "is_sealed",
+    "load_model",
+    "load_saved",
+    "save_model",
+    "sealed",
+]
 
 CONFIG, WEIGHTS, PREPROCESS = "config.json", "model.safetensors", "preprocess.json"
+MODEL_FILES = (WEIGHTS, PREPROCESS, CONFIG)
+"""In the order in which they are written: where the last stands, the model is whole."""
+
 FORMAT = 2
 
 
@@ -71,13 +84,13 @@ def save_model(
         file.write(weights_to_bytes({k: v.contiguous() for k, v in state.items()}))
     write_json(folder / PREPROCESS, {"format": FORMAT} | preprocess.to_json())
     config = {"format": FORMAT, "model": preset, "in_channels": in_channels, "settings": settings}
-    hashes = {name: _digest((folder / name).read_bytes()) for name in (WEIGHTS, PREPROCESS)}
-    write_json(folder / CONFIG, config | {"sha256": hashes | {CONFIG: _digest_of_config(config)}})
+    files = {name: digest_of_file(folder / name) for name in (WEIGHTS, PREPROCESS)}
+    write_json(folder / CONFIG, sealed(config | {"files": files}))
 
 
 def copy_model(source: Path, target: Path) -> None:
     """Put a saved model into another folder as well."""
-    for name in (WEIGHTS, PREPROCESS, CONFIG):
+    for name in MODEL_FILES:
         with replacing(target / name) as file, (source / name).open("rb") as original:
             shutil.copyfileobj(original, file)
 
@@ -106,7 +119,7 @@ def load_saved(folder: Path | str) -> SavedModel:
         raise BadInput(
             f"{folder / WEIGHTS}: cannot be read ({error.strerror}); save the model again"
         ) from None
-    _check_hashes(folder, config, weights)
+    _check_hashes(folder, config)
     try:
         preprocess = Preprocess.from_json(content)
         model = build_model(
@@ -146,25 +159,38 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _check_hashes(folder: Path, config: dict[str, Any], weights: bytes) -> None:
+def sealed(content: dict[str, Any]) -> dict[str, Any]:
+    """The same with a hash of itself, for a JSON file that should show when it was changed."""
+    return content | {"sha256": _digest_of_json(content)}
+
+
+def is_sealed(content: dict[str, Any]) -> bool:
+    """Whether it is what :func:`sealed` gave."""
+    rest = {key: value for key, value in content.items() if key != "sha256"}
+    return content.get("sha256") == _digest_of_json(rest)
+
+
+def digest_of_file(path: Path) -> str | None:
+    """SHA-256 of what a file holds; none where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _check_hashes(folder: Path, config: dict[str, Any]) -> None:
     """Refuse files that are not those that were saved together."""
-    expected = config.get("sha256")
-    found = {
-        CONFIG: _digest_of_config({k: v for k, v in config.items() if k != "sha256"}),
-        PREPROCESS: _digest((folder / PREPROCESS).read_bytes()),
-        WEIGHTS: _digest(weights),
-    }
-    for name, digest in found.items():
-        if not isinstance(expected, dict) or expected.get(name) != digest:
-            raise BadInput(
-                f"{folder / name}: is not what was saved (its SHA-256 is another one): it was "
-                "changed or cut short; copy the whole folder again, or save the model again"
-            )
+    changed = [CONFIG] if not is_sealed(config) else []
+    files = config.get("files", {}) if not changed else {}
+    changed += [
+        name for name, expected in files.items() if digest_of_file(folder / name) != expected
+    ]
+    for name in changed:
+        raise BadInput(
+            f"{folder / name}: is not what was saved (its SHA-256 is another one): it was "
+            "changed or cut short; copy the whole folder again, or save the model again"
+        )
 
 
-def _digest_of_config(config: dict[str, Any]) -> str:
-    return _digest(json.dumps(config, sort_keys=True).encode())
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _digest_of_json(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -21,7 +21,7 @@ from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
 from crossgcn.training.checkpoints import save_model
 from crossgcn.training.classifier_fit import fit_all_epochs, fit_best_epoch, hold_out
-from crossgcn.training.classifier_folder import describe_classifier, read_classifier
+from crossgcn.training.classifier_folder import HISTORY, describe_classifier, read_classifier
 from crossgcn.training.classifier_inputs import prepare_graph, score_rows
 from crossgcn.training.classifier_labels import (
     AUTO,
@@ -97,6 +97,10 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation_rows_: Which rows of ``X`` were held out, likewise.
         preset_: Name of the model, as it was when fitted.
         settings_: Its arguments of :func:`~crossgcn.models.registry.build_model`.
+
+    A classifier loaded from a model of the command line does not know how that was trained: it
+    has no ``n_iter_``, ``best_epoch_``, ``loss_curve_``, ``validation_scores_`` and
+    ``validation_rows_``, nor ``feature_names_in_``.
     """
 
     __metadata_request__fit = _GRAPH
@@ -272,28 +276,42 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(accuracy_score(known, predicted[labelled], sample_weight=weight))
 
     def save(self, folder: Path | str) -> None:
-        """Write the classifier as a folder that :meth:`load` reads, and the command line too.
+        """Write the classifier as a folder that :meth:`load` gives back whole.
+
+        ``crossgcn.load_model`` reads the model in it. The commands ``crossgcn explain`` and
+        ``crossgcn predict`` do not: they take the folder of ``crossgcn train``, which holds the
+        graph and all runs as well.
+
+        Parameters are kept as they were given, except that a list comes back as a tuple, and a
+        ``RandomState`` as ``None``.
 
         Args:
             folder: Made if it is not there.
+
+        Raises:
+            BadInput: If a parameter is nothing that a file can hold.
         """
         check_is_fitted(self, "model_")
         names = getattr(self, "feature_names_in_", None)
+        history = {name: getattr(self, name) for name in HISTORY if hasattr(self, name)}
         save_model(
             Path(folder),
             self.model_.state_dict(),
             preset=self.preset_,
             in_channels=self.n_features_in_,
             settings=self.settings_,
-            preprocess=describe_classifier(self.classes_, names, self.get_params()),
+            preprocess=describe_classifier(self.classes_, names, self.get_params(), history),
         )
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:
-        """Read a saved model, by :meth:`save` or by the command line, ready to predict.
+        """Read what :meth:`save` or ``crossgcn train`` wrote, ready to predict.
 
-        A model of tables takes its features as they are after encoding, and its classes are
-        texts.
+        What was saved by :meth:`save` has the same parameters and attributes as before. Of a
+        model of the command line only those that describe the model itself are known; the
+        parameters of training, such as ``epochs``, are at their defaults. If it came from
+        tables, it takes features as :func:`~crossgcn.data.tables.graph.load_tables` encodes
+        them (``.matrix``). Its classes are texts.
 
         Args:
             folder: With ``config.json``, ``model.safetensors`` and ``preprocess.json``.
@@ -301,7 +319,7 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             BadInput: If a file is missing, damaged, changed or does not belong to the others.
         """
-        parameters, fitted = read_classifier(folder)
+        parameters, fitted = read_classifier(folder, cls._get_param_names())
         loaded = cls(**parameters)
         for name, value in fitted.items():
             setattr(loaded, name, value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -94,6 +96,9 @@ class Workload:
         self.threads = threads
         self.device = choose_device(device)
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
+        if preprocess is not None:
+            meaning = json.dumps(preprocess.to_json(), sort_keys=True).encode()
+            self.description["preprocess_sha256"] = hashlib.sha256(meaning).hexdigest()
 
     def identity(self, run: Run) -> Record:
         """What makes a run that run; a record with the same entries is its result."""

@@ -533,6 +533,26 @@ WARNINGS = (
         "row 42, column buys | 'yes' differs from 'Yes' | same way",
     ),
     of_nodes(
+        "a category that counts as missing",
+        "missing-word",
+        nodes_with(pet=varied(("cat", "None ", "dog"))),
+        "column pet | 'None ' is in | counts as missing | leave 'none' out | "
+        "--missing n/a,na,nan,null",
+    ),
+    of_nodes(
+        "a class that elsewhere counts as missing",
+        "missing-word",
+        nodes_with(buys=dict.fromkeys(range(0, 40, 2), "NA")),
+        "row 2, column buys | 'NA' is in 33 % of the cells and counts as a class | 20 such | "
+        "empty these cells | --missing n/a,na,nan,none,null",
+    ),
+    of_nodes(
+        "a class with space around it",
+        "small-class",
+        nodes_with(buys=dict.fromkeys(range(1, 36, 2), " no bag ")),
+        "row 3, column buys | class 'no bag' has only 18 nodes | merge",
+    ),
+    of_nodes(
         "a category in two spellings",
         "similar-categories",
         nodes_with(colour={30: "Red "}),

@@ -197,7 +197,7 @@ def test_ids_that_say_na_are_ids_and_empty_ones_are_none() -> None:
     assert check(nodes, edges, "leaves") == []
     nodes.loc[4, "customer"] = " "
     findings = check(nodes, edges, "leaves")
-    assert {finding.kind for finding in findings} == {"missing-id", "missing-edge-end"}
+    assert {finding.kind for finding in findings} == {"missing-id", "unknown-edge-end"}
 
 
 def test_space_around_classes_and_categories_does_not_count() -> None:
@@ -206,6 +206,42 @@ def test_space_around_classes_and_categories_does_not_count() -> None:
     nodes.loc[::3, "plan"] = " " + nodes["plan"]
     nodes["fixed"] = ["a", "a "] * (len(nodes) // 2)
     assert kinds(check(nodes, None, "leaves")) == ["constant-column"]
+
+
+def test_words_for_a_missing_value_are_not_called_empty() -> None:
+    nodes = make_customers()
+    size = len(nodes)
+    nodes["pet"] = np.where(np.arange(size) % 7 < 5, "none", np.where(nodes["age"] < "4", "a", "b"))
+    nodes["shop"] = ["NA", ""] * (size // 2)
+    found = {finding.kind: finding for finding in check(nodes, None, "leaves")}
+    assert found.keys() == {"missing-word", "mostly-missing", "empty-column"}
+    assert "of the cells are 'none'" in found["mostly-missing"].message
+    assert "each is empty or 'NA'" in found["empty-column"].message
+    count = int((nodes["pet"] == "none").sum())
+    word = found["missing-word"]
+    assert (word.column, word.row, word.value, word.count) == ("pet", 1, "none", count)
+    assert word.severity == "warning"
+
+
+def test_few_words_and_chosen_words_are_no_warning() -> None:
+    nodes = make_customers()
+    nodes["pet"] = nodes["plan"]
+    nodes.loc[:10, "pet"] = "none"
+    assert "missing-word" not in kinds(check(nodes, None, "leaves"))
+    nodes.loc[:11, "pet"] = "none"
+    nodes.loc[::9, "leaves"] = "None"
+    assert kinds(check(nodes, None, "leaves")).count("missing-word") == 2
+    table = read_table(nodes, "nodes")
+    for words in ((), ("none",)):
+        plan = make_plan(table, None, TableChoices(target="leaves", missing=words))
+        assert "missing-word" not in kinds(check_tables(table, None, plan))
+
+
+def test_numbers_to_predict_are_told_though_some_are_na() -> None:
+    nodes = make_customers()
+    nodes.loc[::5, "income"] = np.nan
+    nodes["income"] = nodes["income"].astype(str).replace("nan", "NA")
+    assert kinds(check(nodes, None, "income"))[0] == "continuous-target"
 
 
 def test_a_column_that_only_hints_at_the_class_is_no_leak() -> None:

@@ -185,24 +185,44 @@ def test_no_category_or_word_is_too_strange(
     assert fit(table_of(cells)).transform(table_of(others)).shape[0] == len(others)
 
 
-@given(st.lists(st.sampled_from(["0", "1", "", "true", "False", "2", "maybe"]), min_size=1))
-def test_flags_are_one_feature(cells: list[str]) -> None:
-    nodes = Table(
-        "n", pd.DataFrame({"id": map(str, range(len(cells))), "x": cells}, dtype="str"), 2
-    )
+SET, NOT_SET = ["1", "1.0", "TRUE", " yes ", "y", "t"], ["0", "0.00", "False", "NO", "n", "f"]
+flag_cells = st.lists(st.sampled_from([*SET, *NOT_SET, "", "NA"]), min_size=1, max_size=20)
+
+
+def flags(cells: list[str]) -> Table:
+    frame = pd.DataFrame({"id": map(str, range(len(cells))), "x": cells}, dtype="str")
+    return Table("n", frame, 2)
+
+
+def fit_flags(cells: list[str]) -> TableEncoder:
+    nodes = flags(cells)
     plan = make_plan(nodes, None, TableChoices(id_column="id"))
     columns = tuple(
         type(column)(column.name, "flag" if column.name == "x" else column.kind, "")
         for column in plan.columns
     )
-    encoder = TableEncoder.fit(nodes, TablePlan(**{**vars(plan), "columns": columns}))
-    dense = encoder.transform(nodes).toarray()
-    assert dense[:, 0].tolist() == [float(cell in ("1", "true")) for cell in cells]
-    if "" in cells:
+    return TableEncoder.fit(nodes, TablePlan(**{**vars(plan), "columns": columns}))
+
+
+@given(flag_cells)
+def test_flags_are_one_feature(cells: list[str]) -> None:
+    encoder = fit_flags(cells)
+    dense = encoder.transform(flags(cells)).toarray()
+    assert dense[:, 0].tolist() == [float(cell in SET) for cell in cells]
+    if {"", "NA"} & set(cells):
         assert encoder.space.names == ("x", "x=(missing)")
-        assert bool((dense[:, 1] == [cell in ("", "2", "maybe") for cell in cells]).all())
+        assert dense[:, 1].tolist() == [float(cell in ("", "NA")) for cell in cells]
     else:
         assert encoder.space.names == ("x",)
+
+
+@pytest.mark.parametrize("word", ["2", "maybe", "-", "ja", "inf"])
+def test_a_flag_that_is_none_is_refused_with_its_place(word: str) -> None:
+    encoder = fit_flags(["1", "0"])
+    with pytest.raises(
+        BadInput, match=rf"n, row 3, column x: '{word}' is no flag \(2 such in all\); write 1 or 0"
+    ):
+        encoder.transform(flags(["yes", word, "0", word]))
 
 
 def test_features_are_named_as_people_write_them() -> None:
@@ -322,7 +342,8 @@ def test_columns_are_found_by_name() -> None:
     ("path", "value", "where"),
     [
         ((), "text", "all of it"),
-        (("version",), 2, "version"),
+        (("version",), 1, "version"),
+        (("missing",), "na", "missing"),
         (("surplus",), 1, "surplus"),
         (("columns", 0, "kind"), "pickle", r"columns\.0"),
         (("columns", 0, "categories"), ["a", "a"], r"columns\.0.*listed twice"),

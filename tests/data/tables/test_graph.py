@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from crossgcn.data.tables.distinct import Distinct
+from crossgcn.data.tables.encoder import TableEncoder
 from crossgcn.data.tables.graph import TableGraph, load_tables, name_classes
-from crossgcn.data.tables.plan import TableChoices
+from crossgcn.data.tables.new_nodes import load_new_tables
+from crossgcn.data.tables.plan import TableChoices, TablePlan
 from crossgcn.errors import BadInput
 
 N = 120
@@ -95,10 +97,60 @@ def test_ids_of_numbers_and_of_text_are_the_same_ids(tmp_path: Path) -> None:
 def test_nodes_without_a_target_are_unlabelled() -> None:
     nodes, edges = tables()
     nodes.loc[3, "buys"] = None
-    nodes.loc[50, "buys"] = " NA "
+    nodes.loc[50, "buys"] = "  "
     graph = load_tables(nodes, edges, BUYS)
     assert torch.nonzero(graph.data.y < 0).flatten().tolist() == [3, 50]
     assert len(graph.classes) == 3
+
+
+def test_only_a_blank_cell_is_no_class() -> None:
+    states = ["none", "mild", "severe", "NA", ""] * (N // 5)
+    nodes, edges = tables(state=states)
+    graph = load_tables(nodes, edges, TableChoices(target="state"))
+    assert graph.classes == ("NA", "mild", "none", "severe")
+    labels = [-1 if state == "" else graph.classes.index(state) for state in states]
+    assert graph.data.y.tolist() == labels
+    chosen = load_tables(nodes, edges, TableChoices(target="state", missing=(" na",)))
+    assert chosen.classes == ("mild", "none", "severe")
+    assert torch.equal(chosen.data.y < 0, torch.tensor([s in ("", "NA") for s in states]))
+
+
+def features(graph: TableGraph, column: str) -> list[str]:
+    space = graph.encoder.space
+    pairs = zip(space.names, space.fields, strict=True)
+    return sorted(name for name, field in pairs if field == column)
+
+
+def test_the_words_for_a_missing_value_can_be_chosen_and_are_kept() -> None:
+    pets = ["none", "cat", "?", "dog", "NA", ""] * (N // 6)
+    lists = ["a;b", "none", "a", "?", "b", "a;b"] * (N // 6)
+    nodes, edges = tables(pet=pets, tags=lists)
+    usual = load_tables(nodes, edges, BUYS)
+    assert features(usual, "pet") == ["pet=(missing)", "pet=(other)", "pet=?", "pet=cat", "pet=dog"]
+    assert "tags:?" in features(usual, "tags") and "tags:none" not in features(usual, "tags")
+    choices = TableChoices(target="buys", missing=("?", "NA", "na "))
+    graph = load_tables(nodes, edges, choices)
+    assert graph.plan.missing == ("?", "na")
+    assert "pet=none" in features(graph, "pet") and "pet=?" not in features(graph, "pet")
+    assert "tags:none" in features(graph, "tags") and "tags:?" not in features(graph, "tags")
+    plan = TablePlan.from_json(graph.plan.to_json())
+    encoder = TableEncoder.from_json(graph.encoder.to_json())
+    assert (plan, encoder) == (graph.plan, graph.encoder)
+    new = nodes.assign(customer=[f"new {i}" for i in range(N)])
+    again = load_new_tables(new, None, encoder, plan, graph.ids)
+    assert np.array_equal(again.x.toarray(), graph.matrix.toarray())
+    assert again.unseen == ()
+    alone = load_tables(nodes, edges, TableChoices(target="buys", missing=()))
+    wanted = ["(missing)", "(other)", "?", "NA", "cat", "dog", "none"]
+    assert features(alone, "pet") == [f"pet={word}" for word in wanted]
+
+
+def test_equal_numbers_are_one_class() -> None:
+    nodes, edges = tables(state=["1", "1.0", "2", "+2.00", "0", "-0", ""] * 17 + ["1"])
+    graph = load_tables(nodes, edges, TableChoices(target="state"))
+    assert graph.classes == ("0", "1", "2")
+    assert graph.data.y[:7].tolist() == [1, 1, 2, 2, 0, 0, -1]
+    assert not [found for found in graph.findings if "class" in found.kind]
 
 
 def test_without_edges_and_without_a_target() -> None:
@@ -134,14 +186,26 @@ def test_what_the_check_finds_is_refused_or_kept() -> None:
     nodes, edges = tables()
     ids = nodes["customer"].tolist()
     nodes["customer"] = [*ids[:5], ids[4], *ids[6:]]
-    with pytest.raises(
-        BadInput, match=r"error\(s\) in the tables(.|\n)*crossgcn check nodes edges -"
-    ):
+    with pytest.raises(BadInput, match=r"error\(s\) in the tables") as refusal:
         load_tables(nodes, edges, BUYS)
+    assert "crossgcn check" not in str(refusal.value)
     nodes, edges = tables(constant="x")
     assert any(
         "constant" in finding.describe() for finding in load_tables(nodes, edges, BUYS).findings
     )
+
+
+def test_a_refusal_of_files_ends_in_the_command_that_lists_all(tmp_path: Path) -> None:
+    nodes, edges = tables()
+    nodes["customer"] = nodes["customer"].iloc[0]
+    paths = [tmp_path / "my nodes.csv", tmp_path / "edges.csv"]
+    for frame, path in zip((nodes, edges), paths, strict=True):
+        frame.to_csv(path, index=False)
+    choices = TableChoices(target="buys", id_column="customer", ignored=("age",), missing=())
+    with pytest.raises(BadInput) as refusal:
+        load_tables(paths[0], paths[1], choices)
+    options = "--target buys --id-column customer --ignore age --missing ''"
+    assert str(refusal.value).endswith(f"crossgcn check '{paths[0]}' {paths[1]} {options}")
 
 
 def test_an_unknown_word_in_a_split_names_its_row() -> None:
@@ -156,6 +220,14 @@ def test_an_unknown_word_in_a_split_names_its_row() -> None:
         (["10", "9", "-1", "", "2.5"], ("-1", "2.5", "9", "10")),
         (["b", "a ", "a", "10", "9", "NA"], ("10", "9", "a", "b")),
         (["true", "false"], ("false", "true")),
+        (["1.0", "1", "2.0", "1.00"], ("1", "2.0")),
+        (
+            ["9007199254740993", "9007199254740992", "3", "3.0"],
+            ("3", "9007199254740992", "9007199254740993"),
+        ),
+        (["1", "01", "1.0"], ("01", "1", "1.0")),
+        (["1", "1.0", "x"], ("1", "1.0", "x")),
+        (["1e99999999999999999999", "inf", "1e999"], ("1e999", "1e99999999999999999999", "inf")),
     ],
 )
 def test_classes_are_sorted_as_people_would(cells: list[str], classes: tuple[str, ...]) -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from crossgcn.data.tables.encoder import TableEncoder
-from crossgcn.data.tables.new_nodes import NewNodes, load_new_tables
+from crossgcn.data.tables.new_nodes import NewNodes, Unseen, load_new_tables
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.table import read_table
 from crossgcn.errors import BadInput
@@ -62,6 +62,45 @@ def test_new_nodes_are_encoded_as_the_known_ones_were() -> None:
     )
     assert active == [{"city=Faro", lowest}, {"city=(other)", middle}, {"city=(other)"}]
     assert new.unused == ("shoe_size",)
+
+
+def test_what_was_not_seen_in_training_is_told() -> None:
+    cities = ["Porto", "Faro", "Lagos", "Porto"] * 10
+    cities[0] = "Évora"
+    tags = ["red;blue", "blue", "red", "green;red"] * 10
+    codes = [3, 4, 5, 3] * 10
+    table = read_table(NODES.assign(city=cities, tags=tags, code=codes), "nodes")
+    plan = make_plan(table, None, TableChoices(target="buys"))
+    encoder = TableEncoder.fit(table, plan)
+    new = pd.DataFrame(
+        {
+            "user": [f"x{i}" for i in range(7)],
+            "city": ["Rome", " PORTO", "Évora", "Faro ", "", "Rome", "porto"],
+            "age": 100,
+            "tags": ["red;pink", "Blue", "red", "", "pink; Blue;mauve", "blue", "NA"],
+            "code": ["3.0", "4", "5.0", "6", "6", "", "NA"],
+        }
+    )
+    found = load(new, None, (encoder, plan)).unseen
+    assert found == (
+        Unseen("city", 4, "PORTO", "Porto"),
+        Unseen("tags", 3, "Blue", "blue"),
+        Unseen("code", 2, "6", None),
+    )
+    known = new.assign(city="Évora", tags="red", code="3")
+    assert load(known, None, (encoder, plan)).unseen == ()
+    assert load(NEW).unseen == (Unseen("city", 1, "Rome", None),)
+
+
+def test_a_flag_is_read_in_other_words_or_refused() -> None:
+    nodes = read_table(NODES.assign(news=[0, 1] * 20), "nodes")
+    plan = make_plan(nodes, None, TableChoices(target="buys"))
+    trained_on = TableEncoder.fit(nodes, plan), plan
+    at = trained_on[0].space.names.index("news")
+    new = load(NEW.assign(news=["Yes", "F", "true"]), None, trained_on)
+    assert new.x.toarray()[:, at].tolist() == [1.0, 0.0, 1.0]
+    with pytest.raises(BadInput, match=r"nodes, row 2, column news: 'si' is no flag .*write 1 or"):
+        load(NEW.assign(news=["Yes", "si", "true"]), None, trained_on)
 
 
 def test_there_may_be_no_edges_and_no_target() -> None:

@@ -4,6 +4,7 @@ import csv
 import datetime
 import gzip
 import io
+import os
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -181,11 +182,72 @@ def test_blank_lines_end_a_file_and_are_empty_cells_of_a_single_column(tmp_path:
     assert read_table(tmp_path / "n.csv", "nodes").frame["id"].tolist() == ["1", "", "3"]
 
 
+def test_lines_of_space_end_a_file(tmp_path: Path) -> None:
+    for name, content in (
+        ("n.csv", "id,x\n1,2\n  \n\n \t\n"),
+        ("n.tsv", "id\tx\n1\t2\n\t\n  \n"),
+        ("n.csv", "id\n1\n \n"),
+    ):
+        (tmp_path / name).write_text(content)
+        assert read_table(tmp_path / name, "nodes").frame["id"].tolist() == ["1"]
+    pd.DataFrame({"id": ["1", ""]}).to_csv(tmp_path / "n.csv", index=False)
+    assert read_table(tmp_path / "n.csv", "nodes").frame["id"].tolist() == ["1", ""]
+
+
+def test_a_cell_may_be_long_and_the_limit_of_others_stays(tmp_path: Path) -> None:
+    before = csv.field_size_limit()
+    long = "long " * 40_000
+    (tmp_path / "n.csv").write_text(f'id,x\n1,{long}\n2,"{long}"\n')
+    assert read_table(tmp_path / "n.csv", "nodes").frame["x"].tolist() == [long, long]
+    (tmp_path / "n.csv").write_text(f'id,x\n1,{long}\n2,"{long}\n')
+    with pytest.raises(BadInput, match="row 3: a quote is opened and never closed"):
+        read_table(tmp_path / "n.csv", "nodes")
+    assert csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|", ":"])
+def test_a_line_for_spreadsheets_names_the_mark(tmp_path: Path, mark: str, start: str) -> None:
+    rows = [f"sep={mark}", mark.join(["id", "a,b;c|d"]), mark.join(["1", "2"])]
+    quoted = "\r\n".join(rows).replace("a,b;c|d", '"a,b;c|d"')
+    for name in ("n.csv", "n.tsv"):
+        (tmp_path / name).write_bytes((start + quoted).encode())
+        table = read_table(tmp_path / name, "nodes")
+        assert (table.columns, table.row_number(0)) == (("id", "a,b;c|d"), 2)
+        assert table.frame.to_numpy().tolist() == [["1", "2"]]
+    (tmp_path / "n.csv").write_text("sep=,id\n1,2\n")
+    assert read_table(tmp_path / "n.csv", "nodes").columns == ("sep=", "id")
+
+
+def test_an_index_without_a_header_is_named_as_pandas_does(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"id": ["a", "b"], "x": [1, 2]})
+    frame.to_csv(tmp_path / "n.csv")
+    table = read_table(tmp_path / "n.csv", "nodes")
+    assert table.columns == tuple(pd.read_csv(tmp_path / "n.csv").columns)
+    assert table.frame["id"].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/null", "pipe", "pipe.csv"])
+def test_pipes_are_refused_before_they_are_waited_for(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name if name.startswith("pipe") else Path(name)
+    if name.startswith("pipe"):
+        os.mkfifo(path)
+    with pytest.raises(BadInput, match=r"is a pipe, .* from files ending in .csv, .*write the tab"):
+        read_table(path, "nodes")
+
+
+@pytest.mark.parametrize("source", [{"id": [1]}, None, [1], 3, b"n.csv", pd.Series([1])])
+def test_what_is_no_table_is_refused(source: Any) -> None:
+    with pytest.raises(BadInput, match=r"edges: '\w+' is no table; give the path .* DataFrame"):
+        read_table(source, "edges")
+
+
 BAD: dict[str, tuple[str, bytes, str]] = {
     "empty": ("n.csv", b" \n", r"n.csv is empty; give a header row"),
     "only a mark of its encoding": ("n.csv", b"\xef\xbb\xbf", "row 1 is empty"),
     "header only": ("n.csv", b"id,x\n\n", "no rows of nodes, only headers; add"),
     "begins with a blank line": ("n.csv", b"\nid,x\n1,2\n", "row 1 is empty; begin"),
+    "line of space inside": ("n.csv", b"id,x\n1,2\n  \n3,4\n", "row 3 is empty; delete the lin"),
     "blank line inside": ("n.csv", b"id,x\n1,2\n\n3,4\n", "row 3 is empty; delete the line"),
     "short row": ("n.csv", b"id,x\n1,2\n3\n", r"row 3: 1 cell\(s\) where .* has 2.*'3'; .* add"),
     "long row": ("n.csv", b"id,x\n1,2,9\n", r"row 2: 3 cell\(s\) where .* has 2.*between quotes"),
@@ -196,6 +258,7 @@ BAD: dict[str, tuple[str, bytes, str]] = {
     "utf-16": ("n.csv", "id,x\n1,2\n".encode("utf-16"), "UTF-16; save it as 'CSV UTF-8'"),
     "nul": ("n.csv", b"id,x\n1,\0\n", "row 2: there is a NUL byte"),
     "same header twice": ("n.csv", b"id,x, x\n1,2,3\n", "columns 2 and 3 are both called 'x'"),
+    "no header at all": ("n.csv", b'""\n1\n', "row 1: column 1 of 1 has no header; name it"),
     "no header": ("n.csv", b"id,,x\n1,2,3\n", "row 1: column 2 of 3 has no header; name it"),
     "ending": ("n.xlsx", b"PK", r"the ending '.xlsx' is none of .csv.*save the table as CSV"),
     "no gzip": ("n.csv.gz", b"id,x\n", "n.csv.gz is no whole gzip file"),
@@ -257,6 +320,14 @@ def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "columns 1 and 2 are both called 'a'"),
         (pd.DataFrame([[1, 2]], columns=["a", None]), "column 2 of 2 has no header"),
         (pd.DataFrame({("a", "b"): [1]}), "the headers have 2 levels; give one"),
+        (
+            pd.DataFrame({"id": ["a"], "x": [1]}).set_index("id", drop=False),
+            r"nodes: the index and a column are both called 'id'; rename one, or drop the index",
+        ),
+        (
+            pd.DataFrame({"x": [1]}, pd.MultiIndex.from_tuples([(1, 2)], names=["a", "a"])),
+            "the index and another level of it are both called 'a'",
+        ),
         (pd.DataFrame({"x": pd.Series(["\ud800"], dtype=object)}), "'x' holds .* half of a char"),
     ],
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -258,6 +259,26 @@ def test_a_plan_survives_json_and_damage_is_named() -> None:
             TablePlan.from_json({**content, **damage})
     with pytest.raises(BadInput, match="damaged at columns"):
         TablePlan.from_json({})
+
+
+def test_a_column_without_a_header_is_left_out(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"name": [f"7{i}" for i in range(N)], "x": cycle("a", "b", "c")})
+    frame.to_csv(tmp_path / "n.csv")
+    nodes = read_table(tmp_path / "n.csv", "nodes")
+    plan = make_plan(nodes, None, TableChoices())
+    assert plan.id_column == "name"
+    assert (plan.columns[0].kind, plan.columns[0].reason) == (
+        "ignored",
+        "no header, as an index has none",
+    )
+    ends = pd.DataFrame({"one": frame["name"][:-1].array, "other": frame["name"][1:].array})
+    ends.index = pd.Index(range(70, 70 + len(ends)))
+    ends.to_csv(tmp_path / "e.csv")
+    plan = make_plan(nodes, read_table(tmp_path / "e.csv", "edges"), TableChoices())
+    assert (plan.source_column, plan.destination_column) == ("one", "other")
+    frame.set_index("name").rename_axis(None).to_csv(tmp_path / "n.csv")
+    plan = make_plan(read_table(tmp_path / "n.csv", "nodes"), None, TableChoices())
+    assert (plan.id_column, plan.columns[0].kind) == ("Unnamed: 0", "id")
 
 
 def test_a_plan_does_not_depend_on_the_order_of_rows() -> None:

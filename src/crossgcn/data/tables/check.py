@@ -14,6 +14,7 @@ from crossgcn.data.tables.check_graph import check_graph, check_homophily, uniqu
 from crossgcn.data.tables.check_ids import check_ids
 from crossgcn.data.tables.check_labels import Labels
 from crossgcn.data.tables.check_leaks import check_copies, check_leak
+from crossgcn.data.tables.check_missing import check_missing_categories, check_missing_classes
 from crossgcn.data.tables.check_rows import check_features, check_rows
 from crossgcn.data.tables.check_split import check_split
 from crossgcn.data.tables.check_target import check_target
@@ -41,6 +42,7 @@ def check_tables(nodes: Table, edges: Table | None, plan: TablePlan) -> list[Fin
         Errors first, then warnings, each in the order: ids, target, split, columns, rows,
         edges, graph.
     """
+    nodes = plan.reading(nodes)
     found = [*_check_nodes(nodes, plan)]
     if edges is not None:
         found += _check_edges(nodes, edges, plan)
@@ -53,6 +55,8 @@ def _check_nodes(nodes: Table, plan: TablePlan) -> Iterator[Finding]:
     yield from check_ids(nodes, plan.id_column)
     if plan.target is not None and labels is not None:
         yield from check_target(nodes, plan.target, labels)
+        if plan.missing is None:
+            yield from check_missing_classes(nodes, plan.target)
     if plan.split_column is not None:
         yield from check_split(nodes, plan.split_column, labels)
     features = plan.features
@@ -63,6 +67,13 @@ def _check_nodes(nodes: Table, plan: TablePlan) -> Iterator[Finding]:
         if column.kind not in ("id", "target", "split")
         for finding in check_column(nodes, column, plan.id_column)
     )
+    if plan.missing is None:
+        yield from _gather_columns(
+            finding
+            for column in features
+            if column.kind == "categorical"
+            for finding in check_missing_categories(nodes, column.name)
+        )
     copies = list(check_copies(nodes, features, plan.target))
     yield from _gather_columns(copies)
     if labels is not None:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from crossgcn.data.tables.check_missing import tell_missing
 from crossgcn.data.tables.check_numbers import check_numeric_column, check_text_for_numbers
 from crossgcn.data.tables.check_places import Place, Rule, count_of, find_alike, share_of
 from crossgcn.data.tables.columns import DATE
 from crossgcn.data.tables.distinct import Distinct
 from crossgcn.data.tables.findings import Finding, quote
-from crossgcn.data.tables.plan import ColumnPlan
+from crossgcn.data.tables.plan import NO_HEADER, ColumnPlan
 from crossgcn.data.tables.table import Table
 
 __all__ = ["check_column"]
@@ -39,12 +40,15 @@ def check_column(nodes: Table, column: ColumnPlan, id_column: str) -> Iterator[F
         column: What the column is taken for; one that the user left out is not looked at.
         id_column: Where the ids are.
     """
-    if column.kind == "ignored" and column.reason == "as chosen":
+    if column.kind == "ignored" and column.reason in ("as chosen", NO_HEADER):
         return
     place, distinct = Place(nodes, column.name), nodes.distinct(column.name)
     if distinct.num_present == 0:
         rule = Rule(
-            "empty-column", "warning", "no cell has a value; it is left out", "fill it or delete it"
+            "empty-column",
+            "warning",
+            f"no cell has a value: each is {tell_missing(distinct)}; it is left out",
+            "fill it or delete it",
         )
         yield place.as_a_whole(rule)
         return
@@ -78,7 +82,7 @@ def _check_spread(place: Place, distinct: Distinct) -> Iterator[Finding]:
         rule = Rule(
             "mostly-missing",
             "warning",
-            f"{share_of(num_missing, num_nodes)} of the cells are empty",
+            f"{share_of(num_missing, num_nodes)} of the cells are {tell_missing(distinct)}",
             "fill them, or leave the column out by --ignore {column}",
         )
         yield place.as_a_whole(rule)

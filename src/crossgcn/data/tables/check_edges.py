@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.check_ids import blank_values
 from crossgcn.data.tables.check_places import Place, Rule, share_of
 from crossgcn.data.tables.findings import Finding, quote, show_name
 from crossgcn.data.tables.table import Table
@@ -35,12 +34,12 @@ def locate_ends(
     """
     known = nodes.distinct(id_column)
     ids = pd.Index(known.values, dtype=object)
-    blank = np.append(blank_values(known), False)
+    blank = np.append(known.blank, False)
     ends = []
     for column in end_columns:
         distinct = edges.distinct(column)
         found = ids.get_indexer(pd.Index(distinct.values, dtype=object))
-        unnamed = np.where(distinct.missing, MISSING, UNKNOWN)
+        unnamed = np.where(distinct.blank, MISSING, UNKNOWN)
         found = np.where((found < 0) | blank[found], unnamed, found)
         ends.append(found[distinct.codes])
     return np.stack(ends).astype(np.int64)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from crossgcn.data.tables.check_ids import blank_values
 from crossgcn.data.tables.check_labels import Labels
 from crossgcn.data.tables.check_places import Place, Rule, count_of, share_of
 from crossgcn.data.tables.findings import Finding
@@ -52,7 +51,7 @@ def check_graph(
     ids = nodes.distinct(id_column)
     num_nodes, num_edges = len(ids.values), pairs.shape[1]
     degrees = np.bincount(pairs.ravel(), minlength=num_nodes)
-    isolated = (degrees == 0) & ~blank_values(ids)
+    isolated = (degrees == 0) & ~ids.blank
     yield from Place(nodes, id_column).at_values(
         isolated,
         Rule(

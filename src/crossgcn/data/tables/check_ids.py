@@ -6,30 +6,25 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from crossgcn.data.tables.check_places import Place, Rule, find_alike
-from crossgcn.data.tables.distinct import Distinct
 from crossgcn.data.tables.findings import Finding, quote
 from crossgcn.data.tables.table import Table
 
-__all__ = ["blank_values", "check_ids"]
-
-
-def blank_values(ids: Distinct) -> NDArray[np.bool_]:
-    """Which ids are none. ``NA`` is one: a country, for example."""
-    return np.array([not value.strip() for value in ids.values], dtype=bool)
+__all__ = ["check_ids"]
 
 
 def check_ids(nodes: Table, id_column: str) -> Iterator[Finding]:
     """Ids that are missing, given twice, or hard to tell apart.
+
+    ``NA`` is an id: a country, for example.
 
     Args:
         nodes: The node table.
         id_column: Where its ids are.
     """
     ids, place = nodes.distinct(id_column), Place(nodes, id_column)
-    blank = blank_values(ids)
+    blank = ids.blank
     yield from place.at_values(
         blank,
         Rule("missing-id", "error", "the node has no id", "give it one, or delete the row"),

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crossgcn.data.tables.classes import class_of_values
 from crossgcn.data.tables.distinct import Distinct
 
 __all__ = ["Labels"]
@@ -27,13 +28,10 @@ class Labels:
 
     @classmethod
     def of(cls, target: Distinct) -> Labels:
-        """The different values of the target column; space around them does not count."""
-        kept = ~target.missing
-        names = np.array([value.strip() for value in target.values], dtype=object)
-        numbers, different = pd.factorize(names[kept])
-        code_of_value = np.full(len(names), -1, np.int64)
-        code_of_value[kept] = numbers
-        return cls(code_of_value[target.codes], tuple(different))
+        """The different values of the target column."""
+        names = np.array(class_of_values(target), dtype=object)
+        code_of_value, different = pd.factorize(names)
+        return cls(code_of_value.astype(np.int64)[target.codes], tuple(different))
 
     @property
     def known(self) -> NDArray[np.bool_]:

@@ -187,11 +187,11 @@ def _best_word(
     distinct: Distinct, known: NDArray[np.bool_], classes: NDArray[np.int64], num_classes: int
 ) -> tuple[int, str | None]:
     """The word whose presence tells the class best, and its errors."""
-    present = [
-        value for value, gone in zip(distinct.values, distinct.missing, strict=True) if not gone
+    separator = find_separator([value for value, _ in distinct.present])
+    split = [
+        [] if gone else split_words(value, separator)
+        for value, gone in zip(distinct.values, distinct.missing, strict=True)
     ]
-    separator = find_separator(present)
-    split = [split_words(value, separator) for value in distinct.values]
     value_of_word = np.repeat(np.arange(len(split)), [len(words) for words in split])
     words, names = pd.factorize(np.array([word for found in split for word in found], dtype=object))
     per_value = np.zeros((len(split), num_classes), np.int64)

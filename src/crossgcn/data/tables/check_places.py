@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossgcn.data.tables.findings import Finding, Severity, quote
+from crossgcn.data.tables.spelling import fold_spelling
 from crossgcn.data.tables.table import Table
 
 __all__ = ["Place", "Rule", "count_of", "find_alike", "share_of"]
@@ -49,9 +49,19 @@ class Place:
         if values.any():
             yield from self.at_rows(values[self.table.distinct(self.column).codes], rule)
 
-    def at_row(self, position: int, rule: Rule, count: int = 1) -> Finding:
-        """A finding at one row, for all that are like it."""
-        value = str(self.table.frame[self.column].iloc[position])
+    def at_row(
+        self, position: int, rule: Rule, count: int = 1, value: str | None = None
+    ) -> Finding:
+        """A finding at one row, for all that are like it.
+
+        Args:
+            position: Of the row.
+            rule: What is wrong.
+            count: How often.
+            value: What is there; the cell as it is written, if not given.
+        """
+        if value is None:
+            value = str(self.table.frame[self.column].iloc[position])
         row = self.table.row_number(position)
         return rule.at(self.table, self.column, row=row, value=value, count=count)
 
@@ -121,8 +131,7 @@ def find_alike(values: Sequence[str]) -> dict[int, int]:
     first: dict[str, int] = {}
     alike = {}
     for position, value in enumerate(values):
-        text = value if value.isascii() else unicodedata.normalize("NFKC", value)
-        seen = first.setdefault(" ".join(text.casefold().split()), position)
+        seen = first.setdefault(fold_spelling(value), position)
         if seen != position:
             alike[position] = seen
     return alike

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from crossgcn.data.tables.check_labels import Labels
 from crossgcn.data.tables.check_places import Place, Rule, count_of, find_alike, share_of
+from crossgcn.data.tables.distinct import MISSING_WORDS
 from crossgcn.data.tables.findings import Finding, quote
 from crossgcn.data.tables.table import Table
 
@@ -64,8 +65,8 @@ def check_target(nodes: Table, target: str, labels: Labels) -> Iterator[Finding]
 def _check_numbers(place: Place, labels: Labels) -> Iterator[Finding]:
     """A target that is measured, not chosen from a list."""
     distinct = place.table.distinct(place.column)
-    numbers = distinct.numbers[~distinct.missing]
-    if np.isnan(numbers).any():
+    numbers = distinct.numbers[~distinct.missing & ~distinct.says(MISSING_WORDS)]
+    if len(numbers) == 0 or np.isnan(numbers).any():
         return
     values = np.unique(numbers)
     is_whole = bool((np.isfinite(values) & (np.floor(values) == values)).all())
@@ -108,7 +109,7 @@ def _check_names(place: Place, labels: Labels) -> Iterator[Finding]:
 def _check_sizes(place: Place, labels: Labels) -> Iterator[Finding]:
     counts, num_nodes = labels.counts, len(labels.codes)
     num_labelled = int(counts.sum())
-    rare = np.flatnonzero(counts < FEWEST_PER_CLASS)
+    rare = np.flatnonzero(counts < FEWEST_PER_CLASS).tolist()
     if len(rare) > 0:
         rule = Rule(
             "rare-class",
@@ -117,7 +118,7 @@ def _check_sizes(place: Place, labels: Labels) -> Iterator[Finding]:
             f"{FEWEST_PER_CLASS}: one to train, one to validate and one to test",
             "merge it with another class, add nodes, or leave its target empty",
         )
-        yield place.at_row(int(np.argmax(labels.codes == rare[0])), rule, count=len(rare))
+        yield _at_class(place, labels, rare, rule)
     if num_labelled < FEW_LABELS:
         rule = Rule(
             "few-labels",
@@ -127,7 +128,7 @@ def _check_sizes(place: Place, labels: Labels) -> Iterator[Finding]:
             f"label at least {FEW_LABELS}, better some hundreds",
         )
         yield place.as_a_whole(rule)
-    small = np.flatnonzero((counts >= FEWEST_PER_CLASS) & (counts < SMALL_CLASS))
+    small = np.flatnonzero((counts >= FEWEST_PER_CLASS) & (counts < SMALL_CLASS)).tolist()
     if len(small) > 0 and num_labelled >= FEW_LABELS:
         rule = Rule(
             "small-class",
@@ -136,7 +137,7 @@ def _check_sizes(place: Place, labels: Labels) -> Iterator[Finding]:
             "will be rough",
             f"add nodes until it has {SMALL_CLASS}, or merge it with another class",
         )
-        yield place.at_row(int(np.argmax(labels.codes == small[0])), rule, count=len(small))
+        yield _at_class(place, labels, small, rule)
     largest = int(np.argmax(counts))
     if counts[largest] >= IMBALANCE * num_labelled:
         rule = Rule(
@@ -161,7 +162,7 @@ def _check_sizes(place: Place, labels: Labels) -> Iterator[Finding]:
 def _check_spelling(place: Place, labels: Labels) -> Iterator[Finding]:
     alike = find_alike(labels.names)
     if alike:
-        second, first = next(iter(alike.items()))
+        first = next(iter(alike.values()))
         rule = Rule(
             "similar-classes",
             "warning",
@@ -169,4 +170,10 @@ def _check_spelling(place: Place, labels: Labels) -> Iterator[Finding]:
             "and is another class",
             "write both the same way if one class is meant",
         )
-        yield place.at_row(int(np.argmax(labels.codes == second)), rule, count=len(alike))
+        yield _at_class(place, labels, [*alike], rule)
+
+
+def _at_class(place: Place, labels: Labels, classes: Sequence[int], rule: Rule) -> Finding:
+    """A finding at the first node of the first of the classes."""
+    row = int(np.argmax(labels.codes == classes[0]))
+    return place.at_row(row, rule, count=len(classes), value=labels.names[classes[0]])

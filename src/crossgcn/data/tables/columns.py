@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from crossgcn.data.tables.distinct import Distinct
 from crossgcn.data.tables.word_lists import looks_like_lists
 
-__all__ = ["FLAG_WORDS", "FeatureKind", "look_at", "shorten"]
+__all__ = ["CODE", "FLAG_WORDS", "FeatureKind", "look_at", "shorten"]
 
 FeatureKind = Literal["categorical", "flag", "numeric", "list", "ignored"]
 
-FLAG_WORDS = {"0": False, "1": True, "false": False, "true": True, "0.0": False, "1.0": True}
-"""What the cells of a flag say, in any case."""
+FLAG_WORDS = frozenset({"0", "1", "false", "true", "0.0", "1.0"})
+"""What the cells of a column that is taken for a flag say, in any case."""
 
 MOST_CODES = 12
 """Whole numbers with at most so many different values are taken as codes."""
@@ -45,7 +45,7 @@ def look_at(distinct: Distinct) -> tuple[FeatureKind, str]:
     values = {value for value, _ in present}
     if len(values) == 1 and not distinct.missing.any():
         return "ignored", f"always {shorten(next(iter(values)))}"
-    if len(values) <= 2 and {value.lower() for value in values} <= FLAG_WORDS.keys():
+    if len(values) <= 2 and {value.lower() for value in values} <= FLAG_WORDS:
         return "flag", "only " + " and ".join(sorted(values))
     if len(values) == 1:
         return "categorical", f"{shorten(next(iter(values)))} or nothing"

@@ -5,25 +5,37 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 import pandas as pd
 
 from crossgcn.errors import BadInput
 
-__all__ = ["read_delimited"]
+__all__ = ["INDEX_COLUMN", "read_delimited"]
 
 DELIMITERS = (",", ";", "\t", "|")
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+SEPARATOR_LINE = re.compile(
+    rb"(?:\xef\xbb\xbf)?sep=(\t|[!#-&(-/:-@^|~])[ \t]*(?:\r\n|\n|\r)", re.IGNORECASE
+)
+"""A first line that tells a spreadsheet what stands between cells; it does not show it."""
+
+INDEX_COLUMN = "Unnamed: 0"
+"""What pandas calls a first column without a header: the index of a frame it wrote."""
 
 
 def read_delimited(path: Path, name: str) -> pd.DataFrame:
     """Read a CSV or TSV file, every cell as it is written.
 
-    A ``.tsv`` or ``.tab`` file has tabs between its cells; in others the header shows
-    whether it is commas, semicolons, tabs or bars.
+    A first line such as ``sep=;`` says what stands between the cells, and is no row. Without
+    one, a ``.tsv`` or ``.tab`` file has tabs between its cells; in others the header shows
+    whether it is commas, semicolons, tabs or bars. A first column without a header is called
+    :data:`INDEX_COLUMN`.
 
     Args:
         path: The file, which exists; ``.gz`` is unpacked.
@@ -33,15 +45,23 @@ def read_delimited(path: Path, name: str) -> pd.DataFrame:
         BadInput: Not UTF-8, or a row that is not like the header, with its number.
     """
     content = _read_bytes(path, name)
+    separator = SEPARATOR_LINE.match(content)
+    if separator is not None:
+        content = content[separator.end() :]
     _check_text(content, name)
     is_tabbed = path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab"))
-    delimiter = "\t" if is_tabbed else _find_delimiter(content, name)
-    rows = _read_rows(content, delimiter, name)
-    headers = [header.strip() for header in next(rows, [])]
+    with _cells_of_any_length(content):
+        if separator is not None:
+            delimiter = separator[1].decode()
+        else:
+            delimiter = "\t" if is_tabbed else _find_delimiter(content, name)
+        headers, *cells = _read_rows(content, delimiter, name) or [[]]
+    headers = [header.strip() for header in headers]
     if not headers:
         raise BadInput(f"{name}, row 1 is empty; begin the file with the header row")
-    cells = list(rows)
-    while cells and not cells[-1]:
+    if headers[0] == "" and len(headers) > 1 and INDEX_COLUMN not in headers:
+        headers[0] = INDEX_COLUMN
+    while cells and _is_blank_line(cells[-1], delimiter):
         cells.pop()
     if len(headers) == 1:
         cells = [row or [""] for row in cells]
@@ -89,44 +109,62 @@ def _line_of(content: bytes, position: int) -> int:
     return len((content[:position] + b".").splitlines())
 
 
+@contextmanager
+def _cells_of_any_length(content: bytes) -> Iterator[None]:
+    """Let a cell be as long as the file, so that no long text is taken for an open quote."""
+    before = csv.field_size_limit(len(content) + 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
 def _find_delimiter(content: bytes, name: str) -> str:
     """What cuts the header into the most cells; commas where it makes no difference."""
 
     def count_cells(delimiter: str) -> int:
         try:
-            return len(next(_read_rows(content, delimiter, name), []))
+            header = _read_rows(content, delimiter, name, most=1)
         except BadInput:  # Quotes that end before another mark.
             return 0
+        return len(header[0]) if header else 0
 
     return max(DELIMITERS, key=count_cells)
 
 
-def _read_rows(content: bytes, delimiter: str, name: str) -> Iterator[list[str]]:
+def _read_rows(
+    content: bytes, delimiter: str, name: str, most: int | None = None
+) -> list[list[str]]:
     text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
     reader = csv.reader(text, delimiter=delimiter, strict=True)
-    row = 1
+    rows: list[list[str]] = []
     try:
-        for cells in reader:
-            yield cells
-            row += 1
+        rows.extend(islice(reader, most))
     except csv.Error as error:
         what = f"quotes are wrong ({error})"
         if "unexpected end of data" in str(error):
             what = "a quote is opened and never closed"
-        elif "field limit" in str(error):
-            what = f"a quote is opened and not closed for {csv.field_size_limit():,} characters"
         raise BadInput(
-            f'{name}, row {row}: {what}; close it, and write a quote inside quotes twice: ""'
+            f"{name}, row {len(rows) + 1}: {what}; close it, and write a quote inside quotes "
+            'twice: ""'
         ) from None
+    return rows
+
+
+def _is_blank_line(cells: list[str], delimiter: str) -> bool:
+    """Whether a row is a line of nothing but space; ``""`` is an empty cell."""
+    if len(cells) > 1:
+        return delimiter == "\t" and not any(map(str.strip, cells))
+    return not cells or cells[0].isspace()
 
 
 def _check_widths(cells: list[list[str]], width: int, delimiter: str, name: str) -> None:
     for row, cell in enumerate(cells, 2):
         if len(cell) == width:
             continue
-        if not cell:
+        if _is_blank_line(cell, delimiter):
             raise BadInput(f"{name}, row {row} is empty; delete the line")
-        remedy = f"the cells of a row are parted by {NAMES[delimiter]}: " + (
+        remedy = f"the cells of a row are parted by {NAMES.get(delimiter, repr(delimiter))}: " + (
             "put cells that contain one between quotes"
             if len(cell) > width
             else "add the cells that are missing, empty if need be"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,25 +11,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["MISSING_WORDS", "Distinct", "is_missing", "missing_mask", "parse_number"]
+__all__ = ["MISSING_WORDS", "Distinct", "missing_mask", "parse_number"]
 
-MISSING_WORDS = frozenset({"", "na", "n/a", "nan", "null", "none"})
-"""What a cell without a value says, in any case and with any space around it."""
+MISSING_WORDS = frozenset({"na", "n/a", "nan", "null", "none"})
+"""What a cell without a value says, unless it is blank, in any case and with space around it."""
 
 NUMBER = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
 )
 PLAIN = re.compile(r"[0-9eE.+-]*")
 """Of these characters alone, Python makes a number exactly when :data:`NUMBER` matches."""
-
-
-def is_missing(text: str) -> bool:
-    """Whether a cell has no value: it is empty, or says NA, N/A, NaN, null or None.
-
-    Args:
-        text: The cell.
-    """
-    return text.strip().lower() in MISSING_WORDS
 
 
 def parse_number(text: str) -> float | None:
@@ -53,16 +45,23 @@ class Distinct:
     Attributes:
         codes: For each cell, which value it holds.
         values: In order of first appearance, as they are written.
+        words: Those that stand for a missing value, in lower case; blank cells always do.
     """
 
     codes: NDArray[np.int64]
     values: tuple[str, ...]
+    words: frozenset[str] = MISSING_WORDS
 
     @classmethod
-    def of(cls, column: pd.Series[str]) -> Distinct:
-        """Look through a column of text."""
+    def of(cls, column: pd.Series[str], words: frozenset[str] = MISSING_WORDS) -> Distinct:
+        """Look through a column of text.
+
+        Args:
+            column: As :func:`~crossgcn.data.tables.table.read_table` reads it.
+            words: Those that stand for a missing value, in lower case.
+        """
         codes, values = pd.factorize(column)
-        return cls(codes.astype(np.int64, copy=False), tuple(values.tolist()))
+        return cls(codes.astype(np.int64, copy=False), tuple(values.tolist()), words)
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -72,7 +71,20 @@ class Distinct:
     @cached_property
     def missing(self) -> NDArray[np.bool_]:
         """Which values stand for a missing one."""
-        return np.array([value.strip().lower() in MISSING_WORDS for value in self.values], bool)
+        return self.blank | self.says(self.words)
+
+    @cached_property
+    def blank(self) -> NDArray[np.bool_]:
+        """Which values are nothing but space."""
+        return np.array([not value.strip() for value in self.values], bool)
+
+    def says(self, words: Set[str]) -> NDArray[np.bool_]:
+        """Which values are one of the words.
+
+        Args:
+            words: In lower case; the values may be in any, with space around them.
+        """
+        return np.array([value.strip().lower() in words for value in self.values], bool)
 
     @cached_property
     def numbers(self) -> NDArray[np.float64]:

@@ -9,10 +9,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from scipy import sparse
 
+from crossgcn.data.tables.columns import shorten
 from crossgcn.data.tables.distinct import Distinct
 from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.unseen import Unseen
+from crossgcn.errors import BadInput
 
-__all__ = ["EncodedColumn", "one_hot"]
+__all__ = ["EncodedColumn", "one_hot", "refuse_values"]
 
 
 class EncodedColumn(BaseModel):
@@ -43,6 +46,39 @@ class EncodedColumn(BaseModel):
         """
         distinct = nodes.distinct(self.column)
         return self.encode_values(distinct)[distinct.codes]
+
+    def find_unseen(self, distinct: Distinct) -> Unseen | None:
+        """What the column fitted to did not have; there is none where any value has a meaning.
+
+        Args:
+            distinct: The values of the same column of another table.
+        """
+        return None
+
+
+def refuse_values(
+    nodes: Table, column: str, wrong: NDArray[np.bool_], what: str, remedy: str
+) -> None:
+    """Refuse a table for values that cannot be encoded.
+
+    Args:
+        nodes: The table.
+        column: Its column.
+        wrong: Which of the different values of the column are meant.
+        what: What they are not.
+        remedy: What to write instead.
+
+    Raises:
+        BadInput: Naming the first cell that holds one, if there is any.
+    """
+    distinct = nodes.distinct(column)
+    cells = np.flatnonzero(wrong[distinct.codes])
+    if len(cells):
+        value = distinct.values[distinct.codes[cells[0]]]
+        raise BadInput(
+            f"{nodes.name}, row {nodes.row_number(cells[0])}, column {column}: {shorten(value)} is "
+            f"no {what} ({len(cells)} such in all); {remedy}"
+        )
 
 
 def one_hot(features: NDArray[np.int64], num_features: int) -> sparse.csr_array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Literal, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import sparse
 
 from crossgcn.data.tables.distinct import Distinct
 from crossgcn.data.tables.encoded_column import EncodedColumn
+from crossgcn.data.tables.unseen import Unseen, gather_unseen
 from crossgcn.data.tables.word_lists import Separator, find_separator, split_words
 
 __all__ = ["EncodedList"]
@@ -25,11 +27,13 @@ class EncodedList(EncodedColumn):
     Attributes:
         separator: What stands between the words of a cell.
         words: Those with a feature of their own, the most frequent first; others share one.
+        rare: Those of the others that were there, by the alphabet.
     """
 
     kind: Literal["list"] = "list"
     separator: Separator
     words: tuple[str, ...]
+    rare: tuple[str, ...]
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -53,7 +57,9 @@ class EncodedList(EncodedColumn):
                 counts[word] += count
         common = [word for word, count in counts.items() if count >= min_count]
         common.sort(key=lambda word: (-counts[word], word))
-        return cls(column=column, separator=separator, words=tuple(common[:MOST_WORDS]))
+        words = tuple(common[:MOST_WORDS])
+        rare = tuple(sorted(counts.keys() - set(words)))
+        return cls(column=column, separator=separator, words=words, rare=rare)
 
     @property
     def feature_names(self) -> list[str]:
@@ -66,12 +72,27 @@ class EncodedList(EncodedColumn):
         other = len(self.words)
         features: list[int] = []
         starts = [0]
-        for value in distinct.values:
-            found = {positions.get(word, other) for word in split_words(value, self.separator)}
-            features.extend(sorted(found))
+        for words in self._split(distinct):
+            features.extend(sorted({positions.get(word, other) for word in words}))
             starts.append(len(features))
         ones = np.ones(len(features), np.float32)
         return sparse.csr_array(
             (ones, np.array(features, np.int64), np.array(starts, np.int64)),
             shape=(len(distinct.values), other + 1),
         )
+
+    def find_unseen(self, distinct: Distinct) -> Unseen | None:
+        """Words that no node fitted to had."""
+        known = {*self.words, *self.rare}
+        found = [
+            (position, word)
+            for position, words in enumerate(self._split(distinct))
+            for word in words
+            if word not in known
+        ]
+        return gather_unseen(self.column, distinct, found, (*self.words, *self.rare))
+
+    def _split(self, distinct: Distinct) -> Iterator[list[str]]:
+        """The words of each value, none where it is missing."""
+        for value, is_missing in zip(distinct.values, distinct.missing, strict=True):
+            yield [] if is_missing else split_words(value, self.separator)

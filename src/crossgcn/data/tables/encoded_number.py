@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat
 from scipy import sparse
 
-from crossgcn.data.tables.columns import shorten
 from crossgcn.data.tables.distinct import Distinct
-from crossgcn.data.tables.encoded_column import EncodedColumn, one_hot
+from crossgcn.data.tables.encoded_column import EncodedColumn, one_hot, refuse_values
 from crossgcn.data.tables.number_buckets import NumberBuckets
 from crossgcn.data.tables.table import Table
-from crossgcn.errors import BadInput
 
 __all__ = ["EncodedNumber"]
 
@@ -89,15 +87,13 @@ class EncodedNumber(EncodedColumn):
             BadInput: A cell is neither empty nor a number.
         """
         distinct = nodes.distinct(self.column)
-        wrong = np.flatnonzero(np.isnan(distinct.numbers) & ~distinct.missing)
-        if len(wrong):
-            cells = np.flatnonzero(np.isin(distinct.codes, wrong))
-            value = distinct.values[distinct.codes[cells[0]]]
-            raise BadInput(
-                f"{nodes.name}, row {nodes.row_number(cells[0])}, column {self.column}: "
-                f"{shorten(value)} is no number ({len(cells)} such in all); write a number with a "
-                "point for decimals, or leave the cell empty"
-            )
+        refuse_values(
+            nodes,
+            self.column,
+            np.isnan(distinct.numbers) & ~distinct.missing,
+            "number",
+            "write a number with a point for decimals, or leave the cell empty",
+        )
         return super().encode(nodes)
 
 

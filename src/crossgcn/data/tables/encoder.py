@@ -16,6 +16,7 @@ from crossgcn.data.tables.encoded_list import EncodedList
 from crossgcn.data.tables.encoded_number import EncodedNumber
 from crossgcn.data.tables.plan import ColumnPlan, TablePlan
 from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.unseen import Unseen
 from crossgcn.errors import BadInput
 
 __all__ = ["TableEncoder"]
@@ -37,12 +38,14 @@ class TableEncoder(BaseModel):
     Attributes:
         version: Of the saved form.
         columns: Each with its features, in the order of the matrix.
+        missing: What a cell without a value says, in lower case, unless it is blank.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     columns: tuple[AnyColumn, ...]
+    missing: tuple[str, ...]
 
     @classmethod
     def fit(
@@ -67,10 +70,12 @@ class TableEncoder(BaseModel):
             raise BadInput(f"min_count is {min_count}; give 1 or more")
         if num_buckets < 1:
             raise BadInput(f"num_buckets is {num_buckets}; give 1 or more")
+        nodes = plan.reading(nodes)
         return cls(
             columns=tuple(
                 _fit_column(nodes, column, min_count, num_buckets) for column in plan.features
-            )
+            ),
+            missing=plan.missing_words,
         )
 
     @cached_property
@@ -92,8 +97,9 @@ class TableEncoder(BaseModel):
             nodes: The table fitted to, or another with the same columns.
 
         Raises:
-            BadInput: A column is missing, or a cell that should be a number is none.
+            BadInput: A column is missing, or a cell that should be a number or a flag is none.
         """
+        nodes = nodes.reading(self.missing)
         headers = set(nodes.columns)
         absent = [column.column for column in self.columns if column.column not in headers]
         if absent:
@@ -115,6 +121,16 @@ class TableEncoder(BaseModel):
         places = (np.concatenate(rows), np.concatenate(features))
         entries = sparse.coo_array((np.concatenate(values), places), shape=(len(nodes), width))
         return sparse.csr_array(entries)
+
+    def find_unseen(self, nodes: Table) -> tuple[Unseen, ...]:
+        """What the columns hold that the table fitted to did not, at most once per column.
+
+        Args:
+            nodes: A table that :meth:`transform` takes.
+        """
+        nodes = nodes.reading(self.missing)
+        found = (column.find_unseen(nodes.distinct(column.column)) for column in self.columns)
+        return tuple(unseen for unseen in found if unseen is not None)
 
     def to_json(self) -> dict[str, Any]:
         """For ``preprocess.json``."""

@@ -7,6 +7,7 @@ from collections.abc import Set
 
 import numpy as np
 
+from crossgcn.data.tables.delimited import INDEX_COLUMN
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
@@ -44,7 +45,8 @@ def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[
     A column called ``id`` or the like that holds the ends of the edges comes first, then
     any that holds them and hardly repeats itself, then one by its name alone, then the
     first that never or hardly ever repeats itself, of those called ``..._id`` if there are
-    any. Numbers with fractions are no ids.
+    any. Numbers with fractions are no ids, and a column without a header is only if no
+    other will do.
 
     Args:
         nodes: A row a node.
@@ -61,7 +63,7 @@ def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[
         for name in free
         if _share_different(nodes, name) >= NEARLY_ALL and not _has_fractions(nodes, name)
     ]
-    unlike.sort(key=lambda name: not _plain(name).endswith("_id"))
+    unlike.sort(key=lambda name: (name == INDEX_COLUMN, not _plain(name).endswith("_id")))
     if edges is not None:
         ends = [set(edges.distinct(name).values) for name in edges.columns]
         for name in by_name:
@@ -110,6 +112,7 @@ def find_edge_columns(
         others = (name for name in edges.columns if name not in (source, destination))
         weight = next((name for name in others if _plain(name) in WEIGHT_NAMES), None)
     free = [name for name in edges.columns if name not in (source, destination, weight)]
+    free.sort(key=lambda name: name == INDEX_COLUMN)
     found, how = _find_ends(edges, free, known, source, destination)
     reasons = [f"edges: {edges.name}, columns {found[0]} and {found[1]}: {how}"]
     if weight is not None:

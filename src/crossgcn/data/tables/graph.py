@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,8 @@ from torch_geometric.data import Data
 from crossgcn.data.adopt import adopt_graph
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.tables.check import check_tables
+from crossgcn.data.tables.classes import class_of_values, name_classes
 from crossgcn.data.tables.columns import shorten
-from crossgcn.data.tables.distinct import Distinct
 from crossgcn.data.tables.edges import read_edges
 from crossgcn.data.tables.encoder import TableEncoder
 from crossgcn.data.tables.find_columns import SPLIT_WORDS
@@ -32,7 +32,7 @@ from crossgcn.errors import BadInput
 __all__ = ["TableGraph", "as_features", "load_tables", "name_classes", "read_roles"]
 
 MOST_ERRORS = 5
-"""How many findings a refusal lists."""
+"""How many findings a refusal lists, where a command lists the others."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,14 @@ def load_tables(
     """
     node_table = read_table(nodes, "nodes")
     edge_table = None if edges is None else read_table(edges, "edges")
-    plan = make_plan(node_table, edge_table, choices or TableChoices())
+    choices = choices or TableChoices()
+    plan = make_plan(node_table, edge_table, choices)
+    node_table = plan.reading(node_table)
     findings = check_tables(node_table, edge_table, plan)
-    _refuse_errors(findings, node_table, edge_table, plan)
+    paths = [table for table in (nodes, edges) if table is not None]
+    are_files = not any(isinstance(table, pd.DataFrame) for table in paths)
+    command = ["crossgcn", "check", *map(str, paths), *_as_options(choices)]
+    _refuse_errors(findings, node_table.name, shlex.join(command) if are_files else None)
     ids = list_ids(node_table, plan.id_column)
     encoder = TableEncoder.fit(node_table, plan)
     y, classes = _read_labels(node_table, plan.target)
@@ -120,18 +125,6 @@ def as_matrix(features: Tensor) -> sparse.csr_array:
     parts = features.values(), features.col_indices(), features.crow_indices()
     rows, columns = features.shape
     return sparse.csr_array(tuple(part.numpy() for part in parts), shape=(rows, columns))
-
-
-def name_classes(distinct: Distinct) -> tuple[str, ...]:
-    """The classes of a target: numbers by size, anything else by the alphabet.
-
-    Args:
-        distinct: The column's values; space around them does not count.
-    """
-    names = {value for value, _ in distinct.present}
-    if np.isnan(distinct.numbers[~distinct.missing]).any():
-        return tuple(sorted(names))
-    return tuple(sorted(names, key=lambda name: (float(name), name)))
 
 
 def read_roles(nodes: Table, column: str) -> Tensor:
@@ -171,28 +164,36 @@ def _read_labels(nodes: Table, target: str | None) -> tuple[Tensor, tuple[str, .
     classes = name_classes(distinct)
     labels = {name: label for label, name in enumerate(classes)}
     of_value: NDArray[np.int64] = np.array(
-        [
-            -1 if missing else labels[value.strip()]
-            for value, missing in zip(distinct.values, distinct.missing, strict=True)
-        ],
-        np.int64,
+        [-1 if name is None else labels[name] for name in class_of_values(distinct)], np.int64
     )
     return torch.from_numpy(of_value[distinct.codes]), classes
 
 
-def _refuse_errors(
-    findings: Sequence[Finding], nodes: Table, edges: Table | None, plan: TablePlan
-) -> None:
+def _refuse_errors(findings: Sequence[Finding], name: str, command: str | None) -> None:
+    """Refuse tables with errors: the first few, and the command that lists all, if one does."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if not errors:
         return
-    shown = [f"  {finding.describe()}" for finding in errors[:MOST_ERRORS]]
-    if len(errors) > MOST_ERRORS:
-        shown.append(f"  and {len(errors) - MOST_ERRORS} more")
-    words = [nodes.name, *([edges.name] if edges is not None else [])]
-    words += ["--target", plan.target] if plan.target is not None else []
-    raise BadInput(
-        f"{nodes.name}: {len(errors)} error(s) in the tables; mend them first:\n"
-        + "\n".join(shown)
-        + f"\nfor all that was found: crossgcn check {shlex.join(words)}"
-    )
+    most = len(errors) if command is None else MOST_ERRORS
+    lines = [f"{name}: {len(errors)} error(s) in the tables; mend them first:"]
+    lines += [f"  {finding.describe()}" for finding in errors[:most]]
+    if len(errors) > most:
+        lines.append(f"  and {len(errors) - most} more")
+    if command is not None:
+        lines.append(f"for all that was found: {command}")
+    raise BadInput("\n".join(lines))
+
+
+def _as_options(choices: TableChoices) -> list[str]:
+    """What the user chose, as the command line takes it."""
+    words = []
+    for field in fields(choices):
+        value = getattr(choices, field.name)
+        if value is None or (value == () and field.name != "missing"):
+            continue
+        option = "ignore" if field.name == "ignored" else field.name.replace("_", "-")
+        names = (value,) if isinstance(value, str) else value
+        is_list = not isinstance(value, str)
+        text = ",".join(name.replace(",", "\\,") if is_list else name for name in names)
+        words += [f"--{option}", text]
+    return words

@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from crossgcn.data.tables.columns import shorten
+from crossgcn.data.tables.delimited import INDEX_COLUMN
 from crossgcn.data.tables.edges import read_edges
 from crossgcn.data.tables.encoder import TableEncoder
 from crossgcn.data.tables.ids import NodeIds, list_ids
 from crossgcn.data.tables.plan import TablePlan
 from crossgcn.data.tables.table import Table, read_table
+from crossgcn.data.tables.unseen import Unseen
 from crossgcn.errors import BadInput
 
-__all__ = ["NewNodes", "load_new_tables"]
+__all__ = ["NewNodes", "Unseen", "load_new_tables"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class NewNodes:
             the new ones after them: the first new node is ``len(known_ids)``.
         edge_weight: Of each edge, where edges have weights.
         unused: Columns that the model was not trained with, and so are not looked at.
+        unseen: What the columns hold that the nodes trained on did not; it is scored as a rare
+            category is.
     """
 
     x: sparse.csr_array
@@ -40,6 +44,7 @@ class NewNodes:
     edges: NDArray[np.int64]
     edge_weight: NDArray[np.float32] | None
     unused: tuple[str, ...]
+    unseen: tuple[Unseen, ...] = ()
 
 
 def load_new_tables(
@@ -77,13 +82,14 @@ def load_new_tables(
         f"it is neither in {node_table.name} nor among the {len(known_ids):,} nodes trained on: "
         f"add it to {node_table.name}, or delete the edge",
     )
-    planned = {column.name for column in plan.columns}
+    passed_over = {INDEX_COLUMN, *(column.name for column in plan.columns)}
     return NewNodes(
         x=encoder.transform(node_table),
         ids=ids,
         edges=ends,
         edge_weight=edge_weight,
-        unused=tuple(name for name in node_table.columns if name not in planned),
+        unused=tuple(name for name in node_table.columns if name not in passed_over),
+        unseen=encoder.find_unseen(node_table),
     )
 
 

@@ -8,13 +8,17 @@ from typing import Any, Literal, Self
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from crossgcn.data.tables.columns import look_at
+from crossgcn.data.tables.delimited import INDEX_COLUMN
+from crossgcn.data.tables.distinct import MISSING_WORDS
 from crossgcn.data.tables.find_columns import find_edge_columns, find_id_column, find_split_column
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
-__all__ = ["ColumnKind", "ColumnPlan", "TableChoices", "TablePlan", "make_plan"]
+__all__ = ["NO_HEADER", "ColumnKind", "ColumnPlan", "TableChoices", "TablePlan", "make_plan"]
 
 ColumnKind = Literal["id", "target", "split", "categorical", "flag", "numeric", "list", "ignored"]
+
+NO_HEADER = "no header, as an index has none"
 
 FEATURE_KINDS: tuple[ColumnKind, ...] = ("categorical", "flag", "numeric", "list")
 
@@ -34,6 +38,9 @@ class TableChoices:
         numeric: Columns to take as numbers.
         lists: Columns to take as lists of words.
         ignored: Columns to leave out.
+        missing: Words that stand for a missing value, in any case, in every column; blank
+            cells always do. Without a choice they are :data:`MISSING_WORDS`, but not in the
+            target, of which every word is a class.
     """
 
     target: str | None = None
@@ -46,6 +53,7 @@ class TableChoices:
     numeric: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    missing: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,8 @@ class TablePlan:
         target: The column to predict.
         split_column: Who trains, validates and tests.
         reasons: How the columns named above were found, a line each, to be printed.
+        missing: The words that the user chose for a missing value, in lower case; none
+            without a choice.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -90,17 +100,32 @@ class TablePlan:
     target: str | None
     split_column: str | None
     reasons: tuple[str, ...]
+    missing: tuple[str, ...] | None
 
     @property
     def features(self) -> tuple[ColumnPlan, ...]:
         """The columns that features are made of."""
         return tuple(column for column in self.columns if column.kind in FEATURE_KINDS)
 
+    @property
+    def missing_words(self) -> tuple[str, ...]:
+        """What a cell of a feature says if it has no value, unless it is blank."""
+        return tuple(sorted(MISSING_WORDS)) if self.missing is None else self.missing
+
+    def reading(self, nodes: Table) -> Table:
+        """The node table with its missing values where the plan has them.
+
+        Args:
+            nodes: However it was read.
+        """
+        return _read_missing(nodes, self.missing, self.target)
+
     def to_json(self) -> dict[str, Any]:
         """For ``preprocess.json``."""
         content = asdict(self)
         content["columns"] = list(content["columns"])
         content["reasons"] = list(content["reasons"])
+        content["missing"] = None if self.missing is None else list(self.missing)
         return content
 
     @classmethod
@@ -133,6 +158,8 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
             could hold the ids or the ends of the edges.
     """
     _check_choices(nodes, edges, choices)
+    missing = _plain_words(choices.missing)
+    nodes = _read_missing(nodes, missing, choices.target)
     chosen = _chosen_kinds(choices)
     taken = chosen.keys() - {choices.id_column}
     if choices.id_column is None:
@@ -156,6 +183,9 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     if split_column is not None:
         how = "as chosen" if choices.split_column else "its name and its words"
         reasons.append(f"split: {nodes.name}, column {split_column}: {how}")
+    if missing is not None:
+        words = f"and cells that say {', '.join(missing)}" if missing else "alone"
+        reasons.append(f"missing values: blank cells {words}: as chosen")
     roles: dict[str | None, ColumnKind] = {
         choices.target: "target",
         split_column: "split",
@@ -170,7 +200,20 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
         target=choices.target,
         split_column=split_column,
         reasons=tuple(reasons),
+        missing=missing,
     )
+
+
+def _plain_words(words: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if words is None:
+        return None
+    return tuple(sorted({word.strip().lower() for word in words} - {""}))
+
+
+def _read_missing(nodes: Table, missing: tuple[str, ...] | None, target: str | None) -> Table:
+    if missing is not None:
+        return nodes.reading(missing)
+    return nodes.reading(MISSING_WORDS, () if target is None else (target,))
 
 
 def _plan_column(
@@ -184,6 +227,8 @@ def _plan_column(
         return ColumnPlan(name, roles[name], reasons[roles[name]])
     if name in chosen:
         return ColumnPlan(name, chosen[name], "as chosen")
+    if name == INDEX_COLUMN:
+        return ColumnPlan(name, "ignored", NO_HEADER)
     return ColumnPlan(name, *look_at(nodes.distinct(name)))
 
 

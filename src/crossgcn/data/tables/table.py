@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
 
 from crossgcn.data.tables.delimited import read_delimited
-from crossgcn.data.tables.distinct import Distinct, missing_mask
+from crossgcn.data.tables.distinct import MISSING_WORDS, Distinct, missing_mask
 from crossgcn.data.tables.parquet import read_parquet
 from crossgcn.data.tables.text_form import write_as_text
 from crossgcn.errors import BadInput
@@ -33,12 +35,18 @@ class Table:
             missing cell is empty or one of the words that :func:`missing_mask` knows.
         first_row: The number of the first row below the header: 2 in a text file, where the
             header is row 1, and 1 in Parquet and DataFrames.
+        missing_words: What a cell without a value says, in lower case, unless it is blank.
+        blank_columns: Those in which only a blank cell has no value, whatever others say.
     """
 
     name: str
     frame: pd.DataFrame
     first_row: int
-    _distinct: dict[str, Distinct] = field(default_factory=dict, repr=False, compare=False)
+    missing_words: frozenset[str] = MISSING_WORDS
+    blank_columns: frozenset[str] = frozenset()
+    _distinct: dict[tuple[str, frozenset[str]], Distinct] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -58,9 +66,23 @@ class Table:
 
     def distinct(self, column: str) -> Distinct:
         """The different values of a column; looked through once."""
-        if column not in self._distinct:
-            self._distinct[column] = Distinct.of(self.frame[column])
-        return self._distinct[column]
+        words = frozenset() if column in self.blank_columns else self.missing_words
+        if (column, words) not in self._distinct:
+            self._distinct[column, words] = Distinct.of(self.frame[column], words)
+        return self._distinct[column, words]
+
+    def reading(self, missing_words: Iterable[str], blank_columns: Iterable[str] = ()) -> Table:
+        """The same table, read with other words for a missing value.
+
+        Args:
+            missing_words: In lower case.
+            blank_columns: Where no word stands for a missing value.
+        """
+        return replace(
+            self,
+            missing_words=frozenset(missing_words),
+            blank_columns=frozenset(blank_columns),
+        )
 
     def require(self, column: str) -> str:
         """The column's name, if there is such a column.
@@ -97,8 +119,18 @@ def read_table(source: Path | str | pd.DataFrame, role: Role) -> Table:
     """
     if isinstance(source, pd.DataFrame):
         return _adopt_frame(source, role, role)
+    if not isinstance(source, str | os.PathLike):
+        raise BadInput(
+            f"{role}: {type(source).__name__!r} is no table; give the path of a file, or a "
+            "pandas DataFrame"
+        )
     path, name = Path(source), str(source)
     ending = path.name.lower()
+    if name == "-" or path.is_fifo() or path.is_char_device():
+        raise BadInput(
+            f"{name} is a pipe, which is not read: tables are read from files ending in "
+            f"{', '.join(DELIMITED + PARQUET)}; write the table of {role} to such a file"
+        )
     if not ending.endswith(DELIMITED + PARQUET):
         raise BadInput(
             f"{name}: the ending {path.suffix!r} is none of {', '.join(DELIMITED + PARQUET)}; "
@@ -120,6 +152,13 @@ def _adopt_frame(frame: pd.DataFrame, name: str, role: Role) -> Table:
             "frame.columns = frame.columns.map('_'.join)"
         )
     named = [level for level in frame.index.names if level is not None]
+    for level in named:
+        if level in frame.columns or named.count(level) > 1:
+            what = "a column" if level in frame.columns else "another level of it"
+            raise BadInput(
+                f"{name}: the index and {what} are both called {str(level)!r}; rename one, or "
+                "drop the index: frame.reset_index(drop=True)"
+            )
     if named:
         frame = frame.reset_index(level=named)
     headers = ["" if pd.isna(header) else str(header).strip() for header in frame.columns]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from crossgcn.data.tables.distinct import is_missing, parse_number
+from crossgcn.data.tables.distinct import parse_number
 
 __all__ = ["Separator", "find_separator", "looks_like_lists", "split_words"]
 
@@ -28,8 +28,6 @@ def split_words(cell: str, separator: Separator) -> list[str]:
         separator: What stands between words; ``json`` for JSON arrays, of which text that
             is none is read as words between commas, brackets and quotes dropped.
     """
-    if is_missing(cell):
-        return []
     if separator == "json":
         words = _split_json(cell)
     else:
