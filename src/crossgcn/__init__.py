@@ -6,8 +6,9 @@ The names below are the public promise. They are imported on first use, so that
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from crossgcn.data.archive import read_graph, save_graph
@@ -57,7 +58,6 @@ _HOMES = {
     "training.config": ("RunConfig",),
     "training.full_batch": ("train_full_batch",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [  # noqa: RUF022
     "BadInput",
@@ -91,12 +91,4 @@ __all__ = [  # noqa: RUF022
     "train_full_batch",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

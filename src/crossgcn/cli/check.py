@@ -11,6 +11,7 @@ from rich.console import Console
 
 from crossgcn.cli import options
 from crossgcn.cli.option_groups import TableOptions, with_option_groups
+from crossgcn.cli.running import answer_console, make_folder
 from crossgcn.cli.table_options import EdgesArgument, NodesArgument
 from crossgcn.data.atomic_file import write_json
 
@@ -48,16 +49,11 @@ def check(
     command = _next_command(nodes, edges, tables)
     summary = summarise_check(node_table, edge_table, plan, findings, command)
     if out is not None:
-        from crossgcn.cli.running import make_folder
-
         write_json(make_folder(out) / "check.json", summary)
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
     else:
-        console = Console()
-        if not console.is_terminal:
-            console = Console(width=200)
-        console.print(check_page(summary), highlight=False)
+        answer_console().print(check_page(summary), highlight=False)
     if summary["errors"]:
         raise typer.Exit(2)
 

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from crossgcn.cli import options
+from crossgcn.cli.running import answer_console, make_folder, work_progress
 from crossgcn.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
@@ -85,7 +86,6 @@ def _explain_classes(
 ) -> None:
     from dataclasses import replace
 
-    from crossgcn.cli.running import work_progress
     from crossgcn.explanation.run import explain_run
     from crossgcn.reports.explain_view import class_tables
 
@@ -117,7 +117,7 @@ def _explain_classes(
         }
         print(json.dumps(summary, ensure_ascii=False))
         return
-    console = _console()
+    console = answer_console()
     for part in class_tables(explained, min(top, 5), len(trained.ids)):
         console.print(part, highlight=False)
 
@@ -166,14 +166,9 @@ def _explain_node(
         }
         print(json.dumps(summary, ensure_ascii=False))
         return
-    console = _console()
+    console = answer_console()
     for part in node_tables(explanation, trained.ids, preprocess.classes, top):
         console.print(part, highlight=False)
-
-
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=140)
 
 
 def _records(frame: Any) -> list[dict[str, Any]]:
@@ -184,7 +179,6 @@ def _records(frame: Any) -> list[dict[str, Any]]:
 def _write(out: Path | None, frames: dict[str, Any]) -> None:
     if out is None:
         return
-    from crossgcn.cli.running import make_folder
     from crossgcn.data.tables.export import write_table
 
     folder = make_folder(out)

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from crossgcn.cli import options
+from crossgcn.cli.running import work_progress
 from crossgcn.errors import BadInput
 
 __all__ = ["report"]
@@ -39,8 +40,6 @@ def report(
 
     It needs no network and no other file, and stays below 3 MB.
     """
-    from crossgcn.cli.running import work_progress
-
     path = run / "report.html" if out is None else out
     if path.is_dir() or not path.parent.is_dir():
         raise BadInput(f"{path}: give the name of a file in a folder that is there, as --out")

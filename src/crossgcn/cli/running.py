@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from crossgcn.training.config import RunConfig
 
 __all__ = [
+    "answer_console",
     "check_workers",
     "finish",
     "make_folder",
@@ -202,6 +203,12 @@ def run_with_progress(
     return results, folder
 
 
+def answer_console() -> Console:
+    """Where an answer is printed: in a file or pipe no line is broken to fit a screen."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
+
+
 def finish(
     summary: dict[str, Any], out: Path, as_json: bool, show: Callable[[Console], None]
 ) -> None:
@@ -210,8 +217,5 @@ def finish(
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
         return
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
-    show(console)
+    show(answer_console())
     print(f"\nWritten to {out} (result.json, and a run.json for every run).")

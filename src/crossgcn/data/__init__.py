@@ -5,8 +5,9 @@ Names are imported on first use, so that reading the catalogue needs no torch.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from crossgcn.data.adopt import adopt_graph
@@ -63,14 +64,5 @@ _HOMES = {
     "splits": ("Split", "make_splits", "validate_split"),
     "validate": ("validate_data",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -5,8 +5,9 @@ Names are imported on first use. The one call for most needs is ``crossgcn.expla
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from crossgcn.explanation.node import NodeExplainer, explain_node
@@ -17,14 +18,12 @@ if TYPE_CHECKING:
     from crossgcn.explanation.strongest import first_order_terms, strongest_crosses
 
 _HOMES = {
-    "NodeExplainer": "node",
-    "explain_node": "node",
-    "NodeExplanation": "node_explanation",
-    "CrossExplainer": "pyg",
-    "accuracy_without": "removal",
-    "cross_stability": "stability",
-    "first_order_terms": "strongest",
-    "strongest_crosses": "strongest",
+    "node": ("NodeExplainer", "explain_node"),
+    "node_explanation": ("NodeExplanation",),
+    "pyg": ("CrossExplainer",),
+    "removal": ("accuracy_without",),
+    "stability": ("cross_stability",),
+    "strongest": ("first_order_terms", "strongest_crosses"),
 }
 
 __all__ = [
@@ -38,12 +37,4 @@ __all__ = [
     "strongest_crosses",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

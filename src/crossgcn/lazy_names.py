@@ -1,0 +1,31 @@
+"""Names of a package that are imported on first use."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """A package's ``__getattr__`` and ``__dir__``, so that importing it waits for nothing heavy.
+
+    Args:
+        package: Its ``__name__``.
+        homes: The names that each of its modules holds.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def find(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
+
+    def list_names() -> list[str]:
+        return [*vars(importlib.import_module(package)), *home_of]
+
+    return find, list_names
