@@ -6,7 +6,7 @@ Nothing here imports torch or pandas, so that ``--help`` answers at once.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,81 +32,43 @@ EdgesArgument = Annotated[
         metavar="EDGES",
     ),
 ]
-TargetOption = Annotated[
-    str | None,
-    typer.Option(help="Column of NODES to predict.", metavar="COLUMN", rich_help_panel=_TABLES),
-]
+
+
+def _named(help: str, metavar: str = "COLUMN") -> Any:
+    return typer.Option(help=help, metavar=metavar, rich_help_panel=_TABLES)
+
+
+TargetOption = Annotated[str | None, _named("Column of NODES to predict.")]
 IdColumnOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Column of NODES that names a node. \\[default: found by looking]",
-        metavar="COLUMN",
-        rich_help_panel=_TABLES,
-    ),
+    str | None, _named("Column of NODES that names a node. \\[default: found by looking]")
 ]
 SourceColumnOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Column of EDGES with one end of an edge. \\[default: found by looking]",
-        metavar="COLUMN",
-        rich_help_panel=_TABLES,
-    ),
+    str | None, _named("Column of EDGES with one end of an edge. \\[default: found by looking]")
 ]
 DestinationColumnOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Column of EDGES with the other end. \\[default: found by looking]",
-        metavar="COLUMN",
-        rich_help_panel=_TABLES,
-    ),
+    str | None, _named("Column of EDGES with the other end. \\[default: found by looking]")
 ]
 WeightColumnOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Column of EDGES with weights. \\[default: weight, if there is one]",
-        metavar="COLUMN",
-        rich_help_panel=_TABLES,
-    ),
+    str | None, _named("Column of EDGES with weights. \\[default: weight, if there is one]")
 ]
 SplitColumnOption = Annotated[
     str | None,
-    typer.Option(
-        help="Column of NODES that says train, validation or test. \\[default: splits are drawn]",
-        metavar="COLUMN",
-        rich_help_panel=_TABLES,
-    ),
+    _named("Column of NODES that says train, validation or test. \\[default: splits are drawn]"),
 ]
 CategoricalOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Columns to take as categories, separated by commas.",
-        metavar="COLUMNS",
-        rich_help_panel=_TABLES,
-    ),
+    str | None, _named("Columns to take as categories, separated by commas.", "COLUMNS")
 ]
-NumericOption = Annotated[
-    str | None,
-    typer.Option(help="Columns to take as numbers.", metavar="COLUMNS", rich_help_panel=_TABLES),
-]
+NumericOption = Annotated[str | None, _named("Columns to take as numbers.", "COLUMNS")]
 ListsOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Columns to take as lists of words, such as red;blue.",
-        metavar="COLUMNS",
-        rich_help_panel=_TABLES,
-    ),
+    str | None, _named("Columns to take as lists of words, such as red;blue.", "COLUMNS")
 ]
-IgnoreOption = Annotated[
-    str | None,
-    typer.Option(help="Columns to leave out.", metavar="COLUMNS", rich_help_panel=_TABLES),
-]
+IgnoreOption = Annotated[str | None, _named("Columns to leave out.", "COLUMNS")]
 MissingOption = Annotated[
     str | None,
-    typer.Option(
-        help="Words that stand for a missing value, besides empty cells. "
+    _named(
+        "Words that stand for a missing value, besides empty cells. "
         "\\[default: NA, N/A, NaN, null, None; in the target, empty cells only]",
-        metavar="WORDS",
-        rich_help_panel=_TABLES,
+        "WORDS",
     ),
 ]
 

@@ -100,7 +100,11 @@ def train(
     from crossgcn.reports.tables import order_weight_lines, training_table
 
     summary = summarise_training(runs)
-    summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
+    summary |= {
+        "finished": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "wall_seconds": time.perf_counter() - started,
+        "out": str(folder),
+    }
     if graph is not None:
         summary |= {
             "target": graph.plan.target,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +61,7 @@ def view_run(
         num_nodes: How many nodes to explain one by one: test nodes the model got wrong first,
             then other test nodes, then the rest.
     """
-    saved, data = run.saved, run.data
+    saved, data, result = run.saved, run.data, _read_result(run.folder)
     probabilities = class_probabilities(saved.model, data)
     predicted = probabilities.argmax(dim=1)
     test = run.split.test
@@ -73,9 +72,9 @@ def view_run(
         sizes=_sizes(run, space),
         model=_model(run),
         environment=_environment(run.chosen.record),
-        recorded=_recorded(run.chosen),
+        recorded=str(result.get("finished", "at an unknown time")),
         columns=_columns(run),
-        warnings=_warnings(run.folder),
+        warnings=tuple(map(str, result.get("warnings", ()))),
         test_accuracy=tuple(one.record["test_accuracy"] for one in run.runs),
         majority_accuracy=float(
             np.mean([majority_accuracy(data.y, s.train, s.test) for s in run.splits])
@@ -142,12 +141,13 @@ def _columns(run: RunFolder) -> tuple[ColumnView, ...]:
     return tuple(ColumnView(column.name, column.kind, column.reason) for column in plan.columns)
 
 
-def _warnings(folder: Path) -> tuple[str, ...]:
-    """As ``train`` kept them; a run that was stopped before its end has none."""
+def _read_result(folder: Path) -> dict[str, Any]:
+    """What ``train`` printed at its end; a run that was stopped before has nothing there."""
     try:
-        return tuple(json.loads((folder / "result.json").read_bytes()).get("warnings", ()))
+        result = json.loads((folder / "result.json").read_bytes())
     except (OSError, ValueError):
-        return ()
+        return {}
+    return result if isinstance(result, dict) else {}
 
 
 def _sizes(run: RunFolder, space: FeatureSpace) -> Sizes:
@@ -190,12 +190,6 @@ def _environment(record: dict[str, Any]) -> dict[str, str]:
     shown |= {"threads": environment["threads"], "platform": environment["platform"]}
     shown |= {"device": environment.get("gpu", "cpu"), "commit": environment["commit"] or "unknown"}
     return {name: str(value) for name, value in shown.items()}
-
-
-def _recorded(run: FinishedRun) -> str:
-    """When its record was written."""
-    written = (run.folder / "run.json").stat().st_mtime
-    return datetime.fromtimestamp(written, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _curve(run: FinishedRun) -> Curve:
