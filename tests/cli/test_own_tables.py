@@ -346,9 +346,9 @@ def test_other_names_are_not_resumed(crossgcn: Command, shop: Path, tmp_path: Pa
     assert done.returncode == 2 and "holds a finished run with another" in done.stderr
 
 
-def test_only_a_run_is_resumed(crossgcn: Command, shop: Path) -> None:
+def test_work_is_not_mixed_with_the_tables(crossgcn: Command, shop: Path) -> None:
     done = crossgcn("train", shop / "nodes.csv", "--target", "buys", "--resume", "--out", shop)
-    assert done.returncode == 2 and "holds no run to continue" in done.stderr
+    assert done.returncode == 2 and "give the work its own folder" in done.stderr
 
 
 def test_the_order_of_crosses_is_one_the_model_has(crossgcn: Command, run: Path) -> None:

@@ -165,7 +165,7 @@ def _compare_on_tables(
     from crossgcn.cli.running import finish, show_progress
     from crossgcn.cli.tables import load_user_tables, table_defaults
 
-    graph = load_user_tables(nodes, edges, tables)
+    graph = load_user_tables(nodes, edges, tables, run.out)
     started = time.perf_counter()
 
     from crossgcn.evaluation.table_comparison import TableExperiment

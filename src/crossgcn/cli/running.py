@@ -64,18 +64,7 @@ def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
         raise BadInput(
             f"{out} is there and not empty: give another --out, or --resume to continue in it"
         )
-    if resume and out.is_dir() and any(out.iterdir()) and not _holds_runs(out):
-        raise BadInput(
-            f"{out} is not empty and holds no run to continue: give the --out of the run, or "
-            "leave out --resume and give a new folder"
-        )
     return make_folder(out)
-
-
-def _holds_runs(folder: Path) -> bool:
-    """Whether a training wrote here: its runs are one or two folders down."""
-    patterns = ("*/split-*", "*/trial-*/split-*")
-    return any(True for pattern in patterns for _ in folder.glob(pattern))
 
 
 def _new_folder(wanted: Path) -> Path:

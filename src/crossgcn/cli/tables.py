@@ -19,9 +19,21 @@ if TYPE_CHECKING:
 __all__ = ["cross_in_first_layer", "load_user_tables", "table_defaults"]
 
 
-def load_user_tables(nodes: str, edges: Path | None, tables: TableOptions) -> TableGraph:
-    """Read both tables, say on stderr what was decided and what may be wrong."""
+def load_user_tables(
+    nodes: str, edges: Path | None, tables: TableOptions, out: Path | None
+) -> TableGraph:
+    """Read both tables, say on stderr what was decided and what may be wrong.
+
+    Args:
+        nodes: The table of nodes.
+        edges: The table of edges, if there is one.
+        tables: What the user said about them.
+        out: Where the work is to be kept, which must not be where the tables are.
+    """
     terminal = Console(stderr=True)
+    for table in (Path(nodes), edges):
+        if out is not None and table is not None and out.resolve() == table.resolve().parent:
+            raise BadInput(f"--out {out} is where {table.name} is: give the work its own folder")
     if tables.target is None:
         raise BadInput(
             f"{nodes} is a table: --target COLUMN says which of its columns to predict "

@@ -65,7 +65,7 @@ def train(
         from crossgcn.cli.tables import cross_in_first_layer, load_user_tables, table_defaults
 
         assert dataset is not None
-        graph = load_user_tables(dataset, edges, tables)
+        graph = load_user_tables(dataset, edges, tables, run.out)
         defaults = table_defaults(graph, training.splits)
     else:
         tables.refuse(dataset, edges)
