@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data.feature_space import FeatureSpace
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.sealed_json import digest_of_file, sealed
 from crossgcn.errors import BadInput
 from crossgcn.models.presets import PRESETS
 from crossgcn.models.registry import build_model
@@ -20,11 +21,9 @@ from crossgcn.training.checkpoints import (
     PREPROCESS,
     WEIGHTS,
     copy_model,
-    digest_of_file,
     load_model,
     load_saved,
     save_model,
-    sealed,
 )
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [

@@ -42,7 +42,7 @@ def compare(
         str | None,
         typer.Option(
             help="Which of them the others are measured against. \\[default: the first; with "
-            "tables the best model without crosses]",
+            "tables the best with neither crosses nor a perceptron]",
             metavar="NAME",
             rich_help_panel=options.MODEL,
         ),

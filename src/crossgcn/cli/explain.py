@@ -20,7 +20,7 @@ __all__ = ["explain"]
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(help="The folder that train made.", metavar="RUN")],
+    run: options.RunArgument,
     node: Annotated[
         str | None,
         typer.Option(

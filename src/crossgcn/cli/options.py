@@ -25,6 +25,7 @@ DatasetArgument = Annotated[
         metavar="DATASET|NODES",
     ),
 ]
+RunArgument = Annotated[Path, typer.Argument(help="The folder that train made.", metavar="RUN")]
 HiddenOption = Annotated[
     int | None,
     typer.Option(

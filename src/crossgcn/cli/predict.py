@@ -21,7 +21,7 @@ __all__ = ["predict"]
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="The folder that train made.", metavar="RUN")],
+    run: options.RunArgument,
     nodes: Annotated[
         Path | None,
         typer.Argument(

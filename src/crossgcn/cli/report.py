@@ -17,7 +17,7 @@ __all__ = ["report"]
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="The folder that train made.", metavar="RUN")],
+    run: options.RunArgument,
     out: Annotated[
         Path | None,
         typer.Option(help="The page to write. \\[default: report.html in RUN]", metavar="FILE"),

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,18 +23,11 @@ from crossgcn.data.archive import read_graph, save_graph
 from crossgcn.data.atomic_file import write_json
 from crossgcn.data.catalogue import CATALOGUE
 from crossgcn.data.datasets import load_dataset
+from crossgcn.data.sealed_json import digest_of_file, is_sealed, read_json_object, sealed
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.errors import BadInput
 from crossgcn.models.presets import get_preset
-from crossgcn.training.checkpoints import (
-    MODEL_FILES,
-    SavedModel,
-    copy_model,
-    digest_of_file,
-    is_sealed,
-    load_saved,
-    sealed,
-)
+from crossgcn.training.checkpoints import MODEL_FILES, SavedModel, copy_model, load_saved
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import EPOCHS, RECORD, describe_dataset, describe_split
 
@@ -254,14 +246,5 @@ def _changed(path: Path) -> BadInput:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise BadInput(
-            f"{path}: cannot be read ({error.strerror}); give the folder that crossgcn train made"
-        ) from None
-    except ValueError as error:
-        raise BadInput(f"{path}: is not valid JSON ({error}); train again") from None
-    if not isinstance(content, dict):
-        raise BadInput(f"{path}: is not what crossgcn train wrote there; train again")
-    return content
+    whence = "give the folder that crossgcn train made"
+    return read_json_object(path, whence, "train again")

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from crossgcn.data.feature_space import FeatureSpace
+from crossgcn.data.sealed_json import read_json_object
 from crossgcn.data.tables.saved_encoding import read_encoding
 from crossgcn.errors import BadInput
 from crossgcn.evaluation.predictions import class_probabilities
@@ -103,8 +104,8 @@ def read_comparison(folder: Path) -> Comparison:
         BadInput: If it is not there, or is no comparison on tables.
     """
     path = folder / "result.json"
+    result = read_json_object(path, "give the folder that crossgcn compare made", "compare again")
     try:
-        result = json.loads(path.read_bytes())
         return Comparison(
             models=tuple(
                 ComparedModel(m["model"], tuple(m["test_accuracy"]), m["parameters"] or None)
@@ -117,11 +118,7 @@ def read_comparison(folder: Path) -> Comparison:
             crosses_help=result["crosses_help"],
             verdict=" ".join(result["answer"]),
         )
-    except OSError as error:
-        raise BadInput(
-            f"{path}: cannot be read ({error.strerror}); give the folder that crossgcn compare made"
-        ) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise BadInput(
             f"{path}: is no comparison on tables ({error!r}); make one with crossgcn compare "
             "NODES EDGES --target COLUMN --out"

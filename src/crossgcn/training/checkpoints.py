@@ -6,8 +6,6 @@ folder that was cut short, changed, or put together from two is refused.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from torch import Tensor
 
 from crossgcn.data.atomic_file import replacing, write_json
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.sealed_json import digest_of_file, is_sealed, read_json_object, sealed
 from crossgcn.errors import BadInput
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
@@ -28,12 +27,9 @@ __all__ = [
     "MODEL_FILES",
     "SavedModel",
     "copy_model",
-    "digest_of_file",
-    "is_sealed",
     "load_model",
     "load_saved",
     "save_model",
-    "sealed",
 ]
 
 CONFIG, WEIGHTS, PREPROCESS = "config.json", "model.safetensors", "preprocess.json"
@@ -145,37 +141,14 @@ def load_saved(folder: Path | str) -> SavedModel:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise BadInput(
-            f"{path}: cannot be read ({error.strerror}); a saved model is a folder with "
-            f"{CONFIG}, {WEIGHTS} and {PREPROCESS}"
-        ) from None
-    except ValueError as error:
-        raise BadInput(f"{path}: is not valid JSON ({error}); save the model again") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    content = read_json_object(
+        path,
+        f"a saved model is a folder with {CONFIG}, {WEIGHTS} and {PREPROCESS}",
+        "save the model again",
+    )
+    if content.get("format") != FORMAT:
         raise BadInput(f"{path}: is not of format {FORMAT}; save the model with this version")
     return content
-
-
-def sealed(content: dict[str, Any]) -> dict[str, Any]:
-    """The same with a hash of itself, for a JSON file that should show when it was changed."""
-    return content | {"sha256": _digest_of_json(content)}
-
-
-def is_sealed(content: dict[str, Any]) -> bool:
-    """Whether it is what :func:`sealed` gave."""
-    rest = {key: value for key, value in content.items() if key != "sha256"}
-    return content.get("sha256") == _digest_of_json(rest)
-
-
-def digest_of_file(path: Path) -> str | None:
-    """SHA-256 of what a file holds; none where it cannot be read."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return None
 
 
 def _check_hashes(folder: Path, config: dict[str, Any]) -> None:
@@ -190,7 +163,3 @@ def _check_hashes(folder: Path, config: dict[str, Any]) -> None:
             f"{folder / name}: is not what was saved (its SHA-256 is another one): it was "
             "changed or cut short; copy the whole folder again, or save the model again"
         )
-
-
-def _digest_of_json(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.sealed_json import digest_of_json
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.graph.device_inputs import choose_device
@@ -97,8 +96,7 @@ class Workload:
         self.device = choose_device(device)
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
         if preprocess is not None:
-            meaning = json.dumps(preprocess.to_json(), sort_keys=True).encode()
-            self.description["preprocess_sha256"] = hashlib.sha256(meaning).hexdigest()
+            self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json())
 
     def identity(self, run: Run) -> Record:
         """What makes a run that run; a record with the same entries is its result."""

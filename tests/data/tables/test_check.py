@@ -10,12 +10,13 @@ from subprocess import CompletedProcess
 import numpy as np
 import pandas as pd
 import pytest
-from bad_tables import BAD_TABLES, EDGES, NODES, UNREADABLE, BadTable
+from bad_tables import BAD_TABLES
 from clean_tables import draw_edges, make_customers, make_random_nodes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
+from table_parts import EDGES, NODES, UNREADABLE, BadTable
 
 import crossgcn.data.tables
 from crossgcn.data.tables.check import check_tables

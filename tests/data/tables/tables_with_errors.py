@@ -1,0 +1,191 @@
+"""Tables that can be read, but not trained on."""
+
+from __future__ import annotations
+
+from table_parts import (
+    EDGES,
+    NODES,
+    as_text,
+    columns,
+    edges_with,
+    nodes_with,
+    of_edges,
+    of_nodes,
+    varied,
+)
+
+ERRORS = (
+    of_nodes("a node without id", "missing-id", nodes_with(id={4: ""}), "row 6 | delete the row"),
+    of_nodes(
+        "an id twice",
+        "duplicate-id",
+        nodes_with(id={9: "u3"}),
+        "row 11 | 'u3' | row 5 | one row per node",
+    ),
+    of_nodes(
+        "no class at all", "no-target-value", nodes_with(buys=[""] * 60), "column buys | fill in"
+    ),
+    of_nodes(
+        "one class", "one-class", nodes_with(buys=["yes"] * 60), "column buys | 'yes' | add nodes"
+    ),
+    of_nodes(
+        "a class of two",
+        "rare-class",
+        nodes_with(buys={7: "maybe", 9: "maybe"}),
+        "row 9 | 'maybe' has 2 nodes | merge",
+    ),
+    of_nodes(
+        "a quantity to predict",
+        "continuous-target",
+        nodes_with(buys=[f"{i * 7.25}" for i in range(60)]),
+        "row 2 | '0.0' | regression | pd.qcut(nodes['buys']",
+    ),
+    of_nodes(
+        "whole numbers to predict",
+        "continuous-target",
+        nodes_with(buys=[f"{i * 917 % 4001}" for i in range(60)]),
+        "row 2 | 60 different numbers | pd.qcut",
+    ),
+    of_nodes(
+        "names to predict",
+        "too-many-classes",
+        nodes_with(buys=[f"n{i}" for i in range(60)]),
+        "row 2 | 'n0' | --target",
+    ),
+    of_nodes(
+        "a word among numbers",
+        "not-a-number",
+        nodes_with(size={17: "big", 20: "tiny"}),
+        "row 19, column size | 'big' | 2 such | leave the cell empty",
+    ),
+    of_nodes(
+        "a decimal comma", "not-a-number", nodes_with(size={3: "12,5"}), "row 5 | '12,5' | 12.5"
+    ),
+    of_nodes(
+        "marks between thousands",
+        "not-a-number",
+        nodes_with(size={3: "1.234.567,5"}),
+        "row 5 | '1.234.567,5' | 1234567.5",
+    ),
+    of_nodes(
+        "a unit",
+        "not-a-number",
+        nodes_with(size={3: "10 kg"}),
+        "row 5 | '10 kg' | without the unit: 10",
+    ),
+    of_nodes(
+        "an infinite number",
+        "infinite-number",
+        nodes_with(size={8: "-inf"}),
+        "row 10 | '-inf' | finite number",
+    ),
+    of_nodes(
+        "a number beyond floats",
+        "infinite-number",
+        nodes_with(size={8: "1e999"}),
+        "row 10 | '1e999' | finite number",
+    ),
+    of_nodes(
+        "words taken as numbers",
+        "not-a-number",
+        NODES,
+        "row 2, column colour | 'red' | write a number",
+        options="--numeric colour",
+    ),
+    of_nodes(
+        "nothing to learn from",
+        "no-feature",
+        as_text({name: columns()[name] for name in ("id", "buys")}),
+        "add columns | --categorical",
+    ),
+    of_nodes(
+        "a split of unknown words",
+        "unknown-split",
+        nodes_with(part=varied(("train", "test", "dev"))),
+        "column part | 'dev' | train, validation and test",
+        options="--split-column part",
+    ),
+    of_nodes(
+        "a split without training",
+        "no-train-node",
+        nodes_with(split=varied(("validation", "test"))),
+        "column split | write train",
+    ),
+    of_nodes(
+        "a split without validation",
+        "no-validation-node",
+        nodes_with(split=varied(("train", "test"))),
+        "column split | write validation",
+    ),
+    of_nodes(
+        "a split without test",
+        "no-test-node",
+        nodes_with(split=varied(("train", "valid"))),
+        "column split | write test",
+    ),
+    of_nodes(
+        "a class nobody trains on",
+        "untrained-class",
+        nodes_with(split=[("train", "test", "val", "test")[i % 4] for i in range(60)]),
+        "row 3 | 'no' | write train",
+    ),
+    of_edges(
+        "an edge to nowhere",
+        "unknown-edge-end",
+        edges_with(target={5: "u99"}),
+        "edges.csv, row 7, column target | 'u99' | add the node",
+    ),
+    of_edges(
+        "an end with a space",
+        "unknown-edge-end",
+        edges_with(source={5: "u7 "}),
+        "edges.csv, row 7, column source | 'u7 ' | 'u7' is | correct the id",
+    ),
+    of_edges(
+        "an edge with one end",
+        "missing-edge-end",
+        edges_with(target={5: ""}),
+        "edges.csv, row 7, column target | delete the row",
+    ),
+    of_edges(
+        "edges of another graph",
+        "no-edge-end-known",
+        "source,target\nx7,x8\nx8,x9\n",
+        "edges.csv, row 2 | 'x7' | 'u0' | --id-column",
+    ),
+    of_edges(
+        "ids that became decimals",
+        "no-edge-end-known",
+        EDGES.replace("u", "")
+        .replace(",", ".0,")
+        .replace("\n", ".0\n")
+        .replace("sorce.0,target.0", "source,target"),
+        "edges.csv, row 2 | '0.0' | ('0' is) | alike in both",
+        nodes=NODES.replace("u", "").replace("bys", "buys"),
+    ),
+    of_edges(
+        "an edge without weight",
+        "missing-edge-weight",
+        edges_with(weight=dict.fromkeys(range(125), "1")),
+        "edges.csv, row 127 | 1 for an ordinary edge",
+    ),
+    of_edges(
+        "a weight in words",
+        "bad-edge-weight",
+        edges_with(weight=["0.5"] * 125 + ["strong"]),
+        "edges.csv, row 127 | 'strong' | such as 0.5",
+    ),
+    of_edges(
+        "a negative weight",
+        "negative-edge-weight",
+        edges_with(weight=["-0.5"] + ["0.5"] * 125),
+        "edges.csv, row 2 | '-0.5' | rescale",
+    ),
+    of_edges(
+        "an infinite weight",
+        "infinite-edge-weight",
+        edges_with(weight=["inf"] + ["0.5"] * 125),
+        "edges.csv, row 2 | 'inf' | finite number",
+    ),
+)
+"""Read, but not to be trained on."""
