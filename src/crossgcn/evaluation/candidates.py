@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 __all__ = ["CANDIDATES", "DEFAULT_TRIALS", "MATCHED", "TRIALS", "Candidate"]
 
@@ -30,7 +30,7 @@ class Candidate:
     preset: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     matched: bool = False
-    products: str = "none"
+    products: Literal["none", "crosses", "perceptron"] = "none"
 
 
 CANDIDATES: Mapping[str, Candidate] = {
