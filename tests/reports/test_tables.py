@@ -71,6 +71,12 @@ def test_a_training_is_shown_in_percent_beside_the_paper() -> None:
     assert "cora: test accuracy in %, 20 random splits, 20 per class, 500 epochs" in text
 
 
+def test_a_users_own_table_is_in_no_paper() -> None:
+    row = model_row("gcn", 0.7945, paper=None, trained_order_weights=[])
+    text = "\n".join(rendered(training_table(SHARED | row | {"target": "buys"})))
+    assert "paper" not in text and "79.5 ± 1.2" in text
+
+
 def test_no_paper_number_is_a_dash_and_no_spread_is_left_out() -> None:
     row = model_row("mlp", 0.5, sd=None)
     assert order_weight_lines(row) == []

@@ -69,9 +69,9 @@ def _table(frame: pd.DataFrame, num_nodes: int, title: str, num_models: int | No
     for row in frame.to_dict("records"):
         cells = [
             Text(str(row["cross"])),
-            Text(f"{row['strength']:+.3g}"),
+            Text(f"{row['strength']:+#.3g}"),
             _bar(row["strength"], largest),
-            Text(f"{row['weight']:+.3g}"),
+            Text(f"{row['weight']:+#.3g}"),
             Text(f"{row['support']:,} ({row['support'] / num_nodes:.0%})"),
         ]
         if num_models is not None and num_models > 1:

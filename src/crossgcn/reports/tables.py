@@ -33,10 +33,11 @@ _COUNTS = ("nodes", "edges", "features", "classes")
 
 
 def training_table(summary: Summary) -> Group:
-    """One model over its splits."""
-    table = number_columns(*MODEL_COLUMNS, "validation", "seconds")
+    """One model over its splits; on a user's tables, of which no paper knows, without the paper."""
+    shown = len(MODEL_COLUMNS) - ("target" in summary)
+    table = number_columns(*MODEL_COLUMNS[:shown], "validation", "seconds")
     validation = f"{100 * fmean(summary['validation_accuracy']):.1f}"
-    table.add_row(*model_cells(summary), validation, f"{summary['seconds']:.0f}")
+    table.add_row(*model_cells(summary)[:shown], validation, f"{summary['seconds']:.0f}")
     return _titled(summary, table)
 
 
