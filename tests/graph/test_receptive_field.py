@@ -11,7 +11,7 @@ def test_on_a_path_each_hop_reaches_one_node_further() -> None:
     path = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
     adjacency = normalised_adjacency(path, 5)
     for hops, reached in [(0, [0]), (1, [0, 1]), (2, [0, 1, 2]), (4, [0, 1, 2, 3, 4])]:
-        field = receptive_field(adjacency, torch.tensor([0]), hops)
+        field = receptive_field([adjacency] * hops, torch.tensor([0]))
         assert field.input_rows.tolist() == reached
         assert len(field.blocks) == hops
 

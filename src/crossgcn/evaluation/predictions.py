@@ -34,7 +34,7 @@ def class_scores(model: Stack, data: Data, nodes: Tensor | None = None) -> Tenso
     nodes = torch.arange(data.x.size(0)) if nodes is None else nodes
     with torch.no_grad():
         scores = [
-            exact(*graph.view(part, model.num_hops))[:, : model.num_scores]
+            exact(*graph.view(part, model.propagations))[:, : model.num_scores]
             for part in torch.split(nodes, _NODES_AT_ONCE)
         ]
     return torch.cat(scores)

@@ -2,7 +2,12 @@
 
 from crossgcn.graph.dense_features import DenseFeatures
 from crossgcn.graph.laplacian import mean_laplacian
-from crossgcn.graph.normalise import normalise_bipartite, normalised_adjacency
+from crossgcn.graph.normalise import (
+    EdgeKind,
+    edges_of_kind,
+    normalise_bipartite,
+    normalised_adjacency,
+)
 from crossgcn.graph.prepared_graph import PreparedGraph
 from crossgcn.graph.random_walks import random_walks
 from crossgcn.graph.receptive_field import ReceptiveField, receptive_field
@@ -11,10 +16,12 @@ from crossgcn.graph.stacked_matrix import StackedMatrix, stack_inputs
 
 __all__ = [
     "DenseFeatures",
+    "EdgeKind",
     "PreparedGraph",
     "ReceptiveField",
     "SparseMatrix",
     "StackedMatrix",
+    "edges_of_kind",
     "mean_laplacian",
     "normalise_bipartite",
     "normalised_adjacency",

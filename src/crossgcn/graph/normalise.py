@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.utils import add_remaining_self_loops, remove_self_loops
 
 from crossgcn.graph.sparse_matrix import SparseMatrix
 
-__all__ = ["normalise_bipartite", "normalised_adjacency"]
+__all__ = ["EdgeKind", "edges_of_kind", "normalise_bipartite", "normalised_adjacency"]
+
+EdgeKind = Literal["gcn", "self-loops", "neighbours", "symmetric"]
+"""Which edges a node sums over, and how they are weighed; see :func:`edges_of_kind`."""
+
+
+def edges_of_kind(
+    kind: EdgeKind,
+    edge_index: Tensor,
+    num_nodes: int,
+    edge_weight: Tensor | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
+) -> SparseMatrix:
+    r"""The adjacency in the form that an aggregation asks for, a row per target.
+
+    Args:
+        kind: ``"gcn"`` is :func:`normalised_adjacency`; ``"self-loops"`` has the edges'
+            own weights, with a self-loop of weight 1 where a node has none;
+            ``"neighbours"`` has no self-loop; ``"symmetric"`` is
+            :math:`\mathbf{D}^{-1/2}\mathbf{A}\mathbf{D}^{-1/2}` without self-loops.
+        edge_index: Sources and targets, ``[2, edges]``.
+        num_nodes: How many nodes there are, isolated ones included.
+        edge_weight: One weight per edge; all one when left out.
+        dtype: In which weights are computed and kept.
+    """
+    if kind == "gcn":
+        return normalised_adjacency(edge_index, num_nodes, edge_weight, dtype=dtype)
+    if edge_weight is None:
+        edge_weight = torch.ones(edge_index.size(1))
+    edge_weight = edge_weight.to(dtype)
+    if kind == "self-loops":
+        edge_index, weight = add_remaining_self_loops(edge_index, edge_weight, 1.0, num_nodes)
+        return _to_matrix(edge_index, weight, num_nodes)
+    edge_index, weight = remove_self_loops(edge_index, edge_weight)
+    if kind == "neighbours":
+        return _to_matrix(edge_index, weight, num_nodes)
+    return normalised_adjacency(edge_index, num_nodes, weight, add_self_loops=False, dtype=dtype)
 
 
 def normalised_adjacency(
@@ -38,6 +78,10 @@ def normalised_adjacency(
     edge_index, weight = gcn_norm(
         edge_index, edge_weight, num_nodes, add_self_loops=add_self_loops, dtype=dtype
     )
+    return _to_matrix(edge_index, weight, num_nodes)
+
+
+def _to_matrix(edge_index: Tensor, weight: Tensor, num_nodes: int) -> SparseMatrix:
     source, target = edge_index.numpy()
     return SparseMatrix.from_scipy(
         sp.coo_array((weight.numpy(), (target, source)), shape=(num_nodes, num_nodes))

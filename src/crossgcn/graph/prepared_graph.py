@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from crossgcn.graph.normalise import normalised_adjacency
+from crossgcn.graph.normalise import EdgeKind, edges_of_kind
 from crossgcn.graph.receptive_field import receptive_field
 from crossgcn.graph.sparse_matrix import SparseMatrix
 
@@ -37,18 +39,36 @@ class PreparedGraph:
         self.x: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
         if dtype is not None:
             self.x = _cast(self.x, dtype)
-        self.adjacency = normalised_adjacency(
-            edge_index, x.size(0), edge_weight, dtype=dtype or torch.float32
-        )
+        self._edges = (edge_index, x.size(0), edge_weight)
+        self._dtype = dtype or torch.float32
+        self._kinds: dict[EdgeKind, SparseMatrix] = {}
+        self.adjacency = self.edges("gcn")
 
-    def view(self, targets: Tensor, num_hops: int) -> tuple[Features, tuple[SparseMatrix, ...]]:
-        """Inputs of a model with ``num_hops`` propagations that give it just ``targets``.
+    def edges(self, kind: EdgeKind) -> SparseMatrix:
+        """The adjacency as :func:`~crossgcn.graph.edges_of_kind` makes it, made once."""
+        if kind not in self._kinds:
+            self._kinds[kind] = edges_of_kind(kind, *self._edges, dtype=self._dtype)
+        return self._kinds[kind]
+
+    def view(
+        self, targets: Tensor, hops: int | Sequence[EdgeKind]
+    ) -> tuple[Features, tuple[SparseMatrix, ...]]:
+        """Inputs of a model that give it just ``targets``.
+
+        Args:
+            targets: The nodes whose outputs are wanted.
+            hops: The model's ``propagations``; a number of them is that many of GCN's.
 
         Returns:
             Features of the nodes in the receptive field, and one adjacency
             block per propagation: ``model(*view)`` has a row per target.
         """
-        field = receptive_field(self.adjacency, targets, num_hops)
+        whole = (
+            [self.adjacency] * hops
+            if isinstance(hops, int)
+            else [self.edges(kind) for kind in hops]
+        )
+        field = receptive_field(whole, targets)
         if isinstance(self.x, SparseMatrix):
             return self.x.select_rows(field.input_rows), field.blocks
         return self.x[field.input_rows], field.blocks

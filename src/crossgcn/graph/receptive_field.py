@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,32 +20,33 @@ class ReceptiveField:
 
     Attributes:
         input_rows: The nodes whose features enter the first layer.
-        blocks: One rectangular piece of the adjacency per layer, first to
-            last; the last one's rows are the target nodes in the order given.
+        blocks: One rectangular piece of the adjacency per propagation, first to
+            last; the last one's rows are the target nodes in the order given. Each
+            row's own node is among the columns, and ``own`` says where.
     """
 
     input_rows: Tensor
     blocks: tuple[SparseMatrix, ...]
 
 
-def receptive_field(adjacency: SparseMatrix, targets: Tensor, num_hops: int) -> ReceptiveField:
-    """Cut an adjacency down to what ``num_hops`` propagations need to reach ``targets``.
+def receptive_field(hops: Sequence[SparseMatrix], targets: Tensor) -> ReceptiveField:
+    """Cut a graph down to what some propagations need to reach ``targets``.
 
     Nothing is sampled or approximated: running a model over the blocks gives
     the same rows, and the same gradients, as running it over the whole graph
     and reading off ``targets``.
 
     Args:
-        adjacency: The whole graph, normalised; row ``i`` sums into node ``i``.
+        hops: The whole graph as each propagation sees it, first to last; row ``i`` sums
+            into node ``i``. None for a model that looks at no neighbour.
         targets: The nodes whose outputs are wanted.
-        num_hops: How many times the model propagates; 0 for a model that
-            looks at no neighbour.
     """
-    whole = adjacency.to_scipy()
     rows = targets.numpy()
     blocks: list[SparseMatrix] = []
-    for _ in range(num_hops):
-        block = whole[rows]
-        rows = np.unique(block.indices)
-        blocks.append(SparseMatrix.from_scipy(block[:, rows]))
+    for adjacency in reversed(hops):
+        block = adjacency.to_scipy()[rows]
+        needed = np.union1d(block.indices, rows)
+        blocks.append(SparseMatrix.from_scipy(block[:, needed]))
+        blocks[-1].own = torch.from_numpy(np.searchsorted(needed, rows))
+        rows = needed
     return ReceptiveField(torch.from_numpy(rows.astype(np.int64)), tuple(reversed(blocks)))

@@ -35,7 +35,13 @@ class SparseMatrix:
         columns: Column of each stored entry, ``[nonzeros]``.
         values: Stored entries, ``[nonzeros]``; they receive no gradient.
         shape: Rows and columns.
+
+    Attributes:
+        own: In a piece of a graph, the column of each row's own node, ``[rows]``; ``None``
+            where row ``i`` and column ``i`` are the same node.
     """
+
+    own: Tensor | None = None
 
     def __init__(
         self, row_offsets: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
@@ -95,6 +101,7 @@ class SparseMatrix:
         other.pattern, other.values = self.pattern.to(device), self.values.to(device)
         other._transpose = (pattern.to(device), order.to(device))
         other._transposed_values = None
+        other.own = None if self.own is None else self.own.to(device)
         return other
 
     @property
@@ -120,6 +127,16 @@ class SparseMatrix:
     def nonzeros(self) -> int:
         """How many entries are stored."""
         return self.values.numel()
+
+    @property
+    def rows(self) -> Tensor:
+        """Row of each stored entry, in ascending order."""
+        numbers = torch.arange(self.pattern.num_rows, device=self.columns.device)
+        return numbers.repeat_interleave(self.row_offsets.diff(), output_size=self.nonzeros)
+
+    def own_rows(self, dense: Tensor) -> Tensor:
+        """What the rows' own nodes have in a matrix with a row per column of this one."""
+        return dense if self.own is None else dense[self.own]
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         product: Tensor = _SparseDenseProduct.apply(dense, self)  # type: ignore[no-untyped-call]

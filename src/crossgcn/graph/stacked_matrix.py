@@ -44,12 +44,19 @@ class StackedMatrix(SparseMatrix):
         )
         self.models = len(matrices)
         self._starts = offsets[::rows].clone()
+        own = [matrix.own for matrix in matrices if matrix.own is not None]
+        if len(own) == len(matrices):
+            self.own = pad_sequence(own, batch_first=True)
 
     @property
     def model_starts(self) -> Tensor:
         """Where each model's entries start, and where the last one's end, ``[models + 1]``."""
         self._starts = self._starts.to(self.values.device)
         return self._starts
+
+    def own_rows(self, dense: Tensor) -> Tensor:
+        """As for one matrix, of each model."""
+        return dense if self.own is None else dense.take_along_dim(self.own.unsqueeze(-1), dim=-2)
 
     def _multiply(self, dense: Tensor) -> Tensor:
         if dense.shape[:-1] != (self.models, self.shape[1]):

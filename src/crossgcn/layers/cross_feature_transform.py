@@ -70,6 +70,7 @@ class CrossFeatureTransform(nn.Module):
     weight: nn.Parameter | UninitializedParameter
     bias: nn.Parameter | None
     order_weights: Tensor | None
+    propagations = ()
 
     def __init__(
         self,
@@ -118,6 +119,11 @@ class CrossFeatureTransform(nn.Module):
                 self.order_weights.copy_(initial)
         if self.lstm is not None:
             self.lstm.reset_parameters()
+
+    @property
+    def num_projections(self) -> int:
+        """Width of the linear part, all orders together."""
+        return self.order * self.out_channels
 
     def forward(self, x: Tensor | SparseMatrix) -> Tensor:
         """Transform each row of ``x`` on its own."""

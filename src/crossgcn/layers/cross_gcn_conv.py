@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from crossgcn.layers.cross_feature_transform import CrossFeatureTransform
-from crossgcn.layers.graph_convolution import GraphConvolution
+from crossgcn.layers.graph_convolution import Aggregation, GraphConvolution
 from crossgcn.layers.order_aggregation import FirstOrder, OrderWeights
 
 __all__ = ["CrossGCNConv"]
@@ -41,7 +41,9 @@ class CrossGCNConv(GraphConvolution):
         cached: Keep the normalised edges of the first call; for models that
             see one graph. Without it they are normalised in every call, which
             costs most where they come as a sparse adjacency.
-        aggr: How neighbours are joined, by PyG's names: ``add``, ``mean``, ``max``.
+        aggr: How neighbours are joined: ``add``, ``mean`` or ``max`` as in PyG's
+            ``GCNConv``, or by any name of
+            :data:`~crossgcn.layers.aggregation.AGGREGATIONS`, such as ``gat``.
         **kwargs: For PyG's ``MessagePassing``.
 
     Shapes:
@@ -67,7 +69,7 @@ class CrossGCNConv(GraphConvolution):
         add_self_loops: bool = True,
         normalize: bool = True,
         cached: bool = False,
-        aggr: str = "add",
+        aggr: Aggregation = "add",
         **kwargs: Any,
     ) -> None:
         transform = CrossFeatureTransform(

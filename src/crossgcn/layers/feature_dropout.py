@@ -15,6 +15,9 @@ from crossgcn.layers.compiled import may_use_kernels
 
 __all__ = ["FeatureDropout", "feature_dropout"]
 
+SITES_PER_DRAW = 64
+"""No model drops entries in more places than this."""
+
 Features = TypeVar("Features", Tensor, SparseMatrix, DenseFeatures)
 
 
@@ -23,6 +26,10 @@ class FeatureDropout(nn.Module):
 
     Args:
         p: Probability of dropping an entry.
+
+    Attributes:
+        draw: Which of the passes of one step this is, where a step has several; each
+            drops other entries.
     """
 
     def __init__(self, p: float) -> None:
@@ -30,6 +37,7 @@ class FeatureDropout(nn.Module):
         if not 0.0 <= p < 1.0:
             raise BadInput(f"dropout must be at least 0 and below 1; got {p}")
         self.p = p
+        self.draw = 0
         self._seeds: Tensor | None = None
         self._step: Tensor | None = None
 
@@ -54,7 +62,7 @@ class FeatureDropout(nn.Module):
         """
         draws = None
         if self._seeds is not None and self._step is not None:
-            draws = Draws(self._seeds, self._step, site)
+            draws = Draws(self._seeds, self._step, site + SITES_PER_DRAW * self.draw)
         return feature_dropout(x, self.p, self.training, activate=activate, draws=draws)
 
     def extra_repr(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, cast
 
 import torch
@@ -13,11 +15,13 @@ from torch_geometric.utils import is_sparse, spmm, to_edge_index
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
-from crossgcn.graph import SparseMatrix, normalise_bipartite
+from crossgcn.graph import EdgeKind, SparseMatrix, edges_of_kind, normalise_bipartite
+from crossgcn.layers.aggregation import NodeAggregation, make_aggregation
 
 __all__ = ["FeatureTransform", "GraphConvolution"]
 
 Features = Tensor | SparseMatrix
+Aggregation = str | Callable[[int], NodeAggregation]
 
 
 class FeatureTransform(Protocol):
@@ -29,6 +33,14 @@ class FeatureTransform(Protocol):
 
     def __call__(self, x: Features) -> Tensor:
         """Both parts, without the bias of the convolution."""
+
+    @property
+    def in_channels(self) -> int:
+        """Features per row, -1 while not yet known."""
+
+    @property
+    def num_projections(self) -> int:
+        """Width of the linear part."""
 
     def project(self, x: Features) -> Tensor:
         """The linear part."""
@@ -57,11 +69,19 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             edges as they are given and adds no self-loop.
         cached: Keep the normalised edges of the first call; only for models
             that see one graph.
-        aggr: How neighbours are joined, by PyG's names: ``add``, ``mean``, ``max``.
+        aggr: How neighbours are joined. ``add``, ``mean`` and ``max`` are PyG's, over
+            edges weighed as above. Every other name is one of
+            :data:`~crossgcn.layers.aggregation.AGGREGATIONS`, which weighs edges its own
+            way; so is a function that makes one for a given width.
         **kwargs: For PyG's ``MessagePassing``.
+
+    Attributes:
+        propagations: The kinds of edges the layer takes as a
+            :class:`~crossgcn.graph.SparseMatrix`, one per hop.
     """
 
     bias: nn.Parameter | None
+    aggregation: NodeAggregation | None
 
     def __init__(
         self,
@@ -73,10 +93,11 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         add_self_loops: bool = True,
         normalize: bool = True,
         cached: bool = False,
-        aggr: str = "add",
+        aggr: Aggregation = "add",
         **kwargs: Any,
     ) -> None:
-        super().__init__(aggr=aggr, **kwargs)
+        by_pyg = isinstance(aggr, str) and aggr in _BY_PYG
+        super().__init__(aggr=aggr if by_pyg else "add", **kwargs)
         self.out_channels = out_channels
         self.aggregate_first = aggregate_first
         self.add_self_loops = add_self_loops
@@ -84,7 +105,10 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         self.cached = cached
         self.transform = transform
         self.register_parameter("bias", nn.Parameter(torch.empty(out_channels)) if bias else None)
-        self._linear_aggregation = aggr in ("add", "sum", "mean")
+        self.aggregation = None if by_pyg else self._make_aggregation(aggr)
+        self._linear_aggregation = (
+            aggr in ("add", "sum", "mean") if self.aggregation is None else self.aggregation.linear
+        )
         self._cache: tuple[tuple[int, int], Any, Tensor | None] | None = None
         self.reset_parameters()
 
@@ -92,6 +116,8 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         """Draw all parameters anew and forget a cached graph."""
         super().reset_parameters()
         self.transform.reset_parameters()
+        if self.aggregation is not None:
+            self.aggregation.reset_parameters()
         if self.bias is not None:
             nn.init.zeros_(self.bias)
         self._cache = None
@@ -117,7 +143,9 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         source, size = _source_and_size(x)
         if size is not None and self.flow != "source_to_target":
             raise BadInput("a bipartite input (x_src, x_dst) needs flow='source_to_target'")
-        if not isinstance(edge_index, SparseMatrix):
+        if self.aggregation is not None:
+            edge_index = self._hops(edge_index, edge_weight, source, size)
+        elif not isinstance(edge_index, SparseMatrix):
             edge_index, edge_weight = self._normalised(edge_index, edge_weight, source, size)
 
         if not self.aggregate_first:
@@ -130,13 +158,21 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             )
         else:
             if isinstance(source, SparseMatrix) or is_sparse(source):
+                name = self.aggr if self.aggregation is None else type(self.aggregation).__name__
                 raise BadInput(
-                    f"aggregate_first=True with aggr={self.aggr!r} needs dense features, because "
+                    f"aggregate_first=True with aggr={name!r} needs dense features, because "
                     "that aggregation does not commute with a projection: pass x.to_dense(), or "
                     "use aggr='add' or 'mean'"
                 )
             out = self.transform(self._aggregate(source, edge_index, edge_weight, size))
         return out if self.bias is None else out + self.bias.unsqueeze(-2)
+
+    @property
+    def propagations(self) -> tuple[EdgeKind, ...]:
+        """The edges of each hop, as :class:`~crossgcn.graph.PreparedGraph` makes them."""
+        if self.aggregation is not None:
+            return self.aggregation.propagations
+        return ("gcn",) if self.normalize else ("self-loops",)
 
     def message(self, x_j: Tensor, edge_weight: Tensor | None) -> Tensor:
         """Weigh what comes along an edge."""
@@ -150,6 +186,9 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
     def _aggregate(
         self, x: Tensor, edge_index: Any, edge_weight: Tensor | None, size: tuple[int, int] | None
     ) -> Tensor:
+        if self.aggregation is not None:
+            joined: Tensor = self.aggregation(x, edge_index)
+            return joined
         if isinstance(edge_index, SparseMatrix):
             if self.aggr not in ("add", "sum"):
                 raise BadInput(
@@ -159,6 +198,49 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             return edge_index @ x
         pair = x if size is None else (x, None)
         return cast(Tensor, self.propagate(edge_index, x=pair, edge_weight=edge_weight, size=size))
+
+    def _make_aggregation(self, aggr: Aggregation) -> NodeAggregation:
+        """For what is aggregated: outputs of the transformation, or else its inputs."""
+        make = partial(make_aggregation, aggr) if isinstance(aggr, str) else aggr
+        if not self.aggregate_first:
+            return make(self.out_channels)
+        made = make(0)
+        width = self.transform.num_projections if made.linear else self.transform.in_channels
+        if width < 0:
+            raise BadInput(
+                "aggregate_first=True with an aggregation that has weights needs to know the "
+                "number of features: give in_channels instead of -1"
+            )
+        return make(width)
+
+    def _hops(
+        self, edge_index: Any, edge_weight: Tensor | None, source: Features, size: Any
+    ) -> Sequence[SparseMatrix]:
+        """The edges of each hop, made from whatever form they were given in."""
+        if isinstance(edge_index, SparseMatrix):
+            return (edge_index,) * len(self.propagations)
+        if isinstance(edge_index, Sequence):
+            return edge_index
+        if size is not None or self.flow != "source_to_target":
+            raise BadInput(
+                f"{type(self.aggregation).__name__} joins the neighbours of one kind of nodes, "
+                "from source to target: use aggr='add', 'mean' or 'max' for a bipartite graph"
+            )
+        nodes = (source.shape[-2], source.shape[-2])
+        if self._cache is not None and self._cache[0] == nodes:
+            return cast(Sequence[SparseMatrix], self._cache[1])
+        if is_sparse(edge_index):
+            edge_index, edge_weight = _to_edges(edge_index, nodes)
+        device, dtype = edge_index.device, _dtype_of(source)
+        weight = None if edge_weight is None else edge_weight.detach().cpu()
+        made = {
+            kind: edges_of_kind(kind, edge_index.cpu(), nodes[0], weight, dtype=dtype).to(device)
+            for kind in set(self.propagations)
+        }
+        hops = tuple(made[kind] for kind in self.propagations)
+        if self.cached:
+            self._cache = (nodes, hops, None)
+        return hops
 
     def _normalised(
         self,
@@ -190,7 +272,7 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             # NOTE[D9] PyG treats existing self-loops in three ways, by container; here a
             # sparse adjacency is normalised by the rule for COO edges.
             edge_index, edge_weight = _to_edges(edge_index, nodes)
-        dtype = source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
+        dtype = _dtype_of(source)
         if size is None:
             edge_index, edge_weight = gcn_norm(
                 edge_index,
@@ -207,6 +289,14 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         if self.cached:
             self._cache = (nodes, edge_index, edge_weight)
         return edge_index, edge_weight
+
+
+_BY_PYG = ("add", "sum", "mean", "max", "min", "mul")
+"""What PyG's ``MessagePassing`` does itself, in one sparse product where it can."""
+
+
+def _dtype_of(source: Features) -> torch.dtype:
+    return source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
 
 
 def _to_edges(adjacency: Any, nodes: tuple[int, int]) -> tuple[Tensor, Tensor | None]:

@@ -46,6 +46,16 @@ class MLPTransform(nn.Module):
         self.hidden.reset_parameters()
         self.output.reset_parameters()
 
+    @property
+    def in_channels(self) -> int:
+        """Features per row, -1 while not yet known."""
+        return self.hidden.in_channels
+
+    @property
+    def num_projections(self) -> int:
+        """Width of the linear part."""
+        return self.hidden.out_channels
+
     def forward(self, x: Tensor | SparseMatrix) -> Tensor:
         """Transform each row of ``x`` on its own."""
         return self.combine(self.project(x))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.stack import Edges, Stack, layer_widths
@@ -44,17 +44,9 @@ class MLP(Stack):
             ),
             dropout,
         )
-        self.num_hops = 0
 
     def forward(
         self, x: Any, edge_index: Edges = None, edge_weight: Tensor | None = None
     ) -> Tensor:
         """Class scores of each node; edges are taken, as by any model, and ignored."""
         return super().forward(x, None, None)
-
-    def apply_layer(
-        self, layer: nn.Module, x: Any, edge_index: Edges, edge_weight: Tensor | None
-    ) -> Tensor:
-        """One layer's turn, without edges."""
-        out: Tensor = layer(x)
-        return out

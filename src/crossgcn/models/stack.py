@@ -1,20 +1,21 @@
-"""The loop every model of the paper shares: dropout, layer, ReLU, and again."""
+"""The loop every model shares: dropout, layer, ReLU, and again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 from torch import Tensor, nn
 
-from crossgcn.errors import BadInput
-from crossgcn.graph import SparseMatrix
+from crossgcn.errors import BadInput, unknown_name
+from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.layers import FeatureDropout
 
-__all__ = ["Stack", "layer_widths"]
+__all__ = ["Residual", "Stack", "layer_widths"]
 
 Edges = Any
+Residual = Literal["none", "add"]
 
 
 class Stack(nn.Module):
@@ -23,25 +24,40 @@ class Stack(nn.Module):
     Args:
         layers: The layers, first to last.
         dropout: Probability of dropping an entry of a layer's input.
+        residual: ``"add"`` adds what entered a layer to what leaves it, wherever both are
+            equally wide, before the next ReLU: deep stacks train.
 
     Attributes:
-        num_hops: How many times information travels along an edge, which
-            decides how far the receptive field of an output reaches.
+        propagations: The kinds of edges along which information travels, one per hop, all
+            layers together; they decide how far the receptive field of an output reaches.
         num_models: How many models' weights it holds, one beside the other, where it is
             several models at once (see :mod:`crossgcn.training.stacking`); else ``None``.
         num_scores: How many of the last layer's outputs are scores, which come first; all
             where ``None``.
     """
 
-    num_hops: int
     num_models: int | None = None
     num_scores: int | None = None
 
-    def __init__(self, layers: Iterable[nn.Module], dropout: float) -> None:
+    def __init__(
+        self, layers: Iterable[nn.Module], dropout: float, *, residual: Residual = "none"
+    ) -> None:
         super().__init__()
+        if residual not in get_args(Residual):
+            raise unknown_name("residual", str(residual), get_args(Residual))
         self.layers = nn.ModuleList(layers)
         self.dropout = FeatureDropout(dropout)
-        self.num_hops = len(self.layers)
+        self.residual = residual
+
+    @property
+    def propagations(self) -> tuple[EdgeKind, ...]:
+        """All layers' hops, first to last."""
+        return tuple(kind for layer in self.layers for kind in _propagations(layer))
+
+    @property
+    def num_hops(self) -> int:
+        """How many times information travels along an edge."""
+        return len(self.propagations)
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
@@ -56,23 +72,30 @@ class Stack(nn.Module):
         Args:
             x: Node features, dense or sparse.
             edge_index: Anything a graph layer takes; or a sequence with one
-                such thing per layer, for a receptive field that shrinks from
-                layer to layer.
+                such thing per hop, for a receptive field that shrinks from
+                hop to hop.
             edge_weight: One weight per edge of a COO ``edge_index``.
         """
         hidden: Any = x
+        hop = 0
         for position, layer in enumerate(self.layers):
+            entered = hidden
             hidden = self.dropout(hidden, site=position, activate=position > 0)
-            edges = _edges_of_layer(edge_index, position)
+            hops = len(_propagations(layer))
+            edges = _edges_of_layer(edge_index, hop, hops)
             hidden = self.apply_layer(layer, hidden, edges, edge_weight)
+            if self.residual == "add" and position > 0 and entered.size(-1) == hidden.size(-1):
+                hidden = hidden + _at_targets(entered, edges)
+            hop += hops
         return cast(Tensor, hidden)
 
     def apply_layer(
         self, layer: nn.Module, x: Any, edge_index: Edges, edge_weight: Tensor | None
     ) -> Tensor:
-        """One layer's turn; a model that sees no graph overrides this."""
-        out: Tensor = layer(x, edge_index, edge_weight)
-        return out
+        """One layer's turn; a layer that sees no graph is given none."""
+        if not _propagations(layer):
+            return cast(Tensor, layer(x))
+        return cast(Tensor, layer(x, edge_index, edge_weight))
 
 
 def layer_widths(
@@ -87,7 +110,20 @@ def layer_widths(
     return list(pairwise(widths))
 
 
-def _edges_of_layer(edge_index: Edges, position: int) -> Edges:
-    if isinstance(edge_index, Sequence):
-        return edge_index[position]
-    return edge_index
+def _propagations(layer: nn.Module) -> tuple[EdgeKind, ...]:
+    """A layer's hops; one of GCN's for layers of other people."""
+    return cast("tuple[EdgeKind, ...]", getattr(layer, "propagations", ("gcn",)))
+
+
+def _edges_of_layer(edge_index: Edges, hop: int, hops: int) -> Edges:
+    if not isinstance(edge_index, Sequence):
+        return edge_index
+    return edge_index[hop] if hops == 1 else edge_index[hop : hop + hops]
+
+
+def _at_targets(entered: Tensor, edges: Edges) -> Tensor:
+    """What entered a layer, at the nodes whose output leaves it."""
+    for edge in edges if isinstance(edges, Sequence) else [edges]:
+        if isinstance(edge, SparseMatrix):
+            entered = edge.own_rows(entered)
+    return entered

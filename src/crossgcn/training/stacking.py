@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from crossgcn.kernels.dispatch import has_numba
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv, MLPConv
+from crossgcn.layers.aggregation import NodeAggregation
 from crossgcn.layers.order_aggregation import LSTMOverOrders
 from crossgcn.models.mlp import MLP
 from crossgcn.models.stack import Stack
@@ -33,9 +34,15 @@ def can_be_stacked(model: nn.Module) -> bool:
     """
     return isinstance(model, Stack) and all(
         type(layer) in (CrossGCNConv, MLPConv, CrossFeatureTransform)
-        and not any(isinstance(module, LSTMOverOrders) for module in layer.modules())
+        and not any(_stays_alone(module) for module in layer.modules())
         for layer in model.layers
     )
+
+
+def _stays_alone(module: nn.Module) -> bool:
+    if isinstance(module, NodeAggregation):
+        return not module.stackable
+    return isinstance(module, LSTMOverOrders)
 
 
 def can_be_compiled(model: Stack) -> bool:
@@ -49,12 +56,14 @@ def can_be_compiled(model: Stack) -> bool:
         and model.num_models == 1
         and getattr(model, "laplacian_weight", 0.0) == 0.0
         and type(model).forward in (Stack.forward, MLP.forward)
-        and type(model).apply_layer in (Stack.apply_layer, MLP.apply_layer)
+        and type(model).apply_layer is Stack.apply_layer
+        and model.residual == "none"
         and not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
         and all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
         and all(
             type(layer) in (CrossGCNConv, CrossFeatureTransform)
             and getattr(layer, "aggr", "add") == "add"
+            and getattr(layer, "aggregation", None) is None
             for layer in model.layers
         )
     )

@@ -68,7 +68,7 @@ def find_targets(
     views: dict[int, Inputs] = {}
     for own in nodes:
         if id(own) not in views:
-            views[id(own)] = graph.view(own, model.num_hops)
+            views[id(own)] = graph.view(own, model.propagations)
     inputs = [views[id(own)] for own in nodes]
     labels = torch.full((len(nodes), max(own.numel() for own in nodes)), _NO_NODE)
     for row, own in zip(labels, nodes, strict=True):

@@ -1,0 +1,7 @@
+"""Ways of joining neighbours, by name; see :func:`make_aggregation`."""
+
+from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
+from crossgcn.layers.aggregation.random_propagation import RandomPropagation
+from crossgcn.layers.aggregation.registry import AGGREGATIONS, make_aggregation
+
+__all__ = ["AGGREGATIONS", "NodeAggregation", "RandomPropagation", "make_aggregation"]

@@ -1,0 +1,56 @@
+"""What every way of joining neighbours has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from crossgcn.graph import EdgeKind, SparseMatrix
+
+__all__ = ["NodeAggregation"]
+
+
+class NodeAggregation(nn.Module):
+    """Joins what the nodes around a node send, over one hop or several.
+
+    It sees vectors and edges, never what the vectors mean, so any of these goes with any
+    feature transformation.
+
+    Args:
+        channels: Width of the vectors, which it keeps.
+
+    Attributes:
+        propagations: The edges it asks for, one kind per hop.
+        linear: Whether it commutes with a linear map of the vectors, so that sparse features
+            may be projected before they are aggregated.
+        stackable: Whether it also joins ``[models, nodes, channels]`` over stacked edges.
+    """
+
+    propagations: tuple[EdgeKind, ...] = ("self-loops",)
+    linear: bool = False
+    stackable: bool = False
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.channels = channels
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew; most have none."""
+
+    def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
+        """Aggregate.
+
+        Args:
+            x: What each node sends, ``[nodes, channels]``; a row per column of the first hop.
+            hops: The edges of each hop, a row per target; ``own_rows`` of one says what its
+                targets have themselves.
+
+        Returns:
+            A row per target of the last hop.
+        """
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        """What ``print(model)`` shows of it."""
+        return str(self.channels)
