@@ -124,6 +124,7 @@ class Experiment:
         threads: int = 1,
         save_models: bool = False,
         device: str = "cpu",
+        read_test: bool = True,
         on_epochs: Callable[[int, int], None] | None = None,
     ) -> list[RepeatedRuns]:
         """Train every model over its splits and seeds.
@@ -136,6 +137,8 @@ class Experiment:
             save_models: Keep the weights of each run beside its record.
             device: ``cpu``; ``cuda``, where the runs of each model are trained together
                 in this process; or ``auto``.
+            read_test: Look at the test nodes after each training; without, records have no
+                test accuracy.
             on_epochs: Called now and then with epochs done and epochs in all.
         """
         runs = [
@@ -151,7 +154,9 @@ class Experiment:
             if on_epochs is not None:
                 on_epochs(done, total)
 
-        workload = self.workload(save_models=save_models, threads=threads, device=device)
+        workload = self.workload(
+            save_models=save_models, threads=threads, device=device, read_test=read_test
+        )
         records = iter(train_many(workload, runs, workers=workers, on_epochs=count))
         per_model = len(runs) // len(self.configs)
         return [
@@ -167,7 +172,12 @@ class Experiment:
         return len(split.test) / len(split.train) if stratified else 0.0
 
     def workload(
-        self, *, save_models: bool = False, threads: int = 1, device: str = "cpu"
+        self,
+        *,
+        save_models: bool = False,
+        threads: int = 1,
+        device: str = "cpu",
+        read_test: bool = True,
     ) -> Workload:
         """The graph and the splits, as runs need them."""
         place = choose_device(device)
@@ -180,6 +190,7 @@ class Experiment:
             threads=threads,
             device=place,
             preprocess=self.preprocess,
+            read_test=read_test,
         )
 
     def runs_of(self, config: RunConfig, folder: Path | None) -> Iterator[Run]:

@@ -31,14 +31,36 @@ class Preset:
     inputs: Literal["features", "embedding"] = "features"
 
 
-_CROSS_OPTIONS = frozenset({"order", "order_weights", "first_order", "aggregate_first", "bias"})
+_STACK_OPTIONS = frozenset({"bias", "aggr", "residual"})
+_CROSS_OPTIONS = _STACK_OPTIONS | {
+    "order",
+    "order_weights",
+    "first_order",
+    "aggregate_first",
+    "transform",
+    "scaling",
+}
+_GRAND_OPTIONS = frozenset(
+    {
+        "bias",
+        "aggregate_first",
+        "input_dropout",
+        "hops",
+        "node_drop",
+        "draws",
+        "consistency",
+        "temperature",
+    }
+)
 
 # NOTE[D3] The released models have no bias, so none of those compared with them has one
 # either; only the paper's text adds it. A layer made by hand has one, as in PyG.
 _NO_BIAS = {"bias": False}
 
 PRESETS: Mapping[str, Preset] = {
-    "gcn": Preset("GCN", "graph convolution without crosses (Kipf and Welling)", _NO_BIAS),
+    "gcn": Preset(
+        "GCN", "graph convolution without crosses (Kipf and Welling)", _NO_BIAS, _STACK_OPTIONS
+    ),
     "gin": Preset(
         "GIN",
         "a perceptron as feature transformation, as the paper compares with",
@@ -87,6 +109,18 @@ PRESETS: Mapping[str, Preset] = {
         "the paper's text with all order weights 1",
         {"order_weights": "fixed", "aggregate_first": True},
         _CROSS_OPTIONS,
+    ),
+    "cross-grand": Preset(
+        "CrossGrand",
+        "the recipe: crosses of randomly propagated features, draws made to agree",
+        {"order_weights": "gated"},
+        _GRAND_OPTIONS | {"order", "order_weights", "first_order", "scaling"},
+    ),
+    "grand": Preset(
+        "CrossGrand",
+        "the same recipe without crosses (GRAND)",
+        {"order": 1, "order_weights": "fixed"},
+        _GRAND_OPTIONS,
     ),
 }
 

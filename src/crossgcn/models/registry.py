@@ -7,6 +7,7 @@ from typing import Any
 
 from crossgcn.errors import BadInput
 from crossgcn.models.cross_gcn import CrossGCN
+from crossgcn.models.cross_grand import CrossGrand
 from crossgcn.models.gcn import GCN
 from crossgcn.models.gin import GIN
 from crossgcn.models.mlp import MLP
@@ -18,6 +19,7 @@ __all__ = ["MODELS", "build_model"]
 
 MODELS: Mapping[str, Callable[..., Stack]] = {
     "CrossGCN": CrossGCN,
+    "CrossGrand": CrossGrand,
     "GCN": GCN,
     "GIN": GIN,
     "MLP": MLP,

@@ -24,6 +24,7 @@ class Stack(nn.Module):
     Args:
         layers: The layers, first to last.
         dropout: Probability of dropping an entry of a layer's input.
+        input_dropout: The same for the first layer's input; ``dropout`` when left out.
         residual: ``"add"`` adds what entered a layer to what leaves it, wherever both are
             equally wide, before the next ReLU: deep stacks train.
 
@@ -40,13 +41,21 @@ class Stack(nn.Module):
     num_scores: int | None = None
 
     def __init__(
-        self, layers: Iterable[nn.Module], dropout: float, *, residual: Residual = "none"
+        self,
+        layers: Iterable[nn.Module],
+        dropout: float,
+        *,
+        input_dropout: float | None = None,
+        residual: Residual = "none",
     ) -> None:
         super().__init__()
         if residual not in get_args(Residual):
             raise unknown_name("residual", str(residual), get_args(Residual))
         self.layers = nn.ModuleList(layers)
         self.dropout = FeatureDropout(dropout)
+        self.input_dropout = (
+            self.dropout if input_dropout is None else FeatureDropout(input_dropout)
+        )
         self.residual = residual
 
     @property
@@ -80,7 +89,8 @@ class Stack(nn.Module):
         hop = 0
         for position, layer in enumerate(self.layers):
             entered = hidden
-            hidden = self.dropout(hidden, site=position, activate=position > 0)
+            dropout = self.dropout if position > 0 else self.input_dropout
+            hidden = dropout(hidden, site=position, activate=position > 0)
             hops = len(_propagations(layer))
             edges = _edges_of_layer(edge_index, hop, hops)
             hidden = self.apply_layer(layer, hidden, edges, edge_weight)

@@ -14,14 +14,40 @@ from crossgcn.errors import BadInput, unknown_name
 from crossgcn.models.presets import get_preset
 from crossgcn.training.precision import Precision
 
-__all__ = ["RunConfig"]
+__all__ = ["MODEL_SETTINGS", "RunConfig"]
 
 _PAPERS_PROTOCOL: dict[str, Any] = {"num_splits": 20, "train": 20}
 _PROTOCOLS: dict[str, dict[str, Any]] = {
     "public": {},
     "stratified": {"num_splits": NUM_STRATIFIED_SPLITS, "train": "all"},
 }
-_YOUNGER = ("laplacian_weight", "test_curve", "precision")
+_YOUNGER_MODEL_SETTINGS = (
+    "laplacian_weight",
+    "aggr",
+    "transform",
+    "scaling",
+    "residual",
+    "input_dropout",
+    "hops",
+    "node_drop",
+    "draws",
+    "consistency",
+    "temperature",
+)
+MODEL_SETTINGS = (
+    "num_layers",
+    "hidden_channels",
+    "dropout",
+    "order",
+    "order_weights",
+    "first_order",
+    "aggregate_first",
+    "bias",
+    *_YOUNGER_MODEL_SETTINGS,
+)
+"""What a model is made with; the rest is how it is trained."""
+
+_YOUNGER = ("test_curve", "precision", *_YOUNGER_MODEL_SETTINGS)
 
 
 class RunConfig(BaseModel):
@@ -41,7 +67,17 @@ class RunConfig(BaseModel):
         aggregate_first: Likewise.
         bias: Likewise.
         laplacian_weight: How much neighbours are made to agree, for ``semi-emb``; likewise.
+        aggr: How neighbours are joined; GCN's normalised sum when left out.
+        transform: What crosses features; the paper's transformation when left out.
+        scaling: How the orders' magnitudes are evened out at the start; likewise.
+        residual: Whether layers add to what enters them; likewise.
+        hops: How far random propagation reaches, for ``cross-grand``; likewise, and so on.
+        node_drop: Probability of leaving a node out of a random propagation.
+        draws: Random propagations per step.
+        consistency: How much their predictions are made to agree.
+        temperature: How sharp the prediction is that they are made to agree with.
         dropout: Probability of dropping an entry of a layer's input.
+        input_dropout: The same for the first layer's, where it is another one.
         epochs: Full-batch steps; there is no early stop (NOTE[D6]).
         learning_rate: Adam's.
         weight_decay: The paper's λ; see :mod:`crossgcn.training.objective`.
@@ -67,7 +103,17 @@ class RunConfig(BaseModel):
     aggregate_first: bool | None = None
     bias: bool | None = None
     laplacian_weight: float | None = Field(None, ge=0, allow_inf_nan=False)
+    aggr: str | None = None
+    transform: str | None = None
+    scaling: str | None = None
+    residual: str | None = None
+    hops: int | None = Field(None, ge=1)
+    node_drop: float | None = Field(None, ge=0, lt=1)
+    draws: int | None = Field(None, ge=1)
+    consistency: float | None = Field(None, ge=0, allow_inf_nan=False)
+    temperature: float | None = Field(None, gt=0, le=1)
     dropout: float = Field(0.5, ge=0, lt=1)
+    input_dropout: float | None = Field(None, ge=0, lt=1)
     epochs: int = Field(500, ge=1)
     learning_rate: float = Field(0.01, gt=0, allow_inf_nan=False)
     weight_decay: float = Field(5e-4, ge=0, allow_inf_nan=False)
@@ -118,17 +164,7 @@ class RunConfig(BaseModel):
 
     def model_settings(self) -> dict[str, Any]:
         """The arguments of :func:`~crossgcn.models.registry.build_model`."""
-        return {
-            "num_layers": self.num_layers,
-            "hidden_channels": self.hidden_channels,
-            "dropout": self.dropout,
-            "order": self.order,
-            "order_weights": self.order_weights,
-            "first_order": self.first_order,
-            "aggregate_first": self.aggregate_first,
-            "bias": self.bias,
-            "laplacian_weight": self.laplacian_weight,
-        }
+        return {name: getattr(self, name) for name in MODEL_SETTINGS}
 
     def identity(self) -> dict[str, Any]:
         """The settings that one run depends on, as its record holds them.

@@ -34,14 +34,14 @@ class TrainedModel:
         state: Weights of the selected epoch; the model holds them too.
         best_epoch: The selected epoch, counted from 1.
         validation_accuracy: At that epoch.
-        test_accuracy: With those weights, computed once.
+        test_accuracy: With those weights, computed once; ``None`` if it was not to be read.
         history: Metrics of every epoch.
     """
 
     state: State
     best_epoch: int
     validation_accuracy: float
-    test_accuracy: float
+    test_accuracy: float | None
     history: tuple[EpochMetrics, ...]
 
 
@@ -151,6 +151,7 @@ def train_together(
     learning_rate: float = 0.01,
     weight_decay: float = 5e-4,
     test_curve: bool = False,
+    read_test: bool = True,
     device: str | torch.device = "cpu",
     precision: str = "fp32",
     on_epochs: Callable[[int], None] | None = None,
@@ -171,6 +172,7 @@ def train_together(
         learning_rate: Adam's.
         weight_decay: λ of the objective.
         test_curve: As for :func:`train_full_batch`.
+        read_test: Look at the test nodes at the end; a search for settings does not.
         device: ``cpu``, ``cuda``, or ``auto``.
         precision: ``fp32``; on a GPU also ``tf32`` and ``bf16``.
         on_epochs: Called now and then with the number of epochs done since; may raise to stop.
@@ -193,7 +195,7 @@ def train_together(
         if on_epochs is not None:
             on_epochs(count - done)
         done = count
-    return training.results()
+    return training.results(read_test=read_test)
 
 
 class _Training:
@@ -241,16 +243,12 @@ class _Training:
             if not self.selection.sound.any():
                 return
 
-    def results(self) -> list[TrainedModel | Diverged]:
-        """What became of each model; only now are the test nodes looked at."""
+    def results(self, *, read_test: bool = True) -> list[TrainedModel | Diverged]:
+        """What became of each model; only now are the test nodes looked at, if at all."""
         done = int(self.selection.epoch)
         histories = self.selection.metrics(0, done, test_curve=self.test_curve)
         best_epochs = self.selection.best_epoch.tolist()
-        with torch.no_grad():
-            for live, best in zip(self.selection.live, self.selection.best, strict=True):
-                live.copy_(best)
-        test = self.curve or self._scorer([split.test for split in self.splits])
-        _, test_accuracies = test()
+        test_accuracies = self._test() if read_test else None
         results: list[TrainedModel | Diverged] = []
         states = self.selection.best_states()
         for position, (history, state) in enumerate(zip(histories, states, strict=True)):
@@ -266,11 +264,18 @@ class _Training:
                     state,
                     best.epoch,
                     best.validation_accuracy,
-                    float(test_accuracies[position]),
+                    None if test_accuracies is None else float(test_accuracies[position]),
                     tuple(history),
                 )
             )
         return results
+
+    def _test(self) -> Tensor:
+        with torch.no_grad():
+            for live, best in zip(self.selection.live, self.selection.best, strict=True):
+                live.copy_(best)
+        test = self.curve or self._scorer([split.test for split in self.splits])
+        return test()[1]
 
     def _epoch(self) -> None:
         self.step.run()

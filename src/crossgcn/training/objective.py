@@ -8,19 +8,21 @@ order weights of ``"learned"``; never a bias, never a ``"gated"`` order weight,
 which should grow or not by its own merit. The released code averages over the
 training nodes and halves the penalty, where the paper sums and does not.
 
-:class:`~crossgcn.models.semi_emb.SemiEmb` adds a third term, over all edges.
+:class:`~crossgcn.models.semi_emb.SemiEmb` adds a third term, over all edges, and
+:class:`~crossgcn.models.cross_grand.CrossGrand` one over all nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from crossgcn.graph import PreparedGraph, SparseMatrix, StackedMatrix, mean_laplacian
 from crossgcn.layers import CrossFeatureTransform
+from crossgcn.models.cross_grand import CrossGrand
 from crossgcn.models.semi_emb import SemiEmb
 from crossgcn.models.stack import Stack
 from crossgcn.training.adam import Adam
@@ -29,6 +31,7 @@ from crossgcn.training.targets import find_targets
 __all__ = [
     "Objective",
     "Step",
+    "consistency_penalty",
     "laplacian_penalty",
     "make_optimizer",
     "order_weight_penalty",
@@ -66,8 +69,9 @@ class Step:
 class Objective:
     """What is minimised, for one model or several stacked; a call is one pass.
 
-    The pass computes the rows the objective depends on and no others: those of
-    the training nodes, or all where neighbours are to agree.
+    The pass computes the rows the objective depends on and no others: those of the
+    training nodes, or all where neighbours, or several draws, are to agree. A model of
+    several draws makes as many passes, and its scores are those of all of them.
 
     Args:
         model: Read at every call, in whatever mode it is then.
@@ -91,18 +95,24 @@ class Objective:
         self.model = model
         self.weight_decay = weight_decay
         self.targets = find_targets(model, graph, y, nodes, device)
-        self.laplacian_weight = 0.0
+        self.inputs = self.targets.inputs
+        self.agree = isinstance(model, CrossGrand)
+        self.laplacian: SparseMatrix | None = None
         if isinstance(model, SemiEmb) and model.laplacian_weight > 0:
-            everyone = torch.arange(graph.x.size(0))
-            self.laplacian_weight = model.laplacian_weight
-            self.inputs = find_targets(model, graph, y, [everyone] * len(nodes), device).inputs
             laplacian = mean_laplacian(graph.adjacency)
             if model.num_models is not None:
                 laplacian = StackedMatrix([laplacian] * model.num_models)
             self.laplacian = laplacian.to(device)
+        if self.agree or self.laplacian is not None:
+            everyone = torch.arange(graph.x.size(0))
+            self.inputs = find_targets(model, graph, y, [everyone] * len(nodes), device).inputs
             self.rows = torch.nn.utils.rnn.pad_sequence(list(nodes), batch_first=True).to(device)
-        else:
-            self.inputs = self.targets.inputs
+        if isinstance(model, CrossGrand):
+            self.targets = replace(
+                self.targets,
+                labels=self.targets.labels.repeat(1, model.draws),
+                counts=self.targets.counts * model.draws,
+            )
 
     @property
     def input_rows(self) -> int:
@@ -112,20 +122,42 @@ class Objective:
 
     def __call__(self) -> Step:
         """Run the model over its inputs."""
-        scores = everything = self.model(*self.inputs)
-        penalties = []
-        if self.laplacian_weight > 0:
-            if scores.dim() == 2:
-                scores = scores.unsqueeze(0)
-            scores = scores.gather(1, self.rows.unsqueeze(-1).expand(-1, -1, scores.size(-1)))
-            everything = everything[..., : self.targets.num_classes]
-            unlike = laplacian_penalty(everything, self.laplacian)
-            penalties.append(self.laplacian_weight * unlike)
+        penalties: list[Tensor] = []
+        if isinstance(self.model, CrossGrand):
+            scores = self._draw(self.model, penalties)
+        else:
+            scores = self.model(*self.inputs)
+            if self.laplacian is not None and isinstance(self.model, SemiEmb):
+                unlike = laplacian_penalty(self._of_classes(scores), self.laplacian)
+                penalties.append(self.model.laplacian_weight * unlike)
+                scores = self._at_nodes(scores)
         decay = order_weight_penalty(self.model, self.weight_decay)
         if decay is not None:
             penalties.append(decay)
         losses, accuracies, slope = self.targets.score(scores)
         return Step(scores, slope, losses, accuracies, tuple(penalties))
+
+    def _draw(self, model: CrossGrand, penalties: list[Tensor]) -> Tensor:
+        """Scores of the training nodes in every draw, one after the other."""
+        draws = []
+        for draw in range(model.draws if model.training else 1):
+            model.choose_draw(draw)
+            draws.append(model(*self.inputs))
+        if model.consistency > 0:
+            unlike = consistency_penalty(
+                [self._of_classes(scores) for scores in draws], model.temperature
+            )
+            penalties.append(model.consistency * unlike)
+        return torch.cat([self._at_nodes(scores) for scores in draws], dim=1)
+
+    def _at_nodes(self, scores: Tensor) -> Tensor:
+        """The training nodes' rows of everyone's, ``[models, nodes, width]``."""
+        if scores.dim() == 2:
+            scores = scores.unsqueeze(0)
+        return scores.gather(1, self.rows.unsqueeze(-1).expand(-1, -1, scores.size(-1)))
+
+    def _of_classes(self, scores: Tensor) -> Tensor:
+        return scores[..., : self.targets.num_classes]
 
 
 def make_optimizer(model: Stack, learning_rate: float, weight_decay: float) -> Adam:
@@ -156,6 +188,26 @@ def order_weight_penalty(model: torch.nn.Module, weight_decay: float) -> Tensor 
     if not decayed or weight_decay == 0.0:
         return None
     return 0.5 * weight_decay * torch.cat([weights.flatten() for weights in decayed]).square().sum()
+
+
+def consistency_penalty(draws: Sequence[Tensor], temperature: float) -> Tensor:
+    r"""How far the predictions of several draws are from their sharpened mean.
+
+    .. math:: \frac{1}{SN}\sum_{s,i} \|\mathbf{p}^{(s)}_i - \bar{\mathbf{p}}'_i\|^2, \qquad
+        \bar{p}'_{ic} = \bar{p}_{ic}^{1/T} \Big/ \sum_{c'} \bar{p}_{ic'}^{1/T}
+
+    No gradient goes through the mean, which is what the draws are to agree with. Models
+    side by side are added up.
+
+    Args:
+        draws: Class scores of all nodes, ``[..., nodes, classes]``, one for each draw.
+        temperature: :math:`T`.
+    """
+    predictions = torch.stack(list(draws)).softmax(dim=-1)
+    with torch.no_grad():
+        # Powers in logarithms: a small probability to a high power is no number any more.
+        agreed = (predictions.mean(dim=0).log() / temperature).softmax(dim=-1)
+    return (predictions - agreed).square().sum() / (len(draws) * predictions.size(-2))
 
 
 def laplacian_penalty(scores: Tensor, laplacian: SparseMatrix) -> Tensor:

@@ -58,6 +58,7 @@ def can_be_compiled(model: Stack) -> bool:
         and type(model).forward in (Stack.forward, MLP.forward)
         and type(model).apply_layer is Stack.apply_layer
         and model.residual == "none"
+        and model.input_dropout is model.dropout
         and not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
         and all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
         and all(

@@ -12,6 +12,7 @@ from torch import Tensor
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.device_inputs import choose_device
 from crossgcn.kernels.dispatch import has_triton
+from crossgcn.layers import FeatureDropout
 from crossgcn.models.stack import Stack
 from crossgcn.training.cuda_graph import capture
 from crossgcn.training.objective import Objective, make_optimizer
@@ -88,7 +89,10 @@ class TrainingStep:
         self.model = model.to(self.device)
         self._start = [weight.detach().clone() for weight in self.model.parameters()]
         self._count = torch.zeros((), dtype=torch.long, device=self.device)
-        self.model.dropout.follow(torch.tensor(list(seeds), device=self.device), self._count)
+        of_models = torch.tensor(list(seeds), device=self.device)
+        for module in self.model.modules():
+            if isinstance(module, FeatureDropout):
+                module.follow(of_models, self._count)
         self.objective = Objective(self.model, graph, y, nodes, weight_decay, self.device)
         self.optimizer = make_optimizer(self.model, learning_rate, weight_decay)
         self._replay: Callable[[], None] | None = None

@@ -74,6 +74,8 @@ class Workload:
         threads: Threads of each run.
         device: Where models are trained.
         preprocess: What features and classes mean; classes are numbered when left out.
+        read_test: Look at the test nodes after each training; a search for settings does
+            not, and its records have no test accuracy.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Workload:
         threads: int = 1,
         device: str | torch.device = "cpu",
         preprocess: Preprocess | None = None,
+        read_test: bool = True,
     ) -> None:
         self.inputs = Inputs(data)
         self.y: Tensor = data.y
@@ -94,6 +97,7 @@ class Workload:
         self.save_models = save_models
         self.threads = threads
         self.device = choose_device(device)
+        self.read_test = read_test
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
         if preprocess is not None:
             self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json())
@@ -108,6 +112,7 @@ class Workload:
             "seed": run.config.run_seed(run.split, run.repeat),
             "threads": self.threads,
             "device": self.device.type,
+            **({} if self.read_test else {"read_test": False}),
         } | self.inputs.identity(run.config)
 
     def prepare(self, runs: Iterable[Run]) -> None:
@@ -178,6 +183,7 @@ class Workload:
                 learning_rate=config.learning_rate,
                 weight_decay=config.weight_decay,
                 test_curve=config.test_curve,
+                read_test=self.read_test,
                 device=self.device,
                 precision=config.precision,
                 on_epochs=on_epochs,
