@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from crossgcn.explanation.explain import explain
     from crossgcn.graph import PreparedGraph
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
+    from crossgcn.layers.crossify import crossed_maps, crossify
     from crossgcn.models.cross_gcn import CrossGCN
+    from crossgcn.models.cross_grand import CrossGrand
     from crossgcn.models.gcn import GCN
     from crossgcn.models.gin import GIN
     from crossgcn.models.mlp import MLP
@@ -47,7 +49,9 @@ _HOMES = {
     "explanation.explain": ("explain",),
     "graph": ("PreparedGraph",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
+    "layers.crossify": ("crossed_maps", "crossify"),
     "models.cross_gcn": ("CrossGCN",),
+    "models.cross_grand": ("CrossGrand",),
     "models.gcn": ("GCN",),
     "models.gin": ("GIN",),
     "models.mlp": ("MLP",),
@@ -66,6 +70,7 @@ __all__ = [  # noqa: RUF022
     "CrossGCNClassifier",
     "CrossGCNConv",
     "CrossGCNError",
+    "CrossGrand",
     "Experiment",
     "GCN",
     "GIN",
@@ -78,6 +83,8 @@ __all__ = [  # noqa: RUF022
     "TableChoices",
     "WorkFailed",
     "build_model",
+    "crossed_maps",
+    "crossify",
     "explain",
     "load_dataset",
     "load_model",

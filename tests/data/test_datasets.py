@@ -88,6 +88,7 @@ def test_a_bare_machine_has_what_ships_or_is_drawn() -> None:
         "pubmed": None,
         "citeseer-cross": "generated",
         "citeseer-cross-3": "generated",
+        "citeseer-cross-4": "generated",
         "citeseer-cross-pairs": "generated",
         "reddit400k-shaped": "generated",
     }

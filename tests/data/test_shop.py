@@ -222,6 +222,7 @@ def test_a_trained_model_shows_the_planted_crosses_among_its_five_strongest(
         torch.manual_seed(0)
         model = build_model(name, len(space), 4, bias=True, **options)  # type: ignore[arg-type]
         trained = train_full_batch(model, graph, data.y, split, seed=0, epochs=200)
+        assert trained.test_accuracy is not None
         accuracy[name] = trained.test_accuracy
     assert accuracy["gcn"] > 0.4, "single columns say something, with friends' help"
     assert accuracy["cross-gcn"] > accuracy["gcn"] + 0.08

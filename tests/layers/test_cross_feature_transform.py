@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from itertools import product
 from math import prod
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from torch import Tensor, nn
 from crossgcn import BadInput, CrossFeatureTransform
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix
+from crossgcn.layers.order_aggregation import NamedOrderWeights
+from crossgcn.layers.trained_order_aggregation import LSTMOverOrders
 
 ORDERS = (1, 2, 3, 4)
 
@@ -137,15 +140,15 @@ def test_mean_averages_the_orders() -> None:
 def test_the_lstm_reads_the_orders_first_to_last() -> None:
     transform = CrossFeatureTransform(6, 4, 3, order_weights="lstm", bias=False)
     assert transform.order_weights is None
-    assert transform.lstm is not None
+    assert isinstance(transform.aggregator, LSTMOverOrders)
     x = torch.randn(5, 6)
     first, second, third = (x @ w.t() for w in transform.weight)
     sequence = torch.stack([first, first * second, first * second * third])
-    _, (last, _) = transform.lstm.lstm(sequence.transpose(0, 1))
-    torch.testing.assert_close(transform(x), transform.lstm.read_out(last[0]))
+    _, (last, _) = transform.aggregator.lstm(sequence.transpose(0, 1))
+    torch.testing.assert_close(transform(x), transform.aggregator.read_out(last[0]))
 
 
-@pytest.mark.parametrize("order_weights", ["fixed", "learned", "gated", "mean", "lstm"])
+@pytest.mark.parametrize("order_weights", get_args(NamedOrderWeights))
 @pytest.mark.parametrize("first_order", ["paper", "release"])
 def test_gradients_are_those_of_finite_differences(order_weights: str, first_order: str) -> None:
     torch.manual_seed(0)
@@ -171,7 +174,7 @@ def test_gradients_are_those_of_finite_differences(order_weights: str, first_ord
     assert torch.autograd.gradcheck(function, (x, *values))
 
 
-@pytest.mark.parametrize("order_weights", ["fixed", "gated", "lstm"])
+@pytest.mark.parametrize("order_weights", get_args(NamedOrderWeights))
 def test_sparse_input_equals_dense_input_in_values_and_gradients(order_weights: str) -> None:
     torch.manual_seed(1)
     transform = CrossFeatureTransform(
@@ -216,7 +219,7 @@ def test_all_projections_are_one_matrix_product() -> None:
     assert sum(event.count for event in products) == 1
 
 
-@pytest.mark.parametrize("order_weights", ["fixed", "learned", "gated", "mean", "lstm"])
+@pytest.mark.parametrize("order_weights", get_args(NamedOrderWeights))
 def test_state_dict_round_trip(order_weights: str) -> None:
     def make(in_channels: int) -> CrossFeatureTransform:
         return CrossFeatureTransform(
@@ -264,7 +267,7 @@ def test_order_1_has_no_order_weight_to_train() -> None:
     assert names == {"weight", "bias"}
 
 
-@pytest.mark.parametrize("order_weights", ["gated", "lstm"])
+@pytest.mark.parametrize("order_weights", get_args(NamedOrderWeights))
 def test_leading_dimensions_are_kept_as_by_a_linear_layer(order_weights: str) -> None:
     transform = CrossFeatureTransform(
         6,

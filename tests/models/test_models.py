@@ -122,7 +122,7 @@ def test_overrides_replace_the_presets_settings() -> None:
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(BadInput, match=r"unknown model 'cross-gnc'.*did you mean 'cross-gcn'"):
         build_model("cross-gnc", 6, 3)
-    with pytest.raises(BadInput, match=r"'gcn' has no option 'order'.*takes bias"):
+    with pytest.raises(BadInput, match=r"'gcn' has no option 'order'.*takes aggr, bias, residual"):
         build_model("gcn", 6, 3, order=2)
     with pytest.raises(BadInput, match=r"order=\[2, 1, 1\] names 3 layers, but num_layers is 2"):
         CrossGCN(6, 8, 3, order=[2, 1, 1])

@@ -197,7 +197,7 @@ def test_models_with_an_lstm_are_not_stacked_but_train(small_graph: Data) -> Non
     solo = train_full_batch(model, graph, small_graph.y, split, seed=4, **rates)
     assert_equal_runs(together, solo, tolerance=0.0)
     assert solo.history[-1].train_loss < solo.history[0].train_loss - 0.1
-    recurrent = "layers.0.transform.lstm.lstm.weight_ih_l0"
+    recurrent = "layers.0.transform.aggregator.lstm.weight_ih_l0"
     assert not torch.equal(solo.state[recurrent], start[recurrent])
 
 

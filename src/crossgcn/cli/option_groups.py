@@ -29,7 +29,18 @@ class ModelOptions:
     aggregate_first: options.AggregateFirstOption = None
     bias: options.BiasOption = None
     laplacian_weight: options.LaplacianWeightOption = None
+    aggr: options.AggrOption = None
+    transform: options.TransformOption = None
+    scaling: options.ScalingOption = None
+    residual: options.ResidualOption = None
     dropout: options.DropoutOption = None
+    input_dropout: options.InputDropoutOption = None
+    hops: options.HopsOption = None
+    node_drop: options.NodeDropOption = None
+    draws: options.DrawsOption = None
+    consistency: options.ConsistencyOption = None
+    temperature: options.TemperatureOption = None
+    warm_up: options.WarmUpOption = None
 
     def shared(self) -> dict[str, Any]:
         """What every model has."""
@@ -37,14 +48,12 @@ class ModelOptions:
 
     def variants(self) -> dict[str, Any]:
         """What only some models have."""
-        return {
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        given |= {
             "order": options.parse_order(self.order),
             "order_weights": options.parse_order_weights(self.order_weights),
-            "first_order": self.first_order,
-            "aggregate_first": self.aggregate_first,
-            "bias": self.bias,
-            "laplacian_weight": self.laplacian_weight,
         }
+        return {name: value for name, value in given.items() if name not in self.shared()}
 
 
 @dataclass(frozen=True)

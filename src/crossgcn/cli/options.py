@@ -13,8 +13,11 @@ import typer
 
 from crossgcn.data.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
+from crossgcn.models.aggregation_names import AGGREGATION_NAMES
+from crossgcn.models.presets import TRANSFORM_NAMES
 
 MODEL, VARIANT, _TRAINING, _RUN = "Model", "Model, in detail", "Training", "Run"
+RECIPE = "cross-grand and grand (default: the model's)"
 
 DatasetArgument = Annotated[
     str | None,
@@ -45,8 +48,8 @@ OrderOption = Annotated[
 OrderWeightsOption = Annotated[
     str | None,
     typer.Option(
-        help="fixed, learned, gated, mean, lstm, or one number per order (1,0.5). "
-        "\\[default: the model's]",
+        help="How orders are joined: fixed, learned, gated, mean, per-unit, attention, concat, "
+        "lstm, or one number per order (1,0.5). \\[default: the model's]",
         rich_help_panel=VARIANT,
     ),
 ]
@@ -76,6 +79,71 @@ LaplacianWeightOption = Annotated[
         help="How much neighbours are made to agree (semi-emb). \\[default: the model's]",
         rich_help_panel=VARIANT,
     ),
+]
+AggrOption = Annotated[
+    str | None,
+    typer.Option(
+        help=f"How neighbours are joined: {', '.join(AGGREGATION_NAMES)}. \\[default: gcn]",
+        metavar="NAME",
+        rich_help_panel=VARIANT,
+    ),
+]
+TransformOption = Annotated[
+    str | None,
+    typer.Option(
+        help=f"What crosses features: {', '.join(TRANSFORM_NAMES)}. \\[default: cross]",
+        metavar="NAME",
+        rich_help_panel=VARIANT,
+    ),
+]
+ScalingOption = Annotated[
+    Literal["none", "unit"] | None,
+    typer.Option(
+        help="unit starts every order at the same size, for high orders and very large or small "
+        "features. \\[default: none]",
+        rich_help_panel=VARIANT,
+    ),
+]
+ResidualOption = Annotated[
+    Literal["none", "add"] | None,
+    typer.Option(
+        help="add lets layers add to what enters them, for deep models. \\[default: none]",
+        rich_help_panel=VARIANT,
+    ),
+]
+InputDropoutOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Dropout of the features, where it is another than --dropout.",
+        rich_help_panel=RECIPE,
+    ),
+]
+HopsOption = Annotated[
+    int | None,
+    typer.Option(help="Hops of a random propagation.", rich_help_panel=RECIPE),
+]
+NodeDropOption = Annotated[
+    float | None,
+    typer.Option(help="Probability of leaving a node out.", rich_help_panel=RECIPE),
+]
+DrawsOption = Annotated[
+    int | None,
+    typer.Option(help="Random propagations per step.", rich_help_panel=RECIPE),
+]
+ConsistencyOption = Annotated[
+    float | None,
+    typer.Option(help="How much their predictions are made to agree.", rich_help_panel=RECIPE),
+]
+TemperatureOption = Annotated[
+    float | None,
+    typer.Option(
+        help="How sharp the prediction is that they are to agree with, 0 to 1.",
+        rich_help_panel=RECIPE,
+    ),
+]
+WarmUpOption = Annotated[
+    int | None,
+    typer.Option(help="Steps until agreement counts in full.", rich_help_panel=RECIPE),
 ]
 DropoutOption = Annotated[
     float | None,

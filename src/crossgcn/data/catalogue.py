@@ -89,6 +89,16 @@ _ENTRIES = (
         origin="generated",
     ),
     CatalogueEntry(
+        "citeseer-cross-4",
+        "Citeseer's graph and labels; normals whose signs in fours give the class",
+        nodes=3327,
+        edges=4552,
+        self_loops=124,
+        features=24,
+        classes=6,
+        origin="generated",
+    ),
+    CatalogueEntry(
         "citeseer-cross-pairs",
         "citeseer-cross with the products of two features in place of the features",
         nodes=3327,

@@ -24,6 +24,7 @@ __all__ = ["CATALOGUE", "DATASET_NAMES", "CatalogueEntry", "available", "load_da
 _GENERATORS: dict[str, Callable[[int], Data]] = {
     "citeseer-cross": lambda seed: citeseer_cross(order=2, seed=seed),
     "citeseer-cross-3": lambda seed: citeseer_cross(order=3, seed=seed),
+    "citeseer-cross-4": lambda seed: citeseer_cross(order=4, seed=seed),
     "citeseer-cross-pairs": citeseer_cross_pairs,
     "reddit400k-shaped": reddit400k_shaped,
 }

@@ -12,6 +12,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from crossgcn.errors import BadInput
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
+from crossgcn.layers.trained_order_aggregation import WeightsPerUnit
 
 __all__ = ["Floats", "LayerReading", "NotASum", "read_layer"]
 
@@ -26,13 +27,15 @@ class NotASum(BadInput):
 class LayerReading:
     r"""A layer's polynomial, in 64 bits.
 
-    Unit :math:`e` computes :math:`\mathbf{f}_e\mathbf{x} + \sum_{k\ge2} \alpha_k
+    Unit :math:`e` computes :math:`\mathbf{f}_e\mathbf{x} + \sum_{k\ge2} \alpha_{ke}
     \prod_{m\le k} \mathbf{w}^m_e\mathbf{x}`, before or after neighbours are summed.
 
     Attributes:
         first_order: :math:`\mathbf{f}`, ``[channels, features]``.
-        projections: :math:`\mathbf{w}^m`, ``[order, channels, features]``.
-        order_weights: :math:`\alpha`, ``[order]``; that of order 1 is within ``first_order``.
+        projections: :math:`\mathbf{w}^m`, ``[order, channels, features]``, scaled where the
+            layer scales them.
+        order_weights: :math:`\alpha`, ``[order, channels]``; that of order 1 is within
+            ``first_order``.
         bias: ``[channels]``, zero where there is none.
         aggregate_first: Whether neighbours are summed before features are multiplied.
     """
@@ -46,8 +49,18 @@ class LayerReading:
     @property
     def order(self) -> int:
         """The highest order whose weight is not zero."""
-        used = np.flatnonzero(self.order_weights[1:])
+        used = np.flatnonzero(self.order_weights[1:].any(axis=1))
         return int(used[-1]) + 2 if used.size else 1
+
+    def of_units(self, units: NDArray[np.int64]) -> LayerReading:
+        """Some of its units alone."""
+        return LayerReading(
+            self.first_order[units],
+            self.projections[:, units],
+            self.order_weights[:, units],
+            self.bias[units],
+            self.aggregate_first,
+        )
 
     def apply(self, x: Any, adjacency: Any, *, aggregated: bool = False) -> tuple[Floats, Floats]:
         """The layer's output in two parts: first order, and crosses; without the bias.
@@ -85,10 +98,17 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
     if isinstance(module, CrossGCNConv):
         transform, bias = module.transform, module.bias
         aggregate_first = module.aggregate_first
-        if module.aggr not in ("add", "sum"):
+        if module.aggregation is not None or module.aggr not in ("add", "sum"):
+            own = module.aggregation
+            name = repr(module.aggr) if own is None else type(own).__name__
             raise NotASum(
-                f"{where} joins neighbours by {module.aggr!r}, of which a cross has no exact "
+                f"{where} joins neighbours by {name}, of which a cross has no exact "
                 "share; explain a model with aggr='add'"
+            )
+        if not isinstance(transform, CrossFeatureTransform):
+            raise NotASum(
+                f"{where} transforms features by a {type(transform).__name__}, whose products "
+                "are not read here; explain a model with transform='cross'"
             )
         if module.flow != "source_to_target":
             raise BadInput(f"{where} has flow={module.flow!r}; use 'source_to_target'")
@@ -102,15 +122,9 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
         )
     if isinstance(transform.weight, UninitializedParameter):
         raise BadInput(f"{where} has seen no data yet and has no weights; train the model first")
-    order_weights = transform.effective_order_weights()
-    if order_weights is None:
-        raise NotASum(
-            f"{where} reads its orders with an LSTM (order_weights='lstm'), which is no sum of "
-            "products; explain a model with 'gated', 'learned', 'fixed' or 'mean' order weights"
-        )
-    projections, alpha = _numbers(transform.weight), _numbers(order_weights)
+    projections, alpha = _projections(transform), _order_weights(transform, where)
     release = transform.first_order == "release"
-    first = alpha[0] * (projections.sum(axis=0) if release else projections[0])
+    first = alpha[0][:, np.newaxis] * (projections.sum(axis=0) if release else projections[0])
     if not (np.isfinite(projections).all() and np.isfinite(alpha).all()):
         raise BadInput(f"{where} has weights that are not finite; train the model again")
     return LayerReading(
@@ -120,6 +134,35 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
         np.zeros(projections.shape[1]) if bias is None else _numbers(bias),
         aggregate_first,
     )
+
+
+def _projections(transform: CrossFeatureTransform) -> Floats:
+    """The weights, with the constants that projections are multiplied by."""
+    weight = _numbers(transform.weight)
+    if transform.projection_scale is None:
+        return weight
+    return weight * _numbers(transform.projection_scale)[:, np.newaxis, np.newaxis]
+
+
+def _order_weights(transform: CrossFeatureTransform, where: str) -> Floats:
+    """The weights of the orders in every unit, ``[order, channels]``."""
+    if isinstance(transform.aggregator, WeightsPerUnit):
+        return _numbers(transform.aggregator.order_weights())
+    weights = transform.effective_order_weights()
+    if weights is None:
+        raise NotASum(
+            f"{where} {_NO_SUMS[str(transform.order_aggregation)]} "
+            f"(order_weights={transform.order_aggregation!r}), which has no exact explanation; "
+            "explain a model with 'gated', 'per-unit', 'learned', 'fixed' or 'mean' order weights"
+        )
+    return np.repeat(_numbers(weights)[:, np.newaxis], transform.out_channels, axis=1)
+
+
+_NO_SUMS = {
+    "attention": "weighs its orders node by node, so it is no sum of products",
+    "concat": "maps its orders together, so its units share each other's products",
+    "lstm": "reads its orders with an LSTM, so it is no sum of products",
+}
 
 
 def _numbers(tensor: Tensor) -> Floats:

@@ -77,7 +77,7 @@ def pair_factors(layer: LayerReading, readout: Floats, binary: NDArray[np.bool_]
     for order in range(2, layer.order + 1):
         alpha = layer.order_weights[order - 1]
         for first, second in partitions(order):
-            if alpha and first in blocks and second in blocks:
+            if alpha.any() and first in blocks and second in blocks:
                 left.append(blocks[first])
                 right.append(blocks[second])
                 scale.append(readout * alpha)

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
 from crossgcn.explanation.cross_rule import binary_columns
-from crossgcn.explanation.layer_reading import Floats, LayerReading, read_layer
+from crossgcn.explanation.layer_reading import Floats, LayerReading, NotASum, read_layer
 from crossgcn.graph import PreparedGraph, SparseMatrix, normalised_adjacency
 from crossgcn.layers import CrossGCNConv
 from crossgcn.models.stack import Stack
@@ -130,6 +130,11 @@ def read_layers(model: nn.Module) -> tuple[LayerReading, ...]:
         raise BadInput(
             f"this model holds the weights of {model.num_models} models at once; explain one of "
             "them, as a record's folder holds it"
+        )
+    if isinstance(model, Stack) and model.residual != "none" and len(model.layers) > 1:
+        raise NotASum(
+            f"layers of this model add to what enters them (residual={model.residual!r}), which "
+            "has no share in an explanation; explain a model with residual='none'"
         )
     return tuple(read_layer(module, position) for position, module in enumerate(_modules(model)))
 

@@ -24,7 +24,7 @@ class LocalWeights:
     Attributes:
         first_order: ``[features, units]``.
         projections: ``[features, units]`` for each order.
-        order_weights: One for each order.
+        order_weights: One for each order and unit, ``[order, units]``.
         binary: Which of the features are 0 or 1.
     """
 
@@ -43,7 +43,7 @@ class LocalWeights:
                 np.ascontiguousarray(projection[place].T)
                 for projection in layer.projections[: layer.order if layer.order > 1 else 0]
             ),
-            layer.order_weights,
+            layer.order_weights[:, units],
             reading.binary[features],
         )
 
@@ -77,12 +77,12 @@ class Block:
             return
         product = projected[0] * self.coefficients[:, np.newaxis]
         for order, projection in enumerate(projected[1:], 2):
-            cells = np.matmul(product, projection.transpose(0, 2, 1)).reshape(num_nodes, -1)
+            weighed = projection * weights.order_weights[order - 1]
+            cells = np.matmul(product, weighed.transpose(0, 2, 1)).reshape(num_nodes, -1)
             pattern = _pattern(self.local.shape[1], order)
             summed = np.add.reduceat(
                 np.take(cells, pattern.sorting, axis=1), pattern.starts, axis=1
             )
-            summed *= weights.order_weights[order - 1]
             values = self.values[:, pattern.members].prod(axis=2) if with_values else summed[:, :0]
             yield self._codes(pattern), summed, values
             if order < len(projected):

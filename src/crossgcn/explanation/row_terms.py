@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,14 +102,8 @@ class Expansion:
         work = (lengths.astype(np.float64) ** order).sum()
         by_product = products * (self.rows.size + 3**order)
         if products <= MAX_SUMS and by_product <= min(work, MAX_WORK):
-            layer = self.reading.layers[0]
             return sum_products(
-                replace(
-                    layer,
-                    first_order=layer.first_order[self.units],
-                    projections=layer.projections[:, self.units],
-                    bias=layer.bias[self.units],
-                ),
+                self.reading.layers[0].of_units(self.units),
                 self.reading.inputs[self.nodes[self.rows]],
                 self.coefficients[np.ix_(self.rows, self.units)],
                 self.reading.binary,

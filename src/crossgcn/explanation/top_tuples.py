@@ -9,7 +9,7 @@ occurs no more than it does already, times the largest values still to come.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -70,13 +70,8 @@ def top_tuples(
         limit: How many to look at before giving up.
     """
     used = np.flatnonzero(readout)
-    part = replace(
-        layer,
-        first_order=layer.first_order[used],
-        projections=layer.projections[:, used],
-        bias=layer.bias[used],
-    )
-    search = _Search(part, readout[used], inputs, rule, length, Best(top, length), limit)
+    best = Best(top, length)
+    search = _Search(layer.of_units(used), readout[used], inputs, rule, length, best, limit)
     complete = search.run()
     return TupleSearch(search.best, search.looked_at, complete)
 
@@ -102,7 +97,7 @@ class _Search:
         sizes = np.abs(layer.projections[: layer.order])
         single = sizes.sum(axis=0)
         folded = (1.0 + sizes).prod(axis=0) - 1.0 if layer.order > length else single
-        scale = np.abs(readout) * np.abs(layer.order_weights[length - 1 :]).sum()
+        scale = np.abs(readout) * np.abs(layer.order_weights[length - 1 :]).sum(axis=0)
         self.folds = binary_columns(inputs)
         bounds = np.where(self.folds, folded, single)
         means = np.bincount(inputs.indices, np.abs(inputs.data), minlength=inputs.shape[1])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from math import sqrt
 from typing import Any, get_args
 
 import torch
@@ -14,13 +15,14 @@ from crossgcn.errors import unknown_name
 from crossgcn.graph import SparseMatrix
 from crossgcn.layers.order_aggregation import (
     FirstOrder,
-    LSTMOverOrders,
     OrderWeights,
     check_order,
     cross_and_sum,
     cross_orders,
     initial_order_weights,
 )
+from crossgcn.layers.projection_scale import Scaling, measure_scale
+from crossgcn.layers.trained_order_aggregation import OrderAggregator, make_order_aggregator
 
 __all__ = ["CrossFeatureTransform"]
 
@@ -48,11 +50,19 @@ class CrossFeatureTransform(nn.Module):
             starts as a linear layer and grows crosses where they pay;
             ``"learned"`` does the same from 1; ``"fixed"`` is all 1;
             a list of K numbers is held fixed; ``"mean"`` averages the
-            orders and ``"lstm"`` reads them as a sequence.
+            orders. ``"per-unit"`` is ``"gated"`` with a weight for each output
+            unit, ``"attention"`` averages the orders with weights that each row
+            finds for itself, ``"concat"`` maps all orders together, and
+            ``"lstm"`` reads them as a sequence (see
+            :mod:`~crossgcn.layers.trained_order_aggregation`).
         first_order: ``"paper"`` has :math:`\mathbf{W}^1\mathbf{x}` as its
             first-order term, ``"release"`` the sum of all K projections, as
             in the authors' code (NOTE[D2]).
         bias: Add :math:`\mathbf{b}`, before any activation (NOTE[D3]).
+        scaling: ``"unit"`` starts every order at the same size, whatever the
+            features are like, once :meth:`calibrate` has seen some of them:
+            for high orders, deep models, and very large or small features
+            (see :mod:`~crossgcn.layers.projection_scale`).
 
     Shapes:
         - **x**: ``[..., rows, in_channels]`` dense, or ``[rows, in_channels]``
@@ -62,14 +72,18 @@ class CrossFeatureTransform(nn.Module):
 
     Attributes:
         weight: All projections, ``[order, out_channels, in_channels]``.
-        order_weights: :math:`\alpha`, ``[order]``; none with ``"lstm"``. Where
-            it is trained, :math:`\alpha_1` is 1 whatever an optimiser does to its
-            entry, see :meth:`effective_order_weights`.
+        order_weights: :math:`\alpha`, ``[order]``; none where orders are not summed
+            with a number each. Where it is trained, :math:`\alpha_1` is 1 whatever an
+            optimiser does to its entry, see :meth:`effective_order_weights`.
+        aggregator: What aggregates the orders instead; else ``None``.
+        projection_scale: What each order's projections are multiplied by,
+            ``[order]``, all 1 until calibrated; ``None`` without scaling.
     """
 
     weight: nn.Parameter | UninitializedParameter
     bias: nn.Parameter | None
     order_weights: Tensor | None
+    projection_scale: Tensor | None
     propagations = ()
 
     def __init__(
@@ -81,15 +95,19 @@ class CrossFeatureTransform(nn.Module):
         order_weights: OrderWeights = "gated",
         first_order: FirstOrder = "paper",
         bias: bool = True,
+        scaling: Scaling = "none",
     ) -> None:
         super().__init__()
         if first_order not in get_args(FirstOrder):
             raise unknown_name("first_order", str(first_order), get_args(FirstOrder))
+        if scaling not in get_args(Scaling):
+            raise unknown_name("scaling", str(scaling), get_args(Scaling))
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.order = order = check_order(order)
         self.order_aggregation = order_weights
         self.first_order = first_order
+        self.scaling = scaling
 
         if in_channels == -1:
             self.weight = UninitializedParameter()
@@ -104,11 +122,17 @@ class CrossFeatureTransform(nn.Module):
             self.order_weights = nn.Parameter(initial)
         else:
             self.register_buffer("order_weights", initial)
-        self.lstm = LSTMOverOrders(out_channels) if order_weights == "lstm" else None
+        self.aggregator = make_order_aggregator(order_weights, order, out_channels)
+        self.register_buffer("projection_scale", torch.ones(order) if scaling == "unit" else None)
+        self._calibrating = False
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Glorot for each projection by itself, zero bias, order weights at their start."""
+        """Glorot for each projection by itself, zero bias, order weights at their start.
+
+        With ``scaling="unit"``, projections from the second on are drawn larger, and the
+        scale is forgotten.
+        """
         if not isinstance(self.weight, UninitializedParameter):
             self._draw_weight()
         if self.bias is not None:
@@ -117,8 +141,10 @@ class CrossFeatureTransform(nn.Module):
         if self.order_weights is not None and initial is not None:
             with torch.no_grad():
                 self.order_weights.copy_(initial)
-        if self.lstm is not None:
-            self.lstm.reset_parameters()
+        if self.aggregator is not None:
+            self.aggregator.reset_parameters()
+        if self.projection_scale is not None:
+            self.projection_scale.fill_(1.0)
 
     @property
     def num_projections(self) -> int:
@@ -143,8 +169,10 @@ class CrossFeatureTransform(nn.Module):
 
     def combine(self, projections: Tensor) -> Tensor:
         """Cross the projections and aggregate the orders; no bias is added."""
-        if self.lstm is not None:
-            return self._read_as_sequence(projections, self.lstm)
+        if self.projection_scale is not None:
+            projections = self._scale(projections, self.projection_scale)
+        if self.aggregator is not None:
+            return self._aggregate(projections, self.aggregator)
         if self.order == 1 and isinstance(self.order_aggregation, str):
             return projections
         weights = self.effective_order_weights()
@@ -164,20 +192,50 @@ class CrossFeatureTransform(nn.Module):
             return weights
         return torch.cat([torch.ones_like(weights[..., :1]), weights[..., 1:]], dim=-1)
 
+    @contextmanager
+    def calibrating(self) -> Iterator[None]:
+        """Let each pass set the scale by what it sees; see :meth:`calibrate`."""
+        self._calibrating = True
+        try:
+            yield
+        finally:
+            self._calibrating = False
+
+    @torch.no_grad()
+    def calibrate(self, x: Tensor | SparseMatrix) -> None:
+        """Set the scale so that every order starts at the same size on these rows.
+
+        Nothing is random about it, and without scaling nothing happens. For a whole model
+        see :func:`~crossgcn.models.calibrate.calibrate`.
+        """
+        with self.calibrating():
+            self(x)
+
     def extra_repr(self) -> str:
         """What ``print(model)`` shows of this layer."""
+        scaling = "" if self.scaling == "none" else f", scaling={self.scaling!r}"
         return (
             f"{self.in_channels}, {self.out_channels}, order={self.order}, "
-            f"order_weights={self.order_aggregation!r}, first_order={self.first_order!r}"
+            f"order_weights={self.order_aggregation!r}, first_order={self.first_order!r}{scaling}"
         )
 
-    def _read_as_sequence(self, projections: Tensor, lstm: LSTMOverOrders) -> Tensor:
-        stacked = projections.view(*projections.shape[:-1], self.order, self.out_channels)
-        hidden = cross_orders(stacked)
+    def _by_order(self, projections: Tensor) -> Tensor:
+        return projections.reshape(*projections.shape[:-1], self.order, self.out_channels)
+
+    def _scale(self, projections: Tensor, scale: Tensor) -> Tensor:
+        orders = self._by_order(projections)
+        if self._calibrating:
+            glorot = sqrt(2.0 / (self.in_channels + self.out_channels))
+            scale.copy_(measure_scale(orders, glorot))
+        return (orders * scale[..., None, :, None]).flatten(-2)
+
+    def _aggregate(self, projections: Tensor, aggregator: OrderAggregator) -> Tensor:
+        orders = self._by_order(projections)
+        hidden = cross_orders(orders)
         if self.first_order == "release":
             # NOTE[D2] The released code adds every projection to the first order.
-            hidden[0] = stacked.sum(dim=-2)
-        aggregated: Tensor = lstm(hidden)
+            hidden[0] = orders.sum(dim=-2)
+        aggregated: Tensor = aggregator(hidden)
         return aggregated
 
     def _materialize(self, in_channels: int) -> None:
@@ -187,8 +245,13 @@ class CrossFeatureTransform(nn.Module):
         self._draw_weight()
 
     def _draw_weight(self) -> None:
-        for projection in self.weight:
-            nn.init.xavier_uniform_(projection)
+        first, *others = self.weight
+        nn.init.xavier_uniform_(first)
+        for projection in others:
+            if self.scaling == "unit":
+                nn.init.uniform_(projection, -sqrt(3.0), sqrt(3.0))
+            else:
+                nn.init.xavier_uniform_(projection)
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
@@ -197,8 +260,11 @@ class CrossFeatureTransform(nn.Module):
             super()._save_to_state_dict(destination, prefix, keep_vars)
 
     def _load_from_state_dict(
-        self, state_dict: Mapping[str, Any], prefix: str, *args: Any, **kwargs: Any
+        self, state_dict: MutableMapping[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
+        for name in [name for name in state_dict if name.startswith(f"{prefix}lstm.")]:
+            # Under this name in models that were saved when there was no other aggregator.
+            state_dict[f"{prefix}aggregator{name[len(prefix) + 4 :]}"] = state_dict.pop(name)
         stored = state_dict.get(prefix + "weight")
         if isinstance(self.weight, UninitializedParameter) and stored is not None:
             self._materialize(stored.size(-1))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
-from crossgcn.layers.cross_feature_transform import CrossFeatureTransform
+from crossgcn.errors import BadInput
 from crossgcn.layers.graph_convolution import Aggregation, GraphConvolution
-from crossgcn.layers.order_aggregation import FirstOrder, OrderWeights
+from crossgcn.layers.order_aggregation import FirstOrder, OrderWeights, check_order
+from crossgcn.layers.projection_scale import Scaling
+from crossgcn.layers.transforms import make_transform
 
 __all__ = ["CrossGCNConv"]
 
@@ -35,6 +37,10 @@ class CrossGCNConv(GraphConvolution):
             :class:`~crossgcn.CrossFeatureTransform`.
         first_order: ``"paper"`` or ``"release"``, likewise.
         bias: Add :math:`\mathbf{b}` after aggregation, before any activation.
+        scaling: ``"none"`` or ``"unit"``, see :class:`~crossgcn.CrossFeatureTransform`.
+        transform: What crosses features: ``"cross"``, the paper's, or a peer of it by a name of
+            :data:`~crossgcn.layers.transforms.TRANSFORMS`, such as ``"dcn-v2"``. Peers have no
+            order weights.
         add_self_loops: Let each node count among its own neighbours.
         normalize: Weigh edges by the degrees of both ends. ``False`` takes the
             edges as they are given and adds no self-loop.
@@ -54,7 +60,7 @@ class CrossGCNConv(GraphConvolution):
         - **output**: ``[nodes, out_channels]``, or one row per target.
     """
 
-    transform: CrossFeatureTransform
+    transform: Any
 
     def __init__(
         self,
@@ -66,22 +72,24 @@ class CrossGCNConv(GraphConvolution):
         order_weights: OrderWeights = "gated",
         first_order: FirstOrder = "paper",
         bias: bool = True,
+        scaling: Scaling = "none",
+        transform: str = "cross",
         add_self_loops: bool = True,
         normalize: bool = True,
         cached: bool = False,
         aggr: Aggregation = "add",
         **kwargs: Any,
     ) -> None:
-        transform = CrossFeatureTransform(
-            in_channels,
-            out_channels,
-            order,
-            order_weights=order_weights,
-            first_order=first_order,
-            bias=False,
-        )
+        settings: dict[str, Any] = {
+            "order_weights": order_weights,
+            "first_order": first_order,
+            "scaling": scaling,
+        }
+        if transform != "cross":
+            _refuse_settings(transform, settings)
+            settings = {}
         super().__init__(
-            transform,
+            make_transform(transform, in_channels, out_channels, order, **settings),
             out_channels,
             aggregate_first=aggregate_first,
             bias=bias,
@@ -91,22 +99,34 @@ class CrossGCNConv(GraphConvolution):
             aggr=aggr,
             **kwargs,
         )
-        self.order = self.transform.order
+        self.order = check_order(order)
 
     @property
     def in_channels(self) -> int:
         """Features per node, -1 while not yet known."""
-        return self.transform.in_channels
+        return cast(int, self.transform.in_channels)
 
     @property
     def weight(self) -> nn.Parameter | nn.UninitializedParameter:
         """All projections, ``[order, out_channels, in_channels]``."""
-        return self.transform.weight
+        return cast(nn.Parameter, self.transform.weight)
 
     @property
     def order_weights(self) -> Tensor | None:
-        r"""The weights :math:`\alpha`, ``[order]``."""
-        return self.transform.order_weights
+        r"""The weights :math:`\alpha`, ``[order]``; peers of the paper's have none."""
+        return cast("Tensor | None", getattr(self.transform, "order_weights", None))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, order={self.order})"
+
+
+_ONLY_OF_CROSSES = {"order_weights": "gated", "first_order": "paper", "scaling": "none"}
+
+
+def _refuse_settings(transform: str, settings: dict[str, Any]) -> None:
+    for name, default in _ONLY_OF_CROSSES.items():
+        if settings[name] != default:
+            raise BadInput(
+                f"{name}={settings[name]!r} goes with transform='cross'; {transform!r} has no such "
+                "setting: leave it out"
+            )

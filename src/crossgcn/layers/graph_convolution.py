@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.nn.aggr import Aggregation as PyGAggregator
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.typing import SparseTensor
@@ -69,8 +70,9 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             edges as they are given and adds no self-loop.
         cached: Keep the normalised edges of the first call; only for models
             that see one graph.
-        aggr: How neighbours are joined. ``add``, ``mean`` and ``max`` are PyG's, over
-            edges weighed as above. Every other name is one of
+        aggr: How neighbours are joined. ``add``, ``mean``, ``max``, ``min``, ``mul`` and
+            instances of PyG's ``Aggregation`` work as in PyG, over edges weighed as above.
+            Every other name is one of
             :data:`~crossgcn.layers.aggregation.AGGREGATIONS`, which weighs edges its own
             way; so is a function that makes one for a given width.
         **kwargs: For PyG's ``MessagePassing``.
@@ -96,7 +98,7 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         aggr: Aggregation = "add",
         **kwargs: Any,
     ) -> None:
-        by_pyg = isinstance(aggr, str) and aggr in _BY_PYG
+        by_pyg = aggr in _BY_PYG if isinstance(aggr, str) else isinstance(aggr, PyGAggregator)
         super().__init__(aggr=aggr if by_pyg else "add", **kwargs)
         self.out_channels = out_channels
         self.aggregate_first = aggregate_first
@@ -107,7 +109,9 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         self.register_parameter("bias", nn.Parameter(torch.empty(out_channels)) if bias else None)
         self.aggregation = None if by_pyg else self._make_aggregation(aggr)
         self._linear_aggregation = (
-            aggr in ("add", "sum", "mean") if self.aggregation is None else self.aggregation.linear
+            self.aggr in ("add", "sum", "mean")
+            if self.aggregation is None
+            else self.aggregation.linear
         )
         self._cache: tuple[tuple[int, int], Any, Tensor | None] | None = None
         self.reset_parameters()
@@ -158,11 +162,10 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             )
         else:
             if isinstance(source, SparseMatrix) or is_sparse(source):
-                name = self.aggr if self.aggregation is None else type(self.aggregation).__name__
                 raise BadInput(
-                    f"aggregate_first=True with aggr={name!r} needs dense features, because "
-                    "that aggregation does not commute with a projection: pass x.to_dense(), or "
-                    "use aggr='add' or 'mean'"
+                    f"aggregate_first=True with {self._name_of_aggregation()} needs dense "
+                    "features, because that aggregation does not commute with a projection: "
+                    "pass x.to_dense(), or use aggr='add' or 'mean'"
                 )
             out = self.transform(self._aggregate(source, edge_index, edge_weight, size))
         return out if self.bias is None else out + self.bias.unsqueeze(-2)
@@ -201,17 +204,34 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
 
     def _make_aggregation(self, aggr: Aggregation) -> NodeAggregation:
         """For what is aggregated: outputs of the transformation, or else its inputs."""
+        if not callable(aggr) and not isinstance(aggr, str):
+            raise BadInput(
+                f"aggr is a name, a PyG Aggregation, or a function of the width; got {aggr!r}"
+            )
+        if not (self.normalize and self.add_self_loops):
+            raise BadInput(
+                f"normalize=False and add_self_loops=False go with aggr='add', 'mean' and the "
+                f"like: {aggr!r} weighs edges its own way"
+            )
         make = partial(make_aggregation, aggr) if isinstance(aggr, str) else aggr
         if not self.aggregate_first:
             return make(self.out_channels)
-        made = make(0)
-        width = self.transform.num_projections if made.linear else self.transform.in_channels
-        if width < 0:
+        known = self.transform.in_channels >= 0
+        made = make(self.transform.in_channels if known else self.transform.num_projections)
+        if made.linear:
+            return make(self.transform.num_projections)
+        if not known:
             raise BadInput(
-                "aggregate_first=True with an aggregation that has weights needs to know the "
-                "number of features: give in_channels instead of -1"
+                f"aggregate_first=True with {type(made).__name__}, which does not commute with "
+                "a projection, needs to know the number of features: give in_channels instead "
+                "of -1"
             )
-        return make(width)
+        return made
+
+    def _name_of_aggregation(self) -> str:
+        if self.aggregation is not None:
+            return type(self.aggregation).__name__
+        return f"aggr={self.aggr or self.aggr_module!r}"
 
     def _hops(
         self, edge_index: Any, edge_weight: Tensor | None, source: Features, size: Any
@@ -221,14 +241,11 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             return (edge_index,) * len(self.propagations)
         if isinstance(edge_index, Sequence):
             return edge_index
-        if size is not None or self.flow != "source_to_target":
-            raise BadInput(
-                f"{type(self.aggregation).__name__} joins the neighbours of one kind of nodes, "
-                "from source to target: use aggr='add', 'mean' or 'max' for a bipartite graph"
-            )
+        self._check_suits_aggregation(edge_index, edge_weight, source, size)
         nodes = (source.shape[-2], source.shape[-2])
-        if self._cache is not None and self._cache[0] == nodes:
-            return cast(Sequence[SparseMatrix], self._cache[1])
+        cached = self._cached(nodes)
+        if cached is not None:
+            return cast(Sequence[SparseMatrix], cached[0])
         if is_sparse(edge_index):
             edge_index, edge_weight = _to_edges(edge_index, nodes)
         device, dtype = edge_index.device, _dtype_of(source)
@@ -242,6 +259,41 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             self._cache = (nodes, hops, None)
         return hops
 
+    def _check_suits_aggregation(
+        self, edge_index: Any, edge_weight: Tensor | None, source: Features, size: Any
+    ) -> None:
+        """Refuse what only PyG's ways of aggregating can do."""
+        name = type(self.aggregation).__name__
+        remedy = "use aggr='add', 'mean' or 'max'"
+        if size is not None or self.flow != "source_to_target":
+            raise BadInput(
+                f"{name} joins the neighbours of one kind of nodes, from source to target: "
+                f"{remedy} for a bipartite graph"
+            )
+        if len(source.shape) != 2:
+            raise BadInput(
+                f"{name} takes x of [nodes, channels]; got {tuple(source.shape)}: {remedy} for "
+                "batches on one graph, or go through them one by one"
+            )
+        if self.explain or (edge_weight is not None and edge_weight.requires_grad):
+            raise BadInput(
+                f"{name} takes edges as constants, so no mask or gradient reaches their weights: "
+                f"{remedy}, or give edge_weight.detach()"
+            )
+        _check_weights_have_edges(edge_index, edge_weight)
+
+    def _cached(self, nodes: tuple[int, int]) -> tuple[Any, Tensor | None] | None:
+        """The edges of the first call, if they are kept."""
+        if self._cache is None:
+            return None
+        if self._cache[0] != nodes:
+            raise BadInput(
+                f"this layer has cached=True and keeps a graph of {self._cache[0][0]} nodes, "
+                f"but was given {nodes[0]}: use cached=False for more than one graph, or call "
+                "reset_parameters() to start again"
+            )
+        return self._cache[1], self._cache[2]
+
     def _normalised(
         self,
         edge_index: Any,
@@ -251,22 +303,13 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
     ) -> tuple[Any, Tensor | None]:
         """The edges as they are summed over, from the cache where there is one."""
         sparse = is_sparse(edge_index)
-        if sparse and edge_weight is not None:
-            raise BadInput(
-                "edge_weight goes with COO edges [2, edges]; a sparse adjacency holds its weights "
-                "as values"
-            )
+        _check_weights_have_edges(edge_index, edge_weight)
         if not self.normalize:
             return edge_index, edge_weight
         nodes = size or (source.shape[-2], source.shape[-2])
-        if self._cache is not None:
-            if self._cache[0] != nodes:
-                raise BadInput(
-                    f"this layer has cached=True and keeps a graph of {self._cache[0][0]} nodes, "
-                    f"but was given {nodes[0]}: use cached=False for more than one graph, or call "
-                    "reset_parameters() to start again"
-                )
-            return self._cache[1], self._cache[2]
+        cached = self._cached(nodes)
+        if cached is not None:
+            return cached
 
         if sparse:
             # NOTE[D9] PyG treats existing self-loops in three ways, by container; here a
@@ -293,6 +336,14 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
 
 _BY_PYG = ("add", "sum", "mean", "max", "min", "mul")
 """What PyG's ``MessagePassing`` does itself, in one sparse product where it can."""
+
+
+def _check_weights_have_edges(edge_index: Any, edge_weight: Tensor | None) -> None:
+    if is_sparse(edge_index) and edge_weight is not None:
+        raise BadInput(
+            "edge_weight goes with COO edges [2, edges]; a sparse adjacency holds its weights "
+            "as values"
+        )
 
 
 def _dtype_of(source: Features) -> torch.dtype:

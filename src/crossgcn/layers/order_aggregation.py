@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from crossgcn import kernels
 from crossgcn.errors import BadInput, unknown_name
@@ -16,14 +16,15 @@ from crossgcn.layers.compiled import may_use_kernels
 
 __all__ = [
     "FirstOrder",
-    "LSTMOverOrders",
     "OrderWeights",
     "cross_and_sum",
     "cross_orders",
     "initial_order_weights",
 ]
 
-NamedOrderWeights = Literal["fixed", "learned", "gated", "mean", "lstm"]
+NamedOrderWeights = Literal[
+    "fixed", "learned", "gated", "mean", "per-unit", "attention", "concat", "lstm"
+]
 OrderWeights = NamedOrderWeights | Sequence[float]
 FirstOrder = Literal["paper", "release"]
 
@@ -47,11 +48,13 @@ def initial_order_weights(spec: OrderWeights, order: int) -> tuple[Tensor | None
 
     Args:
         spec: ``"fixed"`` (all 1), ``"mean"`` (all 1/K), ``"learned"`` (from
-            1), ``"gated"`` (α₁ = 1, the others from 0), ``"lstm"``, or K floats.
+            1), ``"gated"`` (α₁ = 1, the others from 0), K floats, or the name of one of
+            :mod:`~crossgcn.layers.trained_order_aggregation`.
         order: K.
 
     Returns:
-        The starting weights ``[order]`` (none for an LSTM) and whether they train.
+        The starting weights ``[order]`` and whether they train; none where orders are not
+        summed with a number each.
     """
     if isinstance(spec, str):
         named = get_args(NamedOrderWeights)
@@ -68,6 +71,8 @@ def initial_order_weights(spec: OrderWeights, order: int) -> tuple[Tensor | None
                 return torch.eye(order)[0].clone(), order > 1
             case "lstm":
                 return None, False
+            case "per-unit" | "attention" | "concat":
+                return (torch.ones(1) if order == 1 else None), False
     try:
         weights = torch.tensor([float(weight) for weight in spec])
     except (TypeError, ValueError):
@@ -141,31 +146,3 @@ class _CrossAndSum(torch.autograd.Function):
         return *implementation.cross_backward(
             gradient, projections, order_weights, ctx.release, ctx.needs_input_grad[1]
         ), None
-
-
-class LSTMOverOrders(nn.Module):
-    """The paper's other suggestion: read the K hidden vectors as a sequence.
-
-    A linear read-out follows the last state, because an LSTM's own output
-    never leaves (-1, 1) and could not serve as logits.
-
-    Args:
-        channels: Width of the hidden vectors.
-    """
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(channels, channels, batch_first=True)
-        self.read_out = nn.Linear(channels, channels, bias=False)
-
-    def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
-        self.lstm.reset_parameters()
-        self.read_out.reset_parameters()
-
-    def forward(self, hidden: Sequence[Tensor]) -> Tensor:
-        """Aggregate K tensors ``[..., nodes, channels]`` into one."""
-        sequences = torch.stack(list(hidden), dim=-2)
-        states, _ = self.lstm(sequences.flatten(0, -3))
-        aggregated: Tensor = self.read_out(states[:, -1])
-        return aggregated.view_as(hidden[0])

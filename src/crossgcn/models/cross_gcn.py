@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from crossgcn.errors import BadInput
+from crossgcn.errors import BadInput, unknown_name
 from crossgcn.layers import CrossGCNConv
-from crossgcn.models.stack import Stack, layer_widths
+from crossgcn.layers.aggregation import AGGREGATIONS, NodeAggregation, make_aggregation
+from crossgcn.models.stack import Residual, Stack, layer_widths
 
 __all__ = ["CrossGCN"]
 
@@ -23,9 +25,15 @@ class CrossGCN(Stack):
         dropout: Probability of dropping an entry of a layer's input.
         order: Highest order of the crosses, one for all layers or one per
             layer: ``order=[2, 1]`` crosses in the first layer only.
+        aggr: How neighbours are joined, by a name of
+            :data:`~crossgcn.layers.aggregation.AGGREGATIONS`; GCN's normalised sum when
+            left out.
+        transform: What crosses features, see :class:`~crossgcn.CrossGCNConv`; a layer of
+            order 1 is linear whatever it is.
+        residual: ``"add"`` for layers that add to what enters them, as deep stacks need.
         **kwargs: For every :class:`~crossgcn.CrossGCNConv`, such as
-            ``order_weights``, ``first_order``, ``aggregate_first``, ``bias``
-            and ``cached``.
+            ``order_weights``, ``first_order``, ``aggregate_first``, ``scaling``,
+            ``bias`` and ``cached``.
 
     Shapes:
         - **x**: ``[nodes, in_channels]``, dense or sparse CSR.
@@ -42,6 +50,9 @@ class CrossGCN(Stack):
         dropout: float = 0.5,
         *,
         order: int | Sequence[int] = 2,
+        aggr: str = "gcn",
+        transform: str = "cross",
+        residual: Residual = "none",
         **kwargs: Any,
     ) -> None:
         widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
@@ -53,8 +64,25 @@ class CrossGCN(Stack):
             )
         super().__init__(
             (
-                CrossGCNConv(width_in, width_out, layer_order, **kwargs)
+                CrossGCNConv(
+                    width_in,
+                    width_out,
+                    layer_order,
+                    aggr=_aggregation(aggr),
+                    transform=transform if layer_order != 1 or transform == "cross" else "linear",
+                    **kwargs,
+                )
                 for (width_in, width_out), layer_order in zip(widths, orders, strict=True)
             ),
             dropout,
+            residual=residual,
         )
+
+
+def _aggregation(name: str) -> str | Callable[[int], NodeAggregation]:
+    """What a layer takes; it knows GCN's by the name of PyG, and has kernels for it."""
+    if name in ("gcn", "add"):
+        return "add"
+    if name not in AGGREGATIONS:
+        raise unknown_name("aggregation", name, AGGREGATIONS)
+    return partial(make_aggregation, name)

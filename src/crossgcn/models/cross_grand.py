@@ -46,6 +46,8 @@ class CrossGrand(Stack):
         draws: :math:`S`; 1 leaves predictions to be sharpened only.
         consistency: :math:`\gamma`.
         temperature: :math:`T`, above 0 and at most 1; 1 sharpens nothing.
+        warm_up: Steps over which :math:`\gamma` grows from nothing. Draws that must agree
+            before they know anything agree on one class for all nodes.
         aggregate_first: Propagate, then cross; ``False`` crosses each node first.
         bias: Give each layer a bias.
         **kwargs: For the first layer, such as ``order_weights``.
@@ -66,6 +68,7 @@ class CrossGrand(Stack):
         draws: int = 2,
         consistency: float = 1.0,
         temperature: float = 0.2,
+        warm_up: int = 100,
         aggregate_first: bool = True,
         bias: bool = True,
         **kwargs: Any,
@@ -74,6 +77,8 @@ class CrossGrand(Stack):
             raise BadInput(f"draws must be at least 1; got {draws}")
         if not 0 < temperature <= 1:
             raise BadInput(f"temperature must be above 0 and at most 1; got {temperature}")
+        if warm_up < 0:
+            raise BadInput(f"warm_up must be at least 0; got {warm_up}")
         if not consistency >= 0:
             raise BadInput(f"consistency must be at least 0; got {consistency}")
         first, *others = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
@@ -93,6 +98,7 @@ class CrossGrand(Stack):
         self.draws = draws
         self.consistency = consistency
         self.temperature = temperature
+        self.warm_up = warm_up
 
     def choose_draw(self, draw: int) -> None:
         """Which of a step's propagations the next pass is."""

@@ -27,6 +27,9 @@ MODELS: Mapping[str, Callable[..., Stack]] = {
 }
 
 
+_ONLY_OF_CROSSES = {"order_weights", "first_order", "scaling"}
+
+
 def build_model(
     name: str,
     in_channels: int,
@@ -56,12 +59,14 @@ def build_model(
                 f"model {name!r} has no option {option!r}: it takes "
                 f"{', '.join(sorted(preset.options))}"
             )
+    settings = {**preset.settings, **given}
+    if settings.get("transform", "cross") != "cross":
+        for option in _ONLY_OF_CROSSES & settings.keys():
+            if option in given:
+                raise BadInput(
+                    f"{option} says how the paper's crosses are made; transform "
+                    f"{settings['transform']!r} has no such setting: leave it out"
+                )
+            del settings[option]
     model = MODELS[preset.model]
-    return model(
-        in_channels,
-        hidden_channels,
-        out_channels,
-        num_layers,
-        dropout,
-        **{**preset.settings, **given},
-    )
+    return model(in_channels, hidden_channels, out_channels, num_layers, dropout, **settings)

@@ -7,15 +7,17 @@ from itertools import pairwise
 from typing import Any, Literal, cast, get_args
 
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.layers import FeatureDropout
+from crossgcn.layers.projection_scale import Scaling
 
 __all__ = ["Residual", "Stack", "layer_widths"]
 
 Edges = Any
-Residual = Literal["none", "add"]
+Residual = Literal["none", "add", "norm"]
 
 
 class Stack(nn.Module):
@@ -26,7 +28,9 @@ class Stack(nn.Module):
         dropout: Probability of dropping an entry of a layer's input.
         input_dropout: The same for the first layer's input; ``dropout`` when left out.
         residual: ``"add"`` adds what entered a layer to what leaves it, wherever both are
-            equally wide, before the next ReLU: deep stacks train.
+            equally wide, before the next ReLU. ``"norm"`` does too, and gives every layer but
+            the first rows of length 1 to work on: products of products then cannot grow from
+            layer to layer, and stacks of any depth and order train.
 
     Attributes:
         propagations: The kinds of edges along which information travels, one per hop, all
@@ -57,6 +61,12 @@ class Stack(nn.Module):
             self.dropout if input_dropout is None else FeatureDropout(input_dropout)
         )
         self.residual = residual
+
+    @property
+    def scaling(self) -> Scaling:
+        """``"unit"`` where some layer wants :func:`~crossgcn.models.calibrate.calibrate`."""
+        wanted = any(getattr(m, "scaling", "none") == "unit" for m in self.layers.modules())
+        return "unit" if wanted else "none"
 
     @property
     def propagations(self) -> tuple[EdgeKind, ...]:
@@ -91,10 +101,12 @@ class Stack(nn.Module):
             entered = hidden
             dropout = self.dropout if position > 0 else self.input_dropout
             hidden = dropout(hidden, site=position, activate=position > 0)
+            if self.residual == "norm" and position > 0:
+                hidden = normalize(hidden, dim=-1)
             hops = len(_propagations(layer))
             edges = _edges_of_layer(edge_index, hop, hops)
             hidden = self.apply_layer(layer, hidden, edges, edge_weight)
-            if self.residual == "add" and position > 0 and entered.size(-1) == hidden.size(-1):
+            if self.residual != "none" and position > 0 and entered.size(-1) == hidden.size(-1):
                 hidden = hidden + _at_targets(entered, edges)
             hop += hops
         return cast(Tensor, hidden)

@@ -33,6 +33,7 @@ _YOUNGER_MODEL_SETTINGS = (
     "draws",
     "consistency",
     "temperature",
+    "warm_up",
 )
 MODEL_SETTINGS = (
     "num_layers",
@@ -76,6 +77,7 @@ class RunConfig(BaseModel):
         draws: Random propagations per step.
         consistency: How much their predictions are made to agree.
         temperature: How sharp the prediction is that they are made to agree with.
+        warm_up: Steps over which that weight grows from nothing.
         dropout: Probability of dropping an entry of a layer's input.
         input_dropout: The same for the first layer's, where it is another one.
         epochs: Full-batch steps; there is no early stop (NOTE[D6]).
@@ -112,6 +114,7 @@ class RunConfig(BaseModel):
     draws: int | None = Field(None, ge=1)
     consistency: float | None = Field(None, ge=0, allow_inf_nan=False)
     temperature: float | None = Field(None, gt=0, le=1)
+    warm_up: int | None = Field(None, ge=0)
     dropout: float = Field(0.5, ge=0, lt=1)
     input_dropout: float | None = Field(None, ge=0, lt=1)
     epochs: int = Field(500, ge=1)
@@ -155,12 +158,11 @@ class RunConfig(BaseModel):
                 raise unknown_name(f"setting{where}", name, cls.model_fields)
         values |= {name: value for name, value in settings.items() if value is not None}
         values = dict(defaults or {}) | values
+        preset = get_preset(str(values.get("model", cls.model_fields["model"].default)))
         try:
-            config = cls(**values)
+            return cls(**dict(preset.training) | values)
         except ValidationError as error:
             raise BadInput(_describe(error)) from None
-        get_preset(config.model)
-        return config
 
     def model_settings(self) -> dict[str, Any]:
         """The arguments of :func:`~crossgcn.models.registry.build_model`."""

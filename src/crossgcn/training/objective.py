@@ -80,6 +80,8 @@ class Objective:
         nodes: The training nodes of each model.
         weight_decay: λ.
         device: Where the model is.
+        step: The number of the step, one number that its owner counts up; terms that grow
+            from nothing are at their full weight without it.
     """
 
     def __init__(
@@ -90,8 +92,10 @@ class Objective:
         nodes: Sequence[Tensor],
         weight_decay: float,
         device: torch.device | str = "cpu",
+        step: Tensor | None = None,
     ) -> None:
         device = torch.device(device)
+        self.step = step
         self.model = model
         self.weight_decay = weight_decay
         self.targets = find_targets(model, graph, y, nodes, device)
@@ -147,6 +151,8 @@ class Objective:
             unlike = consistency_penalty(
                 [self._of_classes(scores) for scores in draws], model.temperature
             )
+            if self.step is not None and model.warm_up > 0:
+                unlike = unlike * (self.step / model.warm_up).clamp(max=1)
             penalties.append(model.consistency * unlike)
         return torch.cat([self._at_nodes(scores) for scores in draws], dim=1)
 
@@ -184,6 +190,7 @@ def order_weight_penalty(model: torch.nn.Module, weight_decay: float) -> Tensor 
         if isinstance(module, CrossFeatureTransform)
         and module.order_aggregation == "learned"
         and module.order_weights is not None
+        and module.order_weights.requires_grad
     ]
     if not decayed or weight_decay == 0.0:
         return None

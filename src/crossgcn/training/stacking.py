@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from crossgcn.kernels.dispatch import has_numba
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv, MLPConv
 from crossgcn.layers.aggregation import NodeAggregation
-from crossgcn.layers.order_aggregation import LSTMOverOrders
+from crossgcn.layers.peers.feature_crossing import FeatureCrossing
+from crossgcn.layers.trained_order_aggregation import OrderAggregator
 from crossgcn.models.mlp import MLP
 from crossgcn.models.stack import Stack
 
@@ -29,20 +30,19 @@ State = dict[str, Tensor]
 def can_be_stacked(model: nn.Module) -> bool:
     """Whether every layer of a model can hold the weights of several.
 
-    Ours can, but for an LSTM: they see a weight through dimensions counted from the last.
-    What other people's layers do is not known.
+    Most of ours can: they see a weight through dimensions counted from the last. What other
+    people's layers do is not known.
     """
     return isinstance(model, Stack) and all(
         type(layer) in (CrossGCNConv, MLPConv, CrossFeatureTransform)
+        and not isinstance(getattr(layer, "transform", None), FeatureCrossing)
         and not any(_stays_alone(module) for module in layer.modules())
         for layer in model.layers
     )
 
 
 def _stays_alone(module: nn.Module) -> bool:
-    if isinstance(module, NodeAggregation):
-        return not module.stackable
-    return isinstance(module, LSTMOverOrders)
+    return isinstance(module, NodeAggregation | OrderAggregator) and not module.stackable
 
 
 def can_be_compiled(model: Stack) -> bool:
@@ -65,8 +65,18 @@ def can_be_compiled(model: Stack) -> bool:
             type(layer) in (CrossGCNConv, CrossFeatureTransform)
             and getattr(layer, "aggr", "add") == "add"
             and getattr(layer, "aggregation", None) is None
+            and _sums_unscaled_orders(layer)
             for layer in model.layers
         )
+    )
+
+
+def _sums_unscaled_orders(layer: nn.Module) -> bool:
+    transform = layer if isinstance(layer, CrossFeatureTransform) else layer.transform
+    return (
+        type(transform) is CrossFeatureTransform
+        and transform.aggregator is None
+        and transform.projection_scale is None
     )
 
 
@@ -105,7 +115,7 @@ def _round_outputs(stacked: Stack, multiple: int) -> None:
     transform = last if isinstance(last, CrossFeatureTransform) else last.transform
     width = last.out_channels
     missing = -width % multiple
-    if missing == 0 or transform.lstm is not None:
+    if missing == 0 or stacked.residual != "none" or not _is_all_there_is(last, transform):
         return
     weight = transform.weight.detach().movedim(-1, 1)
     transform.weight = nn.Parameter(
@@ -116,6 +126,16 @@ def _round_outputs(stacked: Stack, multiple: int) -> None:
         last.bias = nn.Parameter(wider, last.bias.requires_grad)
     last.out_channels = transform.out_channels = width + missing
     stacked.num_scores = width
+
+
+def _is_all_there_is(layer: nn.Module, transform: nn.Module) -> bool:
+    """Whether nothing but a transform's own weights, and a bias, is as wide as the output."""
+    aggregation = getattr(layer, "aggregation", None)
+    return (
+        isinstance(transform, CrossFeatureTransform)
+        and transform.aggregator is None
+        and (aggregation is None or not any(True for _ in aggregation.parameters()))
+    )
 
 
 def unstack_state(state: State, position: int, shapes: Mapping[str, torch.Size]) -> State:

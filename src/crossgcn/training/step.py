@@ -13,6 +13,8 @@ from crossgcn.graph import PreparedGraph
 from crossgcn.graph.device_inputs import choose_device
 from crossgcn.kernels.dispatch import has_triton
 from crossgcn.layers import FeatureDropout
+from crossgcn.layers.aggregation import NodeAggregation
+from crossgcn.models.calibrate import calibrate
 from crossgcn.models.stack import Stack
 from crossgcn.training.cuda_graph import capture
 from crossgcn.training.objective import Objective, make_optimizer
@@ -79,6 +81,7 @@ class TrainingStep:
         self.device = choose_device(device)
         check_precision(precision, self.device)
         self.precision = precision
+        models = _calibrated(models, graph, nodes)
         stacked = can_be_stacked(models[0])
         assert stacked or len(models) == 1
         self.shapes = state_shapes(models[0])
@@ -93,7 +96,9 @@ class TrainingStep:
         for module in self.model.modules():
             if isinstance(module, FeatureDropout):
                 module.follow(of_models, self._count)
-        self.objective = Objective(self.model, graph, y, nodes, weight_decay, self.device)
+        self.objective = Objective(
+            self.model, graph, y, nodes, weight_decay, self.device, self._count
+        )
         self.optimizer = make_optimizer(self.model, learning_rate, weight_decay)
         self._replay: Callable[[], None] | None = None
         self._compiled: CompiledStep | None = None
@@ -115,7 +120,11 @@ class TrainingStep:
     @property
     def captures(self) -> bool:
         """Whether steps can be recorded as a CUDA graph."""
-        return self.device.type == "cuda" and has_triton()
+        return (
+            self.device.type == "cuda"
+            and has_triton()
+            and all(m.capturable for m in self.model.modules() if isinstance(m, NodeAggregation))
+        )
 
     def run(self) -> None:
         """The step itself, launch by launch."""
@@ -150,3 +159,15 @@ class TrainingStep:
         return [
             unstack_state(state, position, self.shapes) for position in range(self.model.num_models)
         ]
+
+
+def _calibrated(
+    models: Sequence[Stack], graph: PreparedGraph, nodes: Sequence[Tensor]
+) -> Sequence[Stack]:
+    """Models that want it, scaled to what they will see of the graph; the given ones are left."""
+    if models[0].scaling == "none":
+        return models
+    copies = [deepcopy(model) for model in models]
+    for model, own in zip(copies, nodes, strict=True):
+        calibrate(model, *graph.view(own, model.propagations))
+    return copies

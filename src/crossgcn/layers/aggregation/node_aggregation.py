@@ -25,11 +25,14 @@ class NodeAggregation(nn.Module):
         linear: Whether it commutes with a linear map of the vectors, so that sparse features
             may be projected before they are aggregated.
         stackable: Whether it also joins ``[models, nodes, channels]`` over stacked edges.
+        capturable: Whether its steps can be recorded as a CUDA graph: none waits for a
+            number that the GPU computes.
     """
 
     propagations: tuple[EdgeKind, ...] = ("self-loops",)
     linear: bool = False
     stackable: bool = False
+    capturable: bool = True
 
     def __init__(self, channels: int) -> None:
         super().__init__()

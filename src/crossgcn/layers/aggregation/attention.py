@@ -1,0 +1,109 @@
+"""Neighbours weighed by attention, GAT's and GATv2's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch_geometric.utils import scatter
+
+from crossgcn.errors import BadInput
+from crossgcn.graph import SparseMatrix
+from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
+
+__all__ = ["GraphAttention", "GraphAttentionV2"]
+
+
+class GraphAttention(NodeAggregation):
+    r"""A mean over a node and its neighbours whose weights depend on both ends (GAT).
+
+    .. math:: \mathbf{z}_i = \sum_j a_{ij}\mathbf{x}_j, \qquad
+        a_{ij} \propto w_{ij} \exp\bigl(\mathrm{LeakyReLU}
+        (\mathbf{s}^{\top}\mathbf{x}_j + \mathbf{t}^{\top}\mathbf{x}_i)\bigr)
+
+    Each head does so with its own share of the channels. An edge of weight 2 counts as two
+    edges. An isolated node keeps its own vector.
+
+    Args:
+        channels: Width of the vectors.
+        heads: A number that divides ``channels``; up to 8 of at least 4 channels each where
+            left out.
+        negative_slope: Of the LeakyReLU.
+    """
+
+    def __init__(
+        self, channels: int, *, heads: int | None = None, negative_slope: float = 0.2
+    ) -> None:
+        super().__init__(channels)
+        if heads is None:
+            heads = gcd(channels, 8)
+            while heads > 1 and channels // heads < 4:
+                heads //= 2
+        if heads < 1 or channels % heads != 0:
+            raise BadInput(
+                f"heads={heads} do not divide {channels} channels: each attends with an equal "
+                "share of them; give a number that divides them, or leave heads out"
+            )
+        self.heads = heads
+        self.negative_slope = negative_slope
+        self._make_parameters(heads, channels // heads)
+        self.reset_parameters()
+
+    def _make_parameters(self, heads: int, width: int) -> None:
+        self.for_source = nn.Parameter(torch.empty(heads, width))
+        self.for_target = nn.Parameter(torch.empty(heads, width))
+
+    def reset_parameters(self) -> None:
+        """Glorot."""
+        for parameter in self.parameters():
+            nn.init.xavier_uniform_(parameter)
+
+    def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
+        """Attend; a row without any edge is zero."""
+        (hop,) = hops
+        rows, size = hop.rows, hop.shape[0]
+        by_head = x.view(-1, self.heads, self.channels // self.heads)
+        sent = by_head.index_select(0, hop.columns)
+        scores = self._score(by_head, sent, hop)
+        highest = scatter(scores.detach(), rows, dim_size=size, reduce="max")
+        shares = (scores - highest[rows]).exp()
+        weights = hop.values.to(x.dtype).unsqueeze(-1)
+        joined: Tensor = scatter((shares * weights).unsqueeze(-1) * sent, rows, dim_size=size)
+        whole: Tensor = scatter(shares * weights.abs(), rows, dim_size=size)
+        return (joined / whole.masked_fill(whole == 0, 1.0).unsqueeze(-1)).flatten(1)
+
+    def _score(self, by_head: Tensor, sent: Tensor, hop: SparseMatrix) -> Tensor:
+        """How much each edge's target attends to its source, ``[nonzeros, heads]``."""
+        source = (by_head * self.for_source).sum(dim=-1).index_select(0, hop.columns)
+        target = hop.own_rows((by_head * self.for_target).sum(dim=-1))[hop.rows]
+        return functional.leaky_relu(source + target, self.negative_slope)
+
+    def extra_repr(self) -> str:
+        """What ``print(model)`` shows of it."""
+        return f"{self.channels}, heads={self.heads}, negative_slope={self.negative_slope}"
+
+
+class GraphAttentionV2(GraphAttention):
+    r"""The same with attention that can rank neighbours differently for each node (GATv2).
+
+    .. math:: a_{ij} \propto w_{ij} \exp\bigl(\mathbf{s}^{\top}\,
+        \mathrm{LeakyReLU}(\mathbf{x}_j + \mathbf{x}_i)\bigr)
+
+    Both ends come from one feature transformation: GATv2's with shared weights.
+
+    Args:
+        channels: Width of the vectors.
+        heads: As for :class:`GraphAttention`.
+        negative_slope: Likewise.
+    """
+
+    def _make_parameters(self, heads: int, width: int) -> None:
+        self.attention = nn.Parameter(torch.empty(heads, width))
+
+    def _score(self, by_head: Tensor, sent: Tensor, hop: SparseMatrix) -> Tensor:
+        together = sent + hop.own_rows(by_head)[hop.rows]
+        active = functional.leaky_relu(together, self.negative_slope)
+        return (active * self.attention).sum(dim=-1)

@@ -1,0 +1,88 @@
+"""Neighbours read one after another, by an LSTM or a GRU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from crossgcn.graph import SparseMatrix
+from crossgcn.layers.aggregation.messages import weigh_messages
+from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
+
+__all__ = ["GRUOverNeighbours", "LSTMOverNeighbours", "RecurrentAggregation"]
+
+
+class RecurrentAggregation(NodeAggregation):
+    r"""A recurrent network's last state over the messages :math:`w_{ij}\mathbf{x}_j` of a node.
+
+    Neighbours have no order, so they are given one that does not depend on how nodes are
+    numbered: by a fixed linear score of their vectors. A linear read-out follows, because
+    states never leave (-1, 1) and could not serve as class scores. An isolated node is a
+    sequence of one, itself.
+
+    Sequences are packed: memory grows with the number of edges, whatever the degree of the
+    heaviest node, and a node's result depends on its own neighbours alone.
+
+    Args:
+        channels: Width of the vectors.
+        cell: Which network.
+    """
+
+    capturable = False
+
+    def __init__(self, channels: int, *, cell: Literal["lstm", "gru"] = "lstm") -> None:
+        super().__init__(channels)
+        network = nn.LSTM if cell == "lstm" else nn.GRU
+        self.network = network(channels, channels)
+        self.read_out = nn.Linear(channels, channels, bias=False)
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        self.network.reset_parameters()
+        self.read_out.reset_parameters()
+
+    def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
+        """Read; a row without any edge is zero."""
+        (hop,) = hops
+        last = x.new_zeros(hop.shape[0], self.channels)
+        if hop.nonzeros == 0:
+            return last
+        messages = weigh_messages(x, hop)
+        order, batch_sizes, longest_first = _pack(hop, _score(messages))
+        _, state = self.network(PackedSequence(messages[order], batch_sizes))
+        state = state[0] if isinstance(state, tuple) else state
+        read: Tensor = self.read_out(state.squeeze(0))
+        return last.index_copy(0, longest_first[: read.size(0)], read)
+
+
+LSTMOverNeighbours = partial(RecurrentAggregation, cell="lstm")
+GRUOverNeighbours = partial(RecurrentAggregation, cell="gru")
+
+
+def _score(messages: Tensor) -> Tensor:
+    """A number by which messages are sorted; different vectors practically never share one."""
+    direction = torch.arange(1, messages.size(-1) + 1, device=messages.device).sin()
+    return (messages.detach() * direction.to(messages.dtype)).sum(dim=-1)
+
+
+def _pack(hop: SparseMatrix, score: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Where each step of all rows' sequences finds its messages.
+
+    Returns:
+        The messages' order, all first steps before all second ones; how many rows take each
+        step; and the rows, the longest first.
+    """
+    by_score = score.argsort(stable=True)
+    within_rows = by_score[hop.rows[by_score].argsort(stable=True)]
+    lengths = hop.row_offsets.long().diff()
+    longest_first = lengths.argsort(descending=True, stable=True)
+    rank = torch.empty_like(longest_first)
+    rank[longest_first] = torch.arange(rank.numel(), device=rank.device)
+    step = torch.arange(hop.nonzeros, device=rank.device) - hop.row_offsets.long()[hop.rows]
+    turn = (step * rank.numel() + rank[hop.rows]).argsort()
+    return within_rows[turn], torch.bincount(step).cpu(), longest_first
