@@ -17,12 +17,12 @@ ASK_EVERYTHING = """
 import sys
 from crossgcn.cli import main
 COMMANDS = [[], ["data", "list"], ["data", "get"]]
-for name in "train compare example check explain predict report data bench".split():
+for name in "train compare tune links example check explain predict report data bench".split():
     COMMANDS.append([name])
 for command in COMMANDS:
     sys.argv = ["crossgcn", *command, "--help"]
     assert main() == 0
-heavy = {"torch", "torch_geometric", "scipy", "numpy", "pandas", "sklearn", "pyarrow"}
+heavy = {"torch", "torch_geometric", "scipy", "numpy", "pandas", "sklearn", "pyarrow", "optuna"}
 sys.exit(f"help imports {heavy & sys.modules.keys()}" if heavy & sys.modules.keys() else 0)
 """
 
@@ -44,7 +44,7 @@ def test_version_is_the_installed_one(crossgcn: Command) -> None:
     assert (done.returncode, done.stdout) == (0, f"crossgcn {version('crossgcn')}\n")
 
 
-@pytest.mark.parametrize("command", ["train", "compare"])
+@pytest.mark.parametrize("command", ["train", "compare", "tune"])
 def test_help_names_every_model_and_dataset(command: str, crossgcn: Command) -> None:
     text = " ".join(crossgcn(command, "--help").stdout.replace("│", " ").split())
     for name in (*PRESETS, *DATASET_NAMES):

@@ -15,10 +15,12 @@ from crossgcn.cli.compare import compare
 from crossgcn.cli.data import data
 from crossgcn.cli.example import example
 from crossgcn.cli.explain import explain
+from crossgcn.cli.links import links
 from crossgcn.cli.predict import predict
 from crossgcn.cli.report import report
 from crossgcn.cli.reproduce import reproduce
 from crossgcn.cli.train import train
+from crossgcn.cli.tune import tune
 from crossgcn.evaluation.candidates import CANDIDATES
 from crossgcn.evaluation.item_names import ITEM_NAMES
 from crossgcn.models.presets import PRESETS
@@ -67,6 +69,8 @@ _candidates = _listed({name: candidate.description for name, candidate in CANDID
 _benchmarks = _listed({name: entry.title for name, entry in BENCHMARKS.items()})
 _add(train, f"The models:\n\n{_models}")
 _add(compare, f"The models:\n\n{_models}\n\nThe models for tables:\n\n{_candidates}")
+_add(tune, f"The models:\n\n{_models}")
+_add(links)
 _add(example)
 _add(check)
 _add(explain)

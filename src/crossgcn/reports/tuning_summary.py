@@ -1,0 +1,108 @@
+"""A search as the one JSON object that ``tune`` prints and keeps, and as a TOML file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from crossgcn.data.atomic_file import replacing
+from crossgcn.evaluation.statistics import summarise
+from crossgcn.evaluation.tuning_results import TunedModel, TuningResult
+from crossgcn.evaluation.tuning_trials import Trial
+from crossgcn.reports.summaries import summarise_training
+from crossgcn.training.config import RunConfig
+
+__all__ = ["config_as_toml", "summarise_tuning", "write_config"]
+
+Summary = dict[str, Any]
+
+
+def summarise_tuning(result: TuningResult) -> Summary:
+    """The tuned model, its twin, every trial of both, and their paired difference."""
+    base = result.ours.contestant.base
+    difference = result.difference
+    return {
+        **summarise_training(result.ours.runs),
+        **{name: getattr(base, name) for name in ("dataset", "splits", "train")},
+        **_model(result.ours),
+        "twin": None if result.twin is None else _model(result.twin),
+        "paired_difference": None if difference is None else difference.mean,
+        "paired_se": None if difference is None else difference.standard_error,
+        "paired_interval": None if difference is None else difference.interval(),
+        "seconds": result.ours.seconds + (result.twin.seconds if result.twin else 0.0),
+    }
+
+
+def write_config(path: Path, tuned: TunedModel, *, with_dataset: bool) -> None:
+    """Write chosen settings as a file for ``--config``.
+
+    Args:
+        path: The file.
+        tuned: Whose settings.
+        with_dataset: Whether the file names the dataset; tables are given as arguments.
+    """
+    score = tuned.chosen.score
+    assert score is not None
+    words = (
+        f"# {tuned.config.model}: trial {tuned.chosen.number} of {len(tuned.trials)}, chosen by "
+        f"validation accuracy ({100 * score:.2f} %).\n"
+    )
+    with replacing(path) as file:
+        file.write((words + config_as_toml(tuned.config, with_dataset=with_dataset)).encode())
+
+
+def config_as_toml(config: RunConfig, *, with_dataset: bool = True) -> str:
+    """Settings in the form that :meth:`RunConfig.create` reads; those left to a preset are not."""
+    values = config.model_dump(mode="json", exclude_none=True)
+    if not with_dataset:
+        del values["dataset"]
+    return "".join(f"{name} = {_as_toml(value)}\n" for name, value in values.items())
+
+
+def _model(tuned: TunedModel) -> Summary:
+    summary = summarise(tuned.runs.test_accuracy)
+    space = tuned.contestant.space
+    return {
+        "model": tuned.config.model,
+        "num_layers": tuned.config.num_layers,
+        "settings": {name: getattr(tuned.config, name) for name in space},
+        "space": {name: entry.describe() for name, entry in space.items()},
+        "chosen_trial": tuned.chosen.number,
+        "search_validation": tuned.chosen.score,
+        "validation_accuracy": tuned.runs.validation_accuracy,
+        "test_accuracy": tuned.runs.test_accuracy,
+        "mean": summary.mean,
+        "sd": summary.sd,
+        "test_reads": tuned.test_reads,
+        "num_trials": len(tuned.trials),
+        "failed_trials": sum(trial.failure is not None for trial in tuned.trials),
+        "trials": [_trial(trial) for trial in tuned.trials],
+        "best_so_far": _best_so_far(tuned.trials),
+        "folder": str(tuned.folder),
+    }
+
+
+def _trial(trial: Trial) -> Summary:
+    return {
+        "number": trial.number,
+        "values": trial.values,
+        "validation_accuracy": trial.score,
+        "failure": trial.failure,
+    }
+
+
+def _best_so_far(trials: tuple[Trial, ...]) -> list[float | None]:
+    best: list[float | None] = []
+    for trial in trials:
+        scores = [score for score in (*best[-1:], trial.score) if score is not None]
+        best.append(max(scores, default=None))
+    return best
+
+
+def _as_toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_toml, value))}]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from crossgcn.cli.links import links
+from crossgcn.data.edge_splits import NUM_EDGE_SPLITS, TEST_SHARE, VALIDATION_SHARE
+
+Command = Callable[..., CompletedProcess[str]]
+TINY = (
+    *("--splits", 2, "--epochs", 3, "--hidden-channels", 4, "--embedding-channels", 4),
+    *("--folds", 3, "--hits-at", "1,5", "--workers", 1),
+)
+
+
+def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def test_json_has_every_metric_of_every_split(
+    crossgcn: Command, graph_file: Path, tmp_path: Path
+) -> None:
+    done = crossgcn("links", graph_file, *TINY, "--json", "--out", "out", "--order", 3)
+    result = result_of(done)
+    assert result["metrics"] == ["auc", "ap", "hits@1", "hits@5", "mrr"]
+    assert result["num_splits"] == 2 and result["decoder"] == "dot"
+    plain, ours = result["models"]
+    assert (plain["name"], ours["name"]) == ("gcn", "cross-gcn")
+    assert "order" not in plain and ours["order"] == 3
+    for metric in result["metrics"]:
+        assert len(ours["test"][metric]["values"]) == 2
+        assert all(0 <= value <= 1 for value in ours["test"][metric]["values"])
+        assert ours["test"][metric]["paired_se"] is not None
+    assert result.keys() >= {"seconds", "versions", "threads", "commit", "epochs", "seed", "out"}
+    assert json.loads((tmp_path / "out" / "result.json").read_text()) == result
+    assert len(list(tmp_path.glob("out/*/split-0?/run.json"))) == 4
+
+
+def test_a_person_gets_a_table_and_a_verdict(crossgcn: Command, graph_file: Path) -> None:
+    done = crossgcn("links", graph_file, *TINY, "--out", "out", "--decoder", "hadamard")
+    assert done.returncode == 0, done.stderr
+    for words in ("AUC", "Hits@5", "MRR", "paired to gcn", "95 % intervals"):
+        assert words in done.stdout, words
+
+
+def test_work_is_continued_and_never_written_over(crossgcn: Command, graph_file: Path) -> None:
+    arguments = ("links", graph_file, *TINY, "--json", "--out", "out")
+    first = result_of(crossgcn(*arguments))
+    refused = crossgcn(*arguments)
+    assert refused.returncode == 2 and "--resume to continue in it" in refused.stderr
+    more = result_of(crossgcn(*arguments, "--resume", "--splits", 3))
+    for before, after in zip(first["models"], more["models"], strict=True):
+        assert after["test"]["auc"]["values"][:2] == before["test"]["auc"]["values"]
+    other = crossgcn(*arguments, "--resume", "--seed", 5)
+    assert other.returncode == 2 and "finished run with another" in other.stderr
+
+
+def test_tables_need_no_target_and_leave_it_out_when_there_is_one(
+    crossgcn: Command, tmp_path: Path
+) -> None:
+    assert crossgcn("example", "shop", "--nodes", 300).returncode == 0
+    tables = ("links", tmp_path / "shop" / "nodes.csv", tmp_path / "shop" / "edges.csv", *TINY)
+    free = result_of(crossgcn(*tables, "--json", "--out", "free"))
+    assert free["models"][1]["order"] == [2, 1] and free["models"][0]["bias"] is True
+    kept = result_of(crossgcn(*tables, "--json", "--out", "kept", "--target", "buys"))
+    assert kept["models"][0]["parameters"] < free["models"][0]["parameters"]
+    alone = crossgcn(*tables[:2], *TINY)
+    assert alone.returncode == 2 and "give a table of edges after it" in alone.stderr
+    inside = crossgcn(*tables, "--out", tmp_path / "shop")
+    assert inside.returncode == 2 and "give the work its own folder" in inside.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "fragments"),
+    [
+        (("--models", "gcn,gni"), ("unknown model 'gni'", "did you mean 'gin'")),
+        (("--models", "deep-walk"), ("'deep-walk' cannot predict links", "use one of gcn")),
+        (("--models", ","), ("--models takes names", "','")),
+        (("--hits-at", "5,1000"), ("Hits@1000", "ask for a smaller K")),
+        (("--hits-at", "ten"), ("--hits-at takes whole numbers", "'ten'")),
+        (("--decoder", "bilinear"), ("bilinear", "hadamard")),
+        (("--folds", "1"), ("folds is 1; give at least 2",)),
+        (("--splits", "0"), ("num_splits is 0",)),
+        (("--test-share", "0.99"), ("edges between different nodes cannot be dealt out",)),
+        (("--epochs", "0"), ("epochs should be greater than or equal to 1",)),
+        (("--workers", "0"), ("--workers must be at least 1",)),
+        (("--order", "2,1,1"), ("names 3 layers, but num_layers is 2",)),
+        (("--device", "tpu"), ("device is 'tpu'",)),
+        (("--target", "y"), ("cannot tell that it is a table",)),
+    ],
+)
+def test_bad_requests_are_exit_code_2(
+    options: tuple[str, ...],
+    fragments: tuple[str, ...],
+    crossgcn: Command,
+    graph_file: Path,
+    tmp_path: Path,
+) -> None:
+    done = crossgcn("links", graph_file, *TINY, *options)
+    assert done.returncode == 2
+    for fragment in fragments:
+        assert fragment in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("run.json"))
+
+
+def test_the_defaults_shown_are_those_of_python() -> None:
+    defaults = {name: option.default for name, option in signature(links).parameters.items()}
+    assert defaults["num_splits"] == NUM_EDGE_SPLITS
+    assert defaults["validation_share"] == VALIDATION_SHARE
+    assert defaults["test_share"] == TEST_SHARE

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+Command = Callable[..., CompletedProcess[str]]
+TINY = ("--epochs", 3, "--num-splits", 2, "--train", 5, "--workers", 1, "--trials", 2)
+LONG = ("--epochs", 60, "--num-splits", 2, "--train", 5, "--workers", 1, "--trials", 2)
+
+
+def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def test_json_holds_the_search_and_training_the_chosen_settings_gives_the_same(
+    crossgcn: Command, graph_file: Path, tmp_path: Path
+) -> None:
+    result = result_of(crossgcn("tune", graph_file, *TINY, "--json", "--out", "out"))
+    assert result["dataset"] == str(graph_file)
+    assert (result["model"], result["twin"]["model"]) == ("cross-gcn", "gcn")
+    assert result["num_trials"] == result["twin"]["num_trials"] == 2
+    assert len(result["test_accuracy"]) == 2 and result["paired_se"] is not None
+    assert json.loads((tmp_path / "out" / "result.json").read_bytes()) == result
+    assert (tmp_path / "out" / "search.png").read_bytes().startswith(b"\x89PNG")
+    for name, side in (("best", result), ("twin", result["twin"])):
+        config = tmp_path / "out" / f"{name}.toml"
+        again = crossgcn("train", "--config", config, "--workers", 1, "--json", "--out", name)
+        assert result_of(again)["test_accuracy"] == side["test_accuracy"]
+
+
+def test_a_person_gets_settings_a_verdict_and_the_next_command(
+    crossgcn: Command, graph_file: Path
+) -> None:
+    done = crossgcn("tune", graph_file, *TINY, "--out", "a[/b]")
+    assert done.returncode == 0, done.stderr
+    for words in ("paired to gcn", "searched", "learning_rate", "95 % interval"):
+        assert words in done.stdout
+    assert "Next: crossgcn train --config 'a[/b]/best.toml'" in done.stdout
+    assert "a[/b]/search.png" in done.stdout
+
+
+def test_options_hold_and_a_space_of_ones_own_is_searched(
+    crossgcn: Command, graph_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "space.toml").write_text("dropout = { low = 0.1, high = 0.2 }\n")
+    options = ("--space", "space.toml", "--fix", "hidden_channels=3", "--learning-rate", 0.02)
+    result = result_of(
+        crossgcn(
+            *("tune", graph_file, *TINY, *options, "--num-layers", "1,2", "--no-twin"),
+            *("--search-splits", 1, "--json", "--out", "out"),
+        )
+    )
+    assert set(result["settings"]) == {"num_layers", "dropout"}
+    assert 0.1 <= result["settings"]["dropout"] <= 0.2
+    assert (result["hidden_channels"], result["search_splits"]) == (3, 1)
+    assert result["twin"] is None
+    text = (tmp_path / "out" / "best.toml").read_text()
+    assert "hidden_channels = 3\n" in text and "learning_rate = 0.02\n" in text
+    assert not (tmp_path / "out" / "twin.toml").exists()
+
+
+def test_tables_of_ones_own_keep_their_test_nodes_apart(crossgcn: Command, tmp_path: Path) -> None:
+    sides = [("red", "yes"), ("blue", "no")]
+    rows = [f"n{i},{sides[i % 2][0]},{i % 3},{sides[i % 2][1]}\n" for i in range(60)]
+    (tmp_path / "nodes.csv").write_text("id,colour,size,answer\n" + "".join(rows))
+    edges = [f"n{i},n{(i + 2) % 60}\n" for i in range(60)]
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(edges))
+    tables = ("nodes.csv", "edges.csv", "--target", "answer")
+    options = ("--epochs", 3, "--workers", 1)
+    done = crossgcn("tune", *tables, *options, "--trials", 2, "--json", "--out", "out")
+    result = result_of(done)
+    assert (result["splits"], result["num_splits"], result["target"]) == ("stratified", 5, "answer")
+    assert result["settings"]["order"][1:] == [1]
+    seen = {
+        json.loads(path.read_bytes())["split"]["test_sha256"]
+        for path in (tmp_path / "out" / "chosen").rglob("run.json")
+    }
+    assert len(seen) == 1
+    config = ("--config", "out/best.toml")
+    trained = result_of(crossgcn("train", *tables, *options, *config, "--json", "--out", "t"))
+    assert trained["splits"] == "stratified" and trained["order"] == result["settings"]["order"]
+    predicted = crossgcn("explain", result["folder"], "--json")
+    assert predicted.returncode == 0, predicted.stderr
+
+
+def test_a_search_that_was_killed_goes_on_where_it_was(
+    crossgcn: Command, graph_file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    command = ["tune", graph_file, *LONG, "--out", out]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "crossgcn", *map(str, command)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    end = time.monotonic() + 60
+    first_of_twin = out / "trials" / "gcn" / "trial-000.json"
+    while not first_of_twin.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    kept = {path: path.read_bytes() for path in out.rglob("trial-*.json")}
+    assert len(kept) >= 2
+    refused = crossgcn(*command)
+    assert refused.returncode == 2 and "--resume to continue in it" in refused.stderr
+    resumed = result_of(crossgcn(*command, "--resume", "--json"))
+    assert all(path.read_bytes() == content for path, content in kept.items())
+    whole = result_of(crossgcn("tune", graph_file, *LONG, "--json", "--out", tmp_path / "whole"))
+    for key in ("trials", "test_accuracy", "settings"):
+        assert resumed[key] == whole[key]
+        assert resumed["twin"][key] == whole["twin"][key]
+
+
+def test_another_search_is_not_continued(crossgcn: Command, graph_file: Path) -> None:
+    arguments = ("tune", graph_file, *TINY, "--no-twin", "--out", "out", "--resume")
+    assert crossgcn(*arguments).returncode == 0
+    done = crossgcn(*arguments, "--dropout", 0.5)
+    assert done.returncode == 2
+    assert "holds a search with another settings: dropout (None, not 0.5)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "fragments"),
+    [
+        (("--model", "cross-gnc"), ("unknown model 'cross-gnc'", "did you mean 'cross-gcn'")),
+        (("--trials", 0), ("--trials must be at least 1; got 0",)),
+        (("--search-splits", 9), ("--search-splits is 9: give 1 to 2",)),
+        (("--fix", "dropout"), ("--fix takes NAME=VALUE", "'dropout'")),
+        (("--fix", "droput=0.1"), ("unknown setting in --fix 'droput'", "'dropout'")),
+        (("--space", "no.toml"), ("no.toml: cannot be read",)),
+        (("--num-layers", "two"), ("--num-layers takes whole numbers", "'two'")),
+        (("--target", "x"), ("cannot tell that it is a table",)),
+        (("--splits", "stratified", "--train", "all", "--dropout", 2), ("dropout should be",)),
+    ],
+)
+def test_bad_searches_are_exit_code_2(
+    options: tuple[object, ...], fragments: tuple[str, ...], crossgcn: Command, graph_file: Path
+) -> None:
+    done = crossgcn("tune", graph_file, *TINY, *options, "--out", "out")
+    assert done.returncode == 2, done.stderr
+    assert all(fragment in done.stderr for fragment in fragments), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_optuna_the_remedy_is_one_line(
+    crossgcn: Command, graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    for name in ("tuning", "tuning_proposals"):
+        monkeypatch.delitem(sys.modules, f"crossgcn.evaluation.{name}", raising=False)
+    done = crossgcn("tune", graph_file, *TINY, "--out", "out")
+    assert done.returncode == 2
+    assert done.stderr.endswith("not installed: pip install 'crossgcn[tune]'\n")
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_waits_for_neither_torch_nor_optuna() -> None:
+    code = (
+        "import sys; from crossgcn.cli import main; sys.argv = ['crossgcn', 'tune', '--help']; "
+        "assert main() == 0; "
+        "sys.exit(str({'torch', 'optuna', 'numpy', 'matplotlib'} & sys.modules.keys() or ''))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip() == "", done.stderr
+    for option in ("--trials", "--timeout", "--search-splits", "--fix", "--space", "--no-twin"):
+        assert option in done.stdout
