@@ -8,12 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from crossgcn.data.atomic_file import replacing
+from crossgcn.evaluation.findings_records import FindingsRecord, read_record
+from crossgcn.evaluation.findings_tables import TABLE_NAMES, FindingsTable, read_table
 from crossgcn.evaluation.item_names import ITEM_NAMES
 from crossgcn.evaluation.item_results import ItemResult, read_item_result
 from crossgcn.evaluation.items import Item, read_item
 from crossgcn.reports.benchmark_floors import read_floors
 from crossgcn.reports.benchmark_names import BENCHMARKS
 from crossgcn.reports.benchmarks import benchmark_markdown, speed_markdown
+from crossgcn.reports.findings_elsewhere import figure_in_brief, links_in_brief
+from crossgcn.reports.findings_figure import write_differences
+from crossgcn.reports.findings_markdown import findings_markdown, findings_overview
 from crossgcn.reports.markdown import (
     comparison_markdown,
     item_markdown,
@@ -26,6 +31,8 @@ from crossgcn.reports.shop_markdown import shop_answer_markdown, shop_seeds_mark
 PROJECT = Path(__file__).parents[1]
 REPRODUCTION = PROJECT / "results" / "paper"
 MEASURED = PROJECT / "results" / "benchmarks"
+FINDINGS = PROJECT / "results" / "findings"
+FIGURES = PROJECT / "docs" / "figures"
 GRAPHS = ("citeseer", "cora", "pubmed")
 
 
@@ -61,6 +68,34 @@ def benchmarks() -> dict[str, str]:
     return parts
 
 
+def found() -> list[tuple[FindingsTable, FindingsRecord | None]]:
+    """The tables beyond the paper and what came out of those that were measured."""
+    paths = {name: FINDINGS / f"{name}.json" for name in TABLE_NAMES}
+    return [
+        (read_table(name), read_record(path) if path.exists() else None)
+        for name, path in paths.items()
+    ]
+
+
+def findings() -> dict[str, str]:
+    """The parts of the page that says what helps and what does not."""
+    parts = {"overview": findings_overview(found())}
+    for table, record in found():
+        figure = _figure(f"findings-{table.name}")
+        parts[table.name] = findings_markdown(table, record, figure=figure)
+    links = read("links") if (PROJECT / "results" / "links.json").exists() else None
+    parts["links"] = links_in_brief(links)
+    parts["depth"] = figure_in_brief(
+        _figure("depth"), "Accuracy and gradients against order and depth"
+    )
+    return parts
+
+
+def _figure(name: str) -> str:
+    """A figure's address in the documents, if it was drawn."""
+    return f"figures/{name}.png" if (FIGURES / f"{name}.png").exists() else ""
+
+
 def render() -> Iterator[tuple[Path, str]]:
     """Each page with the text it should have."""
     protocol = read("paper_protocol")
@@ -85,6 +120,7 @@ def render() -> Iterator[tuple[Path, str]]:
         },
     }
     blocks["benchmarks/README.md"] = benchmarks()
+    blocks["docs/findings.md"] = findings()
     drawn = {path.stem: f"figures/{path.name}" for path in REPRODUCTION.glob("figures/*.svg")}
     yield REPRODUCTION / "report.md", render_markdown(reproduction(), figures=drawn)
     for name, content in blocks.items():
@@ -96,6 +132,9 @@ def render() -> Iterator[tuple[Path, str]]:
 
 if __name__ == "__main__":
     write_markdown(REPRODUCTION, reproduction())
+    for table, record in found():
+        if record is not None:
+            write_differences(FIGURES / f"findings-{table.name}.png", table, record)
     for path, text in render():
         with replacing(path) as file:
             file.write(text.encode())

@@ -35,6 +35,9 @@ BENCHMARKS: Mapping[str, BenchmarkEntry] = {
     "top-pairs": BenchmarkEntry(
         "top_pairs", "cpu", "the exact strongest pairs of every class, without listing all"
     ),
+    "peers": BenchmarkEntry(
+        "peers", "cpu", "other feature-crossing modules in the place of the cross transform"
+    ),
     "gpu-step": BenchmarkEntry("gpu_step", "cuda", "one training step on a GPU, and its roofline"),
     "gpu-stack": BenchmarkEntry(
         "gpu_stack", "cuda", "20 splits of four hidden sizes on Citeseer as stacks on a GPU"

@@ -1,0 +1,159 @@
+"""What lies beyond the paper as data: tables of settings, each row beside its plain twin.
+
+One TOML file in ``findings`` is one :class:`FindingsTable`: rows × columns, each with settings,
+merge into one cell each. Rows and columns stand in the order in which they are worth measuring.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from itertools import product
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from crossgcn.errors import unknown_name
+
+__all__ = ["TABLE_NAMES", "Column", "FindingsCell", "FindingsTable", "Row", "read_table"]
+
+TABLE_NAMES: tuple[str, ...] = (
+    "order-aggregations",
+    "neighbour-crosses",
+    "aggregations",
+    "peers",
+    "orders",
+    "grand",
+)
+
+Settings = Mapping[str, Any]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Column(_Part):
+    """A graph and how it is split.
+
+    Attributes:
+        label: As shown.
+        settings: Of :class:`~crossgcn.training.config.RunConfig`.
+        paper_best: The best accuracy the paper prints there, in percent.
+        target: What is to be reached there, in percent.
+    """
+
+    label: str
+    settings: Settings
+    paper_best: float | None = None
+    target: float | None = None
+
+
+class Row(_Part):
+    """A model.
+
+    Attributes:
+        label: As shown.
+        settings: Of :class:`~crossgcn.training.config.RunConfig`.
+        against: Rows that paired differences are taken against; the first is its twin.
+        searched: The model whose settings, chosen in a search, it takes on each dataset.
+    """
+
+    label: str
+    settings: Settings
+    against: tuple[str, ...] = ()
+    searched: str | None = None
+
+
+class FindingsCell(_Part):
+    """One place of a table.
+
+    Attributes:
+        row: Label of its row.
+        column: Label of its column.
+        settings: To be trained with; those of a search go before them.
+        choose: Settings with several values, of which validation takes one.
+        searched: As of its row.
+    """
+
+    row: str
+    column: str
+    settings: Settings
+    choose: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict)
+    searched: str | None = None
+
+    def candidates(self) -> Iterator[dict[str, Any]]:
+        """Every combination of the settings to choose from."""
+        for values in product(*self.choose.values()):
+            yield dict(zip(self.choose, values, strict=True))
+
+
+class FindingsTable(_Part):
+    """A question, and the runs that answer it.
+
+    Attributes:
+        name: What ``measure_findings.py --table`` takes.
+        title: A line about it.
+        compares: What is held against what, in half a line.
+        settings: For every cell.
+        choose: Settings with several values, of which each cell takes one by validation.
+        choose_splits: On how many of the splits, the first ones, it is chosen.
+        search: Name of the record of a search, where rows take settings from one.
+        costs: Whether parameters and seconds are shown.
+        columns: Where.
+        rows: What.
+    """
+
+    name: str
+    title: str
+    compares: str
+    settings: Settings = Field(default_factory=dict)
+    choose: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict)
+    choose_splits: int = Field(3, ge=1)
+    search: str | None = None
+    costs: bool = False
+    columns: tuple[Column, ...] = Field(min_length=1)
+    rows: tuple[Row, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> FindingsTable:
+        labels = [row.label for row in self.rows]
+        if len({*labels}) < len(labels):
+            raise ValueError(f"two rows of {self.name} have one label")
+        for row in self.rows:
+            for other in row.against:
+                if other == row.label or other not in labels:
+                    raise ValueError(f"{row.label} is compared with {other}, no other row")
+            if row.searched is not None and self.search is None:
+                raise ValueError(f"{row.label} takes settings from a search that is not named")
+        return self
+
+    def cells(self) -> Iterator[FindingsCell]:
+        """Every cell once, row by row, each after those that it is compared with."""
+        rows = {row.label: row for row in self.rows}
+        met: set[tuple[str, str]] = set()
+        for row, column in product(self.rows, self.columns):
+            for label in (*row.against, row.label):
+                if (label, column.label) not in met:
+                    met.add((label, column.label))
+                    yield self._cell(rows[label], column)
+
+    def _cell(self, row: Row, column: Column) -> FindingsCell:
+        return FindingsCell(
+            row=row.label,
+            column=column.label,
+            settings={**self.settings, **column.settings, **row.settings},
+            choose=self.choose,
+            searched=row.searched,
+        )
+
+
+@cache
+def read_table(name: str) -> FindingsTable:
+    """The table of that name."""
+    if name not in TABLE_NAMES:
+        raise unknown_name("table", name, TABLE_NAMES)
+    text = files("crossgcn").joinpath("findings", f"{name}.toml").read_text(encoding="utf-8")
+    return FindingsTable(name=name, **tomllib.loads(text))

@@ -1,0 +1,141 @@
+"""What a table of findings says, in sentences that are computed from its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+from crossgcn.evaluation.findings_comparisons import (
+    Comparison,
+    Outcome,
+    compare_rows,
+    expected_false_alarms,
+)
+from crossgcn.evaluation.findings_records import FindingsRecord
+from crossgcn.evaluation.findings_tables import Column, FindingsTable
+from crossgcn.evaluation.statistics import summarise
+from crossgcn.reports.tables import with_spread
+
+__all__ = ["count_sentence", "mean_and_spread", "range_of_gains", "table_verdict"]
+
+_NAMED_ONE_BY_ONE = 3
+
+
+def table_verdict(table: FindingsTable, record: FindingsRecord) -> str:
+    """The verdict of a table: counts first, then column by column."""
+    comparisons = compare_rows(table, record)
+    twins = [comparison for comparison in comparisons if comparison.is_twin]
+    others = [comparison for comparison in comparisons if not comparison.is_twin]
+    parts = []
+    if twins:
+        lines = [_column_line(column, twins) for column in table.columns]
+        parts += [f"**Against the twin**: {count_sentence(twins)}", _bullets(lines)]
+    if others:
+        lines = [_column_line(column, others) for column in table.columns]
+        parts += [f"**Against other rows**: {count_sentence(others)}", _bullets(lines)]
+    best = [_best_on_validation(column, table, record) for column in table.columns]
+    if any(best):
+        named = "; ".join(filter(None, best))
+        parts.append(f"**Best on validation nodes**, with its test accuracy: {named}.")
+    targets = [_target_line(column, table, record) for column in table.columns]
+    if any(targets):
+        parts += ["**To be reached**:", _bullets(targets)]
+    parts.append(_bullets(list(_gaps(record))))
+    return "\n\n".join(part for part in parts if part)
+
+
+def count_sentence(comparisons: Sequence[Comparison]) -> str:
+    """How many came out which way, and how many would by chance."""
+    better, worse, equal = (len(_of(comparisons, o)) for o in ("better", "worse", "no difference"))
+    number = len(comparisons)
+    called = "comparison" if number == 1 else "comparisons"
+    return (
+        f"{better} better, {worse} worse, {equal} without a difference, in {number} {called}. Were "
+        f"there no differences at all, about {expected_false_alarms(comparisons):.1f} of {number} "
+        "would still be called one."
+    )
+
+
+def range_of_gains(comparisons: Sequence[Comparison], outcome: Outcome) -> str:
+    """Where and by how many points rows are better, or worse; a dash for nowhere."""
+    texts = []
+    for column in dict.fromkeys(comparison.column for comparison in comparisons):
+        here = [comparison for comparison in comparisons if comparison.column == column]
+        found = [comparison.difference.mean for comparison in _of(here, outcome)]
+        if found:
+            low, high = f"{min(found):+z.1f}", f"{max(found):+z.1f}"
+            points = low if low == high else f"{low} to {high}"
+            texts.append(f"{column} {len(found)} of {len(here)} ({points})")
+    return "; ".join(texts) or "—"
+
+
+def mean_and_spread(accuracies: Sequence[float]) -> str:
+    """Accuracies as ``mean ± sd``, in percent."""
+    summary = summarise([100 * accuracy for accuracy in accuracies])
+    return with_spread(summary.mean, summary.sd)
+
+
+def _column_line(column: Column, comparisons: Sequence[Comparison]) -> str:
+    here = [comparison for comparison in comparisons if comparison.column == column.label]
+    if not here:
+        return ""
+    outcomes: tuple[Outcome, ...] = ("better", "worse")
+    parts = [_named(_of(here, outcome), outcome, len(here)) for outcome in outcomes]
+    said = "; ".join(filter(None, parts)) or f"no difference in any of {len(here)}"
+    return f"{column.label}: {said}"
+
+
+def _named(found: Sequence[Comparison], outcome: Outcome, number: int) -> str:
+    """Each by name where they are few, else the least and the most of them."""
+    if not found:
+        return ""
+    ranked = sorted(found, key=lambda comparison: -abs(comparison.difference.mean))
+    if len(found) <= _NAMED_ONE_BY_ONE:
+        return f"{outcome}: {', '.join(map(_with_points, ranked))}"
+    most, least = _with_points(ranked[0]), _with_points(ranked[-1])
+    return f"{len(found)} of {number} {outcome}, from {least} to {most}"
+
+
+def _with_points(comparison: Comparison) -> str:
+    pair = "" if comparison.is_twin else f" against *{comparison.against}*"
+    return f"*{comparison.row}*{pair} {comparison.difference.mean:+z.1f}"
+
+
+def _best_on_validation(column: Column, table: FindingsTable, record: FindingsRecord) -> str:
+    cells = [record.find(row.label, column.label) for row in table.rows]
+    measured = [cell for cell in cells if cell is not None]
+    if not measured:
+        return ""
+    best = max(measured, key=lambda cell: fmean(cell.validation_accuracy))
+    return f"{column.label} *{best.row}* ({mean_and_spread(best.test_accuracy)})"
+
+
+def _target_line(column: Column, table: FindingsTable, record: FindingsRecord) -> str:
+    cells = [record.find(row.label, column.label) for row in table.rows]
+    means = {cell.row: 100 * fmean(cell.test_accuracy) for cell in cells if cell is not None}
+    if column.target is None or not means:
+        return ""
+    ranked = sorted(means, key=lambda row: -means[row])
+    reached = [f"*{row}* ({means[row]:.2f})" for row in ranked if means[row] >= column.target]
+    nearest = f"*{ranked[0]}* ({means[ranked[0]]:.2f})"
+    said = f"reached by {', '.join(reached)}" if reached else f"not reached; nearest {nearest}"
+    return f"{column.label}, {column.target:g}: {said}"
+
+
+def _gaps(record: FindingsRecord) -> Iterator[str]:
+    failed = [cell for cell in record.cells if cell.failure is not None]
+    yield from (f"{cell.row}, {cell.column}: failed ({cell.failure})" for cell in failed)
+    missing: dict[str, list[str]] = {}
+    for row, column in record.missing:
+        missing.setdefault(row, []).append(column)
+    if missing:
+        named = "; ".join(f"*{row}* on {', '.join(where)}" for row, where in missing.items())
+        yield f"not measured: {named}"
+
+
+def _of(comparisons: Sequence[Comparison], outcome: Outcome) -> list[Comparison]:
+    return [comparison for comparison in comparisons if comparison.outcome == outcome]
+
+
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines if line)
