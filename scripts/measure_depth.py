@@ -103,7 +103,7 @@ def build(case: Case) -> CrossGCN:
         order=case.order,
         **VARIANTS[case.variant],
     )
-    if model.scaling == "unit":
+    if not model.is_calibrated:
         calibrate(model, *graph.view(splits[case.split].train, model.propagations))
     return model
 

@@ -61,7 +61,7 @@ def test_usage(arguments: str, fragments: tuple[str, ...], crossgcn: Command) ->
         ("--order-weights 1,nan", ("2 finite numbers, one per order", "nan")),
         ("--order-weights 1,x", ("--order-weights takes a name or numbers", "'1,x'")),
         ("--order-weights gatde", ("unknown order_weights 'gatde'", "did you mean 'gated'")),
-        ("--model gcn --order 2", ("model 'gcn' has no option 'order'", "it takes bias")),
+        ("--model gcn --order 2", ("model 'gcn' has no option 'order'", "it takes aggr, bias")),
         ("--laplacian-weight 1", ("'cross-gcn' has no option 'laplacian_weight'", "it takes")),
         ("--model mlp --laplacian-weight 1", ("'mlp' has no option 'laplacian_weight'", "bias")),
         ("--model semi-emb --laplacian-weight -1", ("laplacian_weight should be", "got -1")),

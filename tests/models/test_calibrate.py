@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
-from crossgcn import BadInput, CrossGCNConv, PreparedGraph, load_dataset
+from crossgcn import BadInput, CrossGCN, CrossGCNConv, PreparedGraph, load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.calibrate import calibrate
@@ -66,7 +66,7 @@ def make(
         dropout,
         residual="norm",
     )
-    if model.scaling == "unit":
+    if not model.is_calibrated:
         calibrate(model, *graph.view(split.train, model.propagations))
     return model
 
@@ -165,12 +165,13 @@ def test_models_without_scaling_are_left_as_they_are(data: Data) -> None:
     plain = make(given, 2, 2, scaling="none")
     gin = GIN(data.x.size(1), 8, 6)
     for model in (plain, gin):
-        assert model.scaling == "none"
+        assert model.is_calibrated
         before = copy.deepcopy(model.state_dict())
         calibrate(model, *given[1].view(given[2].train, model.propagations))
         assert model.state_dict().keys() == before.keys()
         assert all(torch.equal(v, before[name]) for name, v in model.state_dict().items())
-    assert make(given, 2, 2).scaling == "unit"
+    assert make(given, 2, 2).is_calibrated
+    assert not CrossGCN(data.x.size(1), 8, 6, scaling="unit").is_calibrated
 
 
 def test_scaled_models_are_stacked_with_their_scales_but_not_compiled(data: Data) -> None:

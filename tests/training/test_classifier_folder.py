@@ -107,7 +107,7 @@ def test_a_parameter_that_no_file_can_hold_is_refused_before_anything_is_written
 
 class _Warmer(CrossGCNClassifier):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {**super().get_params(deep), "temperature": 1.0}
+        return {**super().get_params(deep), "colour": 1.0}
 
 
 def test_a_parameter_of_another_class_or_version_is_named(
@@ -115,7 +115,7 @@ def test_a_parameter_of_another_class_or_version_is_named(
 ) -> None:
     X, y = scipy_features(small_graph), small_graph.y.numpy()
     _Warmer(epochs=1).fit(X, y).save(tmp_path)
-    with pytest.raises(BadInput, match="parameter 'temperature', which this classifier does not"):
+    with pytest.raises(BadInput, match="parameter 'colour', which this classifier does not"):
         CrossGCNClassifier.load(tmp_path)
 
 

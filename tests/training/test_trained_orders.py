@@ -37,7 +37,7 @@ def make(kind: str, graph: PreparedGraph, seed: int, **more: Any) -> Stack:
     torch.manual_seed(seed)
     settings = {"num_layers": 3, "order": 3, "bias": True} | SETTINGS[kind] | more
     model = build_model("cross-gcn", 24, 3, hidden_channels=8, **settings)
-    if model.scaling == "unit":
+    if not model.is_calibrated:
         calibrate(model, graph.x, graph.adjacency)
     return model
 

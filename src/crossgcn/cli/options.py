@@ -105,9 +105,10 @@ ScalingOption = Annotated[
     ),
 ]
 ResidualOption = Annotated[
-    Literal["none", "add"] | None,
+    Literal["none", "add", "norm"] | None,
     typer.Option(
-        help="add lets layers add to what enters them, for deep models. \\[default: none]",
+        help="add lets layers add to what enters them, norm also evens out its size, for deep "
+        "models of any order. \\[default: none]",
         rich_help_panel=VARIANT,
     ),
 ]

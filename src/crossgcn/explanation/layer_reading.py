@@ -100,10 +100,10 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
         aggregate_first = module.aggregate_first
         if module.aggregation is not None or module.aggr not in ("add", "sum"):
             own = module.aggregation
-            name = repr(module.aggr) if own is None else type(own).__name__
+            name = repr(module.aggr if own is None else own.name)
             raise NotASum(
                 f"{where} joins neighbours by {name}, of which a cross has no exact "
-                "share; explain a model with aggr='add'"
+                "share; explain a model with aggr='gcn'"
             )
         if not isinstance(transform, CrossFeatureTransform):
             raise NotASum(

@@ -230,7 +230,7 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
 
     def _name_of_aggregation(self) -> str:
         if self.aggregation is not None:
-            return type(self.aggregation).__name__
+            return f"aggr={self.aggregation.name!r}"
         return f"aggr={self.aggr or self.aggr_module!r}"
 
     def _hops(
@@ -263,7 +263,7 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         self, edge_index: Any, edge_weight: Tensor | None, source: Features, size: Any
     ) -> None:
         """Refuse what only PyG's ways of aggregating can do."""
-        name = type(self.aggregation).__name__
+        name = self._name_of_aggregation()
         remedy = "use aggr='add', 'mean' or 'max'"
         if size is not None or self.flow != "source_to_target":
             raise BadInput(

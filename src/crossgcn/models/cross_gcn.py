@@ -30,7 +30,8 @@ class CrossGCN(Stack):
             left out.
         transform: What crosses features, see :class:`~crossgcn.CrossGCNConv`; a layer of
             order 1 is linear whatever it is.
-        residual: ``"add"`` for layers that add to what enters them, as deep stacks need.
+        residual: ``"add"`` for layers that add to what enters them, ``"norm"`` for such that
+            also even out its size, see :class:`~crossgcn.models.stack.Stack`.
         **kwargs: For every :class:`~crossgcn.CrossGCNConv`, such as
             ``order_weights``, ``first_order``, ``aggregate_first``, ``scaling``,
             ``bias`` and ``cached``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -40,7 +41,8 @@ class CrossGrand(Stack):
         num_layers: Layers of the perceptron, of which the first propagates.
         dropout: Probability of dropping an entry of a layer's input.
         input_dropout: The same for the features; ``dropout`` when left out.
-        order: Highest order of the crosses in the first layer; the others have none.
+        order: Highest order of the crosses in the first layer; the others have none, which
+            ``order=[2, 1]`` may say in words.
         hops: How many hops features are averaged over.
         node_drop: Probability of leaving a node out.
         draws: :math:`S`; 1 leaves predictions to be sharpened only.
@@ -62,7 +64,7 @@ class CrossGrand(Stack):
         dropout: float = 0.5,
         *,
         input_dropout: float | None = None,
-        order: int = 2,
+        order: int | Sequence[int] = 2,
         hops: int = 8,
         node_drop: float = 0.5,
         draws: int = 2,
@@ -82,6 +84,13 @@ class CrossGrand(Stack):
         if not consistency >= 0:
             raise BadInput(f"consistency must be at least 0; got {consistency}")
         first, *others = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
+        if isinstance(order, Sequence):
+            if list(order[1:]) != [1] * len(others):
+                raise BadInput(
+                    f"order={list(order)}: of the {num_layers} layers only the first has crosses; "
+                    f"give its order alone, or {[2, *[1] * len(others)]}"
+                )
+            order = order[0]
         propagating = CrossGCNConv(
             *first,
             order,

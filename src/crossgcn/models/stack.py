@@ -12,7 +12,6 @@ from torch.nn.functional import normalize
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.layers import FeatureDropout
-from crossgcn.layers.projection_scale import Scaling
 
 __all__ = ["Residual", "Stack", "layer_widths"]
 
@@ -63,10 +62,10 @@ class Stack(nn.Module):
         self.residual = residual
 
     @property
-    def scaling(self) -> Scaling:
-        """``"unit"`` where some layer wants :func:`~crossgcn.models.calibrate.calibrate`."""
-        wanted = any(getattr(m, "scaling", "none") == "unit" for m in self.layers.modules())
-        return "unit" if wanted else "none"
+    def is_calibrated(self) -> bool:
+        """Whether no layer waits for :func:`~crossgcn.models.calibrate.calibrate`."""
+        scales = (getattr(module, "projection_scale", None) for module in self.layers.modules())
+        return all(scale is None or bool((scale != 1.0).any()) for scale in scales)
 
     @property
     def propagations(self) -> tuple[EdgeKind, ...]:

@@ -12,7 +12,10 @@ from crossgcn.training.config import RunConfig
 __all__ = ["PaperResult", "paper_result"]
 
 _TABLES = ("citation", "citeseer-cross")
-_VARIANTS = ("order_weights", "first_order", "aggregate_first", "bias")
+_VARIANTS = (
+    *("order_weights", "first_order", "aggregate_first", "bias"),
+    *("aggr", "transform", "scaling", "residual"),
+)
 _TELLING = ("dataset", "num_layers", *_VARIANTS)
 
 

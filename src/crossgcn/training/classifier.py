@@ -71,7 +71,20 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         aggregate_first: Likewise.
         bias: Give each layer a bias; ``None`` for the preset's choice.
         laplacian_weight: How much neighbours are made to agree, for ``"semi-emb"``.
+        aggr: How neighbours are joined; GCN's normalised sum when left out.
+        feature_transform: What crosses features; the paper's transformation when left out.
+            (``transform`` elsewhere, which scikit-learn takes for a method.)
+        scaling: ``"unit"`` evens out the orders' magnitudes at the start.
+        residual: ``"add"`` or ``"norm"`` for layers that add to what enters them.
         dropout: Probability of dropping an entry of a layer's input.
+        input_dropout: Of the features, for ``"cross-grand"`` and ``"grand"``, as are those up
+            to ``warm_up``: see :class:`~crossgcn.CrossGrand`.
+        hops: How far random propagation reaches.
+        node_drop: Probability of leaving a node out of one.
+        draws: Random propagations per step.
+        consistency: How much their predictions are made to agree.
+        temperature: How sharp the prediction is that they are made to agree with.
+        warm_up: Steps over which that weight grows from nothing.
         epochs: Steps of the optimiser, each over all rows.
         learning_rate: Adam's.
         weight_decay: Of the matrices.
@@ -121,7 +134,18 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         aggregate_first: bool | None = None,
         bias: bool | None = True,
         laplacian_weight: float | None = None,
+        aggr: str | None = None,
+        feature_transform: str | None = None,
+        scaling: str | None = None,
+        residual: str | None = None,
         dropout: float = 0.2,
+        input_dropout: float | None = None,
+        hops: int | None = None,
+        node_drop: float | None = None,
+        draws: int | None = None,
+        consistency: float | None = None,
+        temperature: float | None = None,
+        warm_up: int | None = None,
         epochs: int = 500,
         learning_rate: float = 0.01,
         weight_decay: float = 5e-4,
@@ -139,7 +163,18 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.aggregate_first = aggregate_first
         self.bias = bias
         self.laplacian_weight = laplacian_weight
+        self.aggr = aggr
+        self.feature_transform = feature_transform
+        self.scaling = scaling
+        self.residual = residual
         self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.hops = hops
+        self.node_drop = node_drop
+        self.draws = draws
+        self.consistency = consistency
+        self.temperature = temperature
+        self.warm_up = warm_up
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
@@ -337,7 +372,7 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             seed = check_random_state(seed).randint(2**31)
         parameters = self.get_params().items()
         settings = {name: value for name, value in parameters if name in RunConfig.model_fields}
-        config = RunConfig.create(seed=seed, **settings)
+        config = RunConfig.create(seed=seed, transform=self.feature_transform, **settings)
         if config.order is None and "order" in get_preset(config.model).options:
             config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
         if get_preset(config.model).inputs != "features":

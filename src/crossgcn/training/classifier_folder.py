@@ -12,7 +12,6 @@ import torch
 from crossgcn.data.feature_space import FeatureSpace
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
-from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.presets import first_layer_crosses, get_preset
 from crossgcn.training.checkpoints import SavedModel, load_saved
 from crossgcn.training.classifier_labels import Labels, describe_labels, restore_labels
@@ -77,7 +76,7 @@ def read_classifier(
         "model_": saved.model,
         "preset_": saved.preset,
         "settings_": saved.settings,
-        "n_features_in_": _transforms(saved)[0].in_channels,
+        "n_features_in_": _features(saved),
     }
     parameters = _parameters_of_model(saved)
     own = preprocess.extra.get("classifier")
@@ -93,8 +92,9 @@ def read_classifier(
 def _parameters_of_model(saved: SavedModel) -> dict[str, Any]:
     """Those with which a classifier fits such a model anew, where nobody wrote them down."""
     parameters = {"model": saved.preset, "bias": None, **saved.settings}
+    parameters["feature_transform"] = parameters.pop("transform", None)
     if "order" in get_preset(saved.preset).options:
-        orders = tuple(transform.order for transform in _transforms(saved))
+        orders = tuple(int(layer.order) for layer in saved.model.layers)  # type: ignore[arg-type]
         # Said without naming layers where it can be, so that their number may be changed.
         if orders == first_layer_crosses(2, len(orders)):
             parameters["order"] = None
@@ -103,8 +103,10 @@ def _parameters_of_model(saved: SavedModel) -> dict[str, Any]:
     return {name: _as_tuple(value) for name, value in parameters.items()}
 
 
-def _transforms(saved: SavedModel) -> list[CrossFeatureTransform]:
-    return [part for part in saved.model.modules() if isinstance(part, CrossFeatureTransform)]
+def _features(saved: SavedModel) -> int:
+    """How many features a model was made for."""
+    first: Any = saved.model.layers[0]
+    return int(getattr(first, "transform", first).in_channels)
 
 
 def _restore_history(folder: Path | str, history: Any) -> dict[str, Any]:

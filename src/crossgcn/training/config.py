@@ -158,9 +158,11 @@ class RunConfig(BaseModel):
                 raise unknown_name(f"setting{where}", name, cls.model_fields)
         values |= {name: value for name, value in settings.items() if value is not None}
         values = dict(defaults or {}) | values
-        preset = get_preset(str(values.get("model", cls.model_fields["model"].default)))
+        model = values.get("model", cls.model_fields["model"].default)
+        if isinstance(model, str):
+            values = dict(get_preset(model).training) | values
         try:
-            return cls(**dict(preset.training) | values)
+            return cls(**values)
         except ValidationError as error:
             raise BadInput(_describe(error)) from None
 

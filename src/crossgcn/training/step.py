@@ -164,8 +164,8 @@ class TrainingStep:
 def _calibrated(
     models: Sequence[Stack], graph: PreparedGraph, nodes: Sequence[Tensor]
 ) -> Sequence[Stack]:
-    """Models that want it, scaled to what they will see of the graph; the given ones are left."""
-    if models[0].scaling == "none":
+    """Models whose scales are not set yet, set by what they will see; the given ones are left."""
+    if models[0].is_calibrated:
         return models
     copies = [deepcopy(model) for model in models]
     for model, own in zip(copies, nodes, strict=True):

@@ -61,7 +61,7 @@ def test_sparse_features_are_projected_before_a_linear_aggregation() -> None:
         conv(SparseMatrix.from_scipy(rows.numpy()), EDGES), conv(rows, EDGES)
     )
     attentive = CrossGCNConv(6, 4, aggregate_first=True, aggr="gat").double()
-    with pytest.raises(BadInput, match=r"GraphAttention needs dense features.*x.to_dense\(\)"):
+    with pytest.raises(BadInput, match=r"aggr='gat' needs dense features.*x.to_dense\(\)"):
         attentive(SparseMatrix.from_scipy(rows.numpy()), EDGES)
 
 

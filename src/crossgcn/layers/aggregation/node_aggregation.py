@@ -21,6 +21,7 @@ class NodeAggregation(nn.Module):
         channels: Width of the vectors, which it keeps.
 
     Attributes:
+        name: What it is called in :data:`~crossgcn.layers.aggregation.AGGREGATIONS`.
         propagations: The edges it asks for, one kind per hop.
         linear: Whether it commutes with a linear map of the vectors, so that sparse features
             may be projected before they are aggregated.
@@ -29,6 +30,7 @@ class NodeAggregation(nn.Module):
             number that the GPU computes.
     """
 
+    name: str = ""
     propagations: tuple[EdgeKind, ...] = ("self-loops",)
     linear: bool = False
     stackable: bool = False
@@ -37,6 +39,7 @@ class NodeAggregation(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.channels = channels
+        self.name = self.name or type(self).__name__
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew; most have none."""

@@ -41,7 +41,9 @@ def make_aggregation(name: str, channels: int, **settings: Any) -> NodeAggregati
                 f"aggregation {name!r} has no setting {setting!r}: it has "
                 f"{', '.join(known) or 'none'}"
             )
-    return build(channels, **settings)
+    made = build(channels, **settings)
+    made.name = name
+    return made
 
 
 def _settings_of(build: Callable[..., NodeAggregation]) -> list[str] | None:
