@@ -36,6 +36,15 @@ def test_the_code_in_the_page_about_tables_runs() -> None:
     assert set(names["crosses"]["class"]) == set(names["graph"].classes)
 
 
+def test_the_code_in_the_page_about_building_blocks_runs() -> None:
+    text = (PROJECT / "docs" / "building_blocks.md").read_text()
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(block, "building_blocks.md", "exec"), names)
+    assert names["scores"].shape == (100, 7)
+    assert names["crossed_maps"](names["crossed"])
+
+
 def test_the_tables_are_those_of_the_records() -> None:
     script = runpy.run_path(str(PROJECT / "scripts" / "update_results.py"))
     for path, text in script["render"]():
