@@ -19,6 +19,7 @@ from crossgcn.reports.benchmarks import benchmark_markdown, speed_markdown
 from crossgcn.reports.findings_elsewhere import figure_in_brief, links_in_brief
 from crossgcn.reports.findings_figure import write_differences
 from crossgcn.reports.findings_markdown import findings_markdown, findings_overview
+from crossgcn.reports.link_markdown import links_markdown
 from crossgcn.reports.markdown import (
     comparison_markdown,
     item_markdown,
@@ -83,8 +84,7 @@ def findings() -> dict[str, str]:
     for table, record in found():
         figure = _figure(f"findings-{table.name}")
         parts[table.name] = findings_markdown(table, record, figure=figure)
-    links = read("links") if (PROJECT / "results" / "links.json").exists() else None
-    parts["links"] = links_in_brief(links)
+    parts["links"] = links_in_brief(read("links"))
     parts["depth"] = figure_in_brief(
         _figure("depth"), "Accuracy and gradients against order and depth"
     )
@@ -121,6 +121,7 @@ def render() -> Iterator[tuple[Path, str]]:
     }
     blocks["benchmarks/README.md"] = benchmarks()
     blocks["docs/findings.md"] = findings()
+    blocks["docs/links.md"] = {"links": links_markdown(read("links"))}
     drawn = {path.stem: f"figures/{path.name}" for path in REPRODUCTION.glob("figures/*.svg")}
     yield REPRODUCTION / "report.md", render_markdown(reproduction(), figures=drawn)
     for name, content in blocks.items():
