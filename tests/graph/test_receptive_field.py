@@ -4,7 +4,12 @@ import pytest
 import torch
 
 from crossgcn import PreparedGraph, build_model, load_dataset, make_splits
-from crossgcn.graph import SparseMatrix, normalised_adjacency, receptive_field
+from crossgcn.graph import (
+    SparseMatrix,
+    StackedMatrix,
+    normalised_adjacency,
+    receptive_field,
+)
 
 
 def test_on_a_path_each_hop_reaches_one_node_further() -> None:
@@ -48,3 +53,30 @@ def test_a_training_step_touches_a_fraction_of_citeseer() -> None:
     assert x.size(0) < data.num_nodes / 2
     assert blocks[0].size(0) < data.num_nodes / 5
     assert blocks[1].size(0) == split.train.numel()
+
+
+def test_a_block_says_where_its_rows_are_among_its_columns() -> None:
+    path = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
+    adjacency = normalised_adjacency(path, 5)
+    numbers = torch.arange(5.0).unsqueeze(1)
+    targets = torch.tensor([3, 0])
+    field = receptive_field([adjacency] * 2, targets)
+    reached = numbers[field.input_rows]
+    for block in field.blocks:
+        assert block.shape[1] == len(reached)
+        reached = block.own_rows(reached)
+    assert torch.equal(reached, numbers[targets])
+    some, everyone = (receptive_field([adjacency], nodes) for nodes in (targets, torch.arange(5)))
+    stacked = StackedMatrix([some.blocks[0], everyone.blocks[0]])
+    sent = torch.zeros(2, 5, 1)
+    for model, field in enumerate((some, everyone)):
+        sent[model, : len(field.input_rows)] = numbers[field.input_rows]
+    kept = stacked.own_rows(sent)
+    assert torch.equal(kept[0, :2], numbers[targets])
+    assert torch.equal(kept[1], numbers)
+
+
+def test_the_whole_graph_is_not_looked_up_row_by_row() -> None:
+    path = torch.tensor([[0, 1], [1, 0]])
+    field = receptive_field([normalised_adjacency(path, 3)] * 3, torch.arange(3))
+    assert [block.own for block in field.blocks] == [None] * 3

@@ -22,7 +22,8 @@ class ReceptiveField:
         input_rows: The nodes whose features enter the first layer.
         blocks: One rectangular piece of the adjacency per propagation, first to
             last; the last one's rows are the target nodes in the order given. Each
-            row's own node is among the columns, and ``own`` says where.
+            row's own node is among the columns, and ``own`` says where, unless rows and
+            columns are the same nodes.
     """
 
     input_rows: Tensor
@@ -47,6 +48,7 @@ def receptive_field(hops: Sequence[SparseMatrix], targets: Tensor) -> ReceptiveF
         block = adjacency.to_scipy()[rows]
         needed = np.union1d(block.indices, rows)
         blocks.append(SparseMatrix.from_scipy(block[:, needed]))
-        blocks[-1].own = torch.from_numpy(np.searchsorted(needed, rows))
+        if not np.array_equal(needed, rows):
+            blocks[-1].own = torch.from_numpy(np.searchsorted(needed, rows))
         rows = needed
     return ReceptiveField(torch.from_numpy(rows.astype(np.int64)), tuple(reversed(blocks)))

@@ -44,8 +44,11 @@ class StackedMatrix(SparseMatrix):
         )
         self.models = len(matrices)
         self._starts = offsets[::rows].clone()
-        own = [matrix.own for matrix in matrices if matrix.own is not None]
-        if len(own) == len(matrices):
+        if any(matrix.own is not None for matrix in matrices):
+            own = [
+                torch.arange(matrix.shape[0]) if matrix.own is None else matrix.own
+                for matrix in matrices
+            ]
             self.own = pad_sequence(own, batch_first=True)
 
     @property
