@@ -19,7 +19,7 @@ from crossgcn.cli.option_groups import (
 )
 from crossgcn.cli.table_options import EdgesArgument, is_table
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import PRESETS
+from crossgcn.models.presets import PRESETS, get_preset
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
@@ -71,6 +71,7 @@ def train(
         tables.refuse(dataset, edges)
 
     from crossgcn.cli.running import finish, run_with_progress
+    from crossgcn.training.checkpoints import load_model
     from crossgcn.training.config import RunConfig
 
     settings = RunConfig.create(
@@ -96,6 +97,7 @@ def train(
         [settings], run, name=settings.model, save_models=True, graph=graph
     )
 
+    from crossgcn.explanation.reading import can_be_explained
     from crossgcn.reports.summaries import summarise_training
     from crossgcn.reports.tables import order_weight_lines, training_table
 
@@ -113,7 +115,8 @@ def train(
 
     def show(console: Console) -> None:
         console.print(training_table(summary), "", *order_weight_lines(summary), sep="\n")
-        if settings.model != "gin":
+        of_features = get_preset(settings.model).inputs == "features"
+        if of_features and can_be_explained(load_model(folder)):
             words = f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
             console.print(words, highlight=False, markup=False)
 

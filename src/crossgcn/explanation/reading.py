@@ -19,7 +19,7 @@ from crossgcn.graph import PreparedGraph, SparseMatrix, normalised_adjacency
 from crossgcn.layers import CrossGCNConv
 from crossgcn.models.stack import Stack
 
-__all__ = ["Reading", "read_layers", "read_model"]
+__all__ = ["Reading", "can_be_explained", "read_layers", "read_model"]
 
 Graph: TypeAlias = Data | PreparedGraph
 
@@ -137,6 +137,15 @@ def read_layers(model: nn.Module) -> tuple[LayerReading, ...]:
             "has no share in an explanation; explain a model with residual='none'"
         )
     return tuple(read_layer(module, position) for position, module in enumerate(_modules(model)))
+
+
+def can_be_explained(model: nn.Module) -> bool:
+    """Whether what a model says is a sum of products of features, which can be taken apart."""
+    try:
+        read_layers(model)
+    except NotASum:
+        return False
+    return True
 
 
 def _modules(model: nn.Module) -> list[nn.Module]:
