@@ -25,6 +25,7 @@ from crossgcn.evaluation.findings_cells import (
     plan_table,
 )
 from crossgcn.evaluation.findings_records import write_record
+from crossgcn.evaluation.findings_shares import parse_share
 from crossgcn.evaluation.findings_tables import TABLE_NAMES, read_table
 from crossgcn.evaluation.findings_training import CellTrainer
 
@@ -102,10 +103,19 @@ def _parser() -> argparse.ArgumentParser:
         "--workers", type=int, default=1, help="processes for the splits of a cell, on the CPU"
     )
     parser.add_argument(
-        "--share", type=_share, default=(0, 1), metavar="I/N", help="every N-th cell from the I-th"
+        "--share",
+        type=parse_share,
+        default=(0, 1),
+        metavar="I/N",
+        help="every N-th cell from the I-th, counted from 0",
     )
     parser.add_argument(
-        "--time-limit", type=float, default=float("inf"), metavar="SECONDS", help="then start none"
+        "--time-limit",
+        type=float,
+        default=float("inf"),
+        metavar="SECONDS",
+        help="start no cell after these; one that is being measured is finished, which may take"
+        " minutes more",
     )
     parser.add_argument("--collect", action="store_true", help="measure nothing, write records")
     parser.add_argument("--epochs", type=int, help="instead of the table's, to try it out")
@@ -114,13 +124,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--searches", type=Path, default=RECORDS, help="folder of search records")
     parser.add_argument("--out", type=Path, default=RECORDS, help="folder of the tables' records")
     return parser
-
-
-def _share(text: str) -> tuple[int, int]:
-    index, _, of = text.partition("/")
-    if not (index.isdecimal() and of.isdecimal() and int(index) < int(of)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no share: give 0/4, 1/4, 2/4 or 3/4")
-    return int(index), int(of)
 
 
 if __name__ == "__main__":

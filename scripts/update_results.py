@@ -9,6 +9,7 @@ from typing import Any
 
 from crossgcn.data.atomic_file import replacing
 from crossgcn.evaluation.findings_records import FindingsRecord, read_record
+from crossgcn.evaluation.findings_search import read_search
 from crossgcn.evaluation.findings_tables import TABLE_NAMES, FindingsTable, read_table
 from crossgcn.evaluation.item_names import ITEM_NAMES
 from crossgcn.evaluation.item_results import ItemResult, read_item_result
@@ -16,9 +17,11 @@ from crossgcn.evaluation.items import Item, read_item
 from crossgcn.reports.benchmark_floors import read_floors
 from crossgcn.reports.benchmark_names import BENCHMARKS
 from crossgcn.reports.benchmarks import benchmark_markdown, speed_markdown
-from crossgcn.reports.findings_elsewhere import figure_in_brief, links_in_brief
+from crossgcn.reports.findings_depth import depth_markdown
+from crossgcn.reports.findings_elsewhere import links_in_brief, search_in_brief
 from crossgcn.reports.findings_figure import write_differences
 from crossgcn.reports.findings_markdown import findings_markdown, findings_overview
+from crossgcn.reports.findings_peers import peers_markdown
 from crossgcn.reports.link_markdown import links_markdown
 from crossgcn.reports.markdown import (
     comparison_markdown,
@@ -84,10 +87,13 @@ def findings() -> dict[str, str]:
     for table, record in found():
         figure = _figure(f"findings-{table.name}")
         parts[table.name] = findings_markdown(table, record, figure=figure)
+        if table.name == "peers":
+            joined = peers_markdown(table, record, measured().get("peers"))
+            parts["peers"] += f"\n\n{joined}" if joined else ""
+    search = FINDINGS / "grand-search.json"
+    parts["grand-search"] = search_in_brief(read_search(search) if search.exists() else None)
     parts["links"] = links_in_brief(read("links"))
-    parts["depth"] = figure_in_brief(
-        _figure("depth"), "Accuracy and gradients against order and depth"
-    )
+    parts["depth"] = depth_markdown(read("depth"), figure=_figure("depth"))
     return parts
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from crossgcn.graph import PreparedGraph
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
     from crossgcn.layers.crossify import crossed_maps, crossify
+    from crossgcn.models.calibrate import calibrate
     from crossgcn.models.cross_gcn import CrossGCN
     from crossgcn.models.cross_grand import CrossGrand
     from crossgcn.models.gcn import GCN
@@ -50,6 +51,7 @@ _HOMES = {
     "graph": ("PreparedGraph",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
     "layers.crossify": ("crossed_maps", "crossify"),
+    "models.calibrate": ("calibrate",),
     "models.cross_gcn": ("CrossGCN",),
     "models.cross_grand": ("CrossGrand",),
     "models.gcn": ("GCN",),
@@ -83,6 +85,7 @@ __all__ = [  # noqa: RUF022
     "TableChoices",
     "WorkFailed",
     "build_model",
+    "calibrate",
     "crossed_maps",
     "crossify",
     "explain",

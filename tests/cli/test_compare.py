@@ -101,6 +101,11 @@ def test_training_in_a_comparisons_folder_adds_the_weights(
         (("--num-layers", "one"), ("--num-layers takes whole numbers", "'one'")),
         (("--num-layers", "0"), ("num_layers should be greater than or equal to 1", "got 0")),
         (("--order", "2,1", "--num-layers", "1,2"), ("names 2 layers, but num_layers is 1",)),
+        (
+            ("--models", "gcn,mlp", "--order-weights", "mean"),
+            ("--order-weights would change nothing, for gcn and mlp have", "(cross-gcn,"),
+        ),
+        (("--hops", "4"), ("--hops would change nothing", "(cross-grand, grand)")),
         (("--config", "x.toml"), ("No such option: --config",)),
     ],
 )

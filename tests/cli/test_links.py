@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import fields
 from inspect import signature
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from crossgcn.cli.links import links
+from crossgcn.cli.links import LinkModelOptions, links
 from crossgcn.data.edge_splits import NUM_EDGE_SPLITS, TEST_SHARE, VALIDATION_SHARE
+from crossgcn.evaluation.link_encoders import encoder_names
+from crossgcn.models.presets import PRESETS
 
 Command = Callable[..., CompletedProcess[str]]
 TINY = (
@@ -51,6 +54,21 @@ def test_a_person_gets_a_table_and_a_verdict(crossgcn: Command, graph_file: Path
         assert words in done.stdout, words
 
 
+def test_without_ranks_those_that_fit_are_shown(crossgcn: Command, graph_file: Path) -> None:
+    options = tuple(option for option in TINY if option not in ("--hits-at", "1,5"))
+    result = result_of(crossgcn("links", graph_file, *options, "--json", "--out", "out"))
+    assert result["metrics"] == ["auc", "ap", "hits@10", "mrr"]
+
+
+def test_help_offers_nothing_that_no_encoder_has(crossgcn: Command) -> None:
+    text = crossgcn("links", "--help").stdout
+    assert "--scaling" in text and "--aggr" in text
+    for absent in ("cross-grand", "--node-drop", "--laplacian-weight", "--warm-up"):
+        assert absent not in text
+    offered = {field.name for field in fields(LinkModelOptions)} - {"hidden_channels", "dropout"}
+    assert offered == set().union(*(PRESETS[name].options for name in encoder_names()))
+
+
 def test_work_is_continued_and_never_written_over(crossgcn: Command, graph_file: Path) -> None:
     arguments = ("links", graph_file, *TINY, "--json", "--out", "out")
     first = result_of(crossgcn(*arguments))
@@ -85,6 +103,12 @@ def test_tables_need_no_target_and_leave_it_out_when_there_is_one(
         (("--models", "deep-walk"), ("'deep-walk' cannot predict links", "use one of gcn")),
         (("--models", ","), ("--models takes names", "','")),
         (("--hits-at", "5,1000"), ("Hits@1000", "ask for a smaller K")),
+        (
+            ("--models", "gcn,mlp", "--order", "3"),
+            ("--order would change nothing, for gcn and mlp have", "one that has it (cross-gcn,"),
+        ),
+        (("--models", "mlp", "--aggr", "gat"), ("--aggr would", "mlp has no such setting", "gcn,")),
+        (("--node-drop", "0.5"), ("No such option: --node-drop",)),
         (("--hits-at", "ten"), ("--hits-at takes whole numbers", "'ten'")),
         (("--decoder", "bilinear"), ("bilinear", "hadamard")),
         (("--folds", "1"), ("folds is 1; give at least 2",)),

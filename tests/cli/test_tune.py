@@ -89,8 +89,17 @@ def test_tables_of_ones_own_keep_their_test_nodes_apart(crossgcn: Command, tmp_p
     config = ("--config", "out/best.toml")
     trained = result_of(crossgcn("train", *tables, *options, *config, "--json", "--out", "t"))
     assert trained["splits"] == "stratified" and trained["order"] == result["settings"]["order"]
-    predicted = crossgcn("explain", result["folder"], "--json")
-    assert predicted.returncode == 0, predicted.stderr
+    for use in ("explain", "predict"):
+        used = crossgcn(use, result["folder"], "--json")
+        assert used.returncode == 0, used.stderr
+    text = (tmp_path / "out" / "best.toml").read_text()
+    assert "tests on nodes that chose the settings" in text
+    assert f"# model in chosen/{Path(result['folder']).name}.\n" in text
+    shown = crossgcn("tune", *tables, *options, "--trials", 2, "--out", "out", "--resume")
+    folder = result["folder"]
+    assert f"Next: crossgcn predict {folder} or crossgcn explain {folder}\n" in shown.stdout
+    assert "tests on nodes that chose the settings" in " ".join(shown.stdout.split())
+    assert "crossgcn train" not in shown.stdout
 
 
 def test_a_search_that_was_killed_goes_on_where_it_was(
@@ -137,6 +146,8 @@ def test_another_search_is_not_continued(crossgcn: Command, graph_file: Path) ->
         (("--search-splits", 9), ("--search-splits is 9: give 1 to 2",)),
         (("--fix", "dropout"), ("--fix takes NAME=VALUE", "'dropout'")),
         (("--fix", "droput=0.1"), ("unknown setting in --fix 'droput'", "'dropout'")),
+        (("--dropout", 0.5, "--fix", "dropout=0.4"), ("dropout is held at 0.5 and at 0.4",)),
+        (("--num-layers", "1,2", "--order", "2,1"), ("names 2 layers, but num_layers is 1",)),
         (("--space", "no.toml"), ("no.toml: cannot be read",)),
         (("--num-layers", "two"), ("--num-layers takes whole numbers", "'two'")),
         (("--target", "x"), ("cannot tell that it is a table",)),

@@ -113,6 +113,17 @@ def test_numbers_that_do_not_go_with_the_graph_are_refused(
         experiment(small_graph, LinkSettings(**({"hits_at": (5,)} | settings)), **changes)
 
 
+def test_ranks_that_nobody_asked_for_are_those_that_fit(small_graph: Data) -> None:
+    drawn = experiment(small_graph).splits[0].test_negatives.size(1)
+    assert 10 <= drawn < 50
+    few = experiment(small_graph, LinkSettings(embedding_channels=8, folds=3), num_splits=1)
+    found = few.run()
+    assert found.metrics == ("auc", "ap", "hits@10", "mrr")
+    assert found.results[0].records[0]["links"]["hits_at"] == [10]
+    more = experiment(small_graph, LinkSettings(folds=3), negatives=3)
+    assert more.settings.hits_at == tuple(k for k in (10, 50, 100) if k <= 3 * drawn)
+
+
 def test_a_graph_of_nearly_all_edges_has_too_few_pairs_to_train_on() -> None:
     edges = torch.combinations(torch.arange(12)).t()[:, 12:]
     y = torch.zeros(12, dtype=torch.int64)

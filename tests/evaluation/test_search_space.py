@@ -24,6 +24,8 @@ from crossgcn.models.presets import PRESETS
 from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
 
+TRAINING = ("epochs", "learning_rate", "weight_decay")
+
 
 @pytest.mark.parametrize("model", PRESETS)
 def test_every_corner_of_a_models_own_space_is_a_model(model: str) -> None:
@@ -37,12 +39,44 @@ def test_every_corner_of_a_models_own_space_is_a_model(model: str) -> None:
 
 @pytest.mark.parametrize("model", PRESETS)
 def test_a_models_defaults_are_in_its_own_space(model: str) -> None:
-    space = default_space(model)
-    held = {name for name, entry in space.items() if len(entry.ends) == 1}
-    values = default_values(RunConfig(model=model), space)
+    base, space = RunConfig.create(model=model), default_space(model)
+    values = default_values(base, space)
+    assert values.keys() == space.keys()
     assert all(value in space[name] for name, value in values.items())
-    assert values.keys() >= {"hidden_channels", "dropout", "weight_decay", "learning_rate"} - held
+    for name in ("hidden_channels", "dropout", "weight_decay", "learning_rate"):
+        assert values[name] == getattr(base, name)
     assert values.get("order") == (2 if "order" in space else None)
+
+
+@pytest.mark.parametrize("model", PRESETS)
+def test_a_search_starts_with_the_preset_itself(model: str) -> None:
+    base = RunConfig.create(model=model)
+    first = make_config(base, default_values(base, default_space(model)))
+    assert {name: getattr(first, name) for name in TRAINING} == {
+        name: getattr(base, name) for name in TRAINING
+    }
+    made = []
+    for config in (base, first):
+        torch.manual_seed(0)
+        made.append(build_model(model, 5, 3, **config.model_settings()))
+    plain = [
+        {k: v for k, v in vars(module).items() if isinstance(v, int | float | str)}
+        for module in made
+    ]
+    assert str(made[0]) == str(made[1]) and plain[0] == plain[1]
+    for ours, theirs in zip(made[0].parameters(), made[1].parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_the_recipe_and_its_twin_start_where_the_preset_is() -> None:
+    for model in ("cross-grand", "grand"):
+        values = default_values(RunConfig.create(model=model), default_space(model))
+        assert (values["learning_rate"], values["epochs"], values["hidden_channels"]) == (
+            *(0.05, 300, 64),
+        )
+        assert (values["input_dropout"], values["warm_up"], values["aggregate_first"]) == (
+            *(0.2, 100, True),
+        )
 
 
 @pytest.mark.parametrize("model", [name for name in PRESETS if twin_of(name) is not None])
@@ -95,6 +129,7 @@ def test_a_space_is_looked_at_before_anything_is_tried(
         ("cross-gcn", {"order": 3, "num_layers": 3}, (3, 1, 1)),
         ("cross-gcn", {"num_layers": 2}, (2, 1)),
         ("cross-gcn", {"order": (2, 2)}, (2, 2)),
+        ("cross-gcn", {"transform": "mlp"}, None),
         ("gcn", {}, None),
     ],
 )

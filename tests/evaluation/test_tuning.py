@@ -162,15 +162,30 @@ def test_a_trial_that_diverges_has_failed_and_the_search_goes_on(
     assert untimed(tuning.run(out=tmp_path, trials=5).ours.trials) == untimed(result.ours.trials)
 
 
-def test_settings_that_make_no_model_together_fail_by_themselves(
-    small_graph: Data, tmp_path: Path
+def test_settings_that_make_no_model_together_are_refused_at_once(small_graph: Data) -> None:
+    space: Space = {"num_layers": Choices((1, 2))}
+    with pytest.raises(BadInput, match=r"try cross-gcn with num_layers 1, which .*names 2 layers"):
+        Tuning(Contestant(config_of(order=(2, 1)), space), data=small_graph)
+    alone = Tuning(Contestant(config_of(order=2), space), data=small_graph)
+    assert len(alone.contestants) == 1
+
+
+def test_a_worker_that_dies_ends_the_search_and_is_held_against_no_settings(
+    small_graph: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    space: Space = {"num_layers": Choices((1, 2)), "order": Choices(((2, 1), (3,)))}
-    ours = Contestant(config_of(), space)
-    result = Tuning(ours, data=small_graph).run(out=tmp_path, trials=6)
-    assert result.twin is None and result.difference is None
-    failures = [trial.failure for trial in result.ours.trials if trial.failure is not None]
-    assert failures and all("but num_layers is" in failure for failure in failures)
+    tuning = Tuning(*both(), data=small_graph)
+    tuning.run(out=tmp_path / "cut", trials=1)
+
+    def die(*args: Any, **kwargs: Any) -> None:
+        raise WorkFailed("a worker process died; --resume continues")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("crossgcn.evaluation.tuning.train_many", die)
+        with pytest.raises(WorkFailed, match="a worker process died"):
+            tuning.run(out=tmp_path / "cut", trials=3)
+    assert len(list((tmp_path / "cut").rglob("trial-*.json"))) == 2
+    resumed = tuning.run(out=tmp_path / "cut", trials=3)
+    assert trials_of(resumed) == trials_of(tuning.run(out=tmp_path / "whole", trials=3))
 
 
 def test_when_all_trials_fail_the_first_reason_is_given(small_graph: Data, tmp_path: Path) -> None:

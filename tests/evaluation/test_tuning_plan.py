@@ -8,6 +8,7 @@ import pytest
 from crossgcn.errors import BadInput
 from crossgcn.evaluation.search_space import Choices, default_space
 from crossgcn.evaluation.tuning_plan import plan_contestants
+from crossgcn.models.presets import PRESETS
 
 
 def test_a_model_and_its_twin_are_treated_alike() -> None:
@@ -60,10 +61,31 @@ def test_a_twin_is_left_out_where_there_is_none_or_none_is_wanted() -> None:
     assert len(plan_contestants({}, twin=False)) == 1
 
 
+@pytest.mark.parametrize("model", PRESETS)
+def test_what_a_preset_brings_along_is_searched_all_the_same(model: str, tmp_path: Path) -> None:
+    assert plan_contestants({"model": model})[0].space == default_space(model)
+    config = tmp_path / "mine.toml"
+    config.write_text(f'model = "{model}"\ndropout = 0.25\n')
+    ours = plan_contestants({}, config_file=config)[0]
+    assert ours.space.keys() == default_space(model).keys() - {"dropout"}
+    assert ours.base.dropout == 0.25
+
+
 def test_epochs_of_the_recipe_are_the_users_if_given() -> None:
-    assert default_space("cross-grand")["epochs"] == Choices((200,))
     ours, _ = plan_contestants({"model": "cross-grand", "epochs": 50})
-    assert ours.base.epochs == 50 and "epochs" not in ours.space
+    assert ours.base.epochs == 50
+    assert ours.space.keys() == default_space("cross-grand").keys() - {"epochs"}
+
+
+def test_without_crosses_there_is_no_order_to_search() -> None:
+    ours, _ = plan_contestants({"transform": "mlp"})
+    assert ours.space.keys() == default_space("cross-gcn").keys() - {"order"}
+    assert "order" in plan_contestants({"transform": ("dcn", "linear")})[0].space
+
+
+def test_the_same_value_may_be_held_twice() -> None:
+    ours, _ = plan_contestants({"dropout": 0.5}, fix=["dropout=0.5", "num_layers=3"], depths=[3])
+    assert ours.base.dropout == 0.5 and ours.base.num_layers == 3
 
 
 @pytest.mark.parametrize(
@@ -78,6 +100,13 @@ def test_epochs_of_the_recipe_are_the_users_if_given() -> None:
             | {"settings": {"dropout": 0.5, "weight_decay": 0.1}},
             "every setting is held .* so there is nothing to search",
         ),
+        (
+            {"settings": {"dropout": 0.5}, "fix": ["dropout=0.4"]},
+            r"dropout is held at 0\.5 and at 0\.4, by --fix and by another option",
+        ),
+        ({"fix": ["dropout=0.5", "dropout=0.4"]}, r"dropout is held at 0\.5 and at 0\.4"),
+        ({"fix": ["num_layers=3"], "depths": [2]}, "num_layers is held at 3 and at 2"),
+        ({"fix": ["num_layers=3"], "depths": [2, 3]}, "num_layers is searched by --num-layers and"),
         ({"depths": [0]}, "num_layers should be greater than or equal to 1; got 0"),
     ],
 )

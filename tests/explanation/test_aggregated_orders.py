@@ -11,7 +11,14 @@ import torch
 from small_models import draw_graph, enumerate_terms
 from torch import nn
 
-from crossgcn import CrossFeatureTransform, CrossGCN, CrossGCNConv, PreparedGraph, explain
+from crossgcn import (
+    CrossFeatureTransform,
+    CrossGCN,
+    CrossGCNConv,
+    PreparedGraph,
+    build_model,
+    explain,
+)
 from crossgcn.explanation import NodeExplainer, explain_node
 from crossgcn.explanation.layer_reading import NotASum, read_layer
 from crossgcn.explanation.occurrence import cross_products
@@ -115,8 +122,21 @@ def test_a_single_order_is_a_sum_however_it_is_aggregated(order_weights: str) ->
 def test_another_transformation_or_aggregation_is_refused_by_name() -> None:
     with pytest.raises(NotASum, match="layer 1 transforms features by a CrossNetwork"):
         explain_node(CrossGCNConv(10, 3, 2, transform="dcn"), draw_graph(), 0)
-    with pytest.raises(NotASum, match="layer 1 joins neighbours by RandomPropagation"):
-        explain_node(CrossGCNConv(10, 3, 2, aggr="random-propagation"), draw_graph(), 0)
+    for name in ("random-propagation", "mean"):
+        with pytest.raises(NotASum, match=rf"layer 1 joins neighbours by '{name}'.*--model cross-"):
+            explain_node(CrossGCNConv(10, 3, 2, aggr=name), draw_graph(), 0)
+    with pytest.raises(NotASum, match="layer 1 joins neighbours by 'random-propagation'"):
+        explain_node(build_model("cross-grand", 10, 3), draw_graph(), 0)
+
+
+def test_gcns_sum_is_explained_by_either_of_its_names() -> None:
+    torch.manual_seed(0)
+    layer = CrossGCNConv(10, 3, 2, aggr="gcn", order_weights="fixed")
+    graph = draw_graph()
+    found = explain_node(layer, graph, 0)
+    with torch.no_grad():
+        score = float(layer(graph.x, graph.edge_index)[0, found.target])
+    assert found.bias + found.terms.contribution.sum() == pytest.approx(score, abs=1e-5)
 
 
 @pytest.mark.parametrize("residual", ["add", "norm"])

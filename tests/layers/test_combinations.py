@@ -46,14 +46,18 @@ def features(nodes: int = NODES) -> Tensor:
     return torch.randn(nodes, FEATURES, generator=generator, dtype=torch.float64)
 
 
-def make(name: str, order_weights: NamedOrderWeights, seed: int = 0) -> CrossGCNConv:
+def make(
+    name: str, order_weights: NamedOrderWeights, seed: int = 0, *, aggregate_first: bool = False
+) -> CrossGCNConv:
     """A layer in float64 that scores, its parameters moved away from where they start.
 
     A closed gate or an identity would hide what lies behind it.
     """
     torch.manual_seed(seed)
     aggr = partial(make_aggregation, name)
-    conv = CrossGCNConv(FEATURES, OUTPUTS, order_weights=order_weights, aggr=aggr)
+    conv = CrossGCNConv(
+        FEATURES, OUTPUTS, order_weights=order_weights, aggr=aggr, aggregate_first=aggregate_first
+    )
     conv.double().eval()
     with torch.no_grad():
         for parameter in conv.parameters():
@@ -136,6 +140,38 @@ def test_gradients_reach_every_parameter_and_are_those_of_finite_differences(
     )
     difference = (values[0] - values[1]) / (2 * step)
     torch.testing.assert_close(slope.double(), difference, rtol=1e-5, atol=1e-6)
+
+
+@every_combination
+def test_aggregating_first_crosses_what_was_aggregated(
+    name: str, order_weights: NamedOrderWeights
+) -> None:
+    """A linear aggregation comes after the projections, which shows in no number."""
+    conv, x = make(name, order_weights, aggregate_first=True), features().requires_grad_()
+    assert conv.aggregation is not None
+    wide = make_aggregation(name, FEATURES).double().eval()
+    if not conv.aggregation.linear:
+        wide.load_state_dict(conv.aggregation.state_dict())
+    kinds = {
+        kind: edges_of_kind(kind, EDGES, NODES, WEIGHTS, dtype=x.dtype)
+        for kind in conv.propagations
+    }
+    joined = wide(x, [kinds[kind] for kind in wide.propagations])
+    expected = conv.transform(joined) + conv.bias
+    out = conv(x, EDGES, WEIGHTS)
+    torch.testing.assert_close(out, expected)
+    gradients = torch.autograd.grad(out.square().sum(), [x, *conv.parameters()])
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@every_combination
+def test_halves_pass_through_and_back(name: str, order_weights: NamedOrderWeights) -> None:
+    conv, x = make(name, order_weights).bfloat16(), features().bfloat16().requires_grad_()
+    out = conv(x, EDGES, WEIGHTS)
+    assert out.dtype == torch.bfloat16 and out.shape == (NODES, OUTPUTS)
+    assert out.isfinite().all()
+    gradients = torch.autograd.grad(out.sum(), [x, *conv.parameters()])
+    assert all(gradient.isfinite().all() for gradient in gradients)
 
 
 @every_combination

@@ -84,6 +84,10 @@ class _GivenTwice(nn.Module):
         return self.layer(x, x, edge_index)
 
 
+def _parts(model: nn.Module) -> list[Any]:
+    return list(model.children())
+
+
 def run(model: nn.Module) -> Tensor:
     out = model(features(), EDGES)
     first: Tensor = out[0] if isinstance(out, tuple) else out
@@ -229,8 +233,50 @@ def test_precision_and_what_is_frozen_are_kept() -> None:
     model[0].weight.requires_grad_(False)
     crossed = crossify(model)
     assert {p.dtype for p in crossed.parameters()} == {torch.float64}
-    frozen = [name for name, p in crossed.named_parameters() if not p.requires_grad]
-    assert frozen == ["0.weight"]
+    assert all(p.requires_grad for p in crossed.parameters())
+    first, second = _parts(copy.deepcopy(crossed))
+    weights = [first.weight.detach().clone(), second.weight.detach().clone()]
+    with torch.no_grad():
+        for parameter in crossed.parameters():
+            parameter.add_(1.0)
+    first, second = _parts(crossed)
+    torch.testing.assert_close(first.weight[0], model[0].weight, rtol=0, atol=0)
+    torch.testing.assert_close(first.weight[1], weights[0][1] + 1.0)
+    torch.testing.assert_close(second.weight, weights[1] + 1.0)
+    linear = crossify(nn.Linear(6, 4).requires_grad_(False), order=1, order_weights="fixed")
+    assert not any(p.requires_grad for p in linear.parameters())
+
+
+def test_a_frozen_map_is_crossed_with_projections_that_train() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 4)).requires_grad_(False)
+    crossed = crossify(model)
+    torch.testing.assert_close(crossed(features()), model(features()))
+    optimizer = torch.optim.Adam(
+        [p for p in crossed.parameters() if p.requires_grad], lr=0.1, weight_decay=0.1
+    )
+    for _ in range(3):
+        optimizer.zero_grad()
+        torch.autograd.backward(crossed(features()).square().sum())
+        optimizer.step()
+    (transform,), (linear,) = _parts(crossed), _parts(model)
+    assert torch.equal(transform.weight[0], linear.weight)
+    assert torch.equal(transform.bias, linear.bias)
+    assert transform.order_weights[1] != 0
+    restored = crossify(model)
+    restored.load_state_dict(crossed.state_dict())
+    torch.testing.assert_close(restored(features()), crossed(features()), rtol=0, atol=0)
+
+
+def test_maps_with_hooks_are_refused_by_name() -> None:
+    model = nn.Sequential(nn.Linear(6, 4), nn.LazyLinear(2))
+    model[0].register_forward_hook(lambda module, given, out: 2 * out)
+    with pytest.raises(BadInput, match=r"maps have hooks.*: 0; remove the hooks.*skip"):
+        crossify(model)
+    assert crossed_maps(crossify(model, skip="0")) == ("1",)
+    model[1].register_forward_pre_hook(lambda module, given: None)
+    with pytest.raises(BadInput, match=r"maps have hooks.*: 1; remove"):
+        crossify(model, skip="0")
 
 
 def test_crossing_twice_leaves_crosses_as_they_are() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -150,15 +151,21 @@ def test_draws_of_one_step_differ_and_the_same_seed_gives_the_same_bytes(
 
 def test_trained_together_each_is_as_if_trained_alone(small_graph: Data) -> None:
     graph = PreparedGraph(small_graph.x, small_graph.edge_index)
-    split = make_splits(small_graph, "public")[0]
+    whole = make_splits(small_graph, "public")[0]
+    # Of unequal sizes, so that the models' rows are padded.
+    splits = [
+        whole,
+        replace(whole, train=whole.train[::2], validation=whole.validation[:-3]),
+        replace(whole, train=whole.train[1:4]),
+    ]
     models = []
     for seed in range(3):
         torch.manual_seed(seed)
         models.append(build_model("cross-grand", 24, 3, hidden_channels=8, hops=3))
     together = train_together(
-        models, graph, small_graph.y, [split] * 3, [7, 8, 9], epochs=12, learning_rate=0.05
+        models, graph, small_graph.y, splits, [7, 8, 9], epochs=12, learning_rate=0.05
     )
-    for model, seed, result in zip(models, (7, 8, 9), together, strict=True):
+    for model, split, seed, result in zip(models, splits, (7, 8, 9), together, strict=True):
         (alone,) = train_together(
             [model], graph, small_graph.y, [split], [seed], epochs=12, learning_rate=0.05
         )
@@ -196,3 +203,17 @@ def test_it_is_trained_by_name_and_never_reads_the_test_nodes_of_a_search(
 def test_what_makes_no_sense_is_refused(setting: str, value: float) -> None:
     with pytest.raises(BadInput, match=f"{setting} must be .* got {value}"):
         CrossGrand(6, 8, 3, **{setting: value})  # type: ignore[arg-type]
+
+
+def test_the_objective_can_be_asked_without_dropout(small_graph: Data) -> None:
+    graph = PreparedGraph(small_graph.x, small_graph.edge_index)
+    model = CrossGrand(24, 8, 3, draws=3).eval()
+    step = Objective(model, graph, small_graph.y, [torch.tensor([4, 50])], 0.0)()
+    scores = model(small_graph.x, small_graph.edge_index)[[4, 50]]
+    torch.testing.assert_close(step.scores[0], torch.cat([scores] * 3))
+
+
+def test_crosses_in_later_layers_are_refused() -> None:
+    assert CrossGrand(6, 8, 3, order=[3, 1]).layers[0].order == 3
+    with pytest.raises(BadInput, match=r"order=\[2, 2\]: .* only the first has crosses"):
+        CrossGrand(6, 8, 3, order=[2, 2])

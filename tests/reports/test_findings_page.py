@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from crossgcn.evaluation.findings_records import CandidateRecord, CellRecord, FindingsRecord
+from crossgcn.evaluation.findings_search import SearchRecord
 from crossgcn.evaluation.findings_tables import Column, FindingsTable, Row
-from crossgcn.reports.findings_elsewhere import figure_in_brief, links_in_brief
+from crossgcn.reports.findings_elsewhere import links_in_brief, search_in_brief
 from crossgcn.reports.findings_figure import draw_differences, write_differences
 from crossgcn.reports.findings_markdown import findings_markdown, findings_overview
 from crossgcn.reports.findings_words import range_of_gains, table_verdict
@@ -68,7 +69,7 @@ def test_the_verdict_is_in_words_and_counts_its_false_alarms() -> None:
     assert "- cora: worse: *rival* -2.9\n- planted: better: *crossed* +40.2" in text
     assert "**Against other rows**: 0 better, 1 worse, 0 without a difference" in text
     assert "- cora: worse: *rival* against *crossed* -2.4" in text
-    assert "- cora, 80: reached by *plain* (80.00)" in text
+    assert "- cora, 80: reached by the best on validation nodes, *plain* (80.00)\n" in text
     assert "cora *plain* (80.0 ± 1.4); planted *crossed* (61.2 ± 1.7)" in text
     assert "- not measured: *rival* on planted" in text
 
@@ -84,10 +85,31 @@ def test_the_best_row_is_chosen_by_validation_accuracy() -> None:
     assert "cora *plain* (70.5 ± 0.7)" in table_verdict(TABLE, record)
 
 
-def test_a_target_that_is_missed_names_the_nearest() -> None:
-    record = FindingsRecord(table="peers", cells=CELLS[2:])
-    text = table_verdict(TABLE, record)
-    assert "- cora, 80: not reached; nearest *crossed* (79.50)" in text
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ("plain", "reached by the best on validation nodes, *plain* (80.00); also by *rival*"),
+        ("crossed", "not reached by the best on validation nodes, *crossed* (79.50); though by"),
+    ],
+)
+def test_a_target_is_judged_by_the_row_that_validation_takes(chosen: str, said: str) -> None:
+    percent = {"plain": (79.0, 81.0), "crossed": (78.0, 81.0), "rival": (84.0, 86.0)}
+    cells = tuple(
+        cell(row, "cora", *values, validation_accuracy=(0.9 if row == chosen else 0.5,) * 2)
+        for row, values in percent.items()
+    )
+    text = table_verdict(TABLE, FindingsRecord(table="peers", cells=cells))
+    assert f"- cora, 80: {said}" in text
+    alone = FindingsRecord(table="peers", cells=cells[1:2])
+    assert "*crossed* (79.50)\n" in table_verdict(TABLE, alone) + "\n"
+
+
+def test_a_settled_row_has_no_twin() -> None:
+    settled = TABLE.rows[1].model_copy(update={"settled": True})
+    table = TABLE.model_copy(update={"rows": (TABLE.rows[0], settled)})
+    text = table_verdict(table, RECORD)
+    assert "Against the twin" not in text
+    assert "- planted: better: *crossed* against *plain* +40.2" in text
 
 
 def test_many_gains_are_a_range() -> None:
@@ -107,10 +129,18 @@ def test_the_table_has_accuracies_differences_and_costs() -> None:
     rival = "77.1 ± 1.6<br>**-2.90 ± 0.10**<br>**-2.40 ± 0.40**"
     assert f"| rival<br>− plain<br>− crossed | {rival} | — |" in text
     assert "| *the paper's best* | 79.8 |  |" in text
+    assert "| parameters, seconds for all splits on a CPU | cora | planted |" in text
     assert "| crossed | 1,234<br>5.1 s | 1,234<br>5.1 s |" in text
     assert "![Paired differences: crosses against none](figures/x.png)" in text
     assert "Measured on a CPU, 1 thread a run, torch 2.13, commit 0123456789." in text
     assert "<details>" not in text
+
+
+def test_seconds_of_another_device_are_not_mixed_in() -> None:
+    elsewhere = CELLS[0].model_copy(update={"device": "cuda"})
+    text = findings_markdown(TABLE, FindingsRecord(table="peers", cells=(elsewhere, *CELLS[1:])))
+    assert "seconds for all splits on a CPU" in text
+    assert "| plain | 1,234<br>— | 1,234<br>5.1 s |" in text
 
 
 def test_chosen_settings_are_listed_with_what_they_were_chosen_from() -> None:
@@ -166,8 +196,7 @@ def test_nothing_is_drawn_where_nothing_is_compared(tmp_path: Path) -> None:
 
 
 def test_other_pages_are_summed_up_where_they_were_measured() -> None:
-    assert links_in_brief(None) == figure_in_brief("", "depth") == "Not measured yet."
-    assert figure_in_brief("figures/depth.png", "depth") == "![depth](figures/depth.png)"
+    assert links_in_brief(None) == "Not measured yet."
     interval = {"auc": {"paired_interval": (0.1, 0.2)}, "mrr": {"paired_interval": (-0.2, -0.1)}}
     summary = {
         "dataset": "cora",
@@ -178,6 +207,23 @@ def test_other_pages_are_summed_up_where_they_were_measured() -> None:
     }
     text = links_in_brief({"datasets": [summary]})
     assert text.startswith("- cora, 10 splits: cross-gcn beats gcn in AUC; falls behind gcn in MRR")
+
+
+def test_a_search_tells_its_budget_on_each_graph() -> None:
+    assert search_in_brief(None) == "Not searched yet."
+    rows: list[dict[str, Any]] = [
+        {"dataset": dataset, "model": model, "settings": {}, "validation_mean": 0.5}
+        for dataset in ("cora", "cora", "pubmed")
+        for model in ("grand", "cross-grand")
+    ]
+    assert search_in_brief(SearchRecord.model_validate({"rows": rows})) == (
+        "Settings tried, as many for both models of a graph: 2 on cora, 1 on pubmed."
+    )
+    rows[-1] |= {"validation_mean": None, "dataset": "cora"}
+    text = search_in_brief(SearchRecord.model_validate({"rows": rows}))
+    assert "**not as many for each model** on cora (grand 2, cross-grand 3)" in text
+    assert "pubmed (grand 1, cross-grand 0)" in text
+    assert text.endswith("1 of 6 trainings diverged.")
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -167,3 +167,15 @@ def test_seeds_on_one_split_are_not_called_splits() -> None:
     assert title == (
         "cora: test accuracy in %, 1 random split × 20 seeds, all labelled nodes, 500 epochs"
     )
+
+
+def test_models_that_were_not_treated_alike_are_said_not_to_be() -> None:
+    def row(name: str, epochs: int, **entries: Any) -> dict[str, Any]:
+        return model_row(name, epochs=epochs, learning_rate=0.05, hidden_channels=64, **entries)
+
+    alike = SHARED | {"baseline": "gcn", "models": [row("gcn", 500), row("gin", 500)]}
+    assert "treated alike" not in "\n".join(rendered(comparison_table(alike)))
+    unlike = SHARED | {"baseline": "gcn", "models": [row("gcn", 500), row("grand", 300)]}
+    text = " ".join("\n".join(rendered(comparison_table(unlike), width=200)).split())
+    assert "300 or 500 epochs" in text
+    assert "not treated alike (gcn: epochs 500, rate 0.05, width 64; grand: epochs 300" in text

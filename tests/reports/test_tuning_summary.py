@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tuning_results_by_hand import OURS, RESULT, TWIN
+from tuning_results_by_hand import OURS, PLAIN, RESULT, TWIN, tuned
 
 from crossgcn.evaluation.statistics import paired_difference
 from crossgcn.evaluation.tuning_results import TuningResult
 from crossgcn.reports.tuning_summary import config_as_toml, summarise_tuning, write_config
+from crossgcn.reports.tuning_table import tuning_notes
 from crossgcn.training.config import RunConfig
 
 
@@ -69,5 +70,17 @@ def test_the_file_says_where_its_settings_come_from(tmp_path: Path) -> None:
     text = path.read_text()
     assert text.startswith("# cross-gcn: trial 2 of 5, chosen by validation accuracy (72.00 %).\n")
     assert RunConfig.create(config_file=path) == OURS.config
+    assert "set apart" not in text
     write_config(path, OURS, with_dataset=False)
     assert "dataset" not in path.read_text()
+
+
+def test_the_file_warns_of_training_again_where_test_nodes_were_set_apart(tmp_path: Path) -> None:
+    sealed = tuned("gcn", [0.7, 0.6], [0.7, 0.7], PLAIN, splits="stratified", train="all")
+    write_config(tmp_path / "best.toml", sealed, with_dataset=True)
+    text = (tmp_path / "best.toml").read_text()
+    assert "# tests on nodes that chose the settings" in text
+    assert "# model in chosen/gcn-trial-000.\n" in text
+    assert RunConfig.create(config_file=tmp_path / "best.toml") == sealed.config
+    (note,) = tuning_notes(summarise_tuning(TuningResult(sealed, None)))
+    assert "Training again with best.toml on stratified splits" in note

@@ -134,3 +134,30 @@ def test_parameters_that_cannot_be_say_what_can(parameters: dict[str, Any], mess
     X, y = load_wine(return_X_y=True)
     with pytest.raises(BadInput, match=message):
         small(**parameters).fit(X[::3], y[::3])
+
+
+def test_a_recipe_is_trained_as_suits_it_unless_told_otherwise() -> None:
+    X, y, edges = circles()
+    recipe = CrossGCNClassifier(model="cross-grand", hops=2, epochs=5).fit(X, y, edges)
+    assert recipe.n_iter_ == 5
+    assert recipe.settings_["hidden_channels"] == 64
+    assert recipe.settings_["dropout"] == 0.4
+    assert CrossGCNClassifier(epochs=2).fit(X, y, edges).settings_["dropout"] == 0.2
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"feature_transform": "dcn"},
+        {"feature_transform": ("mlp", "linear")},
+        {"aggr": "sage"},
+        {"num_layers": 3, "residual": "norm", "scaling": "unit"},
+        {"order_weights": "per-unit"},
+    ],
+    ids=str,
+)
+def test_a_classifier_takes_every_building_block(settings: dict[str, Any]) -> None:
+    X, y, edges = circles()
+    fitted = CrossGCNClassifier(epochs=30, **settings).fit(X, y, edges)
+    assert fitted.loss_curve_[-1] < fitted.loss_curve_[0]
+    assert clone(fitted).get_params() == fitted.get_params()

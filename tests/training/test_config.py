@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from crossgcn.errors import BadInput
+from crossgcn.models.presets import PRESETS
 from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
 
@@ -108,3 +109,22 @@ def test_models_on_a_split_share_a_seed_and_nothing_else_does() -> None:
     seeds = [(split, repeat) for split in range(20) for repeat in range(3)]
     assert all(ours.run_seed(*at) == baseline.run_seed(*at) for at in seeds)
     assert len({ours.run_seed(*at) for at in seeds}) == len(seeds)
+
+
+def test_what_suits_a_preset_is_over_the_defaults_and_under_what_was_given(tmp_path: Path) -> None:
+    suits = PRESETS["cross-grand"].training
+    for config in (RunConfig(model="cross-grand"), RunConfig.create(model="cross-grand")):
+        assert {name: getattr(config, name) for name in suits} == suits
+    assert RunConfig.create(model="cross-grand", defaults={"epochs": 7}).epochs == suits["epochs"]
+    assert RunConfig.create(model="gcn", defaults={"epochs": 7}).epochs == 7
+    assert RunConfig.create(model="cross-grand", epochs=9).epochs == 9
+    file = tmp_path / "settings.toml"
+    file.write_text('model = "cross-grand"\nepochs = 11\n')
+    assert RunConfig.create(config_file=file).epochs == 11
+    assert RunConfig().epochs == 500
+
+
+def test_runs_of_before_a_setting_existed_are_known_for_the_same() -> None:
+    """Records of plain models name none of the younger settings."""
+    assert not {"aggr", "transform", "scaling", "hops", "warm_up"} & RunConfig().identity().keys()
+    assert RunConfig(aggr="gat").identity()["aggr"] == "gat"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -8,6 +9,8 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph
+from crossgcn.layers.graph_convolution import GraphConvolution
+from crossgcn.layers.peers import CrossNetworkV2
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
 from crossgcn.training import full_batch, step
@@ -99,3 +102,40 @@ def test_a_gpu_trains_as_the_cpu_does(small_graph: Data) -> None:
         assert isinstance(ours, TrainedModel) and isinstance(theirs, TrainedModel)
         for a, b in zip(ours.history, theirs.history, strict=True):
             assert a.train_loss == pytest.approx(b.train_loss, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "recorded"),
+    [
+        ({}, True),
+        ({"order_weights": "attention"}, True),
+        ({"aggr": "gat"}, True),
+        ({"aggr": "max"}, False),
+        ({"aggr": "sage-lstm"}, False),
+        ({"transform": "dcn-v2"}, True),
+    ],
+)
+def test_only_steps_that_wait_for_nothing_are_recorded(
+    settings: dict[str, Any], recorded: bool, small_graph: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step, "has_triton", lambda: True)
+    made = build_model("cross-gcn", small_graph.x.size(1), 3, hidden_channels=8, **settings)
+    training = _as_on_a_gpu(made, small_graph)
+    assert training.captures == recorded
+
+
+def test_full_matrices_of_pairs_are_not_recorded(
+    small_graph: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step, "has_triton", lambda: True)
+    for rank, recorded in ((4, True), (None, False)):
+        transform = CrossNetworkV2(small_graph.x.size(1), 3, rank=rank, bias=False)
+        made = Stack([GraphConvolution(transform, 3)], dropout=0.0)
+        assert _as_on_a_gpu(made, small_graph).captures == recorded
+
+
+def _as_on_a_gpu(model: Stack, data: Data) -> TrainingStep:
+    graph = PreparedGraph(data.x, data.edge_index)
+    training = TrainingStep([model], graph, data.y, [torch.arange(9)], seeds=[0])
+    training.device = torch.device("cuda")
+    return training

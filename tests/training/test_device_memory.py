@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -7,7 +9,12 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import PreparedGraph
+from crossgcn.layers.aggregation import AGGREGATIONS
+from crossgcn.layers.order_aggregation import NamedOrderWeights
 from crossgcn.models.cross_gcn import CrossGCN
+from crossgcn.models.cross_grand import CrossGrand
+from crossgcn.models.presets import PRESETS, TRANSFORM_NAMES
+from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device_memory import (
@@ -32,6 +39,17 @@ def ring(nodes: int, features: int = 24, neighbours: int = 1) -> PreparedGraph:
     target = (source + torch.arange(neighbours).repeat(nodes) + 1) % nodes
     edges = torch.stack([torch.cat([source, target]), torch.cat([target, source])])
     return PreparedGraph(torch.ones(nodes, features), edges)
+
+
+def _with_features(graph: PreparedGraph, sparse: bool) -> PreparedGraph:
+    """The same graph, each node with one feature where they are sparse."""
+    if not sparse:
+        return graph
+    nodes = graph.x.size(0)
+    offsets, columns = torch.arange(nodes + 1), torch.arange(nodes) % 24
+    x = csr_tensor(offsets, columns, torch.ones(nodes), (nodes, 24))
+    edges = torch.stack([graph.adjacency.columns, graph.adjacency.rows])
+    return PreparedGraph(x, edges)
 
 
 def free_memory(monkeypatch: pytest.MonkeyPatch, free: int, total: int = 2**37) -> None:
@@ -82,6 +100,45 @@ def test_the_estimate_covers_what_a_step_keeps_at_least() -> None:
     weights = order * (features * hidden + hidden * classes)
     between = nodes * (features + (order + 1) * (hidden + classes))
     assert estimate_bytes(model(hidden, order=order), ring(nodes)) > 4 * (4 * weights + between)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_every_model_needs_memory_for_each_node_and_feature(sparse: bool) -> None:
+    small, large = (_with_features(ring(nodes), sparse) for nodes in (60, 120))
+    models = [build_model(name, 24, 3) for name in PRESETS]
+    models += [CrossGCN(24, 8, 3, transform=name) for name in TRANSFORM_NAMES]
+    models += [CrossGCN(24, 8, 3, order_weights=name) for name in get_args(NamedOrderWeights)]
+    models += [CrossGCN(24, 8, 3, aggr=name) for name in AGGREGATIONS]
+    for network in models:
+        weights = 4 * sum(weight.numel() for weight in network.parameters())
+        least = estimate_bytes(network, small)
+        assert least > weights
+        assert estimate_bytes(network, large) > least
+
+
+def test_draws_that_must_agree_are_kept_together() -> None:
+    sizes = [estimate_bytes(CrossGrand(24, 8, 3, draws=draws), ring(200)) for draws in (1, 2, 4)]
+    assert sizes[0] < sizes[1] < sizes[2]
+    assert sizes[2] - sizes[1] == 2 * (sizes[1] - sizes[0])
+
+
+@pytest.mark.parametrize("name", ["gat", "gatv2", "max", "multi", "lstm", "gru", "sage-max"])
+def test_what_works_edge_by_edge_needs_its_width_for_each(name: str) -> None:
+    def per_edge(aggr: str) -> int:
+        network = CrossGCN(24, 16, 3, aggr=aggr)
+        heavy, light = ring(50, neighbours=4), ring(50)
+        return estimate_bytes(network, heavy) - estimate_bytes(network, light)
+
+    assert per_edge(name) > per_edge("gcn") + 4 * 300 * (16 + 3)
+
+
+def test_higher_orders_of_every_peer_need_more() -> None:
+    for name in ("dcn", "dcn-v2", "cin", "hofm"):
+        sizes = [
+            estimate_bytes(CrossGCN(24, 8, 3, order=order, transform=name), ring(5000))
+            for order in (2, 3)
+        ]
+        assert sizes[0] < sizes[1]
 
 
 def test_what_cannot_fit_is_refused_with_sizes_and_remedy(

@@ -13,6 +13,7 @@ from crossgcn.data.adopt import adopt_graph
 from crossgcn.data.edge_splits import EdgeSplit, find_pairs, make_edge_splits, message_edges
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import SparseMatrix
+from crossgcn.models.calibrate import calibrate
 from crossgcn.training.link_metrics import area_under_curve
 from crossgcn.training.link_predictor import LinkPredictor
 from crossgcn.training.link_settings import LinkSettings
@@ -148,6 +149,34 @@ def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(
     )
     assert first.history == again.history and first.test == again.test
     assert first.history != other.history
+
+
+def test_nodes_left_out_at_random_are_decided_by_the_seed(data: Data, split: EdgeSplit) -> None:
+    """By torch's generator they would differ, though nothing else does."""
+    results = []
+    for elsewhere in (1, 2):
+        predictor = make_predictor(aggr="random-propagation")
+        torch.manual_seed(elsewhere)
+        results.append(train(data, split, predictor))
+    assert results[0].history == results[1].history and results[0].test == results[1].test
+    other = train(data, split, make_predictor(aggr="random-propagation"), seed=1)
+    assert other.history != results[0].history
+
+
+def test_unit_scaling_is_measured_on_the_message_graph_before_training(
+    data: Data, split: EdgeSplit
+) -> None:
+    plain, unit, by_hand = (make_predictor(scaling=name) for name in ("none", "unit", "unit"))
+    x = SparseMatrix.from_torch(data.x)
+    steps = LinkSteps(data, split, by_hand.encoder.propagations, folds=FOLDS, seed=0)
+    calibrate(by_hand.encoder, x, steps.all_edges)
+    results = [train(data, split, predictor) for predictor in (plain, unit, by_hand)]
+    assert unit.encoder.is_calibrated
+    assert results[1].history == results[2].history
+    assert results[1].history[0].train_loss != results[0].history[0].train_loss
+    huge = adopt_graph(Data(**{**data.to_dict(), "x": data.x * 1e6}))
+    scaled = train(huge, split, make_predictor(scaling="unit"))
+    assert scaled.history[0].train_loss == pytest.approx(results[1].history[0].train_loss, rel=0.01)
 
 
 def test_the_first_best_epoch_is_kept_and_its_weights_are_its_own(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -22,7 +23,7 @@ from crossgcn.errors import BadInput
 from crossgcn.evaluation.candidates import CANDIDATES, DEFAULT_TRIALS, TRIALS
 from crossgcn.models.presets import PRESETS, get_preset
 
-__all__ = ["compare"]
+__all__ = ["compare", "refuse_unused"]
 
 
 @with_option_groups
@@ -69,7 +70,7 @@ def compare(
     """Train several models on the same splits and pair their results split by split.
 
     Every model gets the same training: epochs, decay rule, selection, seeds.
-    --order and the details of a model apply to those models that have them.
+    --order and the details of a model apply to those models that have them; one must.
 
     With tables of your own, crossgcn compare nodes.csv edges.csv --target COLUMN, the answer is
     whether crosses help there: models from the majority class to products of three columns,
@@ -102,11 +103,12 @@ def _compare_presets(
     for name in (*names, baseline):
         get_preset(name)
     _check_baseline(baseline, names)
+    variants = details.variants()
+    refuse_unused(variants, names, PRESETS)
 
     from crossgcn.cli.running import finish, run_with_progress
     from crossgcn.training.config import RunConfig
 
-    variants = details.variants()
     configs = [
         RunConfig.create(
             dataset=dataset,
@@ -134,6 +136,25 @@ def _compare_presets(
             console.print(sentence, highlight=False)
 
     finish(summary, folder, run.as_json, show)
+
+
+def refuse_unused(variants: Mapping[str, Any], names: Sequence[str], known: Iterable[str]) -> None:
+    """Refuse an option that would change nothing, for none of the models named has it.
+
+    Args:
+        variants: What only some models have; ``None`` means not given.
+        names: The models that are compared.
+        known: Those that could be.
+    """
+    for option, value in variants.items():
+        if value is None or any(option in get_preset(name).options for name in names):
+            continue
+        others = ", ".join(name for name in known if option in get_preset(name).options)
+        raise BadInput(
+            f"--{option.replace('_', '-')} would change nothing, for {' and '.join(names)} "
+            f"{'has' if len(names) == 1 else 'have'} no such setting: leave it out, or add to "
+            f"--models one that has it ({others})"
+        )
 
 
 def _compare_on_tables(

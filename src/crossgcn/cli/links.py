@@ -5,19 +5,20 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from crossgcn.cli import options
-from crossgcn.cli.option_groups import ModelOptions, RunOptions, TableOptions, with_option_groups
+from crossgcn.cli.compare import refuse_unused
+from crossgcn.cli.option_groups import RunOptions, TableOptions, with_option_groups
 from crossgcn.cli.table_options import EdgesArgument, is_table
 from crossgcn.errors import BadInput
 from crossgcn.evaluation.link_encoders import check_encoder, encoder_names
 from crossgcn.models.presets import get_preset
-from crossgcn.training.link_settings import LINK_DEFAULTS, LinkSettings
+from crossgcn.training.link_settings import DEFAULT_RANKS, LINK_DEFAULTS, LinkSettings
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
@@ -30,8 +31,8 @@ _SETTINGS = LinkSettings()
 
 
 @dataclass(frozen=True)
-class LinkModelOptions(ModelOptions):
-    """An encoder's, which is wider than a classifier."""
+class LinkModelOptions:
+    """What an encoder is like in detail: wider than a classifier, and trained by links alone."""
 
     hidden_channels: Annotated[
         int | None,
@@ -46,6 +47,28 @@ class LinkModelOptions(ModelOptions):
             help="Dropout before each layer. \\[default: 0.5]", rich_help_panel=options.MODEL
         ),
     ] = None
+    order: options.OrderOption = None
+    order_weights: options.OrderWeightsOption = None
+    first_order: options.FirstOrderOption = None
+    aggregate_first: options.AggregateFirstOption = None
+    bias: options.BiasOption = None
+    aggr: options.AggrOption = None
+    transform: options.TransformOption = None
+    scaling: options.ScalingOption = None
+    residual: options.ResidualOption = None
+
+    def shared(self) -> dict[str, Any]:
+        """What every encoder has."""
+        return {"hidden_channels": self.hidden_channels, "dropout": self.dropout}
+
+    def variants(self) -> dict[str, Any]:
+        """What only some encoders have."""
+        given = asdict(self) | {
+            "order": options.parse_order(self.order),
+            "order_weights": options.parse_order_weights(self.order_weights),
+            "transform": options.parse_transform(self.transform),
+        }
+        return {name: value for name, value in given.items() if name not in self.shared()}
 
 
 @dataclass(frozen=True)
@@ -58,7 +81,9 @@ class LinkTrainingOptions:
             help=f"Steps. \\[default: {LINK_DEFAULTS['epochs']}]", rich_help_panel=_TRAINING
         ),
     ] = None
-    learning_rate: options.LearningRateOption = None
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Adam's. \\[default: 0.01]", rich_help_panel=_TRAINING)
+    ] = None
     weight_decay: Annotated[
         float | None,
         typer.Option(help="On every matrix. \\[default: 0]", rich_help_panel=_TRAINING),
@@ -124,8 +149,14 @@ def links(
         ),
     ] = _SETTINGS.folds,
     hits_at: Annotated[
-        str, typer.Option(help="The K of Hits@K.", metavar="K,K,...", rich_help_panel=_EDGES)
-    ] = ",".join(map(str, _SETTINGS.hits_at)),
+        str | None,
+        typer.Option(
+            help="The K of Hits@K. \\[default: those of "
+            f"{', '.join(map(str, DEFAULT_RANKS))} that the test set has negatives for]",
+            metavar="K,K,...",
+            rich_help_panel=_EDGES,
+        ),
+    ] = None,
     *,
     details: LinkModelOptions,
     training: LinkTrainingOptions,
@@ -137,12 +168,14 @@ def links(
     Two nodes are scored by the inner product of their embeddings. Edges that are to be
     predicted carry no message, neither in training nor when they are tested on. Every
     encoder is given the same edges, the same pairs that are none, and the same training.
+    --order and the details of a model apply to those encoders that have them; one must.
 
     With tables of your own, crossgcn links nodes.csv edges.csv, no --target is needed; a
     column given as one is left out of the features.
     """
     names = _names(models)
-    ranks = tuple(options.parse_numbers(hits_at, "--hits-at"))
+    ranks = None if hits_at is None else tuple(options.parse_numbers(hits_at, "--hits-at"))
+    refuse_unused(details.variants(), names, encoder_names())
 
     from crossgcn.cli.running import check_workers, finish, show_progress
 
@@ -192,7 +225,7 @@ def _configure(
     name: str,
     dataset: str | None,
     num_layers: int,
-    details: ModelOptions,
+    details: LinkModelOptions,
     training: LinkTrainingOptions,
     graph: TableGraph | None,
 ) -> RunConfig:

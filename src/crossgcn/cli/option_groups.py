@@ -52,6 +52,7 @@ class ModelOptions:
         given |= {
             "order": options.parse_order(self.order),
             "order_weights": options.parse_order_weights(self.order_weights),
+            "transform": options.parse_transform(self.transform),
         }
         return {name: value for name, value in given.items() if name not in self.shared()}
 

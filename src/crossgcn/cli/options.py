@@ -33,7 +33,7 @@ HiddenOption = Annotated[
     int | None,
     typer.Option(
         "--hidden-channels",
-        help="Width of the hidden layers. \\[default: 32]",
+        help="Width of the hidden layers. \\[default: 32; 64 in cross-grand and grand]",
         rich_help_panel=MODEL,
     ),
 ]
@@ -91,7 +91,8 @@ AggrOption = Annotated[
 TransformOption = Annotated[
     str | None,
     typer.Option(
-        help=f"What crosses features: {', '.join(TRANSFORM_NAMES)}. \\[default: cross]",
+        help=f"What crosses features: {', '.join(TRANSFORM_NAMES)}; for all layers or one per "
+        "layer (mlp,linear). \\[default: cross]",
         metavar="NAME",
         rich_help_panel=VARIANT,
     ),
@@ -99,8 +100,8 @@ TransformOption = Annotated[
 ScalingOption = Annotated[
     Literal["none", "unit"] | None,
     typer.Option(
-        help="unit starts every order at the same size, for high orders and very large or small "
-        "features. \\[default: none]",
+        help="unit starts every order at the same size, for very large or small features and, "
+        "with --residual norm, for high orders and deep models. \\[default: none]",
         rich_help_panel=VARIANT,
     ),
 ]
@@ -149,19 +150,30 @@ WarmUpOption = Annotated[
 DropoutOption = Annotated[
     float | None,
     typer.Option(
-        help="Dropout before each layer. \\[default: 0.5; 0.2 for tables]", rich_help_panel=MODEL
+        help="Dropout before each layer. \\[default: 0.5; 0.2 for tables; 0.4 in cross-grand and "
+        "grand]",
+        rich_help_panel=MODEL,
     ),
 ]
 EpochsOption = Annotated[
     int | None,
-    typer.Option(help="Full-batch steps. \\[default: 500]", rich_help_panel=_TRAINING),
+    typer.Option(
+        help="Full-batch steps. \\[default: 500; 300 in cross-grand and grand]",
+        rich_help_panel=_TRAINING,
+    ),
 ]
 LearningRateOption = Annotated[
-    float | None, typer.Option(help="Adam's. \\[default: 0.01]", rich_help_panel=_TRAINING)
+    float | None,
+    typer.Option(
+        help="Adam's. \\[default: 0.01; 0.05 in cross-grand and grand]", rich_help_panel=_TRAINING
+    ),
 ]
 WeightDecayOption = Annotated[
     float | None,
-    typer.Option(help="The paper's λ. \\[default: 0.0005]", rich_help_panel=_TRAINING),
+    typer.Option(
+        help="The paper's λ. \\[default: 0.0005; 0.001 in cross-grand and grand]",
+        rich_help_panel=_TRAINING,
+    ),
 ]
 SplitsOption = Annotated[
     Literal["random", "authors", "public", "stratified"] | None,
@@ -273,6 +285,13 @@ def parse_order(text: str | None) -> int | tuple[int, ...] | None:
         return None
     orders = parse_numbers(text, "--order")
     return orders[0] if len(orders) == 1 else tuple(orders)
+
+
+def parse_transform(text: str | None) -> str | tuple[str, ...] | None:
+    """Read ``--transform``: one for all layers, or one per layer."""
+    if text is None or "," not in text:
+        return text
+    return tuple(part.strip() for part in text.split(","))
 
 
 def parse_order_weights(text: str | None) -> str | tuple[float, ...] | None:

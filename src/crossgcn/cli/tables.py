@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from crossgcn.cli.option_groups import TableOptions
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import first_layer_crosses, get_preset
+from crossgcn.models.presets import first_layer_crosses, has_orders
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
@@ -69,7 +69,7 @@ def table_defaults(graph: TableGraph, splits: str | None) -> dict[str, Any]:
 
 def cross_in_first_layer(config: RunConfig) -> RunConfig:
     """``--order K`` on tables: crosses of columns, none of hidden units unless asked for."""
-    if "order" not in get_preset(config.model).options or isinstance(config.order, tuple):
+    if not has_orders(config.model, config.transform) or isinstance(config.order, tuple):
         return config
     order = 2 if config.order is None else config.order
     return config.model_copy(update={"order": first_layer_crosses(order, config.num_layers)})

@@ -110,11 +110,13 @@ def tune(
     same search, with as many trials, is done for the model without crosses, so that the
     difference is theirs. Needs the extra tune, which brings Optuna.
 
-    The settings go to best.toml in --out, for crossgcn train --config. A search
-    that was stopped goes on with --resume, as if it had not been.
+    The settings go to best.toml in --out, for crossgcn train --config, and the best model of
+    the last training to chosen/, for predict and explain. A search that was stopped goes on
+    with --resume, as if it had not been.
 
     With tables of your own, crossgcn tune nodes.csv edges.csv --target COLUMN, a fifth of the nodes
-    is set apart to test, the same in all splits.
+    is set apart to test, the same in all splits. Training again deals them out anew, so there use
+    the saved model.
     """
     get_preset(model or "cross-gcn")
     graph: TableGraph | None = None
@@ -186,14 +188,28 @@ def tune(
         for note in tuning_notes(summary):
             console.print(note, highlight=False)
         file = ("--config", str(folder / "best.toml"))
-        again = shlex.join(["crossgcn", "train", *file])
-        if graph is not None:
-            again = tables.command("train", str(dataset), edges, *file)
+        if first.splits == "stratified":
+            steps = _uses_of(result.ours.folder, first.model)
+        elif graph is not None:
+            steps = tables.command("train", str(dataset), edges, *file)
+        else:
+            steps = shlex.join(["crossgcn", "train", *file])
         picture = folder / "search.png"
-        words = f"\nNext: {again}\nThe search as a picture: {picture}"
+        words = f"\nNext: {steps}\nThe search as a picture: {picture}"
         console.print(words, highlight=False, markup=False)
 
     finish(summary, folder, run.as_json, show)
+
+
+def _uses_of(folder: Path, model: str) -> str:
+    """What to type next with a saved model."""
+    from crossgcn.explanation.reading import can_be_explained
+    from crossgcn.training.checkpoints import load_model
+
+    commands = ["predict"]
+    if get_preset(model).inputs == "features" and can_be_explained(load_model(folder)):
+        commands.append("explain")
+    return " or ".join(shlex.join(["crossgcn", command, str(folder)]) for command in commands)
 
 
 def _keep(result: TuningResult, folder: Path, *, with_dataset: bool) -> dict[str, Any]:

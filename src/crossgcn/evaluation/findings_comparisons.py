@@ -66,7 +66,7 @@ def compare_rows(table: FindingsTable, record: FindingsRecord) -> list[Compariso
                     [100 * accuracy for accuracy in ours.test_accuracy],
                     [100 * accuracy for accuracy in other.test_accuracy],
                 )
-                is_twin = against == row.against[0]
+                is_twin = against == row.twin
                 found.append(Comparison(row.label, column.label, against, is_twin, difference))
     return found
 

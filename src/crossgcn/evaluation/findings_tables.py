@@ -57,14 +57,29 @@ class Row(_Part):
     Attributes:
         label: As shown.
         settings: Of :class:`~crossgcn.training.config.RunConfig`.
-        against: Rows that paired differences are taken against; the first is its twin.
+        against: Rows that paired differences are taken against; the first is mostly its twin.
         searched: The model whose settings, chosen in a search, it takes on each dataset.
+        settled: Whether its settings were chosen by validation before, so that the table's
+            choice leaves it alone. It then differs from the rows it is compared with in more
+            than one thing, and has no twin.
+        columns: Labels of the columns it is measured in; all of them where none is named.
     """
 
     label: str
     settings: Settings
     against: tuple[str, ...] = ()
     searched: str | None = None
+    settled: bool = False
+    columns: tuple[str, ...] = ()
+
+    @property
+    def twin(self) -> str | None:
+        """The row that lacks nothing but what this one is about."""
+        return self.against[0] if self.against and not self.settled else None
+
+    def stands_in(self, column: Column) -> bool:
+        """Whether it is measured there."""
+        return not self.columns or column.label in self.columns
 
 
 class FindingsCell(_Part):
@@ -126,6 +141,9 @@ class FindingsTable(_Part):
             for other in row.against:
                 if other == row.label or other not in labels:
                     raise ValueError(f"{row.label} is compared with {other}, no other row")
+            for column in row.columns:
+                if column not in {each.label for each in self.columns}:
+                    raise ValueError(f"{row.label} is measured in {column}, no column")
             if row.searched is not None and self.search is None:
                 raise ValueError(f"{row.label} takes settings from a search that is not named")
         return self
@@ -135,8 +153,10 @@ class FindingsTable(_Part):
         rows = {row.label: row for row in self.rows}
         met: set[tuple[str, str]] = set()
         for row, column in product(self.rows, self.columns):
+            if not row.stands_in(column):
+                continue
             for label in (*row.against, row.label):
-                if (label, column.label) not in met:
+                if (label, column.label) not in met and rows[label].stands_in(column):
                     met.add((label, column.label))
                     yield self._cell(rows[label], column)
 
@@ -145,7 +165,7 @@ class FindingsTable(_Part):
             row=row.label,
             column=column.label,
             settings={**self.settings, **column.settings, **row.settings},
-            choose=self.choose,
+            choose={} if row.settled else self.choose,
             searched=row.searched,
         )
 

@@ -136,6 +136,8 @@ class LinkExperiment:
             seed=first.seed,
         )
         self._check_numbers()
+        negatives = self.splits[0].test_negatives.size(1)
+        self.settings = self.settings.fit_ranks(negatives, self.data.name)
         for config in configs.values():
             _check_model(config, self.data.x.size(1), self.settings)
 
@@ -186,12 +188,12 @@ class LinkExperiment:
                 LinkResult(name, config, tuple(records[position :: len(self.configs)]))
                 for position, (name, config) in enumerate(self.configs.items())
             ),
-            metric_names(self.settings.hits_at),
+            metric_names(self.settings.ranks),
             split.test.size(1) / split.train.size(1),
         )
 
     def _check_numbers(self) -> None:
-        """Whether folds and ranks go with the number of edges."""
+        """Whether folds go with the number of edges."""
         split, name = self.splits[0], self.data.name
         trained, folds = split.train.size(1), self.settings.folds
         if trained < folds:
@@ -205,14 +207,6 @@ class LinkExperiment:
                 f"{name}: {pool.count} pairs that are no edges are left to train on, and "
                 f"each step takes {-(-trained // folds)}; ask for more folds or fewer negatives"
             )
-        drawn = split.test_negatives.size(1)
-        for k in self.settings.hits_at:
-            if k > drawn:
-                raise BadInput(
-                    f"{name}: Hits@{k} ranks edges among {k} negatives or more, and the test set "
-                    f"has {drawn}; ask for a smaller K, for more negatives, or for a larger test "
-                    "share"
-                )
 
 
 def _check_model(config: RunConfig, in_channels: int, settings: LinkSettings) -> None:

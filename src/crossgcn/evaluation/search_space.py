@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.models.presets import PRESETS, first_layer_crosses, get_preset
+from crossgcn.models.presets import PRESETS, first_layer_crosses, get_preset, has_orders
 from crossgcn.models.registry import MODELS
 from crossgcn.training.config import RunConfig
 from crossgcn.training.joint_workload import SHARED_SETTINGS
@@ -106,14 +106,17 @@ _ALL_MODELS: Space = {
 _CROSSES: Space = {"order": Range(1, 3, whole=True)}
 _RANDOM_PROPAGATION: Space = {
     "hidden_channels": Choices((32, 64)),
-    "dropout": Range(0.0, 0.8),
-    "weight_decay": Range(1e-4, 5e-3, log=True),
-    "learning_rate": Range(5e-3, 2e-2, log=True),
+    "dropout": Range(0.2, 0.6),
+    "weight_decay": Range(2e-4, 3e-3, log=True),
+    "learning_rate": Range(5e-3, 6e-2, log=True),
+    "input_dropout": Range(0.0, 0.7),
     "hops": Range(2, 10, whole=True),
-    "node_drop": Range(0.1, 0.7),
-    "consistency": Range(0.3, 2.0),
+    "node_drop": Range(0.2, 0.6),
+    "consistency": Range(0.5, 1.5),
     "temperature": Range(0.1, 0.5),
-    "epochs": Choices((200,)),
+    "warm_up": Choices((50, 100, 200)),
+    "aggregate_first": Choices((True, False)),
+    "epochs": Choices((300,)),
 }
 _SPACES: Mapping[str, Space] = {
     "semi-emb": {**_ALL_MODELS, "laplacian_weight": Range(0.01, 3.0, log=True)},
@@ -203,7 +206,7 @@ def make_config(
             others do not cross, as on tables.
     """
     config = RunConfig.create(**(base.model_dump() | dict(values)))
-    crosses = "order" in get_preset(config.model).options
+    crosses = has_orders(config.model, config.transform)
     if not first_layer_only or not crosses or isinstance(config.order, tuple):
         return config
     orders = first_layer_crosses(config.order or 2, config.num_layers)

@@ -9,7 +9,6 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch_geometric.data import Data
 
 from crossgcn.data.adopt import adopt_graph
@@ -20,12 +19,12 @@ from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.evaluation.repeats import Experiment, run_folder_name
 from crossgcn.evaluation.run_folder import choose_model
 from crossgcn.evaluation.search_space import check_space, default_values, make_config
+from crossgcn.evaluation.tuning_checks import check_models
 from crossgcn.evaluation.tuning_progress import TuningProgress
 from crossgcn.evaluation.tuning_proposals import Proposer
 from crossgcn.evaluation.tuning_results import Contestant, TunedModel, TuningResult
 from crossgcn.evaluation.tuning_splits import check_sealed, deal_out_sealed
 from crossgcn.evaluation.tuning_trials import Trial, TrialFolder
-from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.many_runs import train_many
 from crossgcn.training.records import describe_dataset, describe_split
@@ -67,6 +66,7 @@ class Tuning:
         first = contestants[0].base
         for contestant in contestants:
             check_space(contestant.space, contestant.base)
+            check_models(contestant, first_layer_only=first_layer_only)
         data = load_dataset(first.dataset) if data is None else adopt_graph(data)
         self._protocol: dict[str, Any] = {"dataset": data.name, "test_curve": False}
         if first.splits == "stratified":
@@ -97,7 +97,8 @@ class Tuning:
     ) -> TuningResult:
         """Search, choose, train what was chosen over all splits and test it.
 
-        Contestants take turns, so that they have had as many trials whenever it ends.
+        Contestants take turns, so that they have had as many trials whenever it ends. A trial
+        of which a run diverges has failed, and the search goes on.
 
         Args:
             out: Where trials are kept; those found finished there are not repeated.
@@ -108,6 +109,10 @@ class Tuning:
             device: As of :meth:`crossgcn.Experiment.run`.
             on_epochs: Called now and then with epochs done and epochs in all, about.
             on_trial: Called with a model's name and each trial, found ones included.
+
+        Raises:
+            WorkFailed: If a worker died, memory is short or every trial failed. What was
+                finished is kept, and the same call continues from it.
         """
         started = time.monotonic()
         if trials < 1:
@@ -170,30 +175,23 @@ class Tuning:
     ) -> Trial:
         values = search.proposer.propose()
         trial = Trial(number, values)
-        try:
-            config = self._config(search.contestant, values)
-            with torch.device("meta"):
-                build_model(config.model, 1, 1, **config.model_settings())
-        except BadInput as error:
-            return replace(trial, failure=str(error))
+        config = self._config(search.contestant, values)
         runs = [
             run
             for run in self.experiment.runs_of(config, search.folder.runs_of(number))
             if run.split < self.search_splits
         ]
-        failures: dict[int, WorkFailed] = {}
-        try:
-            records = train_many(
-                workload,
-                runs,
-                workers=workers,
-                on_epochs=lambda epochs: progress.add(epochs / (len(runs) * config.epochs)),
-                on_failure=failures.__setitem__,
-            )
-        except WorkFailed as error:
-            return replace(trial, failure=str(error))
-        if failures:
-            return replace(trial, failure=str(failures[min(failures)]))
+        diverged: dict[int, WorkFailed] = {}
+        # What else goes wrong says nothing about the settings: it ends the search, to be resumed.
+        records = train_many(
+            workload,
+            runs,
+            workers=workers,
+            on_epochs=lambda epochs: progress.add(epochs / (len(runs) * config.epochs)),
+            on_failure=diverged.__setitem__,
+        )
+        if diverged:
+            return replace(trial, failure=str(diverged[min(diverged)]))
         return replace(
             trial,
             validation_accuracy=tuple(record["validation_accuracy"] for record in records),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from crossgcn.evaluation.search_space import (
 )
 from crossgcn.evaluation.tuning_results import Contestant
 from crossgcn.evaluation.tuning_space_file import parse_setting, read_space
+from crossgcn.models.presets import has_orders
 from crossgcn.training.config import RunConfig
 
 __all__ = ["plan_contestants"]
@@ -50,21 +52,28 @@ def plan_contestants(
         twin: Whether a twin is wanted, where there is one.
 
     Raises:
-        BadInput: For a setting that is unknown, or both held and searched, or if nothing is
-            left to search.
+        BadInput: For a setting that is unknown, held at two values, or both held and searched,
+            or if nothing is left to search.
     """
     held = {name: value for name, value in settings.items() if value is not None}
     model = RunConfig.create(config_file=config_file, model=held.get("model")).model
     for name, value in map(parse_setting, fix):
         if name not in tunable_settings(model):
             raise unknown_name("setting in --fix", name, tunable_settings(model))
-        held[name] = value
+        _hold(held, name, value)
     depths = list(dict.fromkeys(depths or ()))
     if len(depths) == 1:
-        held["num_layers"] = depths[0]
+        _hold(held, "num_layers", depths[0])
+    elif depths and "num_layers" in held:
+        raise BadInput(
+            f"num_layers is searched by --num-layers and held at {held['num_layers']} by --fix; "
+            "leave one of the two out"
+        )
     base = RunConfig.create(config_file=config_file, defaults=defaults, **held)
     if space_file is None:
-        given = RunConfig.create(config_file=config_file, **held).model_fields_set
+        given = held.keys() | _settings_in(config_file)
+        if not has_orders(model, base.transform):
+            given.add("order")
         space: Space = {n: entry for n, entry in default_space(model).items() if n not in given}
     else:
         space = read_space(space_file)
@@ -84,6 +93,22 @@ def plan_contestants(
     other = twin_of(model) if twin else None
     ours = Contestant(base, space)
     return [ours] if other is None else [ours, _make_twin(ours, other)]
+
+
+def _hold(held: dict[str, Any], name: str, value: Any) -> None:
+    if held.get(name, value) != value:
+        raise BadInput(
+            f"{name} is held at {held[name]} and at {value}, by --fix and by another option or "
+            "another --fix; leave one of the two out"
+        )
+    held[name] = value
+
+
+def _settings_in(config_file: Path | None) -> set[str]:
+    """What a file that could be read names itself, without what its model's preset adds."""
+    if config_file is None:
+        return set()
+    return set(tomllib.loads(config_file.read_text(encoding="utf-8")))
 
 
 def _make_twin(ours: Contestant, model: str) -> Contestant:

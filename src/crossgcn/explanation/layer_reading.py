@@ -12,6 +12,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from crossgcn.errors import BadInput
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
+from crossgcn.layers.aggregation.neighbour_sum import GCNSum
 from crossgcn.layers.trained_order_aggregation import WeightsPerUnit
 
 __all__ = ["Floats", "LayerReading", "NotASum", "read_layer"]
@@ -98,12 +99,12 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
     if isinstance(module, CrossGCNConv):
         transform, bias = module.transform, module.bias
         aggregate_first = module.aggregate_first
-        if module.aggregation is not None or module.aggr not in ("add", "sum"):
+        if not _sums_as_gcn(module):
             own = module.aggregation
             name = repr(module.aggr if own is None else own.name)
             raise NotASum(
-                f"{where} joins neighbours by {name}, of which a cross has no exact "
-                "share; explain a model with aggr='gcn'"
+                f"{where} joins neighbours by {name}, which is not read here; explain a model "
+                "whose neighbours are joined by GCN's sum (aggr='gcn', as in --model cross-gcn)"
             )
         if not isinstance(transform, CrossFeatureTransform):
             raise NotASum(
@@ -134,6 +135,12 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
         np.zeros(projections.shape[1]) if bias is None else _numbers(bias),
         aggregate_first,
     )
+
+
+def _sums_as_gcn(module: CrossGCNConv) -> bool:
+    if module.aggregation is None:
+        return module.aggr in ("add", "sum")
+    return isinstance(module.aggregation, GCNSum)
 
 
 def _projections(transform: CrossFeatureTransform) -> Floats:

@@ -36,8 +36,10 @@ def edges_of_kind(
         edge_index: Sources and targets, ``[2, edges]``.
         num_nodes: How many nodes there are, isolated ones included.
         edge_weight: One weight per edge; all one when left out.
-        dtype: In which weights are computed and kept.
+        dtype: In which weights are computed and kept, but never in less than 32 bits: products
+            cast them to what they multiply.
     """
+    dtype = torch.promote_types(dtype, torch.float32)
     if kind == "gcn":
         return normalised_adjacency(edge_index, num_nodes, edge_weight, dtype=dtype)
     if edge_weight is None:
@@ -71,8 +73,10 @@ def normalised_adjacency(
         num_nodes: How many nodes there are, isolated ones included.
         edge_weight: One weight per edge; all one when left out.
         add_self_loops: Give nodes without a self-loop one.
-        dtype: In which weights are computed and kept.
+        dtype: In which weights are computed and kept, but never in less than 32 bits: products
+            cast them to what they multiply.
     """
+    dtype = torch.promote_types(dtype, torch.float32)
     if edge_weight is not None:
         edge_weight = edge_weight.to(dtype)
     edge_index, weight = gcn_norm(

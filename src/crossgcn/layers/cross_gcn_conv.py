@@ -12,7 +12,7 @@ from crossgcn.layers.order_aggregation import FirstOrder, OrderWeights, check_or
 from crossgcn.layers.projection_scale import Scaling
 from crossgcn.layers.transforms import make_transform
 
-__all__ = ["CrossGCNConv"]
+__all__ = ["ONLY_OF_CROSSES", "CrossGCNConv"]
 
 
 class CrossGCNConv(GraphConvolution):
@@ -120,11 +120,12 @@ class CrossGCNConv(GraphConvolution):
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, order={self.order})"
 
 
-_ONLY_OF_CROSSES = {"order_weights": "gated", "first_order": "paper", "scaling": "none"}
+ONLY_OF_CROSSES = {"order_weights": "gated", "first_order": "paper", "scaling": "none"}
+"""Settings that peers of the paper's transformation do not have, at their defaults."""
 
 
 def _refuse_settings(transform: str, settings: dict[str, Any]) -> None:
-    for name, default in _ONLY_OF_CROSSES.items():
+    for name, default in ONLY_OF_CROSSES.items():
         if settings[name] != default:
             raise BadInput(
                 f"{name}={settings[name]!r} goes with transform='cross'; {transform!r} has no such "

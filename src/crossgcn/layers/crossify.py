@@ -13,8 +13,9 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
+from torch.nn.utils.parametrize import register_parametrization
 from torch_geometric.nn.dense import Linear as PyGLinear
 
 from crossgcn.errors import BadInput
@@ -42,6 +43,10 @@ def crossify(
     With ``"gated"`` order weights the copy computes what the model does until it is trained.
     A map whose number of inputs is not known yet is drawn anew by the first input.
 
+    A frozen map stays frozen within its :class:`~crossgcn.CrossFeatureTransform`; the
+    projections it is crossed with, and the order weights, are new and are trained. A map with
+    hooks is refused, because they would be lost with it.
+
     A map stays as it is where its layer reads the weights itself instead of calling the map,
     as far as the layer's source tells; a warning names those. :func:`crossed_maps` lists the
     ones that were replaced.
@@ -63,6 +68,12 @@ def crossify(
         raise BadInput(f"{_say_who_reads(read)}: leave them out with skip")
     if read:
         warnings.warn(f"{_say_who_reads(read)}: they stay as they are", stacklevel=2)
+    hooked = [name for name in chosen if name not in read and _has_hooks(maps[name])]
+    if hooked:
+        raise BadInput(
+            f"these maps have hooks, which would be lost with them: {', '.join(hooked)}; remove "
+            "the hooks and register them on the crossed model, or leave the maps out with skip"
+        )
     crossed = {
         id(maps[name]): _cross(maps[name], order, order_weights, first_order)
         for name in chosen
@@ -140,8 +151,40 @@ def _cross(
         if transform.bias is not None:
             transform.bias.copy_(linear.bias)
             transform.bias.requires_grad_(linear.bias.requires_grad)
-    transform.weight.requires_grad_(weight.requires_grad)
+    if not weight.requires_grad:
+        if order == 1:
+            transform.weight.requires_grad_(False)
+        else:
+            register_parametrization(transform, "weight", _FirstIsFrozen(weight.detach()))
     return transform
+
+
+class _FirstIsFrozen(nn.Module):
+    """All projections of a transform, of which the first is a constant."""
+
+    def __init__(self, first: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("first", first.clone())
+
+    def forward(self, others: Tensor) -> Tensor:
+        first: Any = self.first
+        return torch.cat([first.unsqueeze(0), others])
+
+    def right_inverse(self, weight: Tensor) -> Tensor:
+        return weight[1:]
+
+
+def _has_hooks(linear: Any) -> bool:
+    """Whether something else than its own search for a width happens when a map is called."""
+    own = [getattr(linear, name, None) for name in ("_hook", "_initialize_hook")]
+    known = {handle.id for handle in own if handle is not None}
+    hooks = (
+        linear._forward_hooks,
+        linear._forward_pre_hooks,
+        linear._backward_hooks,
+        linear._backward_pre_hooks,
+    )
+    return any(key not in known for each in hooks for key in each)
 
 
 def _put(model: nn.Module, name: str, module: nn.Module) -> nn.Module:

@@ -17,7 +17,7 @@ from torch_geometric.utils import is_sparse, spmm, to_edge_index
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix, edges_of_kind, normalise_bipartite
-from crossgcn.layers.aggregation import NodeAggregation, make_aggregation
+from crossgcn.layers.aggregation import NodeAggregation, linear_aggregations, make_aggregation
 
 __all__ = ["FeatureTransform", "GraphConvolution"]
 
@@ -164,8 +164,9 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             if isinstance(source, SparseMatrix) or is_sparse(source):
                 raise BadInput(
                     f"aggregate_first=True with {self._name_of_aggregation()} needs dense "
-                    "features, because that aggregation does not commute with a projection: "
-                    "pass x.to_dense(), or use aggr='add' or 'mean'"
+                    "features, because that aggregation does not commute with a projection: use "
+                    "--transform-first (aggregate_first=False), an aggregation that does "
+                    f"({', '.join(linear_aggregations())}), or x.to_dense()"
                 )
             out = self.transform(self._aggregate(source, edge_index, edge_weight, size))
         return out if self.bias is None else out + self.bias.unsqueeze(-2)

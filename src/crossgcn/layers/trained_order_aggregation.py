@@ -28,9 +28,12 @@ class OrderAggregator(nn.Module):
     Attributes:
         stackable: Whether its parameters may lie behind a first dimension, one entry per
             model, along which its inputs then have one too.
+        capturable: Whether its steps can be recorded as a CUDA graph: none waits for a
+            number that the GPU computes.
     """
 
     stackable = True
+    capturable = True
 
     def __init__(self, order: int, channels: int) -> None:
         super().__init__()

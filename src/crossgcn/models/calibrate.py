@@ -5,18 +5,18 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from crossgcn.errors import BadInput
 from crossgcn.graph import SparseMatrix
 from crossgcn.layers import CrossFeatureTransform
-from crossgcn.models.stack import Edges, Stack
+from crossgcn.models.stack import Edges
 
 __all__ = ["calibrate"]
 
 
 @torch.no_grad()
-def calibrate(model: Stack, x: Tensor | SparseMatrix, edges: Edges) -> None:
+def calibrate(model: nn.Module, x: Tensor | SparseMatrix, edges: Edges) -> None:
     """Scale each layer with ``scaling="unit"`` so that its orders start at the same size.
 
     One pass without dropout: a layer is scaled by what the scaled layers before it give. The
@@ -24,16 +24,18 @@ def calibrate(model: Stack, x: Tensor | SparseMatrix, edges: Edges) -> None:
     and these inputs alone.
 
     Args:
-        model: Not yet trained; layers without scaling are left as they are.
+        model: One of ours or any other that holds such layers and takes ``x`` and ``edges``, not
+            yet trained; layers without scaling are left as they are.
         x: Node features, as the model takes them.
         edges: Edges, likewise; ``PreparedGraph.view`` gives both.
 
     Raises:
         BadInput: If the model is several models at once.
     """
-    if model.num_models is not None:
+    models = getattr(model, "num_models", None)
+    if models is not None:
         raise BadInput(
-            f"this model holds the weights of {model.num_models} models; calibrate each of them "
+            f"this model holds the weights of {models} models; calibrate each of them "
             "before they are stacked"
         )
     was_training = model.training

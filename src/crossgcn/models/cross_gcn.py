@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.layers import CrossGCNConv
 from crossgcn.layers.aggregation import AGGREGATIONS, NodeAggregation, make_aggregation
+from crossgcn.layers.cross_gcn_conv import ONLY_OF_CROSSES
+from crossgcn.models.presets import WITHOUT_ORDER
 from crossgcn.models.stack import Residual, Stack, layer_widths
 
 __all__ = ["CrossGCN"]
@@ -28,8 +30,9 @@ class CrossGCN(Stack):
         aggr: How neighbours are joined, by a name of
             :data:`~crossgcn.layers.aggregation.AGGREGATIONS`; GCN's normalised sum when
             left out.
-        transform: What crosses features, see :class:`~crossgcn.CrossGCNConv`; a layer of
-            order 1 is linear whatever it is.
+        transform: What crosses features, see :class:`~crossgcn.CrossGCNConv`; one for all
+            layers or one per layer: ``["mlp", "linear"]``. Where it would cross, a layer of
+            order 1 is linear.
         residual: ``"add"`` for layers that add to what enters them, ``"norm"`` for such that
             also even out its size, see :class:`~crossgcn.models.stack.Stack`.
         **kwargs: For every :class:`~crossgcn.CrossGCNConv`, such as
@@ -52,7 +55,7 @@ class CrossGCN(Stack):
         *,
         order: int | Sequence[int] = 2,
         aggr: str = "gcn",
-        transform: str = "cross",
+        transform: str | Sequence[str] = "cross",
         residual: Residual = "none",
         **kwargs: Any,
     ) -> None:
@@ -63,6 +66,17 @@ class CrossGCN(Stack):
                 f"order={list(orders)} names {len(orders)} layers, but num_layers is {num_layers}: "
                 "give one order for all layers or one per layer"
             )
+        transforms = [transform] * num_layers if isinstance(transform, str) else list(transform)
+        if len(transforms) != num_layers:
+            raise BadInput(
+                f"transform={transforms} names {len(transforms)} layers, but num_layers is "
+                f"{num_layers}: give one transform for all layers or one per layer"
+            )
+        if residual in ("add", "norm") and not any(a == b for a, b in widths[1:]):
+            raise BadInput(
+                f"residual={residual!r} adds to what enters a layer where both are equally wide, "
+                f"and none of these {num_layers} layers is: give at least 3 layers"
+            )
         super().__init__(
             (
                 CrossGCNConv(
@@ -70,14 +84,24 @@ class CrossGCN(Stack):
                     width_out,
                     layer_order,
                     aggr=_aggregation(aggr),
-                    transform=transform if layer_order != 1 or transform == "cross" else "linear",
-                    **kwargs,
+                    **_settings(name, layer_order, kwargs),
                 )
-                for (width_in, width_out), layer_order in zip(widths, orders, strict=True)
+                for (width_in, width_out), layer_order, name in zip(
+                    widths, orders, transforms, strict=True
+                )
             ),
             dropout,
             residual=residual,
         )
+
+
+def _settings(transform: str, order: int, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a layer of that order takes, by what crosses features in it."""
+    if transform == "cross":
+        return {"transform": transform, **settings}
+    linear = order == 1 and transform not in WITHOUT_ORDER
+    kept = {name: value for name, value in settings.items() if name not in ONLY_OF_CROSSES}
+    return {"transform": "linear" if linear else transform, **kept}
 
 
 def _aggregation(name: str) -> str | Callable[[int], NodeAggregation]:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from crossgcn.errors import unknown_name
 
-__all__ = ["PRESETS", "TRANSFORM_NAMES", "Preset", "first_layer_crosses", "get_preset"]
+__all__ = [
+    "PRESETS",
+    "TRANSFORM_NAMES",
+    "WITHOUT_ORDER",
+    "Preset",
+    "first_layer_crosses",
+    "get_preset",
+    "has_orders",
+]
 
 TRANSFORM_NAMES = ("cross", "linear", "mlp", "dcn", "dcn-v2", "cin", "hofm")
 """What crosses features; see :mod:`crossgcn.layers.transforms`."""
+
+WITHOUT_ORDER = frozenset({"linear", "mlp"})
+"""Those of them that multiply nothing."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +161,12 @@ def get_preset(name: str) -> Preset:
     if name not in PRESETS:
         raise unknown_name("model", name, PRESETS)
     return PRESETS[name]
+
+
+def has_orders(model: str, transform: str | Sequence[str] | None) -> bool:
+    """Whether a model's layers have an order, or at least one of them."""
+    names = {transform} if isinstance(transform, str) else set(transform or ("cross",))
+    return "order" in get_preset(model).options and not names <= WITHOUT_ORDER
 
 
 def first_layer_crosses(order: int, num_layers: int) -> tuple[int, ...]:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from crossgcn.errors import BadInput
+from crossgcn.layers.cross_gcn_conv import ONLY_OF_CROSSES
 from crossgcn.models.cross_gcn import CrossGCN
 from crossgcn.models.cross_grand import CrossGrand
 from crossgcn.models.gcn import GCN
 from crossgcn.models.gin import GIN
 from crossgcn.models.mlp import MLP
-from crossgcn.models.presets import get_preset
+from crossgcn.models.presets import get_preset, has_orders
 from crossgcn.models.semi_emb import SemiEmb
 from crossgcn.models.stack import Stack
 
@@ -25,9 +26,6 @@ MODELS: Mapping[str, Callable[..., Stack]] = {
     "MLP": MLP,
     "SemiEmb": SemiEmb,
 }
-
-
-_ONLY_OF_CROSSES = {"order_weights", "first_order", "scaling"}
 
 
 def build_model(
@@ -59,14 +57,21 @@ def build_model(
                 f"model {name!r} has no option {option!r}: it takes "
                 f"{', '.join(sorted(preset.options))}"
             )
+    _check_transform(name, given)
     settings = {**preset.settings, **given}
-    if settings.get("transform", "cross") != "cross":
-        for option in _ONLY_OF_CROSSES & settings.keys():
-            if option in given:
-                raise BadInput(
-                    f"{option} says how the paper's crosses are made; transform "
-                    f"{settings['transform']!r} has no such setting: leave it out"
-                )
-            del settings[option]
     model = MODELS[preset.model]
     return model(in_channels, hidden_channels, out_channels, num_layers, dropout, **settings)
+
+
+def _check_transform(name: str, given: Mapping[str, Any]) -> None:
+    """Refuse settings that nothing in the model would take notice of."""
+    transform = given.get("transform", "cross")
+    transforms = {transform} if isinstance(transform, str) else set(transform)
+    refused = set() if "cross" in transforms else set(ONLY_OF_CROSSES)
+    if "order" in given and not has_orders(name, transform):
+        refused.add("order")
+    for option in sorted(refused & given.keys()):
+        raise BadInput(
+            f"{option} says how crosses are made, and transform {transform!r} makes none that have "
+            "it: leave it out"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -115,19 +116,26 @@ def _count(column: Column, record: FindingsRecord) -> str:
 
 
 def _costs(table: FindingsTable, record: FindingsRecord) -> str:
+    """Parameters everywhere, but seconds of one kind of device only: where most were trained."""
     columns = [column for column in table.columns if _count(column, record)]
+    devices = Counter(cell.device for cell in record.cells if cell.seconds is not None)
+    if not devices:
+        return ""
+    device = devices.most_common(1)[0][0]
     rows = []
     for row in table.rows:
         cells = [record.find(row.label, column.label) for column in columns]
-        rows.append([row.label, *map(_cost, cells)])
-    header = ["parameters, seconds for all splits", *(column.label for column in columns)]
-    return markdown_table(header, rows)
+        rows.append([row.label, *(_cost(cell, device) for cell in cells)])
+    place = "a GPU" if device == "cuda" else "a CPU"
+    what = f"parameters, seconds for all splits on {place}"
+    return markdown_table([what, *(column.label for column in columns)], rows)
 
 
-def _cost(cell: CellRecord | None) -> str:
+def _cost(cell: CellRecord | None, device: str) -> str:
     if cell is None or cell.parameters is None or cell.seconds is None:
         return "—"
-    return f"{cell.parameters:,}<br>{cell.seconds:.1f} s"
+    seconds = f"{cell.seconds:.1f} s" if cell.device == device else "—"
+    return f"{cell.parameters:,}<br>{seconds}"
 
 
 def _choices(record: FindingsRecord) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from crossgcn.evaluation.repeats import RepeatedRuns
 from crossgcn.evaluation.statistics import paired_difference
+from crossgcn.models.presets import get_preset
 from crossgcn.reports.paper import paper_result
 
 __all__ = ["summarise_comparison", "summarise_training"]
@@ -65,12 +66,19 @@ def _shared(runs: RepeatedRuns) -> Summary:
     }
 
 
+_TREATMENT = ("epochs", "learning_rate", "weight_decay")
+
+
 def _model(runs: RepeatedRuns) -> Summary:
     config, summary = runs.config, runs.summary
     paper = paper_result(config)
     return {
         "model": config.model,
-        **config.model_dump(mode="json", include=set(config.model_settings())),
+        **dict.fromkeys(config.model_settings()),
+        **dict(get_preset(config.model).settings),
+        **config.model_dump(
+            mode="json", include={*config.model_settings(), *_TREATMENT}, exclude_none=True
+        ),
         "parameters": runs.records[0]["parameters"],
         "test_accuracy": runs.test_accuracy,
         "mean": summary.mean,

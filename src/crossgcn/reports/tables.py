@@ -103,19 +103,45 @@ def _protocol(summary: Summary) -> Iterator[str]:
         yield "all labelled nodes"
     elif summary["splits"] == "random":
         yield f"{summary['train']} per class"
-    yield f"{summary['epochs']} epochs"
+    epochs = sorted({str(model.get("epochs", summary["epochs"])) for model in _models(summary)})
+    yield f"{' or '.join(epochs)} epochs"
 
 
 def _notes(summary: Summary) -> str:
     """What a reader may ask about the columns."""
     notes = []
-    cited = [m for m in summary.get("models", [summary]) if m["paper"] is not None]
+    cited = [m for m in _models(summary) if m["paper"] is not None]
     if cited:
         notes.append(f"paper: its {cited[0]['paper']['source']}")
     if any(model["model"] == "cross-gcn" for model in cited):
         notes.append("for cross-gcn, which is ours, the paper's Cross-GCN")
+    treatments: dict[str, list[str]] = {}
+    for model in _models(summary):
+        names = treatments.setdefault(_treatment(model), [])
+        if model["model"] not in names:
+            names.append(model["model"])
+    if len(treatments) > 1:
+        each = (f"{', '.join(names)}: {how}" for how, names in treatments.items())
+        notes.append(f"not treated alike ({'; '.join(each)})")
     notes.append("seconds: of all runs, added up")
     return "; ".join(notes)
+
+
+def _models(summary: Summary) -> list[Summary]:
+    """The models compared, or the one trained."""
+    models: list[Summary] = summary.get("models", [summary])
+    return models
+
+
+def _treatment(model: Summary) -> str:
+    """How a model was trained, in words; older records do not say."""
+    words = {
+        "epochs": "epochs",
+        "learning_rate": "rate",
+        "weight_decay": "decay",
+        "hidden_channels": "width",
+    }
+    return ", ".join(f"{word} {model[name]:g}" for name, word in words.items() if name in model)
 
 
 def model_cells(model: Summary) -> tuple[str, str, str, str]:

@@ -48,6 +48,12 @@ def write_config(path: Path, tuned: TunedModel, *, with_dataset: bool) -> None:
         f"# {tuned.config.model}: trial {tuned.chosen.number} of {len(tuned.trials)}, chosen by "
         f"validation accuracy ({100 * score:.2f} %).\n"
     )
+    if tuned.config.splits == "stratified":
+        words += (
+            "# Test nodes were set apart meanwhile. Training again deals all nodes out anew and\n"
+            "# tests on nodes that chose the settings: its accuracy is too good. Use the\n"
+            f"# model in {tuned.folder.parent.name}/{tuned.folder.name}.\n"
+        )
     with replacing(path) as file:
         file.write((words + config_as_toml(tuned.config, with_dataset=with_dataset)).encode())
 

@@ -60,6 +60,12 @@ def tuning_notes(summary: Summary) -> list[str]:
             "Test nodes were read more than once in this folder: the search was continued after "
             "it had ended, and chose again. Its last test accuracy is a little less honest."
         )
+    if summary["splits"] == "stratified":
+        notes.append(
+            "Test nodes were set apart before the search, and the saved model has seen none of "
+            "them. Training again with best.toml on stratified splits deals all nodes out anew, "
+            "and so tests on nodes that chose the settings: its accuracy would be too good."
+        )
     return notes
 
 

@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import first_layer_crosses, get_preset
+from crossgcn.models.presets import first_layer_crosses, get_preset, has_orders
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
 from crossgcn.training.checkpoints import save_model
@@ -62,7 +62,7 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         model: A preset, such as ``"cross-gcn"``, ``"gcn"`` or ``"mlp"``.
         num_layers: How many layers.
-        hidden_channels: Width of the hidden layers.
+        hidden_channels: Width of the hidden layers; 32 when left out, or the preset's.
         order: Highest order of the crosses, for all layers or one per layer. When left out,
             the first layer crosses pairs and the others nothing, so that every cross is one of
             the features.
@@ -76,7 +76,8 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             (``transform`` elsewhere, which scikit-learn takes for a method.)
         scaling: ``"unit"`` evens out the orders' magnitudes at the start.
         residual: ``"add"`` or ``"norm"`` for layers that add to what enters them.
-        dropout: Probability of dropping an entry of a layer's input.
+        dropout: Probability of dropping an entry of a layer's input; 0.2 when left out, or
+            the preset's.
         input_dropout: Of the features, for ``"cross-grand"`` and ``"grand"``, as are those up
             to ``warm_up``: see :class:`~crossgcn.CrossGrand`.
         hops: How far random propagation reaches.
@@ -85,9 +86,9 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         consistency: How much their predictions are made to agree.
         temperature: How sharp the prediction is that they are made to agree with.
         warm_up: Steps over which that weight grows from nothing.
-        epochs: Steps of the optimiser, each over all rows.
-        learning_rate: Adam's.
-        weight_decay: Of the matrices.
+        epochs: Steps of the optimiser, each over all rows; 500 when left out, or the preset's.
+        learning_rate: Adam's; 0.01 when left out, or the preset's.
+        weight_decay: Of the matrices; 5e-4 when left out, or the preset's.
         validation_fraction: Part of each class's rows that is not trained on but chooses the
             epoch, by accuracy. With ``None`` all labelled rows are trained on and the last
             epoch is kept, which is the better choice where labels are few.
@@ -127,7 +128,7 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         model: str = "cross-gcn",
         num_layers: int = 2,
-        hidden_channels: int = 32,
+        hidden_channels: int | None = None,
         order: int | Sequence[int] | None = None,
         order_weights: str | Sequence[float] | None = None,
         first_order: str | None = None,
@@ -135,10 +136,10 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         bias: bool | None = True,
         laplacian_weight: float | None = None,
         aggr: str | None = None,
-        feature_transform: str | None = None,
+        feature_transform: str | Sequence[str] | None = None,
         scaling: str | None = None,
         residual: str | None = None,
-        dropout: float = 0.2,
+        dropout: float | None = None,
         input_dropout: float | None = None,
         hops: int | None = None,
         node_drop: float | None = None,
@@ -146,9 +147,9 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         consistency: float | None = None,
         temperature: float | None = None,
         warm_up: int | None = None,
-        epochs: int = 500,
-        learning_rate: float = 0.01,
-        weight_decay: float = 5e-4,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
         validation_fraction: float | None = None,
         unlabelled: Any = AUTO,
         random_state: int | np.random.RandomState | None = 0,
@@ -372,8 +373,10 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             seed = check_random_state(seed).randint(2**31)
         parameters = self.get_params().items()
         settings = {name: value for name, value in parameters if name in RunConfig.model_fields}
-        config = RunConfig.create(seed=seed, transform=self.feature_transform, **settings)
-        if config.order is None and "order" in get_preset(config.model).options:
+        config = RunConfig.create(
+            defaults={"dropout": 0.2}, seed=seed, transform=self.feature_transform, **settings
+        )
+        if config.order is None and has_orders(config.model, config.transform):
             config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
         if get_preset(config.model).inputs != "features":
             raise BadInput(

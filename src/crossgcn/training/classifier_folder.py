@@ -12,7 +12,7 @@ import torch
 from crossgcn.data.feature_space import FeatureSpace
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import first_layer_crosses, get_preset
+from crossgcn.models.presets import first_layer_crosses, has_orders
 from crossgcn.training.checkpoints import SavedModel, load_saved
 from crossgcn.training.classifier_labels import Labels, describe_labels, restore_labels
 
@@ -93,7 +93,7 @@ def _parameters_of_model(saved: SavedModel) -> dict[str, Any]:
     """Those with which a classifier fits such a model anew, where nobody wrote them down."""
     parameters = {"model": saved.preset, "bias": None, **saved.settings}
     parameters["feature_transform"] = parameters.pop("transform", None)
-    if "order" in get_preset(saved.preset).options:
+    if has_orders(saved.preset, saved.settings.get("transform")):
         orders = tuple(int(layer.order) for layer in saved.model.layers)  # type: ignore[arg-type]
         # Said without naming layers where it can be, so that their number may be changed.
         if orders == first_layer_crosses(2, len(orders)):

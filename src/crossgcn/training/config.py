@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from crossgcn.data.splits import NUM_STRATIFIED_SPLITS
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.models.presets import get_preset
+from crossgcn.models.presets import PRESETS, get_preset
 from crossgcn.training.precision import Precision
 
 __all__ = ["MODEL_SETTINGS", "RunConfig"]
@@ -69,7 +69,8 @@ class RunConfig(BaseModel):
         bias: Likewise.
         laplacian_weight: How much neighbours are made to agree, for ``semi-emb``; likewise.
         aggr: How neighbours are joined; GCN's normalised sum when left out.
-        transform: What crosses features; the paper's transformation when left out.
+        transform: What crosses features, in all layers or in each; the paper's transformation
+            when left out.
         scaling: How the orders' magnitudes are evened out at the start; likewise.
         residual: Whether layers add to what enters them; likewise.
         hops: How far random propagation reaches, for ``cross-grand``; likewise, and so on.
@@ -106,7 +107,7 @@ class RunConfig(BaseModel):
     bias: bool | None = None
     laplacian_weight: float | None = Field(None, ge=0, allow_inf_nan=False)
     aggr: str | None = None
-    transform: str | None = None
+    transform: str | tuple[str, ...] | None = None
     scaling: str | None = None
     residual: str | None = None
     hops: int | None = Field(None, ge=1)
@@ -134,7 +135,8 @@ class RunConfig(BaseModel):
         if not isinstance(values, dict):
             return values
         given = {name: value for name, value in values.items() if value is not None}
-        return _PROTOCOLS.get(str(values.get("splits")), _PAPERS_PROTOCOL) | given
+        protocol = _PROTOCOLS.get(str(values.get("splits")), _PAPERS_PROTOCOL)
+        return protocol | _training_of(given) | given
 
     @classmethod
     def create(
@@ -148,7 +150,8 @@ class RunConfig(BaseModel):
 
         Args:
             config_file: A TOML file whose keys are the attributes above.
-            defaults: In place of this class's, for settings that nobody gave.
+            defaults: In place of this class's, for settings that neither anybody gave nor
+                the preset has.
             **settings: Override the file's.
         """
         values = _read_toml(config_file) if config_file is not None else {}
@@ -157,14 +160,13 @@ class RunConfig(BaseModel):
                 where = f" in {config_file}" if name in values else ""
                 raise unknown_name(f"setting{where}", name, cls.model_fields)
         values |= {name: value for name, value in settings.items() if value is not None}
-        values = dict(defaults or {}) | values
-        model = values.get("model", cls.model_fields["model"].default)
-        if isinstance(model, str):
-            values = dict(get_preset(model).training) | values
+        values = dict(defaults or {}) | _training_of(values) | values
         try:
-            return cls(**values)
+            config = cls(**values)
         except ValidationError as error:
             raise BadInput(_describe(error)) from None
+        get_preset(config.model)
+        return config
 
     def model_settings(self) -> dict[str, Any]:
         """The arguments of :func:`~crossgcn.models.registry.build_model`."""
@@ -186,6 +188,12 @@ class RunConfig(BaseModel):
     def run_seed(self, split: int, repeat: int) -> int:
         """The seed of one run; models compared on a split share it."""
         return self.seed + split + 1000 * repeat
+
+
+def _training_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What suits the model that was named; an unknown one is found out elsewhere."""
+    model = given.get("model", RunConfig.model_fields["model"].default)
+    return dict(PRESETS[model].training) if isinstance(model, str) and model in PRESETS else {}
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import nn
 
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossFeatureTransform
+from crossgcn.layers.aggregation import NodeAggregation
+from crossgcn.layers.peers import FeatureCrossing
+from crossgcn.layers.trained_order_aggregation import LSTMOverOrders
 from crossgcn.models.stack import Stack
 
 __all__ = ["check_memory", "describe_sizes", "enough_memory", "estimate_bytes", "stack_limit"]
@@ -34,20 +38,51 @@ def estimate_bytes(model: Stack, graph: PreparedGraph) -> int:
         model: Its widths and orders count.
         graph: Its nodes, edges and features count.
     """
-    nodes = graph.x.size(0)
     weights = sum(parameter.numel() for parameter in model.parameters())
-    between = 0
-    for module in model.modules():
-        if isinstance(module, CrossFeatureTransform):
-            # Projections and outputs with their gradients, and the input with its own.
-            between += 2 * (module.order + 2) * module.out_channels + 2 * module.in_channels
-    entries = _VIEWS * graph.adjacency.nonzeros * model.num_hops
+    numbers = sum(
+        _kept_by_layer(layer, graph, position == 0) for position, layer in enumerate(model.layers)
+    )
+    entries = graph.adjacency.nonzeros * model.num_hops
+    inputs = 0
     if isinstance(graph.x, SparseMatrix):
-        between -= 2 * graph.x.size(1)
-        entries += _VIEWS * graph.x.nonzeros
+        entries += graph.x.nonzeros
     else:
-        between += (_VIEWS - 1) * graph.x.size(1)
-    return 4 * (_COPIES_OF_WEIGHTS * weights + nodes * between + 8 * entries)
+        inputs = (_VIEWS - 1) * graph.x.size(0) * graph.x.size(1)
+    # A recipe that makes several draws agree keeps what all of them went through.
+    draws = int(getattr(model, "draws", 1))
+    return 4 * (_COPIES_OF_WEIGHTS * weights + draws * numbers + inputs + 8 * _VIEWS * entries)
+
+
+def _kept_by_layer(layer: nn.Module, graph: PreparedGraph, is_first: bool) -> int:
+    """Numbers between a layer's input and output, each with its gradient."""
+    nodes, edges, kept = graph.x.size(0), graph.adjacency.nonzeros, 0
+    reads_features = is_first
+    for module in layer.modules():
+        if isinstance(module, NodeAggregation):
+            steps = 1 if module.linear else len(module.propagations)
+            vectors = nodes * (steps + 1) + edges * module.vectors_per_edge
+            kept += module.channels * vectors
+        elif isinstance(module, CrossFeatureTransform | FeatureCrossing):
+            per_row, per_feature = _kept_by_transform(module)
+            kept += nodes * (per_row + 2 * module.out_channels)
+            if not reads_features:
+                kept += nodes * module.in_channels * per_feature
+            elif isinstance(graph.x, SparseMatrix):
+                kept += graph.x.nonzeros * (per_feature - 1)
+            else:
+                kept += nodes * graph.x.size(1) * per_feature
+            reads_features = False
+    return 2 * kept
+
+
+def _kept_by_transform(transform: CrossFeatureTransform | FeatureCrossing) -> tuple[int, int]:
+    """Numbers of each row, and of each feature of a row."""
+    if isinstance(transform, FeatureCrossing):
+        return transform.kept_numbers
+    copies = 1
+    if transform.aggregator is not None:
+        copies = 8 if isinstance(transform.aggregator, LSTMOverOrders) else 2
+    return copies * transform.num_projections, 1
 
 
 def stack_limit(model: Stack, graph: PreparedGraph, device: torch.device) -> int:

@@ -13,6 +13,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from crossgcn.data.edge_splits import EdgeSplit
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import SparseMatrix
+from crossgcn.layers import FeatureDropout
+from crossgcn.models.calibrate import calibrate
 from crossgcn.training.adam import Adam
 from crossgcn.training.link_metrics import Scores, area_under_curve, link_metrics
 from crossgcn.training.link_predictor import LinkPredictor
@@ -70,7 +72,8 @@ def train_links(
 
     The selected epoch is the first with the strictly best area under the curve on the
     validation pairs. Those and the test pairs are scored with all training edges as
-    message graph, and with no other edge.
+    message graph, and with no other edge; an encoder with ``scaling="unit"`` is calibrated on
+    that graph beforehand.
 
     Args:
         predictor: Trained in place, where it is; holds the selected weights afterwards.
@@ -90,7 +93,12 @@ def train_links(
     """
     device = next(predictor.parameters()).device
     count = torch.zeros((), dtype=torch.long, device=device)
-    predictor.encoder.dropout.follow(torch.tensor([seed], device=device), count)
+    seeds = torch.tensor([seed], device=device)
+    for module in predictor.modules():
+        if isinstance(module, FeatureDropout):
+            module.follow(seeds, count)
+    if not predictor.encoder.is_calibrated:
+        calibrate(predictor.encoder, x, steps.all_edges)
     trained = [weight for weight in predictor.parameters() if weight.requires_grad]
     optimizer = Adam(
         (weight for weight in trained if weight.dim() >= 2),

@@ -163,7 +163,7 @@ class LinkWorkload:
                 steps,
                 split,
                 seed=seed,
-                hits_at=self.settings.hits_at,
+                hits_at=self.settings.ranks,
                 epochs=config.epochs,
                 learning_rate=config.learning_rate,
                 weight_decay=config.weight_decay,

@@ -144,7 +144,7 @@ class Objective:
     def _draw(self, model: CrossGrand, penalties: list[Tensor]) -> Tensor:
         """Scores of the training nodes in every draw, one after the other."""
         draws = []
-        for draw in range(model.draws if model.training else 1):
+        for draw in range(model.draws):
             model.choose_draw(draw)
             draws.append(model(*self.inputs))
         if model.consistency > 0:

@@ -14,6 +14,8 @@ from crossgcn.graph.device_inputs import choose_device
 from crossgcn.kernels.dispatch import has_triton
 from crossgcn.layers import FeatureDropout
 from crossgcn.layers.aggregation import NodeAggregation
+from crossgcn.layers.peers import FeatureCrossing
+from crossgcn.layers.trained_order_aggregation import OrderAggregator
 from crossgcn.models.calibrate import calibrate
 from crossgcn.models.stack import Stack
 from crossgcn.training.cuda_graph import capture
@@ -123,7 +125,11 @@ class TrainingStep:
         return (
             self.device.type == "cuda"
             and has_triton()
-            and all(m.capturable for m in self.model.modules() if isinstance(m, NodeAggregation))
+            and all(
+                module.capturable
+                for module in self.model.modules()
+                if isinstance(module, NodeAggregation | OrderAggregator | FeatureCrossing)
+            )
         )
 
     def run(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch_geometric.nn.aggr import SoftmaxAggregation
 
 from crossgcn import BadInput, CrossGCNConv
 from crossgcn.data.features import csr_tensor
-from crossgcn.graph import SparseMatrix
+from crossgcn.graph import EdgeKind, SparseMatrix, edges_of_kind
 from crossgcn.layers.aggregation import AGGREGATIONS, make_aggregation
 
 
@@ -61,7 +62,11 @@ def test_sparse_features_are_projected_before_a_linear_aggregation() -> None:
         conv(SparseMatrix.from_scipy(rows.numpy()), EDGES), conv(rows, EDGES)
     )
     attentive = CrossGCNConv(6, 4, aggregate_first=True, aggr="gat").double()
-    with pytest.raises(BadInput, match=r"aggr='gat' needs dense features.*x.to_dense\(\)"):
+    with pytest.raises(
+        BadInput,
+        match=r"aggr='gat' needs dense features.*--transform-first \(aggregate_first=False\).*"
+        r"gcn, sum, mean, variance-preserving, appnp.*x.to_dense\(\)",
+    ):
         attentive(SparseMatrix.from_scipy(rows.numpy()), EDGES)
 
 
@@ -119,3 +124,36 @@ def _adjacency() -> torch.Tensor:
     adjacency = dense("neighbours")
     adjacency[3, 3] = WEIGHTS[12]
     return adjacency
+
+
+@pytest.mark.parametrize("name", AGGREGATIONS)
+def test_halves_come_close_to_what_doubles_give(name: str) -> None:
+    """In the layer's own precision, and where autocast chooses it product by product."""
+    torch.manual_seed(0)
+    conv = CrossGCNConv(6, 4, order_weights="fixed", aggr=partial(make_aggregation, name)).eval()
+    x = vectors(6).bfloat16()
+    with torch.no_grad():
+        for parameter in conv.parameters():
+            parameter.copy_(parameter.bfloat16())
+        expected = copy.deepcopy(conv).double()(x.double(), EDGES, WEIGHTS)
+    half = copy.deepcopy(conv).bfloat16()(x, EDGES, WEIGHTS)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = conv(x.float(), EDGES, WEIGHTS)
+    assert half.dtype == torch.bfloat16
+    size = float(expected.abs().max())
+    for out in (half, mixed):
+        torch.testing.assert_close(out.double(), expected, rtol=0.1, atol=0.1 * size)
+        conv.zero_grad()
+    torch.autograd.backward(mixed.sum())
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in conv.parameters())
+
+
+def test_the_edges_of_halves_are_weighed_in_32_bits() -> None:
+    kinds: tuple[EdgeKind, ...] = ("gcn", "self-loops", "neighbours", "symmetric")
+    for kind in kinds:
+        half, single, double = (
+            edges_of_kind(kind, EDGES, NODES, WEIGHTS, dtype=dtype)
+            for dtype in (torch.bfloat16, torch.float32, torch.float64)
+        )
+        assert torch.equal(half.values, single.values)
+        assert double.values.dtype == torch.float64

@@ -107,3 +107,17 @@ def test_the_closed_gate_receives_a_gradient_and_no_decay() -> None:
     (gradient,) = torch.autograd.grad(join(both, vectors()).square().sum(), both.gate)
     assert gradient != 0
     assert both.gate.dim() < 2  # matrices are decayed, numbers are not
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_halves_lose_no_pair_of_a_leaf_of_a_heavy_node(dtype: torch.dtype) -> None:
+    """The hub's weight at a leaf is a fiftieth of the leaf's own; its pair is a pair still."""
+    spokes, hub = torch.arange(1, 1001), torch.zeros(1000, dtype=torch.long)
+    edges = torch.stack([torch.cat([spokes, hub]), torch.cat([hub, spokes])])
+    generator = torch.Generator().manual_seed(0)
+    x = (1.0 + torch.rand(1001, 4, generator=generator)).to(dtype)
+    out = NeighbourPairs(4)(x, [edges_of_kind("gcn", edges, 1001, dtype=dtype)])
+    exact = edges_of_kind("gcn", edges, 1001, dtype=torch.float64)
+    expected = NeighbourPairs(4)(x.double(), [exact])
+    assert out.dtype == dtype
+    torch.testing.assert_close(out.double(), expected, rtol=0.02, atol=0.0)

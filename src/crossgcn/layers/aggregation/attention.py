@@ -34,6 +34,8 @@ class GraphAttention(NodeAggregation):
         negative_slope: Of the LeakyReLU.
     """
 
+    vectors_per_edge = 3
+
     def __init__(
         self, channels: int, *, heads: int | None = None, negative_slope: float = 0.2
     ) -> None:

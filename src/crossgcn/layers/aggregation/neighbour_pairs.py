@@ -46,7 +46,10 @@ class NeighbourPairs(NodeAggregation):
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
         """Multiply all pairs and average."""
-        return self._mean_of_pairs(x, hops[0] if self.own else _without_own(hops[0]))
+        hop = hops[0] if self.own else _without_own(hops[0])
+        # A leaf of a heavy node has a pair whose weight is lost in a half's few digits.
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        return self._mean_of_pairs(wide, hop).to(x.dtype)
 
     def _mean_of_pairs(self, x: Tensor, hop: SparseMatrix) -> Tensor:
         limits = torch.finfo(x.dtype)

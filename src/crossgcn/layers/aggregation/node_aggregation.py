@@ -28,6 +28,8 @@ class NodeAggregation(nn.Module):
         stackable: Whether it also joins ``[models, nodes, channels]`` over stacked edges.
         capturable: Whether its steps can be recorded as a CUDA graph: none waits for a
             number that the GPU computes.
+        vectors_per_edge: How many vectors it keeps of each edge for its gradient, roughly;
+            none where it multiplies with the matrix of the edges.
     """
 
     name: str = ""
@@ -35,6 +37,7 @@ class NodeAggregation(nn.Module):
     linear: bool = False
     stackable: bool = False
     capturable: bool = True
+    vectors_per_edge: int = 0
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -32,6 +32,7 @@ class PyGAggregation(NodeAggregation):
     """
 
     capturable = False
+    vectors_per_edge = 4
 
     def __init__(self, channels: int, module: Any, *, linear: bool = False) -> None:
         super().__init__(channels)

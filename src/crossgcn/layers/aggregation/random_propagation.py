@@ -31,6 +31,7 @@ class RandomPropagation(NodeAggregation):
         node_drop: :math:`\delta`, the probability of leaving a node out.
     """
 
+    name = "random-propagation"
     linear = True
     stackable = True
 

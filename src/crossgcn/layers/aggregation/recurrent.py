@@ -34,6 +34,7 @@ class RecurrentAggregation(NodeAggregation):
     """
 
     capturable = False
+    vectors_per_edge = 8
 
     def __init__(self, channels: int, *, cell: Literal["lstm", "gru"] = "lstm") -> None:
         super().__init__(channels)

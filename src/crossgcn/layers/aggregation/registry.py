@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
+
+import torch
 
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.layers.aggregation.attention import GraphAttention, GraphAttentionV2
@@ -20,7 +22,7 @@ from crossgcn.layers.aggregation.random_propagation import RandomPropagation
 from crossgcn.layers.aggregation.recurrent import GRUOverNeighbours, LSTMOverNeighbours
 from crossgcn.layers.aggregation.self_and_neighbours import SelfAndNeighbours
 
-__all__ = ["AGGREGATIONS", "make_aggregation"]
+__all__ = ["AGGREGATIONS", "linear_aggregations", "make_aggregation"]
 
 
 def make_aggregation(name: str, channels: int, **settings: Any) -> NodeAggregation:
@@ -44,6 +46,13 @@ def make_aggregation(name: str, channels: int, **settings: Any) -> NodeAggregati
     made = build(channels, **settings)
     made.name = name
     return made
+
+
+@cache
+def linear_aggregations() -> tuple[str, ...]:
+    """Names of those that commute with a projection, which may then come first."""
+    with torch.random.fork_rng(devices=[]):
+        return tuple(name for name in AGGREGATIONS if make_aggregation(name, 1).linear)
 
 
 def _settings_of(build: Callable[..., NodeAggregation]) -> list[str] | None:

@@ -128,6 +128,14 @@ class CompressedInteractionNetwork(FeatureCrossing):
         fields = self.order * self.feature_maps * self.rank
         return self.out_channels + fields * self.embedding_channels
 
+    @property
+    def kept_numbers(self) -> tuple[int, int]:
+        """Of a row its projections and maps; with full weights, of a feature all its partners."""
+        maps = self.num_layers * self.feature_maps * self.embedding_channels
+        if self.rank is None and self.num_layers:
+            return self.out_channels + maps, 1 + self.embedding_channels + 2 * maps
+        return self.num_projections + maps * (1 + (self.rank or 0)), 1
+
     def project(self, x: Tensor | SparseMatrix) -> Tensor:
         """With ``rank``, all projections in one matrix product; else dense rows as they are."""
         if self.field_weight is None or self.embedding is None:

@@ -96,6 +96,16 @@ class CrossNetworkV2(FeatureCrossing):
         """Width of the linear part, which is all features above order 1."""
         return self.in_channels if self.num_layers else self.out_channels
 
+    @property
+    def capturable(self) -> bool:
+        """Not with full matrices, whose pairs of entries are gathered row length by row length."""
+        return self.cross_weight is None
+
+    @property
+    def kept_numbers(self) -> tuple[int, int]:
+        """Of a row what a layer's factors join in, of a feature each layer's state and factor."""
+        return self.out_channels + self.num_layers * (self.rank or 0), 1 + 3 * self.num_layers
+
     def cross(self, x: Tensor | SparseMatrix) -> Tensor:
         """All but the bias of the output; sparse rows stay sparse."""
         dense = isinstance(x, Tensor) and x.layout == torch.strided

@@ -54,6 +54,16 @@ class FeatureCrossing(nn.Module, ABC):
     def num_projections(self) -> int:
         """Width of the linear part."""
 
+    @property
+    def capturable(self) -> bool:
+        """Whether its steps can be recorded as a CUDA graph, sparse rows or not."""
+        return True
+
+    @property
+    def kept_numbers(self) -> tuple[int, int]:
+        """What it keeps of each row for its gradient, and of each feature of a row, roughly."""
+        return self.num_projections, 1
+
     def forward(self, x: Tensor | SparseMatrix) -> Tensor:
         """Transform each row of ``x`` on its own."""
         if x.shape[-1] != self.in_channels:
@@ -86,8 +96,8 @@ class FeatureCrossing(nn.Module, ABC):
             return x
         raise BadInput(
             f"{type(self).__name__} multiplies single features, so sparse rows cannot be projected "
-            "to a few numbers and aggregated before it: use aggregate_first=False, or pass "
-            "x.to_dense()"
+            "to a few numbers and aggregated before it: use --transform-first "
+            "(aggregate_first=False), --transform cross, or x.to_dense()"
         )
 
 

@@ -88,6 +88,12 @@ class HigherOrderFM(FeatureCrossing):
         """Width of the linear part, which is all features above order 1."""
         return self.out_channels if self.factors is None else self.in_channels
 
+    @property
+    def kept_numbers(self) -> tuple[int, int]:
+        """Of a row all power sums and kernels, of a feature its powers."""
+        sums = self.order * (self.order - 1) // 2
+        return self.out_channels * (1 + 3 * self.rank * sums), self.order
+
     def cross(self, x: Tensor | SparseMatrix) -> Tensor:
         """All but the bias of the output; sparse rows stay sparse."""
         dense = isinstance(x, Tensor) and x.layout == torch.strided
