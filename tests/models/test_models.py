@@ -160,7 +160,7 @@ def test_a_peer_of_order_1_is_linear_and_a_perceptron_has_no_order() -> None:
         ({"transform": ["mlp", "hofm"], "scaling": "unit"}, "scaling says how crosses"),
         ({"transform": "dnc"}, "unknown transform 'dnc'.*did you mean 'dcn'"),
         ({"aggr": "gatt"}, "unknown aggregation 'gatt'.*did you mean 'gat'"),
-        ({"residual": "norm"}, "none of these 2 layers is: give at least 3 layers"),
+        ({"residual": "add"}, "none of these 2 layers is: give at least 3 layers"),
         ({"residual": "no"}, "unknown residual 'no'"),
     ],
 )

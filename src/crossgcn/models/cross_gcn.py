@@ -72,10 +72,10 @@ class CrossGCN(Stack):
                 f"transform={transforms} names {len(transforms)} layers, but num_layers is "
                 f"{num_layers}: give one transform for all layers or one per layer"
             )
-        if residual in ("add", "norm") and not any(a == b for a, b in widths[1:]):
+        if residual == "add" and not any(a == b for a, b in widths[1:]):
             raise BadInput(
-                f"residual={residual!r} adds to what enters a layer where both are equally wide, "
-                f"and none of these {num_layers} layers is: give at least 3 layers"
+                "residual='add' adds to what enters a layer where both are equally wide, and none "
+                f"of these {num_layers} layers is: give at least 3 layers"
             )
         super().__init__(
             (
