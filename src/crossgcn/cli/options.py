@@ -14,7 +14,7 @@ import typer
 from crossgcn.data.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
 from crossgcn.models.aggregation_names import AGGREGATION_NAMES
-from crossgcn.models.presets import TRANSFORM_NAMES
+from crossgcn.models.presets import PRESETS, TRANSFORM_NAMES
 
 MODEL, VARIANT, _TRAINING, _RUN = "Model", "Model, in detail", "Training", "Run"
 RECIPE = "cross-grand and grand (default: the model's)"
@@ -29,6 +29,14 @@ DatasetArgument = Annotated[
     ),
 ]
 RunArgument = Annotated[Path, typer.Argument(help="The folder that train made.", metavar="RUN")]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        help=f"{', '.join(PRESETS)}. \\[default: cross-gcn]",
+        metavar="PRESET",
+        rich_help_panel=MODEL,
+    ),
+]
 HiddenOption = Annotated[
     int | None,
     typer.Option(

@@ -19,7 +19,7 @@ from crossgcn.cli.option_groups import (
 )
 from crossgcn.cli.table_options import EdgesArgument, is_table
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import PRESETS, get_preset
+from crossgcn.models.presets import get_preset
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
@@ -31,14 +31,7 @@ __all__ = ["train"]
 def train(
     dataset: options.DatasetArgument = None,
     edges: EdgesArgument = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{', '.join(PRESETS)}. \\[default: cross-gcn]",
-            metavar="PRESET",
-            rich_help_panel=options.MODEL,
-        ),
-    ] = None,
+    model: options.ModelOption = None,
     num_layers: Annotated[
         int | None,
         typer.Option(help="Graph convolutions. \\[default: 2]", rich_help_panel=options.MODEL),

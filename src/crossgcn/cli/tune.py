@@ -20,7 +20,7 @@ from crossgcn.cli.option_groups import (
 )
 from crossgcn.cli.table_options import EdgesArgument, is_table
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import PRESETS, get_preset
+from crossgcn.models.presets import get_preset
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
@@ -35,14 +35,7 @@ _SEARCH = "Search"
 def tune(
     dataset: options.DatasetArgument = None,
     edges: EdgesArgument = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{', '.join(PRESETS)}. \\[default: cross-gcn]",
-            metavar="PRESET",
-            rich_help_panel=options.MODEL,
-        ),
-    ] = None,
+    model: options.ModelOption = None,
     num_layers: Annotated[
         str | None,
         typer.Option(
