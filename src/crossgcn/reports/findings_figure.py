@@ -37,8 +37,8 @@ def draw_differences(table: FindingsTable, record: FindingsRecord) -> Figure | N
     """One panel for each column, a line for each comparison; none without any.
 
     Bars reach two standard errors each way, so that a bar clear of zero is what the tables
-    call a difference. The scale is even up to three points and logarithmic beyond: gains of half
-    a point and of fifty stand side by side.
+    call a difference. The scale is even up to three points and, where some are larger,
+    logarithmic beyond: gains of half a point and of fifty stand side by side.
     """
     comparisons = compare_rows(table, record)
     if not comparisons:
@@ -64,9 +64,13 @@ def draw_differences(table: FindingsTable, record: FindingsRecord) -> Figure | N
         axes.set_title(column.replace(", ", ",\n"), fontsize=9)
         tidy(axes)
     axes = grid[0, 0]
-    axes.set_xscale("symlog", linthresh=_EVEN_UP_TO)
-    axes.set_xticks(list(_TICKS), list(_TICKS.values()))
-    axes.xaxis.set_minor_locator(NullLocator())
+    reach = max(_reach(comparison) for comparison in comparisons)
+    if reach > _EVEN_UP_TO:
+        axes.set_xscale("symlog", linthresh=_EVEN_UP_TO)
+        axes.set_xticks(list(_TICKS), list(_TICKS.values()))
+        axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_xlim(-1.1 * reach, 1.1 * reach)
     axes.set_yticks(range(len(lines)), lines)
     axes.set_ylim(len(lines) - 0.5, -0.5)
     figure.supxlabel(
@@ -92,6 +96,12 @@ def write_differences(path: Path, table: FindingsTable, record: FindingsRecord) 
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
             figure.savefig(file, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+
+
+def _reach(comparison: Comparison) -> float:
+    """How far a comparison's bar is from zero at its far end."""
+    difference = comparison.difference
+    return abs(difference.mean) + THRESHOLD * (difference.standard_error or 0.0)
 
 
 def _label(comparison: Comparison) -> str:

@@ -100,14 +100,13 @@ class Objective:
         self.weight_decay = weight_decay
         self.targets = find_targets(model, graph, y, nodes, device)
         self.inputs = self.targets.inputs
-        self.agree = isinstance(model, CrossGrand)
         self.laplacian: SparseMatrix | None = None
         if isinstance(model, SemiEmb) and model.laplacian_weight > 0:
             laplacian = mean_laplacian(graph.adjacency)
             if model.num_models is not None:
                 laplacian = StackedMatrix([laplacian] * model.num_models)
             self.laplacian = laplacian.to(device)
-        if self.agree or self.laplacian is not None:
+        if isinstance(model, CrossGrand) or self.laplacian is not None:
             everyone = torch.arange(graph.x.size(0))
             self.inputs = find_targets(model, graph, y, [everyone] * len(nodes), device).inputs
             self.rows = torch.nn.utils.rnn.pad_sequence(list(nodes), batch_first=True).to(device)
