@@ -46,9 +46,9 @@ def test_every_table_was_measured() -> None:
         if name not in missing:
             cells = read_record(RECORDS / f"{name}.json").missing
             missing += [f"{len(cells)} cells of {name}"] * bool(cells)
-    if missing:
-        stop = pytest.fail if os.environ.get("CROSSGCN_RELEASE") else pytest.skip
-        stop(f"before a release, measure {', '.join(missing)}")
+    if missing and not os.environ.get("CROSSGCN_RELEASE"):
+        pytest.skip(f"before a release, measure {', '.join(missing)}")
+    assert not missing
 
 
 def _missing_tables() -> list[str]:

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from crossgcn.errors import BadInput
-from crossgcn.evaluation.search_space import Choices, Range, Space, default_space
+from crossgcn.evaluation.search_space import Choices, Range, Space, default_space, make_config
 from crossgcn.evaluation.tuning_checks import check_models
 from crossgcn.evaluation.tuning_results import Contestant
 from crossgcn.models.presets import PRESETS
+from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
 
 
@@ -22,6 +23,10 @@ def check(space: Space, *, first_layer_only: bool = False, **settings: Any) -> N
 def test_every_preset_can_be_searched_at_several_depths(model: str, first_layer_only: bool) -> None:
     space = {**default_space(model), "num_layers": Choices((1, 2, 3))}
     check(space, model=model, first_layer_only=first_layer_only)
+    for depth in (1, 2, 3):
+        base = RunConfig.create(model=model)
+        config = make_config(base, {"num_layers": depth}, first_layer_only=first_layer_only)
+        assert len(build_model(model, 4, 2, **config.model_settings()).layers) == depth
 
 
 @pytest.mark.parametrize(
@@ -57,4 +62,7 @@ def test_what_is_no_model_is_named(space: Space, settings: dict[str, Any], words
 
 
 def test_orders_of_all_layers_fit_the_depth_that_they_name() -> None:
-    check({"num_layers": Choices((2,)), "order": Choices(((2, 1), (3, 1), 2))})
+    orders = Choices(((2, 1), (3, 1), 2))
+    check({"num_layers": Choices((2,)), "order": orders})
+    with pytest.raises(BadInput, match="num_layers is 3"):
+        check({"num_layers": Choices((2, 3)), "order": orders})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from crossgcn.cli import options, table_options
 
 if TYPE_CHECKING:
+    from crossgcn.data.tables.graph import TableGraph
     from crossgcn.data.tables.plan import TableChoices
 
 __all__ = ["ModelOptions", "RunOptions", "TableOptions", "TrainingOptions", "with_option_groups"]
@@ -108,6 +109,19 @@ class TableOptions:
     def choices(self) -> TableChoices:
         """For :func:`crossgcn.data.tables.load_tables`."""
         return table_options.table_choices(**self._given())
+
+    def load(
+        self, dataset: str | None, edges: Path | None, *, out: Path | None, splits: str | None
+    ) -> tuple[TableGraph | None, dict[str, Any]]:
+        """The user's tables and the settings that suit them; nothing for a named dataset."""
+        if not table_options.is_table(dataset):
+            self.refuse(dataset, edges)
+            return None, {}
+        from crossgcn.cli.tables import load_user_tables, table_defaults
+
+        assert dataset is not None
+        graph = load_user_tables(dataset, edges, self, out)
+        return graph, table_defaults(graph, splits)
 
     def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:
         """What to type for another command on the same tables, with the same options."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -22,7 +22,7 @@ from crossgcn.errors import BadInput
 from crossgcn.models.presets import get_preset
 
 if TYPE_CHECKING:
-    from crossgcn.data.tables.graph import TableGraph
+    pass
 
 __all__ = ["train"]
 
@@ -52,16 +52,7 @@ def train(
     5 stratified splits. The folder --out is what explain, predict and
     report take.
     """
-    graph: TableGraph | None = None
-    defaults: dict[str, Any] = {}
-    if is_table(dataset):
-        from crossgcn.cli.tables import cross_in_first_layer, load_user_tables, table_defaults
-
-        assert dataset is not None
-        graph = load_user_tables(dataset, edges, tables, run.out)
-        defaults = table_defaults(graph, training.splits)
-    else:
-        tables.refuse(dataset, edges)
+    graph, defaults = tables.load(dataset, edges, out=run.out, splits=training.splits)
 
     from crossgcn.cli.running import finish, run_with_progress
     from crossgcn.training.checkpoints import load_model
@@ -78,6 +69,8 @@ def train(
         **training.settings(),
     )
     if graph is not None:
+        from crossgcn.cli.tables import cross_in_first_layer
+
         settings = cross_in_first_layer(settings)
     elif is_table(settings.dataset):
         raise BadInput(

@@ -23,7 +23,6 @@ from crossgcn.errors import BadInput
 from crossgcn.models.presets import get_preset
 
 if TYPE_CHECKING:
-    from crossgcn.data.tables.graph import TableGraph
     from crossgcn.evaluation.tuning_results import TuningResult
 
 __all__ = ["tune"]
@@ -112,20 +111,10 @@ def tune(
     the saved model.
     """
     get_preset(model or "cross-gcn")
-    graph: TableGraph | None = None
-    defaults: dict[str, Any] = {}
+    graph, defaults = tables.load(dataset, edges, out=run.out, splits=training.splits)
 
     from crossgcn.evaluation.tuning import Tuning
     from crossgcn.evaluation.tuning_plan import plan_contestants
-
-    if is_table(dataset):
-        from crossgcn.cli.tables import load_user_tables, table_defaults
-
-        assert dataset is not None
-        graph = load_user_tables(dataset, edges, tables, run.out)
-        defaults = table_defaults(graph, training.splits)
-    else:
-        tables.refuse(dataset, edges)
 
     given = {"dataset": dataset, "model": model, **details.shared(), **details.variants()}
     contestants = plan_contestants(
