@@ -90,8 +90,9 @@ def findings() -> dict[str, str]:
         if table.name == "peers":
             joined = peers_markdown(table, record, measured().get("peers"))
             parts["peers"] += f"\n\n{joined}" if joined else ""
-    search = FINDINGS / "grand-search.json"
-    parts["grand-search"] = search_in_brief(read_search(search) if search.exists() else None)
+    for name in ("grand-search", "orders-search"):
+        search = FINDINGS / f"{name}.json"
+        parts[name] = search_in_brief(read_search(search) if search.exists() else None)
     parts["links"] = links_in_brief(read("links"))
     parts["depth"] = depth_markdown(read("depth"), figure=_figure("depth"))
     return parts

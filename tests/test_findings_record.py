@@ -27,7 +27,8 @@ def test_a_kept_record_is_that_of_its_table(name: str) -> None:
     settings = {(cell.row, cell.column): cell for cell in table.cells()}
     assert record.table == name and record.environments
     for cell in record.cells:
-        wanted = settings[cell.row, cell.column].settings
+        planned = settings[cell.row, cell.column]
+        wanted = {**({} if planned.searched else planned.defaults), **planned.settings}
         for setting, value in wanted.items():
             kept = cell.settings[setting]
             assert (tuple(kept) if isinstance(kept, list) else kept) == (
@@ -35,7 +36,7 @@ def test_a_kept_record_is_that_of_its_table(name: str) -> None:
             )
         if cell.failure is None:
             runs = (cell.test_accuracy, cell.validation_accuracy, cell.best_epoch)
-            assert {len(values) for values in runs} == {wanted["num_splits"]}
+            assert {len(values) for values in runs} == {planned.defaults["num_splits"]}
             assert max(cell.best_epoch) <= cell.settings["epochs"]
 
 

@@ -130,22 +130,21 @@ def test_the_first_folder_that_has_a_cell_gives_it(graph_file: Path, tmp_path: P
     assert record.environments == ({"gpu": "cuda"}, {"gpu": "cpu"})
 
 
-def test_searched_settings_give_way_to_the_rows_own(tmp_path: Path) -> None:
+def test_searched_settings_go_between_the_tables_and_the_rows_own(tmp_path: Path) -> None:
     rows = [
         {
             "dataset": dataset,
             "model": model,
-            "settings": {"model": "mlp", "hops": hops, "epochs": 7, "num_splits": 3},
+            "settings": {"model": "mlp", "hops": hops, "epochs": 7},
             "validation_mean": hops / 10,
         }
         for dataset in ("citeseer", "cora", "pubmed")
         for model, hops in (("grand", 2), ("grand", 3), ("cross-grand", 5))
     ]
     (tmp_path / "grand-search.json").write_text(json.dumps({"rows": rows}))
-    planned = {
-        (cell.cell.row, cell.cell.column): cell
-        for cell in plan_table(read_table("grand"), tmp_path, {})
-    }
+    table = read_table("grand")
+    table = table.model_copy(update={"settings": {**table.settings, "epochs": 9}})
+    planned = {(cell.cell.row, cell.cell.column): cell for cell in plan_table(table, tmp_path, {})}
     plain, crossed, same = (
         planned[row, "cora"] for row in ("grand", "cross-grand", "cross-grand, grand's settings")
     )

@@ -34,7 +34,10 @@ def test_every_row_is_a_model_that_can_be_made(name: str) -> None:
 @pytest.mark.parametrize("name", TABLE_NAMES)
 def test_rows_are_trained_like_what_they_are_compared_with(name: str) -> None:
     table = read_table(name)
-    configs = {(cell.row, cell.column): RunConfig.create(**cell.settings) for cell in table.cells()}
+    configs = {
+        (cell.row, cell.column): RunConfig.create(**{**cell.defaults, **cell.settings})
+        for cell in table.cells()
+    }
     compared = 0
     for row in table.rows:
         for other in row.against:
@@ -43,9 +46,6 @@ def test_rows_are_trained_like_what_they_are_compared_with(name: str) -> None:
                     continue
                 ours, theirs = configs[row.label, column.label], configs[other, column.label]
                 assert shared_settings(ours) == shared_settings(theirs)
-                if row.settled:
-                    assert row.twin is None
-                    continue
                 for setting in TRAINED_ALIKE:
                     assert getattr(ours, setting) == getattr(theirs, setting)
                 assert ours.num_layers == theirs.num_layers
@@ -89,16 +89,10 @@ def test_a_row_stands_only_in_columns_that_are_there() -> None:
         FindingsTable(name="x", title="", compares="", columns=columns[:1], rows=rows)
 
 
-def test_settled_settings_are_trained_as_they_are() -> None:
+def test_a_search_has_chosen_already() -> None:
     cells = {(cell.row, cell.column): cell for cell in read_table("orders").cells()}
-    settled = [row for row in read_table("orders").rows if row.settled]
-    assert [row.columns for row in settled] == [("planted triples",), ("planted quadruples",)]
-    for row in settled:
-        (label,) = row.columns
-        assert list(cells[row.label, label].candidates()) == [{}]
-        assert {**cells[row.label, label].settings, **row.settings} == (
-            cells[row.label, label].settings
-        )
+    assert list(cells["searched", "planted triples"].candidates()) == [{}]
+    assert ("searched", "planted pairs") not in cells
     assert len(list(cells["order 3, 1 layer", "planted triples"].candidates())) == 4
 
 

@@ -104,14 +104,6 @@ def test_a_target_is_judged_by_the_row_that_validation_takes(chosen: str, said: 
     assert "*crossed* (79.50)\n" in table_verdict(TABLE, alone) + "\n"
 
 
-def test_a_settled_row_has_no_twin() -> None:
-    settled = TABLE.rows[1].model_copy(update={"settled": True})
-    table = TABLE.model_copy(update={"rows": (TABLE.rows[0], settled)})
-    text = table_verdict(table, RECORD)
-    assert "Against the twin" not in text
-    assert "- planted: better: *crossed* against *plain* +40.2" in text
-
-
 def test_many_gains_are_a_range() -> None:
     rows = [Row(label=f"row {i}", settings={}, against=("plain",)) for i in range(4)]
     table = TABLE.model_copy(update={"rows": (TABLE.rows[0], *rows)})

@@ -73,11 +73,12 @@ def _plan(
     search: SearchRecord | None,
     overrides: Mapping[str, Any],
 ) -> PlannedCell:
-    settings, trials = dict(cell.settings), None
+    found: Mapping[str, Any] = {}
+    trials = None
     if cell.searched is not None and search is not None:
-        chosen = search.choose(settings["dataset"], cell.searched)
-        settings = {**chosen.settings, **settings}
-        trials = chosen.trials
+        chosen = search.choose(cell.settings["dataset"], cell.searched)
+        found, trials = chosen.settings, chosen.trials
+    settings = {**cell.defaults, **found, **cell.settings}
     configs = tuple(
         RunConfig.create(**{**settings, **candidate, **overrides})
         for candidate in cell.candidates()

@@ -58,10 +58,8 @@ class Row(_Part):
         label: As shown.
         settings: Of :class:`~crossgcn.training.config.RunConfig`.
         against: Rows that paired differences are taken against; the first is mostly its twin.
-        searched: The model whose settings, chosen in a search, it takes on each dataset.
-        settled: Whether its settings were chosen by validation before, so that the table's
-            choice leaves it alone. It then differs from the rows it is compared with in more
-            than one thing, and has no twin.
+        searched: The model whose settings, chosen in a search, it takes on each dataset; the
+            table's choice then leaves it alone.
         columns: Labels of the columns it is measured in; all of them where none is named.
     """
 
@@ -69,13 +67,12 @@ class Row(_Part):
     settings: Settings
     against: tuple[str, ...] = ()
     searched: str | None = None
-    settled: bool = False
     columns: tuple[str, ...] = ()
 
     @property
     def twin(self) -> str | None:
         """The row that lacks nothing but what this one is about."""
-        return self.against[0] if self.against and not self.settled else None
+        return self.against[0] if self.against else None
 
     def stands_in(self, column: Column) -> bool:
         """Whether it is measured there."""
@@ -88,13 +85,15 @@ class FindingsCell(_Part):
     Attributes:
         row: Label of its row.
         column: Label of its column.
-        settings: To be trained with; those of a search go before them.
+        defaults: Settings of the whole table; those of a search go before them.
+        settings: Of its column and its row, which go before all others.
         choose: Settings with several values, of which validation takes one.
         searched: As of its row.
     """
 
     row: str
     column: str
+    defaults: Settings
     settings: Settings
     choose: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict)
     searched: str | None = None
@@ -164,8 +163,9 @@ class FindingsTable(_Part):
         return FindingsCell(
             row=row.label,
             column=column.label,
-            settings={**self.settings, **column.settings, **row.settings},
-            choose={} if row.settled else self.choose,
+            defaults=self.settings,
+            settings={**column.settings, **row.settings},
+            choose={} if row.searched else self.choose,
             searched=row.searched,
         )
 

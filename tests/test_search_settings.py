@@ -1,4 +1,4 @@
-"""The script that searches the recipe's settings."""
+"""The script that searches settings by validation accuracy."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: list[tuple[
             )
             return [runs]
 
-    main = runpy.run_path(str(PROJECT / "scripts" / "search_grand.py"))["main"]
+    main = runpy.run_path(str(PROJECT / "scripts" / "search_settings.py"))["main"]
     monkeypatch.setitem(main.__globals__, "Experiment", Trained)
     where = ["--folder", str(tmp_path / "lines"), "--out", str(tmp_path / "search.json")]
-    return lambda *arguments: int(main([*arguments, *where, "--device", "cpu"]))
+    return lambda *arguments: int(main(["grand", *arguments, *where, "--device", "cpu"]))
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
