@@ -16,7 +16,8 @@ Command = Callable[..., CompletedProcess[str]]
 ASK_EVERYTHING = """
 import sys
 from crossgcn.cli import main
-COMMANDS = [[], ["data", "list"], ["data", "get"]]
+COMMANDS = [[], ["data", "list"], ["data", "get"], ["data", "import"], ["data", "show"]]
+COMMANDS += [["example", "shop"], ["example", "graph"]]
 for name in "train compare tune links example check explain predict report data bench".split():
     COMMANDS.append([name])
 for command in COMMANDS:

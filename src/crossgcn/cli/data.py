@@ -1,4 +1,4 @@
-"""``crossgcn data``: which graphs there are, and fetching those that are not here."""
+"""``crossgcn data``: which graphs there are, fetching one, and graph folders of one's own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ import typer
 from rich.console import Console
 
 from crossgcn.cli import options
+from crossgcn.cli.import_graph import import_graph
 from crossgcn.data.catalogue import CATALOGUE, DATASET_NAMES
 from crossgcn.errors import unknown_name
 
 __all__ = ["data"]
 
-data = typer.Typer(help="List the datasets, or fetch one.", no_args_is_help=True)
+data = typer.Typer(
+    help="List the datasets, fetch one, or import large graphs of your own.", no_args_is_help=True
+)
+data.command("import")(import_graph)
 
 
 @data.command("list")
@@ -68,3 +72,23 @@ def get_dataset(
         print(json.dumps(result))
         return
     typer.echo(f"{name} is here ({result['where']})" + (f", written to {path}" if out else ""))
+
+
+@data.command("show")
+def show_folder(
+    folder: Annotated[Path, typer.Argument(help="A graph folder, as import makes it.")],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read everything and compare it with its hashes.")
+    ] = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Say what a graph folder holds."""
+    from crossgcn.data.stored.stored_graph import open_graph
+    from crossgcn.reports.folder_view import folder_lines, summarise_folder
+
+    graph = open_graph(folder)
+    if verify:
+        with Console(stderr=True).status("reading every file"):
+            graph.verify()
+    summary = summarise_folder(graph) | ({"verified": True} if verify else {})
+    typer.echo(json.dumps(summary) if as_json else "\n".join(folder_lines(summary)))

@@ -1,15 +1,17 @@
-"""``crossgcn example``: tables to try the other commands on, whose answer is known."""
+"""``crossgcn example``: tables to try the other commands on, whose answer is known; or a graph."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 from crossgcn.cli import options
+from crossgcn.cli.example_graph import example_graph
 from crossgcn.errors import BadInput
 
 __all__ = ["example"]
@@ -17,7 +19,25 @@ __all__ = ["example"]
 DEFAULT_FOLDER = Path("shop")
 
 
-def example(
+class _ShopIfNotNamed(TyperGroup):
+    """``crossgcn example FOLDER`` is ``crossgcn example shop FOLDER``."""
+
+    def parse_args(self, context: Any, arguments: list[str]) -> list[str]:
+        named = (*self.commands, *context.help_option_names)
+        if not arguments or arguments[0] not in named:
+            arguments = ["shop", *arguments]
+        return super().parse_args(context, arguments)
+
+
+example = typer.Typer(
+    cls=_ShopIfNotNamed,
+    help="Write a shop's tables (also without saying shop), or a large graph, to try things on.",
+)
+example.command("graph")(example_graph)
+
+
+@example.command("shop")
+def example_shop(
     folder: Annotated[
         Path | None,
         typer.Argument(help="Where to write, a new or empty folder. \\[default: shop]"),

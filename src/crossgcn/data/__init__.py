@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from crossgcn.data.reddit import reddit400k_shaped
     from crossgcn.data.sources import available, fetch, locate, locate_splits
     from crossgcn.data.splits import Split, make_splits, validate_split
+    from crossgcn.data.stored import StoredGraph, build_graph, open_graph, store_graph
     from crossgcn.data.validate import validate_data
 
 __all__ = [
     "CATALOGUE",
     "DATASET_NAMES",
     "Split",
+    "StoredGraph",
     "adopt_graph",
     "available",
+    "build_graph",
     "cross_columns",
     "csr_tensor",
     "explicit_crosses",
@@ -38,6 +41,7 @@ __all__ = [
     "locate",
     "locate_splits",
     "make_splits",
+    "open_graph",
     "plant_crosses",
     "read_graph",
     "read_graphsage",
@@ -45,6 +49,7 @@ __all__ = [
     "reddit400k_shaped",
     "row_normalise",
     "save_graph",
+    "store_graph",
     "validate_data",
     "validate_split",
 ]
@@ -62,6 +67,7 @@ _HOMES = {
     "reddit": ("reddit400k_shaped",),
     "sources": ("available", "fetch", "locate", "locate_splits"),
     "splits": ("Split", "make_splits", "validate_split"),
+    "stored": ("StoredGraph", "build_graph", "open_graph", "store_graph"),
     "validate": ("validate_data",),
 }
 

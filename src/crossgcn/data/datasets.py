@@ -17,6 +17,7 @@ from crossgcn.data.graphsage import GRAPH_ENDING, read_graphsage
 from crossgcn.data.planetoid import read_planetoid
 from crossgcn.data.reddit import reddit400k_shaped
 from crossgcn.data.sources import available, locate, not_here
+from crossgcn.data.stored.stored_graph import open_graph
 from crossgcn.errors import unknown_name
 
 __all__ = ["CATALOGUE", "DATASET_NAMES", "CatalogueEntry", "available", "load_dataset"]
@@ -38,8 +39,9 @@ def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
 
     Args:
         name_or_path: One of :data:`DATASET_NAMES`; a graph file ending in ``.npz``
-            (see :mod:`crossgcn.data.archive`); or one ending in ``-G.json``, with
-            GraphSAGE's other three beside it (see :mod:`crossgcn.data.graphsage`).
+            (see :mod:`crossgcn.data.archive`); one ending in ``-G.json``, with
+            GraphSAGE's other three beside it (see :mod:`crossgcn.data.graphsage`); or a
+            graph folder (see :mod:`crossgcn.data.stored`), which is read as a whole.
         seed: Which draw, for the generated ones.
 
     Returns:
@@ -57,8 +59,11 @@ def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
     if path.name.endswith(GRAPH_ENDING):
         return read_graphsage(path.parent, path.name.removesuffix(GRAPH_ENDING))
     name = str(name_or_path)
+    if name not in CATALOGUE and path.is_dir():
+        return open_graph(path).to_data()
     if name not in CATALOGUE:
-        raise unknown_name("dataset", name, [*DATASET_NAMES, "FILE.npz", f"NAME{GRAPH_ENDING}"])
+        others = ("FILE.npz", f"NAME{GRAPH_ENDING}", "FOLDER")
+        raise unknown_name("dataset", name, [*DATASET_NAMES, *others])
     if name in _GENERATORS:
         return _GENERATORS[name](seed)
     data = read_bundled_citeseer() if name == "citeseer" else _read_located(name)

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from crossgcn.data.adopt import adopt_graph
 from crossgcn.errors import BadInput
 
-__all__ = ["reddit400k_shaped"]
+__all__ = ["SAME_CLASS", "class_sizes", "reddit400k_shaped"]
 
 NUM_NODES, NUM_EDGES, NUM_FEATURES, NUM_CLASSES = 30_000, 386_742, 602, 41
 NUM_TRAIN, NUM_VALIDATION = 18_000, 3_000
@@ -50,7 +50,7 @@ def reddit400k_shaped(seed: int = 0) -> Data:
     if seed < 0:
         raise BadInput(f"seed is {seed}; give 0 or more")
     random = np.random.default_rng([seed, NUM_NODES])
-    y = random.permutation(np.repeat(np.arange(NUM_CLASSES), _class_sizes()))
+    y = random.permutation(np.repeat(np.arange(NUM_CLASSES), class_sizes(NUM_NODES, NUM_CLASSES)))
     edges = _draw_edges(y, random)
     x = random.standard_normal((NUM_NODES, NUM_FEATURES), dtype=np.float32)
     means = random.standard_normal((NUM_CLASSES, NUM_FEATURES), dtype=np.float32)
@@ -70,11 +70,16 @@ def reddit400k_shaped(seed: int = 0) -> Data:
     return adopt_graph(data, "reddit400k-shaped")
 
 
-def _class_sizes() -> Integers:
-    """Sizes that fall off as communities' do; rounding is made up for in the largest."""
-    share = 1 / np.sqrt(np.arange(1, NUM_CLASSES + 1))
-    sizes: Integers = np.floor(NUM_NODES * share / share.sum()).astype(np.int64)
-    sizes[0] += NUM_NODES - sizes.sum()
+def class_sizes(num_nodes: int, num_classes: int) -> Integers:
+    """Sizes that fall off as communities' do; rounding is made up for in the largest.
+
+    Args:
+        num_nodes: Of all classes together.
+        num_classes: How many there are.
+    """
+    share = 1 / np.sqrt(np.arange(1, num_classes + 1))
+    sizes: Integers = np.floor(num_nodes * share / share.sum()).astype(np.int64)
+    sizes[0] += num_nodes - sizes.sum()
     return sizes
 
 

@@ -29,7 +29,17 @@ from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.table import Table, read_table
 from crossgcn.errors import BadInput
 
-__all__ = ["TableGraph", "as_features", "load_tables", "name_classes", "read_roles"]
+__all__ = [
+    "TableGraph",
+    "as_features",
+    "as_matrix",
+    "load_tables",
+    "name_classes",
+    "read_labels",
+    "read_roles",
+    "refuse_errors",
+    "roles_of_labelled",
+]
 
 MOST_ERRORS = 5
 """How many findings a refusal lists, where a command lists the others."""
@@ -88,10 +98,10 @@ def load_tables(
     paths = [table for table in (nodes, edges) if table is not None]
     are_files = not any(isinstance(table, pd.DataFrame) for table in paths)
     command = ["crossgcn", "check", *map(str, paths), *_as_options(choices)]
-    _refuse_errors(findings, node_table.name, shlex.join(command) if are_files else None)
+    refuse_errors(findings, node_table.name, shlex.join(command) if are_files else None)
     ids = list_ids(node_table, plan.id_column)
     encoder = TableEncoder.fit(node_table, plan)
-    y, classes = _read_labels(node_table, plan.target)
+    y, classes = read_labels(node_table, plan.target)
     edge_index, edge_weight = read_edges(
         edge_table, plan, NodeIds(ids), f"add it to {node_table.name}, or delete the edge"
     )
@@ -102,7 +112,7 @@ def load_tables(
         y=y,
         num_classes=len(classes),
         name=node_table.name,
-        roles=_roles_of_labelled(node_table, plan.split_column, y),
+        roles=roles_of_labelled(node_table, plan.split_column, y),
     )
     return TableGraph(
         data=adopt_graph(data, node_table.name),
@@ -152,12 +162,24 @@ def read_roles(nodes: Table, column: str) -> Tensor:
     return torch.from_numpy(roles[distinct.codes][None])
 
 
-def _roles_of_labelled(nodes: Table, column: str | None, y: Tensor) -> Tensor | None:
-    """A node without a class takes no part, whatever the column says; the check warns of it."""
+def roles_of_labelled(nodes: Table, column: str | None, y: Tensor) -> Tensor | None:
+    """A node without a class takes no part, whatever the column says; the check warns of it.
+
+    Args:
+        nodes: The table.
+        column: Says who trains; no roles without one.
+        y: Class of each node, -1 for none.
+    """
     return None if column is None else torch.where(y < 0, 0, read_roles(nodes, column))
 
 
-def _read_labels(nodes: Table, target: str | None) -> tuple[Tensor, tuple[str, ...]]:
+def read_labels(nodes: Table, target: str | None) -> tuple[Tensor, tuple[str, ...]]:
+    """The class of each node, -1 for none, and what the classes are called.
+
+    Args:
+        nodes: The table.
+        target: The column to predict; no node has a class without one.
+    """
     if target is None:
         return torch.full((len(nodes),), -1), ()
     distinct = nodes.distinct(target)
@@ -169,8 +191,14 @@ def _read_labels(nodes: Table, target: str | None) -> tuple[Tensor, tuple[str, .
     return torch.from_numpy(of_value[distinct.codes]), classes
 
 
-def _refuse_errors(findings: Sequence[Finding], name: str, command: str | None) -> None:
-    """Refuse tables with errors: the first few, and the command that lists all, if one does."""
+def refuse_errors(findings: Sequence[Finding], name: str, command: str | None) -> None:
+    """Refuse tables with errors: the first few, and the command that lists all, if one does.
+
+    Args:
+        findings: Of the check.
+        name: What to call the tables.
+        command: Lists all that was found.
+    """
     errors = [finding for finding in findings if finding.severity == "error"]
     if not errors:
         return
@@ -192,8 +220,8 @@ def _as_options(choices: TableChoices) -> list[str]:
         if value is None or (value == () and field.name != "missing"):
             continue
         option = "ignore" if field.name == "ignored" else field.name.replace("_", "-")
-        names = (value,) if isinstance(value, str) else value
-        is_list = not isinstance(value, str)
+        is_list = isinstance(value, tuple)
+        names = value if is_list else (str(value),)
         text = ",".join(name.replace(",", "\\,") if is_list else name for name in names)
         words += [f"--{option}", text]
     return words

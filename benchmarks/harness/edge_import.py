@@ -1,0 +1,50 @@
+"""A Parquet file of edges as a matrix of rows: our way, and in memory with pandas and SciPy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from scipy import sparse
+
+from crossgcn.data.stored import StoredGraph, build_graph
+
+__all__ = ["draw_edges", "import_in_memory", "import_ours", "start_only"]
+
+PIECE = 1 << 20
+
+
+def draw_edges(path: Path, num_edges: int, num_nodes: int, seed: int) -> None:
+    """Write edges in no order, between nodes of which some are drawn far more often."""
+    random = np.random.default_rng(seed)
+    places = random.permutation(num_nodes)
+    schema = pa.schema([("source", pa.int64()), ("target", pa.int64())])
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, num_edges, PIECE):
+            share = random.random((2, min(PIECE, num_edges - start))) ** 2
+            ends = places[(share * num_nodes).astype(np.int64)]
+            writer.write_table(pa.table(list(ends), schema=schema))
+
+
+def import_ours(path: Path, out: Path, num_nodes: int) -> StoredGraph:
+    """Into a graph folder."""
+    return build_graph(path, out=out, num_nodes=num_nodes)
+
+
+def import_in_memory(path: Path, num_nodes: int) -> sparse.csr_array:
+    """The same rows in memory: both directions, without self-loops, each entry once."""
+    edges = pd.read_parquet(path)
+    edges = edges[edges["source"] != edges["target"]]
+    source, target = edges["source"].to_numpy(), edges["target"].to_numpy()
+    rows, columns = np.concatenate([source, target]), np.concatenate([target, source])
+    ones = np.ones(len(rows), np.int32)
+    matrix = sparse.coo_array((ones, (rows, columns)), shape=(num_nodes, num_nodes)).tocsr()
+    matrix.sum_duplicates()
+    return matrix
+
+
+def start_only() -> None:
+    """What a process holds that only has the packages."""
