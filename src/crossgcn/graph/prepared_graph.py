@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Self
 
 import torch
 from torch import Tensor
 
+from crossgcn.graph.graph_source import Features, GraphSource
 from crossgcn.graph.normalise import EdgeKind, edges_of_kind
 from crossgcn.graph.receptive_field import receptive_field
+from crossgcn.graph.sampled_blocks import BlockMaker
 from crossgcn.graph.sparse_matrix import SparseMatrix
 
 __all__ = ["PreparedGraph"]
-
-Features = Tensor | SparseMatrix
 
 
 class PreparedGraph:
@@ -39,15 +41,34 @@ class PreparedGraph:
         self.x: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
         if dtype is not None:
             self.x = _cast(self.x, dtype)
-        self._edges = (edge_index, x.size(0), edge_weight)
-        self._dtype = dtype or torch.float32
+        self._make: Callable[[EdgeKind], SparseMatrix] = partial(
+            edges_of_kind,
+            edge_index=edge_index,
+            num_nodes=x.size(0),
+            edge_weight=edge_weight,
+            dtype=dtype or torch.float32,
+        )
         self._kinds: dict[EdgeKind, SparseMatrix] = {}
         self.adjacency = self.edges("gcn")
+
+    @classmethod
+    def from_source(cls, source: GraphSource) -> Self:
+        """A graph that is there by rows, which are weighed as they are: none is sorted again.
+
+        Args:
+            source: A graph in memory or on disk; it is read as a whole.
+        """
+        graph = cls.__new__(cls)
+        graph.x = source.features(torch.arange(source.num_nodes))
+        graph._make = BlockMaker(source).whole
+        graph._kinds = {}
+        graph.adjacency = graph.edges("gcn")
+        return graph
 
     def edges(self, kind: EdgeKind) -> SparseMatrix:
         """The adjacency as :func:`~crossgcn.graph.edges_of_kind` makes it, made once."""
         if kind not in self._kinds:
-            self._kinds[kind] = edges_of_kind(kind, *self._edges, dtype=self._dtype)
+            self._kinds[kind] = self._make(kind)
         return self._kinds[kind]
 
     def view(

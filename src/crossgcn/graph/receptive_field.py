@@ -45,9 +45,17 @@ def receptive_field(hops: Sequence[SparseMatrix], targets: Tensor) -> ReceptiveF
     rows = targets.numpy()
     blocks: list[SparseMatrix] = []
     for adjacency in reversed(hops):
+        everyone = np.arange(adjacency.shape[1])
+        if np.array_equal(rows, everyone):
+            blocks.append(adjacency)
+            continue
         block = adjacency.to_scipy()[rows]
-        needed = np.union1d(block.indices, rows)
-        blocks.append(SparseMatrix.from_scipy(block[:, needed]))
+        reached = np.zeros(everyone.size, dtype=bool)
+        reached[block.indices] = reached[rows] = True
+        needed = reached.nonzero()[0]
+        if needed.size < everyone.size:
+            block = block[:, needed]
+        blocks.append(SparseMatrix.from_scipy(block))
         if not np.array_equal(needed, rows):
             blocks[-1].own = torch.from_numpy(np.searchsorted(needed, rows))
         rows = needed

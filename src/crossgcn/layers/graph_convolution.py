@@ -18,6 +18,7 @@ from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix, edges_of_kind, normalise_bipartite
 from crossgcn.layers.aggregation import NodeAggregation, linear_aggregations, make_aggregation
+from crossgcn.layers.aggregation.neighbour_sum import NeighbourSum
 
 __all__ = ["FeatureTransform", "GraphConvolution"]
 
@@ -152,24 +153,51 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         elif not isinstance(edge_index, SparseMatrix):
             edge_index, edge_weight = self._normalised(edge_index, edge_weight, source, size)
 
+        return self.finish(self._aggregate(self.send(source), edge_index, edge_weight, size))
+
+    def send(self, x: Features) -> Tensor:
+        """What nodes hand to their neighbours, each node's on its own."""
         if not self.aggregate_first:
-            out = self._aggregate(self.transform(source), edge_index, edge_weight, size)
-        elif self._linear_aggregation:
+            return self.transform(x)
+        if self._linear_aggregation:
             # NOTE[D1] Â(xW) is (Âx)W: projecting first keeps a sparse x sparse.
-            projections = self.transform.project(source)
-            out = self.transform.combine(
-                self._aggregate(projections, edge_index, edge_weight, size)
+            return self.transform.project(x)
+        if isinstance(x, SparseMatrix) or is_sparse(x):
+            raise BadInput(
+                f"aggregate_first=True with {self._name_of_aggregation()} needs dense "
+                "features, because that aggregation does not commute with a projection: use "
+                "--transform-first (aggregate_first=False), an aggregation that does "
+                f"({', '.join(linear_aggregations())}), or x.to_dense()"
             )
-        else:
-            if isinstance(source, SparseMatrix) or is_sparse(source):
-                raise BadInput(
-                    f"aggregate_first=True with {self._name_of_aggregation()} needs dense "
-                    "features, because that aggregation does not commute with a projection: use "
-                    "--transform-first (aggregate_first=False), an aggregation that does "
-                    f"({', '.join(linear_aggregations())}), or x.to_dense()"
-                )
-            out = self.transform(self._aggregate(source, edge_index, edge_weight, size))
+        return x
+
+    def join(self, sent: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
+        """Aggregate what was sent, over edges made ready, one matrix per hop."""
+        edges = hops[0] if self.aggregation is None else hops
+        return self._aggregate(sent, edges, None, None)
+
+    def finish(self, joined: Tensor) -> Tensor:
+        """A node's output from what its neighbours sent, joined."""
+        out = joined
+        if self.aggregate_first and self._linear_aggregation:
+            out = self.transform.combine(joined)
+        elif self.aggregate_first:
+            out = self.transform(joined)
         return out if self.bias is None else out + self.bias.unsqueeze(-2)
+
+    @property
+    def sums_neighbours(self) -> bool:
+        """Whether neighbours are added up over one hop, by the weights of edges and no others."""
+        if self.aggregation is None:
+            return self.aggr in ("add", "sum")
+        return isinstance(self.aggregation, NeighbourSum)
+
+    @property
+    def sent_channels(self) -> int | None:
+        """Width of what :meth:`send` makes; ``None`` where nodes send what they are given."""
+        if not self.aggregate_first:
+            return self.out_channels
+        return self.transform.num_projections if self._linear_aggregation else None
 
     @property
     def propagations(self) -> tuple[EdgeKind, ...]:

@@ -30,6 +30,8 @@ class NodeAggregation(nn.Module):
             number that the GPU computes.
         vectors_per_edge: How many vectors it keeps of each edge for its gradient, roughly;
             none where it multiplies with the matrix of the edges.
+        weighs_messages: Whether weights multiply single messages, of which no sum is made: where
+            some of the neighbours stand for all, these must not weigh more for it.
     """
 
     name: str = ""
@@ -38,6 +40,7 @@ class NodeAggregation(nn.Module):
     stackable: bool = False
     capturable: bool = True
     vectors_per_edge: int = 0
+    weighs_messages: bool = False
 
     def __init__(self, channels: int) -> None:
         super().__init__()

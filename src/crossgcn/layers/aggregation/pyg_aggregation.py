@@ -33,6 +33,7 @@ class PyGAggregation(NodeAggregation):
 
     capturable = False
     vectors_per_edge = 4
+    weighs_messages = True
 
     def __init__(self, channels: int, module: Any, *, linear: bool = False) -> None:
         super().__init__(channels)

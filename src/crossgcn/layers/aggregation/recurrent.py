@@ -35,6 +35,7 @@ class RecurrentAggregation(NodeAggregation):
 
     capturable = False
     vectors_per_edge = 8
+    weighs_messages = True
 
     def __init__(self, channels: int, *, cell: Literal["lstm", "gru"] = "lstm") -> None:
         super().__init__(channels)

@@ -37,6 +37,7 @@ class SelfAndNeighbours(NodeAggregation):
             )
         self.join = join
         self.stackable = join.stackable
+        self.weighs_messages = join.weighs_messages
         self.own_map = nn.Parameter(torch.empty(self.channels, self.channels))
         self.neighbour_map = nn.Parameter(torch.empty(self.channels, self.channels))
         self.reset_parameters()

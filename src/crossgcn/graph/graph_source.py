@@ -1,0 +1,136 @@
+"""What mini-batches are cut from: a graph in memory or on disk, seen a few rows at a time."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from crossgcn.data.stored import StoredGraph
+from crossgcn.graph.sparse_matrix import SparseMatrix
+
+__all__ = ["Features", "GraphSource", "MemoryGraph", "StoredSource", "source_of"]
+
+Features = Tensor | SparseMatrix
+
+
+class GraphSource(Protocol):
+    """A graph by rows; nothing of it need be in memory.
+
+    Attributes:
+        num_nodes: How many nodes there are.
+        offsets: Start of each node's neighbours, ``[num_nodes + 1]``, int64; may be memory-mapped.
+        neighbours: The nodes that node ``i`` sums over stand in
+            ``neighbours[offsets[i]:offsets[i + 1]]``, ascending, each once; int32 or int64.
+        weights: One per entry of ``neighbours``, float32; ``None`` where all are one.
+        labels: The class of each node, -1 where unknown.
+        num_features: Features per node.
+    """
+
+    @property
+    def num_nodes(self) -> int: ...  # noqa: D102
+
+    @property
+    def offsets(self) -> Tensor: ...  # noqa: D102
+
+    @property
+    def neighbours(self) -> Tensor: ...  # noqa: D102
+
+    @property
+    def weights(self) -> Tensor | None: ...  # noqa: D102
+
+    @property
+    def labels(self) -> Tensor: ...  # noqa: D102
+
+    @property
+    def num_features(self) -> int: ...  # noqa: D102
+
+    def features(self, nodes: Tensor) -> Features:
+        """The features of those nodes, a row each, and of no others."""
+
+
+class MemoryGraph:
+    """A graph of tensors, with the edges that :class:`~crossgcn.graph.PreparedGraph` has.
+
+    Args:
+        x: Node features, dense ``[nodes, features]`` or ``torch.sparse_csr``.
+        edge_index: Sources and targets, ``[2, edges]``.
+        edge_weight: One weight per edge; all one when left out.
+        y: The class of each node, -1 where unknown; all unknown when left out.
+    """
+
+    def __init__(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        y: Tensor | None = None,
+    ) -> None:
+        self.x: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
+        self.num_nodes = x.size(0)
+        self.num_features = x.size(1)
+        self.labels = torch.full((x.size(0),), -1) if y is None else y
+        self.offsets, self.neighbours, self.weights = _rows(edge_index, edge_weight, x.size(0))
+
+    def features(self, nodes: Tensor) -> Features:
+        """The features of those nodes."""
+        return self.x.select_rows(nodes) if isinstance(self.x, SparseMatrix) else self.x[nodes]
+
+
+class StoredSource:
+    """A graph on disk, as batches are cut from it.
+
+    Args:
+        stored: An open graph folder.
+    """
+
+    def __init__(self, stored: StoredGraph) -> None:
+        self.num_nodes, self.num_features = stored.num_nodes, stored.num_features
+        self.offsets, self.neighbours = stored.offsets, stored.neighbours
+        self.weights, self.labels = stored.weights, stored.labels
+        self._stored = stored
+
+    def features(self, nodes: Tensor) -> Features:
+        """The features of those nodes, read from the disk."""
+        rows = self._stored.features(nodes)
+        return SparseMatrix.from_torch(rows) if rows.layout == torch.sparse_csr else rows
+
+
+def source_of(graph: Data | StoredGraph) -> GraphSource:
+    """A graph to cut batches from.
+
+    Args:
+        graph: PyG's, in memory; or an open graph folder.
+    """
+    if isinstance(graph, StoredGraph):
+        return StoredSource(graph)
+    weight: Tensor | None = graph.edge_weight
+    return MemoryGraph(graph.x, graph.edge_index, weight, graph.y)
+
+
+def _rows(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Offsets, neighbours and weights: parallel edges add up, of parallel self-loops one counts."""
+    source, target = edge_index.numpy()
+    weight = np.ones(source.size, np.float32) if edge_weight is None else edge_weight.numpy()
+    loop = source == target
+    own = np.zeros(num_nodes, dtype=weight.dtype)
+    own[source[loop]] = weight[loop]
+    nodes = np.unique(source[loop])
+    rows = np.concatenate([target[~loop], nodes])
+    columns = np.concatenate([source[~loop], nodes])
+    values = np.concatenate([weight[~loop], own[nodes]])
+    matrix = sp.coo_array((values, (rows, columns)), shape=(num_nodes, num_nodes)).tocsr()
+    matrix.sum_duplicates()
+    small = np.int32 if num_nodes < 2**31 else np.int64
+    even = edge_weight is None and bool((matrix.data == 1).all())
+    return (
+        torch.from_numpy(matrix.indptr.astype(np.int64)),
+        torch.from_numpy(matrix.indices.astype(small)),
+        None if even else torch.from_numpy(matrix.data.astype(np.float32)),
+    )

@@ -1,0 +1,194 @@
+"""What a neighbour sampler does per batch, in plain NumPy; the compiled loops do the same.
+
+A graph is two arrays: node ``i`` sums over ``neighbours[offsets[i]:offsets[i + 1]]``, in
+ascending order. A place in ``neighbours`` is called an entry. Which entries are drawn for a node
+is a function of a key and the node, not of a stream: whoever asks gets the same answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "ALL",
+    "draw_entries",
+    "draw_key",
+    "find_own",
+    "insert_own",
+    "number",
+    "row_weights",
+    "shuffle",
+]
+
+Array = NDArray[Any]
+
+ALL = -1
+"""The fanout that draws every neighbour."""
+
+_ODD = 0x9E3779B97F4A7C15
+_BITS = 0xFFFFFFFFFFFFFFFF
+
+
+def draw_key(*numbers: int) -> int:
+    """One key of 64 bits for a seed, an epoch, a batch, a hop, in that order.
+
+    Multipliers and shifts are those of SplitMix64: nodes and draws are too many for 32 bits.
+    """
+    key = 0
+    for number in numbers:
+        key = int(_mix(np.array([(key + (number + 1) * _ODD) & _BITS], np.uint64))[0])
+    return key
+
+
+def shuffle(nodes: Array, key: int) -> Array:
+    """The nodes in an order that the key alone decides."""
+    return nodes[np.argsort(_bits(key, np.arange(nodes.size)), kind="stable")]
+
+
+def draw_entries(
+    offsets: Array, neighbours: Array, nodes: Array, fanout: int, key: int, skip_own: bool
+) -> tuple[Array, Array]:
+    """Draw neighbours of each node uniformly, without replacement (Floyd's algorithm).
+
+    Args:
+        offsets: Start of each node's neighbours, ``[N + 1]``.
+        neighbours: All of them.
+        nodes: For which to draw.
+        fanout: How many for each; those that have no more keep all. :data:`ALL` for all.
+        key: What decides, with the node.
+        skip_own: Never draw a node for itself.
+
+    Returns:
+        Where the drawn of each node start, ``[nodes + 1]``, and their entries, in ascending
+        order for each node.
+    """
+    first = offsets[nodes]
+    own = find_own(offsets, neighbours, nodes) if skip_own else np.full(nodes.size, -1)
+    degrees = offsets[nodes + 1] - first - (own >= 0)
+    counts = degrees if fanout == ALL else np.minimum(degrees, fanout)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    row = np.repeat(np.arange(nodes.size), counts)
+    places = np.arange(starts[-1]) - starts[row]
+    if fanout != ALL:
+        large = degrees > fanout
+        places[large[row]] = _draw(degrees[large], nodes[large], fanout, key).ravel()
+    entries = first[row] + places
+    after_own = (own[row] >= 0) & (entries >= own[row])
+    return starts, entries + after_own
+
+
+def find_own(offsets: Array, neighbours: Array, nodes: Array) -> Array:
+    """The entry of each node's edge to itself, -1 where it has none."""
+    low, end = offsets[nodes], offsets[nodes + 1]
+    high = end
+    while (low < high).any():
+        middle = (low + high) // 2
+        open_ = low < high
+        below = np.zeros(nodes.size, dtype=bool)
+        below[open_] = neighbours[middle[open_]] < nodes[open_]
+        low = np.where(open_ & below, middle + 1, low)
+        high = np.where(open_ & ~below, middle, high)
+    found = low < end
+    found[found] = neighbours[low[found]] == nodes[found]
+    return np.where(found, low, -1)
+
+
+def number(known: Array, found: Array) -> tuple[Array, Array]:
+    """Give nodes small numbers, in the order in which they are found.
+
+    Args:
+        known: Nodes numbered already, each once.
+        found: More nodes, any number of times.
+
+    Returns:
+        All different nodes, ``known`` first; and the number of each of ``found``.
+    """
+    everything = np.concatenate([known, found]).astype(np.int64)
+    nodes, first, inverse = np.unique(everything, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return nodes[order], rank[inverse][known.size :]
+
+
+def insert_own(
+    starts: Array,
+    nodes: Array,
+    columns: Array,
+    values: Array,
+    own_nodes: Array,
+    own_columns: Array,
+    own_values: Array,
+) -> tuple[Array, Array, Array]:
+    """Give every row an entry for its own node, where that stands in the order of nodes.
+
+    Args:
+        starts: Start of each row, ``[rows + 1]``.
+        nodes: The node of each entry.
+        columns: Its column.
+        values: Its value.
+        own_nodes: The node of each row.
+        own_columns: The column of that.
+        own_values: Its value.
+
+    Returns:
+        Starts, columns and values.
+    """
+    rows = own_nodes.size
+    row = np.concatenate([np.repeat(np.arange(rows), np.diff(starts)), np.arange(rows)])
+    order = np.lexsort((np.concatenate([nodes, own_nodes]), row))
+    merged = np.concatenate([columns, own_columns])[order]
+    return starts + np.arange(rows + 1), merged, np.concatenate([values, own_values])[order]
+
+
+def row_weights(
+    offsets: Array, neighbours: Array, weights: Array, own: bool, first: int, last: int
+) -> Array:
+    """What the edges of nodes ``first`` to ``last`` weigh together, in 64 bits.
+
+    Args:
+        offsets: Start of each node's neighbours.
+        neighbours: All of them.
+        weights: One per entry; empty where all are one.
+        own: Count a node's edge to itself, with weight 1 where it has none; or leave it out.
+        first: The first node.
+        last: One past the last.
+    """
+    start, end = int(offsets[first]), int(offsets[last])
+    row = np.repeat(np.arange(last - first), np.diff(offsets[first : last + 1]))
+    weight = weights[start:end].astype(np.float64) if weights.size else np.ones(end - start)
+    loop = neighbours[start:end] == row + first
+    counted = np.where(loop & (not own), 0.0, weight)
+    total = np.bincount(row, counted, minlength=last - first)
+    if own:
+        total += np.bincount(row[loop], minlength=last - first) == 0
+    return total
+
+
+def _draw(degrees: Array, nodes: Array, fanout: int, key: int) -> Array:
+    """``fanout`` different places below each degree, ascending, ``[nodes, fanout]``."""
+    chosen = np.empty((degrees.size, fanout), dtype=np.int64)
+    node_keys = _bits(key, nodes)
+    for step in range(fanout):
+        last = degrees - fanout + step
+        bits = _bits(node_keys, np.full(degrees.size, step))
+        place = ((bits >> np.uint64(11)) * 2.0**-53 * (last + 1)).astype(np.int64)
+        taken = (chosen[:, :step] == place[:, None]).any(axis=1)
+        chosen[:, step] = np.where(taken, last, place)
+    return np.sort(chosen, axis=1)
+
+
+def _bits(key: int | Array, numbers: Array) -> Array:
+    """64 random bits per number."""
+    steps = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(_ODD)
+    return _mix(steps + np.asarray(key, dtype=np.uint64))
+
+
+def _mix(bits: Array) -> Array:
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Array = bits ^ (bits >> np.uint64(31))
+    return mixed
