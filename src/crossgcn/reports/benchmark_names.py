@@ -38,12 +38,36 @@ BENCHMARKS: Mapping[str, BenchmarkEntry] = {
     "peers": BenchmarkEntry(
         "peers", "cpu", "other feature-crossing modules in the place of the cross transform"
     ),
+    "wide-features": BenchmarkEntry(
+        "wide_features", "cpu", "one training step in a million sparse features"
+    ),
+    "big-graph": BenchmarkEntry(
+        "big_graph", "cpu", "a million nodes and ten million edges at once, on the CPU"
+    ),
+    "sampler": BenchmarkEntry(
+        "sampler", "cpu", "batches with sampled neighbours, from a graph on disk"
+    ),
+    "graph-import": BenchmarkEntry(
+        "graph_import", "cpu", "edges of a Parquet file made into a graph on disk"
+    ),
+    "ranks": BenchmarkEntry(
+        "ranks", "cpu", "training in batches by two processes of one thread, beside one"
+    ),
+    "sampled-accuracy": BenchmarkEntry(
+        "sampled_accuracy", "cpu", "what sampling neighbours costs in accuracy"
+    ),
     "gpu-step": BenchmarkEntry("gpu_step", "cuda", "one training step on a GPU, and its roofline"),
     "gpu-stack": BenchmarkEntry(
         "gpu_stack", "cuda", "20 splits of four hidden sizes on Citeseer as stacks on a GPU"
     ),
     "gpu-growth": BenchmarkEntry(
         "growth", "cuda", "time and memory of a step as the problem grows, on a GPU"
+    ),
+    "gpu-wide-features": BenchmarkEntry(
+        "wide_features", "cuda", "one training step in a million sparse features, on a GPU"
+    ),
+    "gpu-big-graph": BenchmarkEntry(
+        "big_graph", "cuda", "2.45 million nodes and 62 million edges at once, on a GPU"
     ),
     "precision": BenchmarkEntry("precision", "cuda", "what tf32 and bf16 cost in accuracy"),
     "own-tables": BenchmarkEntry(
