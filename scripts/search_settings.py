@@ -96,7 +96,11 @@ SEARCHES = {
         },
         by_dataset={
             "citeseer-cross-3": {"order": [[3], [3, 1], [3, 3], [3, 1, 1]]},
-            "citeseer-cross-4": {"order": [[4, 1], [4, 4], [4, 1, 1], [4, 1, 1, 1]]},
+            "citeseer-cross-4": {
+                "order": [[4, 1], [4, 1, 1], [4, 1, 1, 1]],
+                "hidden_channels": [64, 128, 256, 512],
+                "aggr": ["gcn", "appnp"],
+            },
         },
         starts={
             "citeseer-cross-3": [
