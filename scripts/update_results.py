@@ -30,6 +30,8 @@ from crossgcn.reports.markdown import (
     replace_block,
 )
 from crossgcn.reports.reproduction import render_markdown, write_markdown
+from crossgcn.reports.scale_figure import write_scale_figure
+from crossgcn.reports.scale_markdown import fit_to_records, scale_markdown
 from crossgcn.reports.shop_markdown import shop_answer_markdown, shop_seeds_markdown
 
 PROJECT = Path(__file__).parents[1]
@@ -129,6 +131,7 @@ def render() -> Iterator[tuple[Path, str]]:
     blocks["benchmarks/README.md"] = benchmarks()
     blocks["docs/findings.md"] = findings()
     blocks["docs/links.md"] = {"links": links_markdown(read("links"))}
+    blocks["docs/scale.md"] = scale_markdown(measured(), figure=_figure("scale"))
     drawn = {path.stem: f"figures/{path.name}" for path in REPRODUCTION.glob("figures/*.svg")}
     yield REPRODUCTION / "report.md", render_markdown(reproduction(), figures=drawn)
     for name, content in blocks.items():
@@ -143,6 +146,8 @@ if __name__ == "__main__":
     for table, record in found():
         if record is not None:
             write_differences(FIGURES / f"findings-{table.name}.png", table, record)
+    if (fitted := fit_to_records(measured())) is not None:
+        write_scale_figure(FIGURES / "scale.png", fitted)
     for path, text in render():
         with replacing(path) as file:
             file.write(text.encode())

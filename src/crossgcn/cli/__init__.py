@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import typer
 
-from crossgcn.errors import CrossGCNError
+from crossgcn.errors import CrossGCNError, WorkFailed
 
 __all__ = ["main"]
 
@@ -25,6 +25,9 @@ def main() -> int:
             stream.reconfigure(errors="replace")
     try:
         with _stopped_by_sigterm():
+            from crossgcn.cli.torchrun import refuse_other_commands
+
+            refuse_other_commands(sys.argv)
             from crossgcn.cli.app import app
 
             app(prog_name="crossgcn")
@@ -36,10 +39,10 @@ def main() -> int:
             print(json.dumps({"error": "bad usage, described on stderr", "exit_code": code}))
         return code
     except CrossGCNError as error:
-        return _fail(str(error), error.exit_code)
+        return _fail(error, error.exit_code)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}", 1)
+        return _fail(WorkFailed(f"{where}{error.strerror or error}"), 1)
     except KeyboardInterrupt:
         return 130
     return 0
@@ -62,8 +65,19 @@ def _stopped_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _fail(message: str, exit_code: int) -> int:
-    if "--json" in sys.argv:
+def _fail(error: CrossGCNError, exit_code: int) -> int:
+    from crossgcn.cli.torchrun import message_of
+    from crossgcn.training.launch import find_launch
+
+    try:
+        launch = find_launch()
+    except CrossGCNError:  # which is the error at hand
+        launch = None
+    message = message_of(error, launch)
+    if message is None:
+        return exit_code
+    # One object on stdout: not from each process, nor from one that will be started anew.
+    if "--json" in sys.argv and (launch is None or launch.rank == launch.restarts_left == 0):
         print(json.dumps({"error": message, "exit_code": exit_code}))
     print(f"crossgcn: {message}", file=sys.stderr)
     return exit_code

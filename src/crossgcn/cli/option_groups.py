@@ -66,6 +66,10 @@ class TrainingOptions:
     learning_rate: options.LearningRateOption = None
     weight_decay: options.WeightDecayOption = None
     precision: options.PrecisionOption = None
+    batch_size: options.BatchSizeOption = None
+    fanout: options.FanoutOption = None
+    evaluate_every: options.EvaluateEveryOption = None
+    checkpoint_every: options.CheckpointEveryOption = None
     splits: options.SplitsOption = None
     num_splits: options.NumSplitsOption = None
     train: options.TrainOption = None
@@ -75,7 +79,10 @@ class TrainingOptions:
     def settings(self) -> dict[str, Any]:
         """As :class:`~crossgcn.RunConfig` takes them."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return given | {"train": options.parse_train(self.train)}
+        return given | {
+            "train": options.parse_train(self.train),
+            "fanout": options.parse_fanout(self.fanout),
+        }
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,7 @@ class TableOptions:
     lists: table_options.ListsOption = None
     ignore: table_options.IgnoreOption = None
     missing: table_options.MissingOption = None
+    hash_features: table_options.HashFeaturesOption = None
 
     def choices(self) -> TableChoices:
         """For :func:`crossgcn.data.tables.load_tables`."""
@@ -128,7 +136,7 @@ class TableOptions:
         words = ["crossgcn", name, str(nodes), *([] if edges is None else [str(edges)])]
         for option, value in self._given().items():
             if value is not None:
-                words += [f"--{option.replace('_', '-')}", value]
+                words += [f"--{option.replace('_', '-')}", str(value)]
         return shlex.join([*words, *more])
 
     def refuse(self, dataset: str | None, edges: Path | None) -> None:
@@ -136,7 +144,7 @@ class TableOptions:
         given = {name: value for name, value in self._given().items() if value is not None}
         table_options.refuse_table_options(dataset, edges, given)
 
-    def _given(self) -> dict[str, str | None]:
+    def _given(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 

@@ -17,13 +17,15 @@ from crossgcn.models.aggregation_names import AGGREGATION_NAMES
 from crossgcn.models.presets import PRESETS, TRANSFORM_NAMES
 
 MODEL, VARIANT, _TRAINING, _RUN = "Model", "Model, in detail", "Training", "Run"
+BATCHES = "Training in batches"
 RECIPE = "cross-grand and grand (default: the model's)"
 
 DatasetArgument = Annotated[
     str | None,
     typer.Argument(
         help=f"{', '.join(DATASET_NAMES)}; a graph file FILE.npz; NAME-G.json with GraphSAGE's "
-        "other files beside it; or a table of nodes, NODES.csv (or TSV, Parquet). "
+        "other files beside it; a graph FOLDER, as crossgcn data import makes it; or a table of "
+        "nodes, NODES.csv (or TSV, Parquet). "
         "\\[default: citeseer]",
         metavar="DATASET|NODES",
     ),
@@ -166,7 +168,8 @@ DropoutOption = Annotated[
 EpochsOption = Annotated[
     int | None,
     typer.Option(
-        help="Full-batch steps. \\[default: 500; 300 in cross-grand and grand]",
+        help="Full-batch steps, or passes over the training nodes in batches. "
+        "\\[default: 500; 300 in cross-grand and grand]",
         rich_help_panel=_TRAINING,
     ),
 ]
@@ -263,6 +266,36 @@ PrecisionOption = Annotated[
     Literal["fp32", "tf32", "bf16"] | None,
     typer.Option(help="How exactly a GPU multiplies. \\[default: fp32]", rich_help_panel=_TRAINING),
 ]
+BatchSizeOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Training nodes per step, over all processes of torchrun together, with sampled "
+        "neighbours. \\[default: all nodes at once, nothing sampled]",
+        rich_help_panel=BATCHES,
+    ),
+]
+FanoutOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Neighbours drawn for each node, in every hop (10) or per hop, nearest first (15,10); "
+        "-1 is all. \\[default: 10; all in models of one hop]",
+        rich_help_panel=BATCHES,
+    ),
+]
+EvaluateEveryOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Epochs from one look at the validation nodes to the next. \\[default: 1]",
+        rich_help_panel=BATCHES,
+    ),
+]
+CheckpointEveryOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Epochs from one resume point to the next; 0 for none. \\[default: 1]",
+        rich_help_panel=BATCHES,
+    ),
+]
 ThreadsOption = Annotated[int, typer.Option(help="Threads of each run.", rich_help_panel=_RUN)]
 JsonOption = Annotated[
     bool,
@@ -293,6 +326,14 @@ def parse_order(text: str | None) -> int | tuple[int, ...] | None:
         return None
     orders = parse_numbers(text, "--order")
     return orders[0] if len(orders) == 1 else tuple(orders)
+
+
+def parse_fanout(text: str | None) -> int | tuple[int, ...] | None:
+    """Read ``--fanout``: one for all hops, or one per hop."""
+    if text is None:
+        return None
+    fanouts = parse_numbers(text, "--fanout")
+    return fanouts[0] if len(fanouts) == 1 else tuple(fanouts)
 
 
 def parse_transform(text: str | None) -> str | tuple[str, ...] | None:

@@ -26,13 +26,14 @@ from rich.progress import (
 )
 
 from crossgcn.cli.options import available_cores
+from crossgcn.cli.torchrun import join_others, leads
 from crossgcn.data.atomic_file import write_json
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
     from crossgcn.cli.option_groups import RunOptions
     from crossgcn.data.tables.graph import TableGraph
-    from crossgcn.evaluation.repeats import RepeatedRuns
+    from crossgcn.evaluation.repeats import Experiment, RepeatedRuns
     from crossgcn.training.config import RunConfig
 
 __all__ = [
@@ -110,11 +111,12 @@ def resumable(folder: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(
-            "crossgcn: stopped; finished runs are kept. Continue with the same command and "
-            f"--resume --out {shlex.quote(str(folder))}",
-            err=True,
-        )
+        if leads():
+            typer.echo(
+                "crossgcn: stopped; finished runs are kept. Continue with the same command and "
+                f"--resume --out {shlex.quote(str(folder))}",
+                err=True,
+            )
         raise typer.Exit(130) from None
 
 
@@ -130,9 +132,11 @@ def show_progress(run: RunOptions, what: str, name: str) -> Iterator[tuple[Path,
     Yields:
         The folder, and the arguments of :meth:`crossgcn.Experiment.run` that make the bar move.
     """
+    from crossgcn.training.distributed import processes
+
     workers = check_workers(run.workers, run.threads)
-    folder = prepare_folder(run.out, run.resume, name)
-    bar = work_progress(Console(stderr=True), MofNCompleteColumn(), TextColumn("epochs"))
+    folder = Path(processes().share(lambda: str(prepare_folder(run.out, run.resume, name))))
+    bar = work_progress(_terminal(), MofNCompleteColumn(), TextColumn("epochs"))
     with resumable(folder), bar as progress:
         task = progress.add_task(what, total=None)
 
@@ -166,10 +170,27 @@ def run_with_progress(
         The results, and the folder that holds their records.
     """
     check_workers(run.workers, run.threads)
-    dataset = configs[0].dataset
-    with Console(stderr=True).status(f"loading {escape(dataset)}"):
-        from crossgcn.evaluation.repeats import Experiment, run_folder_name
+    with join_others(configs, run) as run:
+        experiment, results, folder = _train(configs, run, name, save_models, graph)
+    if save_models:
+        from crossgcn.evaluation.repeats import run_folder_name
         from crossgcn.evaluation.run_folder import choose_model
+
+        ids = None if graph is None else graph.ids
+        choose_model(folder, run_folder_name(configs[0]), experiment.data, ids)
+    return results, folder
+
+
+def _train(
+    configs: Sequence[RunConfig],
+    run: RunOptions,
+    name: str,
+    save_models: bool,
+    graph: TableGraph | None,
+) -> tuple[Experiment, list[RepeatedRuns], Path]:
+    dataset = configs[0].dataset
+    with _terminal().status(f"loading {escape(dataset)}"):
+        from crossgcn.evaluation.repeats import Experiment
         from crossgcn.graph.device_inputs import choose_device
         from crossgcn.training.precision import check_precision
 
@@ -186,10 +207,12 @@ def run_with_progress(
     words = f"{what} × {splits} split{'s' * (splits > 1)}"
     with show_progress(run, words, f"{Path(dataset).stem}-{name}") as (folder, work):
         results = experiment.run(out=folder, save_models=save_models, **work)
-    if save_models:
-        ids = None if graph is None else graph.ids
-        choose_model(folder, run_folder_name(configs[0]), experiment.data, ids)
-    return results, folder
+    return experiment, results, folder
+
+
+def _terminal() -> Console:
+    """Where progress is shown; nowhere in a process that another one speaks for."""
+    return Console(stderr=True, quiet=not leads())
 
 
 def answer_console() -> Console:

@@ -71,6 +71,14 @@ MissingOption = Annotated[
         "WORDS",
     ),
 ]
+HashFeaturesOption = Annotated[
+    int | None,
+    _named(
+        "Hash categories and words into 2^BITS features, for values without end. "
+        "\\[default: a feature for each that three nodes have]",
+        "BITS",
+    ),
+]
 
 
 def is_table(dataset: str | None) -> bool:
@@ -91,6 +99,7 @@ def table_choices(
     lists: str | None = None,
     ignore: str | None = None,
     missing: str | None = None,
+    hash_features: int | None = None,
 ) -> TableChoices:
     """What the options say, for :func:`crossgcn.data.tables.plan.make_plan`."""
     from crossgcn.data.tables.plan import TableChoices
@@ -107,10 +116,11 @@ def table_choices(
         lists=_names(lists),
         ignored=_names(ignore),
         missing=None if missing is None else _names(missing),
+        hash_features=hash_features,
     )
 
 
-def refuse_table_options(dataset: str | None, edges: Path | None, given: dict[str, str]) -> None:
+def refuse_table_options(dataset: str | None, edges: Path | None, given: dict[str, Any]) -> None:
     """A second file, or options for tables, make no sense with a dataset that has a name."""
     name = dataset or "citeseer"
     if (given or edges is not None) and Path(name).exists():

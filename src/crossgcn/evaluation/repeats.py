@@ -14,15 +14,19 @@ from torch_geometric.data import Data
 
 from crossgcn.data.adopt import adopt_graph
 from crossgcn.data.datasets import load_dataset
+from crossgcn.data.opened_graph import open_dataset
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
 from crossgcn.evaluation.statistics import Summary, summarise
 from crossgcn.graph.device_inputs import choose_device
+from crossgcn.models.presets import get_preset
 from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
+from crossgcn.training.inputs import num_features_of
 from crossgcn.training.joint_workload import SHARED_SETTINGS
 from crossgcn.training.many_runs import train_many
+from crossgcn.training.mini_batch_config import check_batches
 from crossgcn.training.precision import check_precision
 from crossgcn.training.workload import Run, Workload
 
@@ -102,7 +106,7 @@ class Experiment:
         _check_comparable(configs)
         self.preprocess = preprocess
         first = configs[0]
-        self.data = load_dataset(first.dataset) if data is None else adopt_graph(data)
+        self.data = _load(configs) if data is None else adopt_graph(data)
         if data is not None:
             configs = [config.model_copy(update={"dataset": self.data.name}) for config in configs]
         self.configs = tuple(configs)
@@ -206,9 +210,21 @@ def run_folder_name(config: RunConfig) -> str:
     return f"{config.model}-{config.num_layers}-layer"
 
 
+def _load(configs: Sequence[RunConfig]) -> Data:
+    """The graph; one in a folder is only opened where batches are enough for every model."""
+    dataset = configs[0].dataset
+    in_batches = all(
+        config.batch_size is not None and get_preset(config.model).inputs == "features"
+        for config in configs
+    )
+    return open_dataset(dataset) if in_batches and Path(dataset).is_dir() else load_dataset(dataset)
+
+
 def _check_model(config: RunConfig, data: Data) -> None:
+    check_batches(config)
     try:
-        build_model(config.model, data.x.size(1), data.num_classes, **config.model_settings())
+        in_channels = num_features_of(data)
+        build_model(config.model, in_channels, data.num_classes, **config.model_settings())
     except (RuntimeError, TypeError) as error:
         raise BadInput(
             f"model {config.model!r} cannot be made ({str(error).splitlines()[0]}); "

@@ -4,6 +4,7 @@
 ``config.json``, ...      the chosen model, as :mod:`~crossgcn.training.checkpoints` saves it
 ``chosen.json``           which of the runs it is, and hashes of all of the following
 ``graph.npz``             the graph in features and edges, unless it is one that has a name
+``graph_folder.json``     or where its graph folder is, where it was only opened
 ``nodes.json``            the nodes' own names, where they have any
 ``MODEL/split-NN/``       every run, with its record, learning curve and model
 ========================  =====================================================
@@ -23,6 +24,7 @@ from crossgcn.data.archive import read_graph, save_graph
 from crossgcn.data.atomic_file import write_json
 from crossgcn.data.catalogue import CATALOGUE
 from crossgcn.data.datasets import load_dataset
+from crossgcn.data.opened_graph import open_dataset
 from crossgcn.data.sealed_json import digest_of_file, is_sealed, read_json_object, sealed
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.errors import BadInput
@@ -34,6 +36,7 @@ from crossgcn.training.records import EPOCHS, RECORD, describe_dataset, describe
 __all__ = ["FinishedRun", "RunFolder", "choose_model", "open_run"]
 
 CHOSEN, GRAPH, NODES = "chosen.json", "graph.npz", "nodes.json"
+FOLDER = "graph_folder.json"
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,10 @@ def choose_model(
     """
     runs = _finished_runs(folder / model)
     chosen = max(runs, key=lambda run: run.record["validation_accuracy"])
-    if data.name not in CATALOGUE:
+    stored = getattr(data, "stored", None)
+    if stored is not None:
+        write_json(folder / FOLDER, {"folder": str(stored.folder.resolve())})
+    elif data.name not in CATALOGUE:
         save_graph(folder / GRAPH, data)
         write_json(folder / NODES, {"ids": None if ids is None else list(ids)})
     copy_model(chosen.folder, folder)
@@ -168,12 +174,17 @@ def open_run(folder: Path) -> RunFolder:
     if chosen is None:
         raise BadInput(f"{place}: the chosen run is not there any more; train again")
     name = chosen.record["dataset"]["name"]
-    if name in CATALOGUE:
+    if (folder / FOLDER).exists():
+        data, ids = open_dataset(_read_json(folder / FOLDER)["folder"]), None
+    elif name in CATALOGUE:
         data, ids = load_dataset(name), None
     else:
         data, ids = read_graph(folder / GRAPH), _read_json(folder / NODES)["ids"]
         data.name = name
-    if describe_dataset(data) != description["dataset"]:
+    described = describe_dataset(data)
+    if getattr(data, "stored", None) is not None:
+        data = data.stored.to_data()
+    if described != description["dataset"]:
         raise BadInput(
             f"{folder / GRAPH}: is not the graph the model was trained on (its SHA-256 is another "
             "one); copy the whole folder again, or train again"
@@ -227,8 +238,7 @@ def _finished_runs(folder: Path) -> tuple[FinishedRun, ...]:
 
 def _described_files(folder: Path, runs: Sequence[FinishedRun]) -> Iterator[Path]:
     """What a reader of the folder goes by, besides the model and the graph."""
-    if (folder / NODES).exists():
-        yield folder / NODES
+    yield from (folder / name for name in (NODES, FOLDER) if (folder / name).exists())
     for run in runs:
         yield from (run.folder / name for name in (RECORD, EPOCHS, *MODEL_FILES))
 

@@ -41,8 +41,9 @@ def top_pairs(
         top: How many pairs per class.
         rule: Which pairs may be named; all of them when left out.
     """
-    classes = [factors.of_class(label) for label in range(len(factors.scale))]
-    best = [Best(top, 2) for _ in classes]
+    # One class at a time: the factors of all would be as many copies of the weights.
+    classes = map(factors.of_class, range(len(factors.scale)))
+    best = [Best(top, 2) for _ in factors.scale]
     if inputs is not None and count_meetings(inputs).sum() <= MEETINGS:
         lengths = np.stack([each.lengths() for each in classes])
         search_meetings(factors, lengths, inputs, rule, best)

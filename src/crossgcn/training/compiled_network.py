@@ -20,6 +20,7 @@ from crossgcn.kernels.draws import threshold
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.stack import Stack
 from crossgcn.training.targets import Targets
+from crossgcn.training.wide_input import WideInput
 
 __all__ = ["CompiledNetwork"]
 
@@ -27,6 +28,9 @@ Array = Any
 _NOTHING = np.empty(0, dtype=np.float32)
 _BAG_FROM = 1 << 17
 """Multiplications from which PyTorch's embedding bag is the faster sparse product."""
+
+_WIDE_FROM = 1 << 20
+"""Weights of the first layer from which their gradient goes by in blocks."""
 
 
 class CompiledNetwork:
@@ -41,17 +45,23 @@ class CompiledNetwork:
         x, blocks = targets.inputs
         self.labels = targets.labels[0].numpy()
         self.dropout = model.dropout.p
-        self.source = _SparseInput(x) if isinstance(x, SparseMatrix) else None
+        self.source = _sparse_input(x, model) if isinstance(x, SparseMatrix) else None
         self.x = None if self.source is not None else x[0].numpy()  # type: ignore[index]
         rows = x.shape[0] if self.source is not None else x.shape[1]
         self.layers: list[_Layer] = []
         for position, layer in enumerate(model.layers):
             block = blocks[position] if blocks else None
-            self.layers.append(_Layer(layer, rows, block, first=position == 0))
+            wide = position == 0 and self.is_wide
+            self.layers.append(_Layer(layer, rows, block, first=position == 0, wide=wide))
             rows = self.layers[-1].out.shape[0]
         self.for_scores = np.empty_like(self.layers[-1].out)
         self.entering: list[Array] = [None] * len(self.layers)
         self._dropped = [_like(self.x), *(np.empty_like(layer.out) for layer in self.layers[:-1])]
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the first weight's gradient is left to whoever wants it, block by block."""
+        return isinstance(self.source, WideInput)
 
     def forward(self, key: tuple[int, int] | None = None) -> Array:
         """Scores of the target nodes.
@@ -77,14 +87,14 @@ class CompiledNetwork:
         return float(loss), int(right)
 
     def backward(self, key: tuple[int, int]) -> None:
-        """Gradients of the last loss, left in each layer."""
+        """Gradients of the last loss, left in each layer; not that of a wide first weight."""
         gradient = self.for_scores
         for position in reversed(range(len(self.layers))):
             layer = self.layers[position]
             layer.backward(gradient)
-            if position == 0 and self.source is not None:
+            if position == 0 and isinstance(self.source, _SparseInput):
                 layer.weigh_sparse(self.source)
-            else:
+            elif position > 0 or self.source is None:
                 layer.weigh_dense(self.entering[position])
             if position > 0:
                 layer.pass_on()
@@ -146,6 +156,7 @@ class _Layer:
         block: SparseMatrix | None,
         *,
         first: bool,
+        wide: bool,
     ) -> None:
         transform = _transform_of(layer)
         self.transform = transform
@@ -180,12 +191,12 @@ class _Layer:
         self.sums = np.empty((1, chunks, self.order, self.channels), dtype=np.float32)
         if not self.trained_order_weights:
             self.sums = self.sums[:, :, :0]
-        self.for_weight = np.empty_like(self.weight)
+        self.for_weight = _NOTHING if wide else np.empty_like(self.weight)
         self.for_bias = np.empty_like(self.bias)
         self.for_order_weights = np.zeros(self.order, dtype=np.float32)
         self.for_input = _NOTHING if first else np.empty((rows, self.weight.shape[0]), np.float32)
 
-    def project_sparse(self, source: _SparseInput) -> None:
+    def project_sparse(self, source: _SparseInput | WideInput) -> None:
         self.projections = _row_sums(source.current, self.weight, _NOTHING, self.projections[0])[
             None
         ]
@@ -320,6 +331,11 @@ def _drop(
         np.float32(1.0 / (1.0 - p)),
         activate,
     )
+
+
+def _sparse_input(x: SparseMatrix, model: Stack) -> _SparseInput | WideInput:
+    width = _transform_of(model.layers[0]).num_projections
+    return WideInput(x, width) if x.shape[1] * width >= _WIDE_FROM else _SparseInput(x)
 
 
 def _transform_of(layer: Any) -> CrossFeatureTransform:

@@ -12,6 +12,7 @@ from crossgcn.kernels.cpu_loops import call
 from crossgcn.training.adam import Adam
 from crossgcn.training.compiled_network import CompiledNetwork
 from crossgcn.training.objective import Objective
+from crossgcn.training.wide_input import WideInput
 
 __all__ = ["CompiledStep"]
 
@@ -67,19 +68,28 @@ class CompiledStep:
                 layer.for_order_weights[1:] += self.weight_decay * layer.order_weights[0, 1:]
         step_size = np.float32(self.learning_rate / (1.0 - 0.9**step))
         correction = np.float32((1.0 - 0.999**step) ** -0.5)
-        for weight, mean, square, (layer, gradient), decay in self.updates:
-            call(
-                cpu_loops.adam,
-                weight.size,
-                weight,
-                getattr(layer, gradient).reshape(-1),
-                mean,
-                square,
-                step_size,
-                correction,
-                decay,
-            )
+        for *memory, (layer, name), decay in self.updates:
+            rates = (step_size, correction, decay)
+            if name == "for_weight" and layer is self.network.layers[0] and self.network.is_wide:
+                self._descend_in_blocks(layer, memory, rates)
+            else:
+                _adam(memory, getattr(layer, name), rates)
         return result
+
+    def _descend_in_blocks(self, layer: Any, memory: list[Array], rates: tuple[Any, ...]) -> None:
+        source, width = self.network.source, layer.weight.shape[1]
+        assert isinstance(source, WideInput)
+
+        def descend(first: int, last: int, gradient: Array) -> None:
+            here = slice(first * width, last * width)
+            _adam([array[here] for array in memory], gradient, rates)
+
+        source.each_gradient(layer.for_projections[0], descend)
+
+
+def _adam(memory: list[Array], gradient: Array, rates: tuple[Any, ...]) -> None:
+    weight, mean, square = memory
+    call(cpu_loops.adam, weight.size, weight, gradient.reshape(-1), mean, square, *rates)
 
 
 def _flat(tensor: Tensor) -> Array:

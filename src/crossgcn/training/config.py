@@ -48,7 +48,15 @@ MODEL_SETTINGS = (
 )
 """What a model is made with; the rest is how it is trained."""
 
-_YOUNGER = ("test_curve", "precision", *_YOUNGER_MODEL_SETTINGS)
+_YOUNGER = (
+    "test_curve",
+    "precision",
+    "batch_size",
+    "fanout",
+    "evaluate_every",
+    *_YOUNGER_MODEL_SETTINGS,
+)
+_NO_PART_OF_A_RUN = {"num_splits", "repeats", "checkpoint_every"}
 
 
 class RunConfig(BaseModel):
@@ -81,7 +89,8 @@ class RunConfig(BaseModel):
         warm_up: Steps over which that weight grows from nothing.
         dropout: Probability of dropping an entry of a layer's input.
         input_dropout: The same for the first layer's, where it is another one.
-        epochs: Full-batch steps; there is no early stop (NOTE[D6]).
+        epochs: Full-batch steps, or passes over the training nodes in batches; there is no
+            early stop (NOTE[D6]).
         learning_rate: Adam's.
         weight_decay: The paper's λ; see :mod:`crossgcn.training.objective`.
         splits: Which training sets: ``random``, ``authors``, ``public`` or ``stratified``.
@@ -92,6 +101,13 @@ class RunConfig(BaseModel):
         seed: Draws the random splits, and is added to in each run.
         test_curve: Record the test accuracy of every epoch, for figures; it decides nothing.
         precision: How exactly a GPU multiplies: ``fp32``, ``tf32`` or ``bf16``.
+        batch_size: Training nodes per step, over all processes together; all of them when left
+            out, and nothing is sampled then.
+        fanout: In batches, how many neighbours are drawn for a node, in each hop or one number
+            per hop, nearest first; -1 is all of them. What
+            :func:`~crossgcn.training.mini_batch.hop_fanouts` says when left out.
+        evaluate_every: In batches, epochs from one look at the validation nodes to the next.
+        checkpoint_every: In batches, epochs from one resume point to the next; 0 writes none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -128,6 +144,25 @@ class RunConfig(BaseModel):
     seed: int = Field(0, ge=0, lt=2**32)
     test_curve: bool = False
     precision: Precision = "fp32"
+    batch_size: int | None = Field(None, ge=1)
+    fanout: int | tuple[int, ...] | None = None
+    evaluate_every: int = Field(1, ge=1)
+    checkpoint_every: int = Field(1, ge=0)
+
+    @model_validator(mode="after")
+    def _check_batches(self) -> Self:
+        fanouts = self.fanout if isinstance(self.fanout, tuple) else (self.fanout,)
+        if any(fanout is not None and fanout < 1 and fanout != -1 for fanout in fanouts):
+            raise BadInput(
+                f"fanout is {self.fanout}; give neighbours to draw per hop, at least 1, or -1 "
+                "for all of them"
+            )
+        for name in ("fanout", "evaluate_every"):
+            if self.batch_size is None and getattr(self, name) != _default(name):
+                raise BadInput(
+                    f"{name} is of training in batches: give batch_size too, or leave it out"
+                )
+        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -178,16 +213,16 @@ class RunConfig(BaseModel):
         Those in ``_YOUNGER`` are left out where they are at their default, so that a
         run finished before they existed is still known for the same.
         """
-        at_default = {
-            name
-            for name in _YOUNGER
-            if getattr(self, name) == type(self).model_fields[name].default
-        }
-        return self.model_dump(mode="json", exclude={"num_splits", "repeats"} | at_default)
+        at_default = {name for name in _YOUNGER if getattr(self, name) == _default(name)}
+        return self.model_dump(mode="json", exclude=_NO_PART_OF_A_RUN | at_default)
 
     def run_seed(self, split: int, repeat: int) -> int:
         """The seed of one run; models compared on a split share it."""
         return self.seed + split + 1000 * repeat
+
+
+def _default(name: str) -> Any:
+    return RunConfig.model_fields[name].default
 
 
 def _training_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,6 +243,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
 def _describe(error: ValidationError) -> str:
     """The first complaint, in the words of the command line."""
     first = error.errors()[0]
+    if not first["loc"]:  # of several settings together, in words of our own
+        return first["msg"].removeprefix("Value error, ")
     name = str(first["loc"][0])
     message = first["msg"].removeprefix("Input should be ")
     return f"{name} should be {message}; got {first['input']!r}"

@@ -108,12 +108,13 @@ def check_memory(model: Stack, graph: PreparedGraph, device: torch.device) -> No
 
 
 @contextmanager
-def enough_memory(what: str, device: torch.device) -> Iterator[None]:
+def enough_memory(what: str, device: torch.device, remedy: str | None = None) -> Iterator[None]:
     """Turn the many ways in which torch says that memory is short into one.
 
     Args:
         what: The work and its sizes.
         device: Where it is done.
+        remedy: What to do about it; what helps when the whole graph is trained on, if left out.
     """
     try:
         yield
@@ -121,7 +122,9 @@ def enough_memory(what: str, device: torch.device) -> Iterator[None]:
         text = str(error).lower()
         if not isinstance(error, MemoryError) and not any(sign in text for sign in _SIGNS):
             raise
-        raise WorkFailed(f"{what} does not fit into the memory of {device}; {_REMEDY}") from None
+        raise WorkFailed(
+            f"{what} does not fit into the memory of {device}; {remedy or _REMEDY}"
+        ) from None
 
 
 _REMEDY = (

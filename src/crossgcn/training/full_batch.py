@@ -216,7 +216,7 @@ class _Training:
         device: str | torch.device,
         precision: str,
     ) -> None:
-        self.graph, self.y, self.splits = graph, y, splits
+        self.y, self.splits = y, splits
         self.epochs, self.test_curve = epochs, test_curve
         self.step = TrainingStep(
             models,
@@ -250,7 +250,7 @@ class _Training:
         best_epochs = self.selection.best_epoch.tolist()
         test_accuracies = self._test() if read_test else None
         results: list[TrainedModel | Diverged] = []
-        states = self.selection.best_states()
+        states = self.step.widen(self.selection.best_states(), best_epochs)
         for position, (history, state) in enumerate(zip(histories, states, strict=True)):
             best = history[best_epochs[position] - 1] if best_epochs[position] else None
             failure = self.selection.failure(position, history)
@@ -298,5 +298,5 @@ class _Training:
                 yield epoch
 
     def _scorer(self, nodes: Sequence[Tensor]) -> Scorer:
-        targets = find_targets(self.step.model, self.graph, self.y, nodes, self.step.device)
+        targets = find_targets(self.step.model, self.step.graph, self.y, nodes, self.step.device)
         return Scorer(self.step.model, targets, self.step.precision)

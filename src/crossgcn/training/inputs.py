@@ -12,12 +12,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.graph import PreparedGraph
+from crossgcn.graph.graph_source import GraphSource, MemoryGraph, source_of
 from crossgcn.models.deep_walk import DeepWalkSettings, embed_nodes
 from crossgcn.models.presets import get_preset
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import digest
 
-__all__ = ["Inputs"]
+__all__ = ["Inputs", "num_features_of"]
 
 
 class Inputs:
@@ -33,32 +34,54 @@ class Inputs:
 
     def __init__(self, data: Data, deep_walk: DeepWalkSettings | None = None) -> None:
         self.deep_walk = deep_walk or DeepWalkSettings()
-        self._edge_index: Tensor = data.edge_index
-        self._features = PreparedGraph(data.x, data.edge_index, getattr(data, "edge_weight", None))
+        self._data: Data | None = data
+        self._num_features = num_features_of(data)
+        self._whole: PreparedGraph | None = None
         self._embedded: dict[int, PreparedGraph] = {}
+        self._sources: dict[int | None, GraphSource] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For other processes: what is prepared goes along, the data it was made of does not."""
+        return {**self.__dict__, "_data": None}
 
     def prepare(self, configs: Iterable[RunConfig]) -> None:
-        """Learn the embeddings that these configurations take and that are not there yet.
+        """Make what these configurations take and what is not there yet.
 
         Raises:
-            BadInput: If they cannot be learned here.
+            BadInput: If embeddings cannot be learned here.
         """
         for config in configs:
-            if _takes_embedding(config) and config.seed not in self._embedded:
-                vectors = _embedding(
-                    self._edge_index.numpy().tobytes(),
-                    self._features.x.size(0),
-                    config.seed,
-                    self.deep_walk,
-                )
-                self._embedded[config.seed] = PreparedGraph(vectors, self._edge_index)
+            if config.batch_size is None:
+                self.of(config)
+            else:
+                self.source_of(config)
 
     def of(self, config: RunConfig) -> PreparedGraph:
         """The graph as the configuration's model sees it."""
-        if not _takes_embedding(config):
-            return self._features
-        self.prepare([config])
-        return self._embedded[config.seed]
+        if _takes_embedding(config):
+            if config.seed not in self._embedded:
+                self._embedded[config.seed] = self._embed(config.seed)
+            return self._embedded[config.seed]
+        if self._whole is None:
+            self._whole = PreparedGraph(self._graph.x, self._graph.edge_index, self._weight)
+        return self._whole
+
+    def source_of(self, config: RunConfig) -> GraphSource:
+        """The same for batches to be cut from; nothing is computed for the graph as a whole."""
+        seed = config.seed if _takes_embedding(config) else None
+        if seed not in self._sources:
+            if seed is None:
+                self._sources[seed] = source_of(getattr(self._graph, "stored", self._graph))
+            else:
+                vectors = self.of(config).x
+                assert isinstance(vectors, Tensor)
+                graph = self._graph
+                self._sources[seed] = MemoryGraph(vectors, graph.edge_index, None, graph.y)
+        return self._sources[seed]
+
+    def num_features(self, config: RunConfig) -> int:
+        """How many features a node has, as the configuration's model sees it."""
+        return self.of(config).x.size(1) if _takes_embedding(config) else self._num_features
 
     def identity(self, config: RunConfig) -> dict[str, Any]:
         """What a record says of inputs that are not the data's own, known before they are."""
@@ -73,6 +96,27 @@ class Inputs:
         vectors = self.of(config).x
         assert isinstance(vectors, Tensor)
         return {"embedding_sha256": digest(vectors)}
+
+    @property
+    def _graph(self) -> Data:
+        assert self._data is not None, "another process was to prepare this"
+        return self._data
+
+    @property
+    def _weight(self) -> Tensor | None:
+        weight: Tensor | None = getattr(self._graph, "edge_weight", None)
+        return weight
+
+    def _embed(self, seed: int) -> PreparedGraph:
+        edge_index, num_nodes = self._graph.edge_index, self._graph.x.size(0)
+        vectors = _embedding(edge_index.numpy().tobytes(), num_nodes, seed, self.deep_walk)
+        return PreparedGraph(vectors, edge_index)
+
+
+def num_features_of(data: Data) -> int:
+    """How many features a node has, of a graph in memory or one that was opened."""
+    stored = getattr(data, "stored", None)
+    return int(data.x.size(1) if stored is None else stored.num_features)
 
 
 def _takes_embedding(config: RunConfig) -> bool:

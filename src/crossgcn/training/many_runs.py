@@ -15,9 +15,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 from crossgcn.errors import WorkFailed
+from crossgcn.training.distributed import processes
 from crossgcn.training.joint_workload import JointWorkload
 from crossgcn.training.records import finished_run
 from crossgcn.training.workload import Record, Run, Workload
@@ -39,7 +41,8 @@ def train_many(
     Args:
         workload: The graph and its splits.
         runs: In the order in which their records are returned.
-        workers: Processes that share the work; 1 does it all in this one, as a GPU does.
+        workers: Processes that share the work; 1 does it all in this one, as a GPU does, and
+            as those of ``torchrun`` do, which share each batch instead.
         on_epochs: Called now and then with the number of epochs done since
             the last call, finished runs of before included; an epoch counts as
             many times as its run's ``cost``.
@@ -53,6 +56,7 @@ def train_many(
             died. Finished runs stay on disk.
     """
     report = on_epochs or (lambda count: None)
+    group = processes()
     records: dict[int, Record] = {}
 
     def keep(position: int, record: Record) -> None:
@@ -62,7 +66,8 @@ def train_many(
 
     for position, run in enumerate(runs):
         if run.folder is not None:
-            found = finished_run(run.folder, workload.identity(run), workload.save_models)
+            wanted = workload.identity(run)
+            found = group.share(partial(finished_run, run.folder, wanted, workload.save_models))
             if found is not None:
                 keep(position, found)
                 report(run.config.epochs * run.cost)
@@ -71,7 +76,7 @@ def train_many(
 
     stacks = workload.stacks(waiting)
     on_gpu = workload.device.type == "cuda"
-    if on_gpu or min(workers, len(stacks)) <= 1:
+    if on_gpu or group.world_size > 1 or min(workers, len(stacks)) <= 1:
         results = _one_by_one(workload, waiting, stacks, report)
     else:
         results = _in_processes(workload, waiting, stacks, workers, report)

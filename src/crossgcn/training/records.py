@@ -25,6 +25,7 @@ __all__ = [
     "clear_run",
     "describe_dataset",
     "describe_split",
+    "differing",
     "digest",
     "finished_run",
     "write_epochs",
@@ -36,6 +37,16 @@ RECORD, EPOCHS = "run.json", "epochs.csv"
 
 def describe_dataset(data: Data) -> dict[str, Any]:
     """Size of a dataset and a hash of its content."""
+    stored = getattr(data, "stored", None)
+    if stored is not None:
+        return {
+            "name": data.name,
+            "nodes": stored.num_nodes,
+            "directed_edges": stored.num_entries,
+            "features": stored.num_features,
+            "classes": data.num_classes,
+            "sha256": stored.fingerprint,
+        }
     x = data.x
     parts = [x] if x.layout != torch.sparse_csr else [x.crow_indices(), x.col_indices(), x.values()]
     if getattr(data, "edge_weight", None) is not None:
@@ -111,7 +122,7 @@ def finished_run(
         if known.get(name) != value:
             how = f"--device {known[name]}" if name == "device" else "the settings of that run"
             raise BadInput(
-                f"{folder} holds a finished run with another {_differing(name, known, value)}: "
+                f"{folder} holds a finished run with another {differing(name, known, value)}: "
                 f"give another --out, or {how} to continue it"
             )
     if with_model and not (folder / WEIGHTS).is_file():
@@ -119,13 +130,19 @@ def finished_run(
     return record
 
 
-def _differing(name: str, record: dict[str, Any], value: Any) -> str:
-    """What is not the same, with the two values where one setting is to blame."""
+def differing(name: str, record: dict[str, Any], value: Any) -> str:
+    """What is not the same in a record, with the two values where one setting is to blame.
+
+    Args:
+        name: Of an entry that is not as wanted.
+        record: It holds the entry, or nothing of that name.
+        value: What was wanted.
+    """
     found = record.get(name)
     if isinstance(found, dict) and isinstance(value, dict):
         for key in {**value, **found}:
             if found.get(key) != value.get(key):
-                return _differing(key, found, value.get(key))
+                return differing(key, found, value.get(key))
     short = all(len(str(side)) < 40 for side in (found, value))
     return f"{name} ({found}, not {value})" if short else name
 

@@ -28,11 +28,14 @@ from crossgcn.training.stacking import (
     state_shapes,
     unstack_state,
 )
+from crossgcn.training.unused_columns import find_unused_columns
 
 if TYPE_CHECKING:
     from crossgcn.training.compiled_step import CompiledStep
 
 __all__ = ["TrainingStep"]
+
+State = dict[str, Tensor]
 
 _OUTPUTS_PER_WORD = 4  # float32 in the 16 bytes that a GPU's thread reads at once
 
@@ -58,7 +61,9 @@ class TrainingStep:
         precision: ``fp32``; on a GPU also ``tf32`` and ``bf16``.
 
     Attributes:
-        model: All models in one.
+        model: All models in one, without weights of columns that no node has; they are in
+            :attr:`states`.
+        graph: What the model takes: features without these columns, and adjacency.
         shapes: What each tensor of a single model's state is like.
         losses: Of the last step, ``[models]``.
         accuracies: Of the last step, on the training nodes and with dropout, ``[models]``.
@@ -84,6 +89,11 @@ class TrainingStep:
         check_precision(precision, self.device)
         self.precision = precision
         models = _calibrated(models, graph, nodes)
+        self._unused = find_unused_columns(models[0], graph)
+        if self._unused is not None:
+            models = self._unused.narrow_models(models)
+            graph = self._unused.narrow_graph(graph)
+        self.graph = graph
         stacked = can_be_stacked(models[0])
         assert stacked or len(models) == 1
         self.shapes = state_shapes(models[0])
@@ -157,14 +167,28 @@ class TrainingStep:
         self._count.zero_()
 
     @property
-    def states(self) -> list[dict[str, Tensor]]:
+    def states(self) -> list[State]:
         """The state of each model as it is now, on the CPU."""
         state = {name: value.detach().cpu() for name, value in self.model.state_dict().items()}
-        if self.model.num_models is None:
-            return [state]
-        return [
-            unstack_state(state, position, self.shapes) for position in range(self.model.num_models)
-        ]
+        states = [state]
+        if self.model.num_models is not None:
+            states = [
+                unstack_state(state, position, self.shapes)
+                for position in range(self.model.num_models)
+            ]
+        return self.widen(states, [int(self._count)] * len(states))
+
+    def widen(self, states: list[State], steps: Sequence[int]) -> list[State]:
+        """States of the models as they were given, from those of :attr:`model`.
+
+        Args:
+            states: One per model, on the CPU.
+            steps: How many steps led to each.
+        """
+        if self._unused is None:
+            return states
+        rates = self.optimizer.learning_rate, self.objective.weight_decay
+        return self._unused.widen(states, steps, *rates)
 
 
 def _calibrated(

@@ -28,9 +28,12 @@ from crossgcn.training.device_memory import (
     enough_memory,
     stack_limit,
 )
+from crossgcn.training.distributed import processes
 from crossgcn.training.environment import describe_environment
 from crossgcn.training.full_batch import Diverged, EpochMetrics, TrainedModel, train_together
 from crossgcn.training.inputs import Inputs
+from crossgcn.training.mini_batch import Checkpoints
+from crossgcn.training.mini_batch_config import train_by_config
 from crossgcn.training.records import (
     clear_run,
     describe_dataset,
@@ -38,6 +41,7 @@ from crossgcn.training.records import (
     write_epochs,
     write_record,
 )
+from crossgcn.training.resume_point import RESUME_POINT
 from crossgcn.training.stacking import can_be_stacked
 
 __all__ = ["Record", "Run", "Workload"]
@@ -139,6 +143,9 @@ class Workload:
             kinds.setdefault(run.config, []).append(position)
         stacks = []
         for config, positions in kinds.items():
+            if config.batch_size is not None:
+                stacks += [[position] for position in positions]
+                continue
             model, graph = self._build(config), self.inputs.of(config)
             limit = stack_limit(model, graph, self.device) if can_be_stacked(model) else 1
             stacks += [positions[i : i + limit] for i in range(0, len(positions), limit)]
@@ -156,7 +163,10 @@ class Workload:
         Returns:
             Each run's record; where it diverged, why, with the last good weights in its folder.
         """
-        config, graph = runs[0].config, self.inputs.of(runs[0].config)
+        config = runs[0].config
+        if config.batch_size is not None:
+            return [self._train_in_batches(run, on_epochs) for run in runs]
+        graph = self.inputs.of(config)
         records = [self.identity(run) | self.inputs.fingerprint(config) for run in runs]
         started = time.perf_counter()
         models = []
@@ -195,8 +205,37 @@ class Workload:
         ]
 
     def _build(self, config: RunConfig) -> Stack:
-        in_channels = self.inputs.of(config).x.size(1)
+        in_channels = self.inputs.num_features(config)
         return build_model(config.model, in_channels, self.num_classes, **config.model_settings())
+
+    def _train_in_batches(
+        self, run: Run, on_epochs: Callable[[int], None] | None
+    ) -> Record | WorkFailed:
+        identity, config, group = self.identity(run), run.config, processes()
+        record = identity | self.inputs.fingerprint(config)
+        started = time.perf_counter()
+        with _seeded(record["seed"]):
+            model = self._build(config)
+        record["parameters"] = sum(weight.numel() for weight in model.parameters())
+        if group.world_size > 1:
+            record["processes"] = group.world_size
+        points = None
+        if run.folder is not None:
+            points = Checkpoints(run.folder / RESUME_POINT, identity, config.checkpoint_every)
+        with _on_threads(self.threads):
+            record["environment"] = describe_environment(self.device)
+            result = train_by_config(
+                config,
+                model,
+                self.inputs.source_of(config),
+                self.splits[run.split],
+                seed=record["seed"],
+                read_test=self.read_test,
+                device=self.device,
+                checkpoints=points,
+                on_epochs=on_epochs,
+            )
+        return self._write_down(run, record, result, time.perf_counter() - started)
 
     def _write_down(
         self, run: Run, record: Record, result: TrainedModel | Diverged, seconds: float
@@ -224,7 +263,7 @@ class Workload:
         state: dict[str, Tensor] | None,
         history: Sequence[EpochMetrics],
     ) -> None:
-        if run.folder is None:
+        if run.folder is None or not processes().leads:
             return
         clear_run(run.folder)
         write_epochs(run.folder, history)
@@ -233,13 +272,14 @@ class Workload:
                 run.folder,
                 state,
                 preset=run.config.model,
-                in_channels=self.inputs.of(run.config).x.size(1),
+                in_channels=self.inputs.num_features(run.config),
                 settings=run.config.model_dump(
                     mode="json", include=set(run.config.model_settings())
                 ),
                 preprocess=self.preprocess,
             )
         write_record(run.folder, record)
+        (run.folder / RESUME_POINT).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -12,9 +12,10 @@ from scipy import sparse
 
 from crossgcn.data.feature_space import FeatureSpace
 from crossgcn.data.tables.encoded_category import EncodedCategory, EncodedFlag
+from crossgcn.data.tables.encoded_hash import EncodedHash
 from crossgcn.data.tables.encoded_list import EncodedList
 from crossgcn.data.tables.encoded_number import EncodedNumber
-from crossgcn.data.tables.plan import ColumnPlan, TablePlan
+from crossgcn.data.tables.plan import HASHED_KINDS, ColumnPlan, TablePlan
 from crossgcn.data.tables.table import Table
 from crossgcn.data.tables.unseen import Unseen
 from crossgcn.errors import BadInput
@@ -28,7 +29,8 @@ NUM_BUCKETS = 5
 """How many ranges a number is cut into, if nothing speaks against it."""
 
 AnyColumn = Annotated[
-    EncodedCategory | EncodedFlag | EncodedNumber | EncodedList, Field(discriminator="kind")
+    EncodedCategory | EncodedFlag | EncodedNumber | EncodedList | EncodedHash,
+    Field(discriminator="kind"),
 ]
 
 
@@ -73,7 +75,8 @@ class TableEncoder(BaseModel):
         nodes = plan.reading(nodes)
         return cls(
             columns=tuple(
-                _fit_column(nodes, column, min_count, num_buckets) for column in plan.features
+                _fit_column(nodes, column, min_count, num_buckets, plan.hash_bits)
+                for column in plan.features
             ),
             missing=plan.missing_words,
         )
@@ -153,8 +156,13 @@ class TableEncoder(BaseModel):
             ) from None
 
 
-def _fit_column(nodes: Table, column: ColumnPlan, min_count: int, num_buckets: int) -> AnyColumn:
+def _fit_column(
+    nodes: Table, column: ColumnPlan, min_count: int, num_buckets: int, hash_bits: int | None
+) -> AnyColumn:
     distinct = nodes.distinct(column.name)
+    if hash_bits is not None and column.kind in HASHED_KINDS:
+        is_list = column.kind == "list"
+        return EncodedHash.fit(column.name, distinct, bits=hash_bits, is_list=is_list)
     if column.kind == "flag":
         return EncodedFlag.fit(column.name, distinct)
     if column.kind == "numeric":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -10,6 +10,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from crossgcn.data.tables.columns import look_at
 from crossgcn.data.tables.delimited import INDEX_COLUMN
 from crossgcn.data.tables.distinct import MISSING_WORDS
+from crossgcn.data.tables.encoded_hash import MOST_BITS
 from crossgcn.data.tables.find_columns import find_edge_columns, find_id_column, find_split_column
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
@@ -21,6 +22,9 @@ ColumnKind = Literal["id", "target", "split", "categorical", "flag", "numeric", 
 NO_HEADER = "no header, as an index has none"
 
 FEATURE_KINDS: tuple[ColumnKind, ...] = ("categorical", "flag", "numeric", "list")
+
+HASHED_KINDS: tuple[ColumnKind, ...] = ("categorical", "list")
+"""What is hashed where the user wants it."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class TableChoices:
         missing: Words that stand for a missing value, in any case, in every column; blank
             cells always do. Without a choice they are :data:`MISSING_WORDS`, but not in the
             target, of which every word is a class.
+        hash_features: Hash categories and words into two to the power of so many features;
+            each has a feature of its own when left out.
     """
 
     target: str | None = None
@@ -54,6 +60,7 @@ class TableChoices:
     lists: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     missing: tuple[str, ...] | None = None
+    hash_features: int | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,8 @@ class TablePlan:
         reasons: How the columns named above were found, a line each, to be printed.
         missing: The words that the user chose for a missing value, in lower case; none
             without a choice.
+        hash_features: As chosen: two to the power of it are the features of all columns of
+            categories and words together; none where these are not hashed.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -101,11 +110,20 @@ class TablePlan:
     split_column: str | None
     reasons: tuple[str, ...]
     missing: tuple[str, ...] | None
+    hash_features: int | None = None
 
     @property
     def features(self) -> tuple[ColumnPlan, ...]:
         """The columns that features are made of."""
         return tuple(column for column in self.columns if column.kind in FEATURE_KINDS)
+
+    @property
+    def hash_bits(self) -> int | None:
+        """Two to the power of it are the features of one hashed column, all alike."""
+        if self.hash_features is None:
+            return None
+        count = sum(column.kind in HASHED_KINDS for column in self.columns)
+        return self.hash_features - max(0, count - 1).bit_length()
 
     @property
     def missing_words(self) -> tuple[str, ...]:
@@ -191,7 +209,7 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
         split_column: "split",
         id_column: "id",
     }
-    return TablePlan(
+    plan = TablePlan(
         columns=tuple(_plan_column(nodes, name, roles, chosen) for name in nodes.columns),
         id_column=id_column,
         source_column=source,
@@ -201,7 +219,18 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
         split_column=split_column,
         reasons=tuple(reasons),
         missing=missing,
+        hash_features=choices.hash_features,
     )
+    wanted, bits = plan.hash_features, plan.hash_bits
+    if wanted is None or bits is None:
+        return plan
+    if bits < 1:
+        raise BadInput(
+            f"hash_features is {wanted}, too few for so many columns of categories and words; "
+            f"give {wanted + 1 - bits} or more"
+        )
+    hashed = f"categories and words: hashed into {2**bits:,} features a column: as chosen"
+    return replace(plan, reasons=(*plan.reasons, hashed))
 
 
 def _plain_words(words: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -256,6 +285,12 @@ def _chosen_kinds(choices: TableChoices) -> dict[str, ColumnKind]:
 
 
 def _check_choices(nodes: Table, edges: Table | None, choices: TableChoices) -> None:
+    bits = choices.hash_features
+    if bits is not None and not 1 <= bits <= MOST_BITS:
+        raise BadInput(
+            f"hash_features is {bits}; give 1 to {MOST_BITS}, for two to the power of that many "
+            "features"
+        )
     for name in _chosen_kinds(choices):
         nodes.require(name)
     of_edges: dict[str, str] = {}

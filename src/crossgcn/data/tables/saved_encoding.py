@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.tables.encoded_hash import EncodedHash
 from crossgcn.data.tables.encoder import TableEncoder
 from crossgcn.data.tables.graph import TableGraph
 from crossgcn.data.tables.plan import TablePlan
@@ -38,4 +39,10 @@ def read_encoding(preprocess: Preprocess) -> tuple[TableEncoder, TablePlan]:
         raise BadInput(f"the saved encoding has no {error}: train the model again") from None
     if encoder.space != preprocess.space:
         raise BadInput("the saved encoding names other features than the model: train it again")
+    bits = {column.bits for column in encoder.columns if isinstance(column, EncodedHash)}
+    if bits - {plan.hash_bits}:
+        raise BadInput(
+            f"the saved encoding hashes into 2^{max(bits)} features a column, but its plan has "
+            f"hash_features {plan.hash_features}: train the model again"
+        )
     return encoder, plan

@@ -1,0 +1,40 @@
+"""A graph folder as experiments take a dataset, with all that is large left on the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch_geometric.data import Data
+
+from crossgcn.data.stored.stored_graph import open_graph
+from crossgcn.errors import BadInput
+
+__all__ = ["open_dataset"]
+
+
+def open_dataset(folder: Path | str) -> Data:
+    """What :func:`~crossgcn.data.load_dataset` gives, less features and edges.
+
+    These are read from ``stored``, a few rows at a time, by training in batches.
+
+    Args:
+        folder: Made by ``crossgcn data import``.
+
+    Raises:
+        BadInput: If it is no whole graph folder, or has no labels or no features.
+    """
+    stored = open_graph(folder)
+    if stored.num_features == 0 or int(stored.labels.max()) < 0:
+        raise BadInput(
+            f"{folder}: the nodes have no {'features' if stored.num_features == 0 else 'classes'}, "
+            "and there is nothing to train on; import the graph with --nodes FILE --target COLUMN"
+        )
+    classes = stored.num_classes
+    return Data(
+        y=stored.labels,
+        roles=stored.roles,
+        name=stored.name,
+        num_classes=int(stored.labels.max()) + 1 if classes is None else classes,
+        num_nodes=stored.num_nodes,
+        stored=stored,
+    )

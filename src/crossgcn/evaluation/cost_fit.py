@@ -1,0 +1,221 @@
+"""The rates of the cost model, fitted to measured steps, and how far it is off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from crossgcn.evaluation.cost_model import Kept, Rates, kept_quantities, weight_bytes
+from crossgcn.evaluation.cost_points import CostPoint
+from crossgcn.evaluation.step_work import StepShape
+
+__all__ = ["Fitted", "Judged", "fit_kept", "fit_rates", "judge_kept", "judge_rates", "rms_log"]
+
+Floats = NDArray[np.float64]
+
+_START: Final = {
+    "operations": 1e14,
+    "memory": 2e12,
+    "near": 1e13,
+    "cache": 2e8,
+    "step": 1e-4,
+}
+_KEPT_START: Final = (2.0, 1.0, 64.0, 64.0, 2.0, 3e7)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A measured point beside what the model says.
+
+    Attributes:
+        point: The point.
+        measured: Seconds or bytes.
+        predicted: By the rates fitted to all points.
+        left_out: By rates fitted to all points but this one.
+        record_left_out: By rates fitted to other records' points alone; ``None`` where they
+            do not say enough, as of a precision that no other record has.
+    """
+
+    point: CostPoint
+    measured: float
+    predicted: float
+    left_out: float
+    record_left_out: float | None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The cost model and its errors.
+
+    Attributes:
+        rates: For time.
+        kept: For memory.
+        times: Every point's time.
+        memories: The memory of those points that have it.
+    """
+
+    rates: Rates
+    kept: Kept
+    times: tuple[Judged, ...]
+    memories: tuple[Judged, ...]
+
+    @classmethod
+    def to_points(cls, points: Sequence[CostPoint], far: float) -> Fitted | None:
+        """Fit both; ``None`` where too little was measured.
+
+        Args:
+            points: Measured steps.
+            far: See :func:`fit_rates`.
+        """
+        sized = [point for point in points if point.peak_bytes is not None]
+        if len(points) < 2 * len(_START) or len(sized) < 2 * len(_KEPT_START):
+            return None
+        return cls(
+            fit_rates(points, far),
+            fit_kept(sized),
+            judge_rates(points, far),
+            judge_kept(sized),
+        )
+
+    @property
+    def spread(self) -> float:
+        """The factor by which a record's time was missed at worst when it was left out."""
+        missed = [
+            abs(math.log(each.record_left_out / each.measured))
+            for each in self.times
+            if each.record_left_out is not None
+        ]
+        return math.exp(max(missed, default=math.log(2.0)))
+
+
+def rms_log(pairs: Sequence[tuple[float, float]]) -> float:
+    """The root mean square of the logarithms of ratios: 0.1 is about 10 %."""
+    return math.sqrt(sum(math.log(a / b) ** 2 for a, b in pairs) / len(pairs))
+
+
+def fit_rates(points: Sequence[CostPoint], far: float) -> Rates:
+    """Least squares of the logarithms of predicted over measured seconds.
+
+    Args:
+        points: Measured steps.
+        far: Bytes per second from memory, as a large copy reaches them. It is not fitted: what
+            fits into a cache says nothing about it.
+    """
+    precisions = sorted({point.precision for point in points})
+    most = max(len(point.parts) for point in points)
+    work = np.zeros((len(points), most, 3))
+    for row, point in enumerate(points):
+        for place, part in enumerate(point.parts):
+            work[row, place] = part.operations, part.memory_bytes, part.gathered_bytes
+    which = np.array([precisions.index(point.precision) for point in points])
+    measured = np.log([point.seconds for point in points])
+    operations, moved, gathered = work[:, :, 0], work[:, :, 1], work[:, :, 2]
+
+    def errors(logs: Floats) -> Floats:
+        values = np.exp(logs)
+        memory, near, cache, step = values[-4:]
+        found = cache / (cache + moved)
+        slowest = np.maximum(operations / values[which][:, None], moved / memory)
+        slowest = np.maximum(slowest, gathered * (found / near + (1.0 - found) / far))
+        return np.asarray(np.log(step + slowest.sum(axis=1)) - measured)
+
+    others = ("memory", "near", "cache", "step")
+    start = [_START["operations"]] * len(precisions) + [_START[name] for name in others]
+    # Where a part changes its slowest resource there is an edge; from two sides the best is found.
+    best = _minimise(errors, start, [2.0 * value for value in start])
+    memory, near, cache, step = best[-4:]
+    rates = dict(zip(precisions, best, strict=False))
+    return Rates(rates, memory, near, far, cache, step)
+
+
+def fit_kept(points: Sequence[CostPoint]) -> Kept:
+    """The same for memory, which is a plain sum.
+
+    Args:
+        points: Steps whose memory was measured.
+    """
+    quantities = np.array([_quantities(point) for point in points])
+    weights = np.array([weight_bytes(_shape(point)) for point in points])
+    measured = np.log([float(point.peak_bytes or 0.0) for point in points])
+
+    def errors(logs: Floats) -> Floats:
+        return np.asarray(np.log(quantities @ np.exp(logs) + weights) - measured)
+
+    return Kept(tuple(_minimise(errors, list(_KEPT_START))))
+
+
+def judge_rates(points: Sequence[CostPoint], far: float) -> tuple[Judged, ...]:
+    """Every point beside the model's time for it."""
+
+    def fit(some: Sequence[CostPoint]) -> Callable[[CostPoint], float | None]:
+        rates = fit_rates(some, far)
+
+        def predict(point: CostPoint) -> float | None:
+            known = point.precision in rates.operations
+            return rates.seconds(point.parts, point.precision) if known else None
+
+        return predict
+
+    return _judge([(point, point.seconds) for point in points], fit)
+
+
+def judge_kept(points: Sequence[CostPoint]) -> tuple[Judged, ...]:
+    """Every point beside the model's memory for it."""
+
+    def fit(some: Sequence[CostPoint]) -> Callable[[CostPoint], float | None]:
+        kept = fit_kept(some)
+        return lambda point: kept.bytes(_shape(point), point.value_bytes)
+
+    return _judge([(point, float(point.peak_bytes or 0.0)) for point in points], fit)
+
+
+Fit = Callable[[Sequence[CostPoint]], Callable[[CostPoint], float | None]]
+
+
+def _judge(points: Sequence[tuple[CostPoint, float]], fit: Fit) -> tuple[Judged, ...]:
+    whole = fit([point for point, _ in points])
+    without_record = {}
+    for record in {point.record for point, _ in points}:
+        rest = [point for point, _ in points if point.record != record]
+        without_record[record] = fit(rest) if len(rest) >= 2 * len(_START) else None
+    judged = []
+    for place, (point, measured) in enumerate(points):
+        predicted = whole(point)
+        rest = [other for number, (other, _) in enumerate(points) if number != place]
+        left_out, elsewhere = fit(rest)(point), without_record[point.record]
+        assert predicted is not None
+        judged.append(
+            Judged(
+                point,
+                measured,
+                predicted,
+                predicted if left_out is None else left_out,
+                None if elsewhere is None else elsewhere(point),
+            )
+        )
+    return tuple(judged)
+
+
+def _quantities(point: CostPoint) -> tuple[float, ...]:
+    return kept_quantities(_shape(point), point.value_bytes)
+
+
+def _shape(point: CostPoint) -> StepShape:
+    assert point.shape is not None
+    return point.shape
+
+
+def _minimise(errors: Callable[[Floats], Floats], *starts: list[float]) -> list[float]:
+    """Positive numbers of least squared error, the best from several starts."""
+    found: list[Any] = [
+        least_squares(errors, np.log(start), xtol=1e-10, ftol=1e-10, max_nfev=300)
+        for start in starts
+    ]
+    best = min(found, key=lambda each: float(each.cost))
+    return [float(value) for value in np.exp(best.x)]

@@ -1,0 +1,215 @@
+"""The generated parts of ``docs/scale.md``: what was measured, the fit, and what it predicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from crossgcn.evaluation.cluster import FAST, SLOW
+from crossgcn.evaluation.cost_fit import Fitted, Judged, rms_log
+from crossgcn.evaluation.cost_model import KEPT
+from crossgcn.evaluation.cost_points import gpu_points, measured_memory_rate
+from crossgcn.reports.benchmark_names import BENCHMARKS
+from crossgcn.reports.markdown import markdown_table
+from crossgcn.reports.scale_predictions import billion_markdown, wide_markdown
+
+__all__ = ["fit_to_records", "scale_markdown"]
+
+NOT_YET: Final = "Not measured yet."
+
+_SHOWN: Final = {
+    "gpu-big-graph": "2.45 million nodes at once, one H200",
+    "big-graph": "A million nodes at once, 2 CPU cores",
+    "gpu-wide-features": "A million features, one H200",
+    "wide-features": "A million features, 2 CPU cores",
+    "graph-import": "Import of edges",
+    "sampler": "Batches with sampled neighbours",
+    "sampled-accuracy": "Accuracy, sampled beside full batch",
+    "ranks": "Several processes",
+}
+
+Records = Mapping[str, Mapping[str, Any]]
+
+
+def fit_to_records(records: Records) -> Fitted | None:
+    """The cost model fitted to what was measured on a GPU; ``None`` where that is too little.
+
+    Args:
+        records: Of benchmarks, by name.
+    """
+    far = measured_memory_rate(records)
+    return None if far is None else Fitted.to_points(gpu_points(records), far)
+
+
+def scale_markdown(records: Records, figure: str = "") -> dict[str, str]:
+    """Every generated part of the page, by name.
+
+    Args:
+        records: Of benchmarks, by name; what is missing says so.
+        figure: Address of the picture, if there is one.
+    """
+    fitted = fit_to_records(records)
+    parts = {"measured": _measured(records), "assumptions": _assumptions()}
+    if fitted is None:
+        return parts | dict.fromkeys(("rates", "fit", "memory", "billion", "wide"), NOT_YET)
+    picture = f"![Measured and predicted steps, and GPUs against time]({figure})\n\n"
+    return parts | {
+        "rates": _rates(fitted, records),
+        "fit": (picture if figure else "") + _fit(fitted),
+        "memory": _memory(fitted),
+        "billion": billion_markdown(fitted),
+        "wide": wide_markdown(fitted),
+    }
+
+
+def _measured(records: Records) -> str:
+    lines = []
+    for name, title in _SHOWN.items():
+        record = records.get(name)
+        script = BENCHMARKS[name].script if name in BENCHMARKS else name.replace("-", "_")
+        what = f"**{title}** (`benchmarks/{script}.py`): "
+        if record is None or record["quick"]:
+            lines.append(f"- {what}{NOT_YET[0].lower()}{NOT_YET[1:]}")
+            continue
+        notes = [note for note in record["notes"] if not note.startswith("other work kept")]
+        notes += [
+            f"{each['what']}, {each['value']:.2f}×"
+            for each in record["results"]
+            if each["unit"] == "×"
+        ]
+        lines.append(f"- {what}{'; '.join(notes)}.")
+    return "\n".join(lines)
+
+
+def _rates(fitted: Fitted, records: Records) -> str:
+    rates, ceilings = fitted.rates, records["gpu-step"]["ceilings"]
+    rows = [
+        [
+            f"operations per second in {precision}",
+            f"{rates.operations[precision] / 1e12:.0f} T",
+            f"{ceilings[precision]['operations_per_second'] / 1e12:.0f} T"
+            if precision in ceilings
+            else "—",
+        ]
+        for precision in ("fp32", "tf32", "bf16")
+        if precision in rates.operations
+    ]
+    copied = f"{rates.far / 1e12:.1f} TB/s"
+    cached = f"{ceilings['fp32']['cache_bytes_per_second'] / 1e12:.1f} TB/s"
+    rows += [
+        ["bytes from and to memory", f"{rates.memory / 1e12:.1f} TB/s", copied],
+        ["bytes gathered from the cache", f"{rates.near / 1e12:.0f} TB/s", cached],
+        ["bytes gathered from memory", f"{copied}, not fitted", copied],
+        ["bytes moved when half is found in the cache", f"{rates.cache / 1e9:.1f} GB", "—"],
+        ["every step, however small", f"{1e3 * rates.step:.2f} ms", "—"],
+    ]
+    return markdown_table(("rate", "fitted", "ceiling measured"), rows)
+
+
+def _fit(fitted: Fitted) -> str:
+    summary = markdown_table(
+        ("record", "steps", "error", "a step left out", "the record left out", "worst of these"),
+        [_summary(name, judged) for name, judged in _by_record(fitted.times)],
+    )
+    rows = [_row(each, 1e3, ".3f") for each in fitted.times]
+    return f"{summary}\n\n{_details('Every step', 'ms', rows)}"
+
+
+def _memory(fitted: Fitted) -> str:
+    values = [f"{count:.1f}" for count in fitted.kept.counts[:-1]]
+    values.append(f"{fitted.kept.counts[-1] / 1e6:.0f} MB")
+    coefficients = markdown_table(("kept", "fitted"), list(zip(KEPT, values, strict=True)))
+    summary = markdown_table(
+        ("record", "steps", "error", "a step left out", "the record left out", "worst of these"),
+        [_summary(name, judged) for name, judged in _by_record(fitted.memories)],
+    )
+    rows = [_row(each, 1e-6, ",.0f") for each in fitted.memories]
+    return f"{coefficients}\n\n{summary}\n\n{_details('Every step', 'MB', rows)}"
+
+
+def _by_record(judged: Sequence[Judged]) -> Iterator[tuple[str, list[Judged]]]:
+    for name in dict.fromkeys(each.point.record for each in judged):
+        yield name, [each for each in judged if each.point.record == name]
+    yield "all", list(judged)
+
+
+def _summary(name: str, judged: Sequence[Judged]) -> list[str]:
+    elsewhere = [
+        (each.record_left_out, each.measured) for each in judged if each.record_left_out is not None
+    ]
+    return [
+        f"`{name}`" if name != "all" else "all",
+        f"{len(judged)}",
+        _percent(rms_log([(each.predicted, each.measured) for each in judged])),
+        _percent(rms_log([(each.left_out, each.measured) for each in judged])),
+        _percent(rms_log(elsewhere)) if elsewhere else "—",
+        f"× {math.exp(max(abs(math.log(a / b)) for a, b in elsewhere)):.2f}" if elsewhere else "—",
+    ]
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+def _row(each: Judged, scale: float, form: str) -> list[str]:
+    return [
+        f"{each.point.record}: {each.point.case}",
+        f"{scale * each.measured:{form}}",
+        f"{scale * each.predicted:{form}}",
+        f"{each.predicted / each.measured:.2f}",
+        f"{each.left_out / each.measured:.2f}",
+        "—" if each.record_left_out is None else f"{each.record_left_out / each.measured:.2f}",
+    ]
+
+
+def _details(title: str, unit: str, rows: Sequence[Sequence[str]]) -> str:
+    header = (
+        "step",
+        f"measured, {unit}",
+        f"predicted, {unit}",
+        "ratio",
+        "ratio, step left out",
+        "ratio, record left out",
+    )
+    table = markdown_table(header, rows)
+    return f"<details><summary>{title}</summary>\n\n{table}\n\n</details>"
+
+
+def _assumptions() -> str:
+    def rate(value: float) -> str:
+        return f"{value / 1e9:.0f} GB/s"
+
+    pairs = [(links.gpus_per_machine, links.gpu_bytes) for links in (FAST, SLOW)]
+    rows = [
+        ["GPUs that NVLink joins", "g", *(f"{gpus}" for gpus, _ in pairs)],
+        ["memory of a GPU", "", *(f"{size / 1e9:.0f} GB" for _, size in pairs)],
+        ["to a GPU from its machine", "β", rate(FAST.inside), rate(SLOW.inside)],
+        ["to a GPU from other machines", "γ", rate(FAST.between), rate(SLOW.between)],
+        [
+            "latency of a message",
+            "λ",
+            *(f"{1e6 * links.hop_seconds:.0f} µs" for links in (FAST, SLOW)),
+        ],
+        [
+            "neighbours drawn per second on a GPU",
+            "σ",
+            *(f"{links.drawn_edges / 1e6:,.0f} million" for links in (FAST, SLOW)),
+        ],
+        [
+            "edges between parts, of those of a partition at random",
+            "c",
+            *(f"{100 * links.cut:.0f} %" for links in (FAST, SLOW)),
+        ],
+        [
+            "slowest GPU over the mean",
+            "",
+            *(f"{links.imbalance:.2f}" for links in (FAST, SLOW)),
+        ],
+        [
+            "rows travel while others are multiplied",
+            "",
+            *("yes" if links.overlap else "no" for links in (FAST, SLOW)),
+        ],
+    ]
+    return markdown_table(("assumed", "symbol", "fast", "slow"), rows)

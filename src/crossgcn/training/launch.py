@@ -1,0 +1,74 @@
+"""What ``torchrun`` tells each of the processes it starts. Nothing here imports torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from crossgcn.errors import BadInput, WorkFailed
+
+__all__ = ["Launch", "LostProcess", "find_launch"]
+
+_NUMBERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+_NAMES = (*_NUMBERS, "MASTER_ADDR", "MASTER_PORT")
+
+
+class LostProcess(WorkFailed):
+    """Another process of the same training has ended, and this one cannot go on alone."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """This process's place among those that train together.
+
+    Attributes:
+        rank: Its number among all, from 0.
+        world_size: How many there are, on all machines.
+        local_rank: Its number on this machine.
+        restarts: How often ``torchrun`` has started all of them anew.
+        restarts_left: How often it still would.
+    """
+
+    rank: int
+    world_size: int
+    local_rank: int
+    restarts: int = 0
+    restarts_left: int = 0
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"process {self.rank} of {self.world_size}"
+
+
+def find_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
+    """What ``torchrun`` said; ``None`` in a process that it did not start.
+
+    Args:
+        environment: The process's variables when left out.
+
+    Raises:
+        BadInput: If they contradict each other.
+    """
+    values = os.environ if environment is None else environment
+    if not all(name in values for name in _NAMES):
+        return None
+    try:
+        rank, world_size, local_rank = (int(values[name]) for name in _NUMBERS)
+    except ValueError:
+        rank, world_size, local_rank = -1, 0, 0
+    if not 0 <= rank < world_size or not 0 <= local_rank < world_size:
+        raise BadInput(
+            f"the environment says RANK={values['RANK']}, WORLD_SIZE={values['WORLD_SIZE']} and "
+            f"LOCAL_RANK={values['LOCAL_RANK']}, which are no numbers of processes: start with "
+            "torchrun, or unset them"
+        )
+    restarts = _number(values, "TORCHELASTIC_RESTART_COUNT")
+    left = max(0, _number(values, "TORCHELASTIC_MAX_RESTARTS") - restarts)
+    return Launch(rank, world_size, local_rank, restarts, left)
+
+
+def _number(values: Mapping[str, str], name: str) -> int:
+    text = values.get(name, "0")
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch_geometric.data import Data
+
+from crossgcn.data.splits import Split
+from crossgcn.errors import BadInput, WorkFailed
+from crossgcn.graph import PreparedGraph
+from crossgcn.graph.graph_source import MemoryGraph
+from crossgcn.models.registry import build_model
+from crossgcn.models.stack import Stack
+from crossgcn.training.config import RunConfig
+from crossgcn.training.distributed import Processes
+from crossgcn.training.full_batch import Diverged, TrainedModel, train_full_batch
+from crossgcn.training.mini_batch import Checkpoints, hop_fanouts, train_mini_batch
+from crossgcn.training.mini_batch_config import check_batches, train_by_config
+from crossgcn.training.mini_batch_scoring import ExactScorer
+from crossgcn.training.mini_batch_step import score_part
+from crossgcn.training.resume_point import RESUME_POINT
+
+SPLIT = Split(torch.arange(30), torch.arange(30, 60), torch.arange(60, 90))
+WHOLE: dict[str, Any] = {"batch_size": 30, "fanout": -1}
+FEW: dict[str, Any] = {"batch_size": 8, "fanout": (4, 3), "epochs": 6}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Graphs this small lose by a second thread, above all on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def source(small_graph: Data) -> MemoryGraph:
+    return MemoryGraph(small_graph.x, small_graph.edge_index, None, small_graph.y)
+
+
+def make(name: str = "cross-gcn", *, dropout: float = 0.0, **settings: Any) -> Stack:
+    torch.manual_seed(0)
+    return build_model(name, 24, 3, hidden_channels=8, dropout=dropout, **settings)
+
+
+def train(source: MemoryGraph, model: Stack | None = None, **settings: Any) -> TrainedModel:
+    return train_mini_batch(model or make(), source, SPLIT, **{"epochs": 4} | settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("gcn", {}),
+        ("cross-gcn", {"num_layers": 3, "residual": "add", "bias": True}),
+        ("cross-gcn", {"num_layers": 1}),
+        ("cross-gcn", {"aggr": "mean"}),
+        ("cross-gcn-release", {}),
+        ("cross-gcn-paper", {}),
+        ("gin", {}),
+        ("mlp", {}),
+    ],
+)
+def test_one_exact_batch_of_all_nodes_is_full_batch_training(
+    small_graph: Data, source: MemoryGraph, name: str, settings: dict[str, Any]
+) -> None:
+    graph = PreparedGraph(small_graph.x, small_graph.edge_index)
+    ours = train(source, make(name, **settings), **WHOLE)
+    full = train_full_batch(make(name, **settings), graph, small_graph.y, SPLIT, seed=0, epochs=4)
+    assert ours.best_epoch == full.best_epoch
+    assert ours.test_accuracy == full.test_accuracy
+    assert [m.validation_accuracy for m in ours.history] == [
+        m.validation_accuracy for m in full.history
+    ]
+    for weight, value in full.state.items():
+        torch.testing.assert_close(ours.state[weight], value, rtol=2e-4, atol=2e-5)
+
+
+@given(
+    rows=st.integers(1, 12), parts=st.integers(1, 5), wide=st.integers(2, 4), seed=st.integers(0, 9)
+)
+@settings(max_examples=40, deadline=None)
+def test_parts_of_a_batch_add_up_to_it(rows: int, parts: int, wide: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(rows, wide, generator=generator, dtype=torch.float64)
+    labels = torch.randint(wide, (rows,), generator=generator)
+    scores.requires_grad_()
+    (slope,) = torch.autograd.grad(cross_entropy(scores, labels), scores)
+    pieces = [
+        score_part(own, of_own, rows)
+        for own, of_own in zip(
+            scores.detach().tensor_split(parts), labels.tensor_split(parts), strict=True
+        )
+    ]
+    loss = sum((piece[0] for piece in pieces), torch.zeros(())) / rows
+    right = sum((piece[1] for piece in pieces), torch.zeros(()))
+    torch.testing.assert_close(torch.cat([piece[2] for piece in pieces]), slope)
+    torch.testing.assert_close(loss.double(), cross_entropy(scores, labels).detach())
+    assert int(right) == int((scores.argmax(dim=1) == labels).sum())
+
+
+@pytest.mark.parametrize("by_fields", [True, False])
+@pytest.mark.parametrize("name", ["cross-gcn", "gin", "mlp"])
+def test_validation_sees_whole_neighbourhoods(
+    small_graph: Data, source: MemoryGraph, by_fields: bool, name: str
+) -> None:
+    model = make(name, dropout=0.5).train()
+    scorer = ExactScorer(model, source, SPLIT.validation, torch.device("cpu"), "fp32", Processes())
+    scorer.by_fields = by_fields
+    graph = PreparedGraph(small_graph.x, small_graph.edge_index)
+    with torch.no_grad():
+        scores = model.eval()(*graph.view(SPLIT.validation, model.propagations))
+    labels = small_graph.y[SPLIT.validation]
+    for _ in range(2):
+        loss, accuracy = scorer()
+        assert loss == pytest.approx(float(cross_entropy(scores, labels)), rel=1e-5)
+        assert accuracy == float((scores.argmax(dim=1) == labels).double().mean())
+
+
+def test_the_first_epoch_of_best_validation_is_kept_and_test_nodes_decide_nothing(
+    small_graph: Data, source: MemoryGraph
+) -> None:
+    model = make(dropout=0.5)
+    ours = train(source, model, **FEW)
+    accuracies = [metrics.validation_accuracy for metrics in ours.history]
+    assert ours.best_epoch == accuracies.index(max(accuracies)) + 1
+    assert ours.validation_accuracy == max(accuracies)
+    assert all(torch.equal(value, ours.state[name]) for name, value in model.state_dict().items())
+    wrong = small_graph.y.clone()
+    wrong[SPLIT.test] = (wrong[SPLIT.test] + 1) % 3
+    other = MemoryGraph(small_graph.x, small_graph.edge_index, None, wrong)
+    again = train(other, make(dropout=0.5), **FEW)
+    assert again.history == ours.history
+    assert _same(again.state, ours.state)
+    assert again.test_accuracy != ours.test_accuracy
+    unread = train(source, make(dropout=0.5), read_test=False, **FEW)
+    assert unread.test_accuracy is None and unread.history == ours.history
+
+
+def test_validation_can_be_looked_at_less_often(source: MemoryGraph) -> None:
+    often = train(source, **FEW)
+    seldom = train(source, evaluate_every=4, **FEW)
+    assert [metrics.epoch for metrics in seldom.history] == [4, 6]
+    assert list(seldom.history) == [m for m in often.history if m.epoch in (4, 6)]
+
+
+class _Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_stopped_training_goes_on_to_the_same_bits(
+    source: MemoryGraph, tmp_path: Path, every: int
+) -> None:
+    kept: dict[str, Any] = {"dropout": 0.5, "order_weights": "learned", "scaling": "unit"}
+    whole = train(source, make(**kept), **FEW)
+    points = Checkpoints(tmp_path / RESUME_POINT, {"seed": 0}, every)
+    done = 0
+
+    def stop(count: int) -> None:
+        nonlocal done
+        done += count
+        if done == 3:
+            raise _Stop
+
+    with pytest.raises(_Stop):
+        train(source, make(**kept), checkpoints=points, on_epochs=stop, **FEW)
+    counts: list[int] = []
+    model = make(**kept)
+    ours = train(source, model, checkpoints=points, on_epochs=counts.append, **FEW)
+    assert counts == [3 // every * every] + [1] * (6 - 3 // every * every)
+    assert ours.history == whole.history
+    assert (ours.best_epoch, ours.test_accuracy) == (whole.best_epoch, whole.test_accuracy)
+    assert _same(ours.state, whole.state)
+
+
+def test_a_resume_point_of_another_configuration_is_refused(
+    source: MemoryGraph, tmp_path: Path
+) -> None:
+    path = tmp_path / RESUME_POINT
+    train(source, checkpoints=Checkpoints(path, {"seed": 0}), **FEW)
+    with pytest.raises(BadInput, match="another seed"):
+        train(source, checkpoints=Checkpoints(path, {"seed": 1}), **FEW)
+
+
+def test_models_whose_objective_spans_the_graph_are_refused() -> None:
+    for name, why in (("semi-emb", "along all edges"), ("cross-grand", "draws of all nodes")):
+        with pytest.raises(BadInput, match=f"{why}.*--batch-size"):
+            check_batches(RunConfig(model=name, batch_size=8))
+    check_batches(RunConfig(model="semi-emb", batch_size=8, laplacian_weight=0.0))
+    with pytest.raises(BadInput, match="fanout 5,5,5 is for 3 hops, but the model has 2"):
+        check_batches(RunConfig(batch_size=8, fanout=(5, 5, 5)))
+
+
+@pytest.mark.parametrize(
+    ("fanout", "hops", "expected"),
+    [
+        (None, 2, (10, 10)),
+        (None, 1, None),
+        (None, 0, None),
+        (5, 2, (5, 5)),
+        (-1, 2, None),
+        ((5, -1), 2, (5, -1)),
+        ((-1, -1), 2, None),
+    ],
+)
+def test_one_hop_is_exact_unless_told_otherwise(
+    fanout: int | tuple[int, ...] | None, hops: int, expected: tuple[int, ...] | None
+) -> None:
+    assert hop_fanouts(fanout, ["gcn"] * hops) == expected
+
+
+def test_a_diverged_training_keeps_its_last_good_weights(source: MemoryGraph) -> None:
+    model = make("cross-gcn-release-fix")
+    with pytest.raises(Diverged, match="training diverged") as caught:
+        train(source, model, learning_rate=1e30, **FEW)
+    assert all(value.isfinite().all() for value in caught.value.state.values())
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")]
+)
+def test_a_batch_too_large_for_memory_says_what_to_lower(
+    source: MemoryGraph, error: Exception
+) -> None:
+    model = make()
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    model.layers[1].register_forward_pre_hook(fail)
+    with pytest.raises(WorkFailed, match=r"batch of 8 nodes with 4,3 .* lower --batch-size"):
+        train_by_config(
+            RunConfig(batch_size=8, fanout=(4, 3)),
+            model,
+            source,
+            SPLIT,
+            seed=0,
+            read_test=True,
+            device=torch.device("cpu"),
+            checkpoints=None,
+            on_epochs=None,
+        )
+
+
+def _same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    return all(torch.equal(value, second[name]) for name, value in first.items())
