@@ -18,7 +18,7 @@ from crossgcn.graph.graph_source import source_of
 from crossgcn.graph.receptive_field import receptive_field
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
-from crossgcn.training.precision import Precision
+from crossgcn.training.precision import Precision, multiplying_in
 from crossgcn.training.step import TrainingStep
 from harness.ours import raise_crosses
 
@@ -119,7 +119,7 @@ def score_error(step: TrainingStep, graph: PreparedGraph, stored: StoredGraph) -
     train = training_nodes(stored)
     degrees = stored.offsets.diff()[train]
     places = degrees.argsort(stable=True)[:: max(1, train.numel() // 40)][:20]
-    with torch.no_grad():
+    with torch.no_grad(), multiplying_in(step.precision, step.device):
         scores = step.model(*step.objective.inputs)
     found = scores.reshape(train.numel(), -1)[places.to(scores.device)].double().cpu()
     field = receptive_field([graph.adjacency] * 2, train[places])

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from crossgcn.training.classifier import CrossGCNClassifier
     from crossgcn.training.config import RunConfig
     from crossgcn.training.full_batch import train_full_batch
+    from crossgcn.training.mini_batch import train_mini_batch
 
 __version__ = "0.1.0"
 
@@ -63,6 +64,7 @@ _HOMES = {
     "training.classifier": ("CrossGCNClassifier",),
     "training.config": ("RunConfig",),
     "training.full_batch": ("train_full_batch",),
+    "training.mini_batch": ("train_mini_batch",),
 }
 
 __all__ = [  # noqa: RUF022
@@ -99,6 +101,7 @@ __all__ = [  # noqa: RUF022
     "save_model",
     "summarise",
     "train_full_batch",
+    "train_mini_batch",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

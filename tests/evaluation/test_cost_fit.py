@@ -60,6 +60,28 @@ def test_counts_that_made_the_bytes_are_found_again() -> None:
     assert fit_kept(made_points()).counts == pytest.approx(HELD.counts, rel=1e-3)
 
 
+def test_memory_is_as_fast_as_copies_until_a_step_gathers_from_gigabytes() -> None:
+    points = [
+        point
+        for point in made_points()
+        if max(part.memory_bytes for part in point.parts if part.gathered_bytes) < 1e9
+    ]
+    assert fit_rates(points, 2e12).far == 2e12
+    large = full_batch(3_000_000, 90_000_000, 64, 256, 8, 2)
+    parts = tuple(step_work(large, 4))
+    far = CostPoint("large", "large", "fp32", parts, TRUE.seconds(parts, "fp32"), large)
+    assert fit_rates([*points, far], 2e12).far == pytest.approx(TRUE.far, rel=1e-2)
+
+
+def test_a_record_with_four_times_the_steps_counts_twice() -> None:
+    point = made_points()[0]
+    points = [replace(point, record="few", peak_bytes=1e9)] * 4
+    points += [replace(point, record="many", peak_bytes=4e9)] * 16
+    assert point.shape is not None
+    middle = fit_kept(points).bytes(point.shape, point.value_bytes)
+    assert middle == pytest.approx(1e9 * 4 ** (2 / 3), rel=1e-3)
+
+
 def test_a_point_that_is_left_out_is_not_looked_at() -> None:
     points = made_points()
     wrong = replace(points[3], seconds=5 * points[3].seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,6 +27,12 @@ _START: Final = {
     "cache": 2e8,
     "step": 1e-4,
 }
+_FAR_BYTES: Final = 2e9
+"""What a part must move for its gathering to say how fast memory is: far more than caches hold."""
+_ENOUGH: Final = 6
+"""Steps of a precision from which its rate can be told."""
+_FARTHEST: Final = 12.0
+"""From a start to what is found, in logarithms."""
 _KEPT_START: Final = (2.0, 1.0, 64.0, 64.0, 2.0, 3e7)
 
 
@@ -70,10 +77,12 @@ class Fitted:
         """Fit both; ``None`` where too little was measured.
 
         Args:
-            points: Measured steps.
+            points: Measured steps; a precision of which there are only a few is left out.
             far: See :func:`fit_rates`.
         """
         sized = [point for point in points if point.peak_bytes is not None]
+        steps = Counter(point.precision for point in points)
+        points = [point for point in points if steps[point.precision] > _ENOUGH]
         if len(points) < 2 * len(_START) or len(sized) < 2 * len(_KEPT_START):
             return None
         return cls(
@@ -102,10 +111,13 @@ def rms_log(pairs: Sequence[tuple[float, float]]) -> float:
 def fit_rates(points: Sequence[CostPoint], far: float) -> Rates:
     """Least squares of the logarithms of predicted over measured seconds.
 
+    A record with four times as many steps counts twice as much.
+
     Args:
         points: Measured steps.
-        far: Bytes per second from memory, as a large copy reaches them. It is not fitted: what
-            fits into a cache says nothing about it.
+        far: Bytes per second from memory, as a large copy reaches them. It stands for what
+            edges gather from there unless some step gathers from gigabytes: what fits into a
+            cache says nothing about it.
     """
     precisions = sorted({point.precision for point in points})
     most = max(len(point.parts) for point in points)
@@ -115,37 +127,42 @@ def fit_rates(points: Sequence[CostPoint], far: float) -> Rates:
             work[row, place] = part.operations, part.memory_bytes, part.gathered_bytes
     which = np.array([precisions.index(point.precision) for point in points])
     measured = np.log([point.seconds for point in points])
+    weights = _weights(points)
     operations, moved, gathered = work[:, :, 0], work[:, :, 1], work[:, :, 2]
+    seen = bool(((moved > _FAR_BYTES) & (gathered > moved)).any())
 
     def errors(logs: Floats) -> Floats:
         values = np.exp(logs)
-        memory, near, cache, step = values[-4:]
+        memory, near, cache, step = values[len(precisions) :][:4]
+        beyond = values[-1] if seen else far
         found = cache / (cache + moved)
         slowest = np.maximum(operations / values[which][:, None], moved / memory)
-        slowest = np.maximum(slowest, gathered * (found / near + (1.0 - found) / far))
-        return np.asarray(np.log(step + slowest.sum(axis=1)) - measured)
+        slowest = np.maximum(slowest, gathered * (found / near + (1.0 - found) / beyond))
+        return np.asarray(weights * (np.log(step + slowest.sum(axis=1)) - measured))
 
-    others = ("memory", "near", "cache", "step")
-    start = [_START["operations"]] * len(precisions) + [_START[name] for name in others]
+    start = [_START["operations"]] * len(precisions)
+    start += [_START[name] for name in ("memory", "near", "cache", "step")]
+    start += [far] * seen
     # Where a part changes its slowest resource there is an edge; from two sides the best is found.
     best = _minimise(errors, start, [2.0 * value for value in start])
-    memory, near, cache, step = best[-4:]
+    memory, near, cache, step = best[len(precisions) :][:4]
     rates = dict(zip(precisions, best, strict=False))
-    return Rates(rates, memory, near, far, cache, step)
+    return Rates(rates, memory, near, best[-1] if seen else far, cache, step)
 
 
 def fit_kept(points: Sequence[CostPoint]) -> Kept:
-    """The same for memory, which is a plain sum.
+    """The same for memory, which is a plain sum and the weights.
 
     Args:
         points: Steps whose memory was measured.
     """
     quantities = np.array([_quantities(point) for point in points])
-    weights = np.array([weight_bytes(_shape(point)) for point in points])
+    parameters = np.array([weight_bytes(_shape(point)) for point in points])
+    weights = _weights(points)
     measured = np.log([float(point.peak_bytes or 0.0) for point in points])
 
     def errors(logs: Floats) -> Floats:
-        return np.asarray(np.log(quantities @ np.exp(logs) + weights) - measured)
+        return np.asarray(weights * (np.log(quantities @ np.exp(logs) + parameters) - measured))
 
     return Kept(tuple(_minimise(errors, list(_KEPT_START))))
 
@@ -157,7 +174,7 @@ def judge_rates(points: Sequence[CostPoint], far: float) -> tuple[Judged, ...]:
         rates = fit_rates(some, far)
 
         def predict(point: CostPoint) -> float | None:
-            known = point.precision in rates.operations
+            known = sum(other.precision == point.precision for other in some) >= _ENOUGH
             return rates.seconds(point.parts, point.precision) if known else None
 
         return predict
@@ -189,17 +206,16 @@ def _judge(points: Sequence[tuple[CostPoint, float]], fit: Fit) -> tuple[Judged,
         predicted = whole(point)
         rest = [other for number, (other, _) in enumerate(points) if number != place]
         left_out, elsewhere = fit(rest)(point), without_record[point.record]
-        assert predicted is not None
-        judged.append(
-            Judged(
-                point,
-                measured,
-                predicted,
-                predicted if left_out is None else left_out,
-                None if elsewhere is None else elsewhere(point),
-            )
-        )
+        assert predicted is not None and left_out is not None
+        record_left_out = None if elsewhere is None else elsewhere(point)
+        judged.append(Judged(point, measured, predicted, left_out, record_left_out))
     return tuple(judged)
+
+
+def _weights(points: Sequence[CostPoint]) -> Floats:
+    """Of each point's error: the fourth root of one over its record's steps."""
+    steps = Counter(point.record for point in points)
+    return np.array([steps[point.record] ** -0.25 for point in points])
 
 
 def _quantities(point: CostPoint) -> tuple[float, ...]:
@@ -213,9 +229,10 @@ def _shape(point: CostPoint) -> StepShape:
 
 def _minimise(errors: Callable[[Floats], Floats], *starts: list[float]) -> list[float]:
     """Positive numbers of least squared error, the best from several starts."""
-    found: list[Any] = [
-        least_squares(errors, np.log(start), xtol=1e-10, ftol=1e-10, max_nfev=300)
-        for start in starts
-    ]
+    found: list[Any] = []
+    for start in starts:
+        logs = np.log(start)
+        bounds = (logs - _FARTHEST, logs + _FARTHEST)
+        found.append(least_squares(errors, logs, bounds=bounds, xtol=1e-10, ftol=1e-10))
     best = min(found, key=lambda each: float(each.cost))
     return [float(value) for value in np.exp(best.x)]

@@ -95,12 +95,14 @@ def _rates(fitted: Fitted, records: Records) -> str:
         for precision in ("fp32", "tf32", "bf16")
         if precision in rates.operations
     ]
-    copied = f"{rates.far / 1e12:.1f} TB/s"
+    ceiling = measured_memory_rate(records)
+    copied = f"{ceiling / 1e12:.1f} TB/s" if ceiling is not None else "—"
+    far = f"{rates.far / 1e12:.1f} TB/s{', not fitted' if rates.far == ceiling else ''}"
     cached = f"{ceilings['fp32']['cache_bytes_per_second'] / 1e12:.1f} TB/s"
     rows += [
         ["bytes from and to memory", f"{rates.memory / 1e12:.1f} TB/s", copied],
         ["bytes gathered from the cache", f"{rates.near / 1e12:.0f} TB/s", cached],
-        ["bytes gathered from memory", f"{copied}, not fitted", copied],
+        ["bytes gathered from memory", far, copied],
         ["bytes moved when half is found in the cache", f"{rates.cache / 1e9:.1f} GB", "—"],
         ["every step, however small", f"{1e3 * rates.step:.2f} ms", "—"],
     ]

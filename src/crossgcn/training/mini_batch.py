@@ -37,7 +37,7 @@ from crossgcn.training.selection import EpochMetrics
 
 __all__ = ["Checkpoints", "hop_fanouts", "refuse_batches", "train_mini_batch"]
 
-FANOUT = 10
+FANOUT = 25
 """Neighbours drawn for each node in each hop, unless told otherwise."""
 
 State = dict[str, Tensor]
@@ -82,7 +82,7 @@ def hop_fanouts(
     """Neighbours to draw in each hop, nearest first; ``None`` where nothing is sampled.
 
     Args:
-        fanout: For all hops or one per hop, -1 for all neighbours. When left out, 10 in each
+        fanout: For all hops or one per hop, -1 for all neighbours. When left out, 25 in each
             hop of a model that has several; one hop is exact.
         propagations: The model's.
 
