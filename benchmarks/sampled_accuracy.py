@@ -53,7 +53,7 @@ CASES = (
         "reddit400k-shaped",
         {"splits": "public", "train": "all", "repeats": 3},
         150,
-        {"batch_size": 1024, "fanout": (25, 100), "epochs": 20},
+        {"batch_size": 512, "fanout": 50, "epochs": 12},
         {"repeats": 1},
     ),
 )

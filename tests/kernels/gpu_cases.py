@@ -60,6 +60,20 @@ def test_row_sums_add_what_each_row_names(lengths: list[int], width: int) -> Non
     torch.testing.assert_close(actual.double(), exact, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("width", [5, 48, 200])
+def test_row_sums_of_what_no_cache_holds(
+    width: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_rows, "_CACHE", 0)
+    lengths = LENGTHS["a heavy row"]
+    pattern = random_pattern(lengths, num_columns=11, seed=width)
+    values, dense = random(sum(lengths), seed=1), random(11, width, seed=2, dtype=dtype)
+    assert_near(
+        gpu.row_sums(pattern, values, dense), sums_one_by_one(pattern, values, dense), dtype
+    )
+
+
 def test_row_sums_of_half_precision_add_up_in_float32() -> None:
     # A sum kept in bfloat16 would stop growing at 256.
     pattern = random_pattern([1000, 3], num_columns=5, seed=0)

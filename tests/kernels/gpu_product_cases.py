@@ -41,12 +41,12 @@ def test_products_with_a_dropped_matrix_equal_the_plain_ones(
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("turn", [False, True], ids=["straight", "turned"])
 @pytest.mark.parametrize("keep_it", [False, True], ids=["drawn anew", "kept"])
-@pytest.mark.parametrize("chunks", [1, 3])
+@pytest.mark.parametrize(("chunks", "features"), [(1, 45), (3, 45), (3, 70)])
 def test_products_do_not_hang_on_how_they_are_computed(
-    chunks: int, keep_it: bool, turn: bool, precision: Precision
+    chunks: int, features: int, keep_it: bool, turn: bool, precision: Precision
 ) -> None:
     draws = draws_of(1, step=1, site=0)
-    x, weight = random(71, 45, seed=1), random(45, 40, seed=2)
+    x, weight = random(71, features, seed=1), random(features, 40, seed=2)
     gradient = random(71, 40, seed=3)
     shape = ProductShape(64, 32, 32, num_warps=4, num_stages=2, chunks=chunks)
     plan = Plan(keep_it, turn, shape, shape)
@@ -55,6 +55,13 @@ def test_products_do_not_hang_on_how_they_are_computed(
     assert_product(product.project(weight, plan), exact @ weight.double(), precision)
     for_weight = product.project_backward(gradient, plan)
     assert_product(for_weight, exact.t() @ gradient.double(), precision)
+
+
+def test_sums_over_many_rows_are_cut_into_enough_parts_for_the_device() -> None:
+    few, many = (gpu_products.plan_for(512, rows, 100).backward for rows in (30_000, 2_450_000))
+    assert few.chunks == gpu_products.plan_for(512).backward.chunks
+    assert many.chunks * 4 >= 256
+    assert gpu_products.plan_for(512, 2_450_000, 5000).backward == few
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

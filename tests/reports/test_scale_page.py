@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -111,6 +112,19 @@ def test_every_measured_step_stands_beside_its_prediction(
         assert float(measured) == pytest.approx(1e3 * judged.measured, abs=6e-4)
         assert float(predicted) == pytest.approx(1e3 * judged.predicted, abs=6e-4)
         assert float(ratio) == pytest.approx(judged.predicted / judged.measured, abs=6e-3)
+
+
+def test_the_cpus_share_of_an_epoch_is_that_of_our_sampler(
+    records: dict[str, dict[str, Any]],
+) -> None:
+    timings = [{"side": "slow", "median": 9.0}, {"side": "ours", "median": 0.02}]
+    sampler = {"quick": False, "timings": timings, "notes": [], "results": []}
+    text = scale_markdown({**records, "sampler": sampler})["billion"]
+    # 60 million nodes train, 8 times 1,024 of them in a step.
+    assert "in 20 ms on the CPU" in text
+    assert f"an epoch would take {math.ceil(60e6 / 8192) * 0.02:.0f} s" in text
+    sampler["quick"] = True
+    assert "20 ms" not in scale_markdown({**records, "sampler": sampler})["billion"]
 
 
 def test_what_was_not_measured_says_so() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import sys
 import threading
@@ -19,6 +20,27 @@ __all__ = ["main"]
 
 def main() -> int:
     """Run ``crossgcn`` and return its exit code: 0 done, 1 failed, 2 bad input or usage."""
+    if threading.current_thread() is not threading.main_thread():
+        return _run()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        code = _run()
+        _leave_the_others(code)
+        return code
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _leave_the_others(code: int) -> None:
+    """End at once after a failure among several processes: an orderly end waits for the lost."""
+    distributed = sys.modules.get("torch.distributed")
+    if code != 0 and distributed is not None and distributed.is_initialized():
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)
+
+
+def _run() -> int:
     for stream in (sys.stdout, sys.stderr):
         # A terminal or pipe that cannot take ± or α is no reason to lose a result.
         if isinstance(stream, io.TextIOWrapper):
@@ -58,11 +80,12 @@ def _stopped_by_sigterm() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        # What remains is to say why it ended, and torchrun may not let it end in peace.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _fail(error: CrossGCNError, exit_code: int) -> int:

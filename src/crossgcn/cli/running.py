@@ -6,7 +6,7 @@ import json
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +26,10 @@ from rich.progress import (
 )
 
 from crossgcn.cli.options import available_cores
-from crossgcn.cli.torchrun import join_others, leads
+from crossgcn.cli.torchrun import join_others, leads, refuse_unjoined
 from crossgcn.data.atomic_file import write_json
 from crossgcn.errors import BadInput
+from crossgcn.training.launch import find_launch
 
 if TYPE_CHECKING:
     from crossgcn.cli.option_groups import RunOptions
@@ -134,6 +135,7 @@ def show_progress(run: RunOptions, what: str, name: str) -> Iterator[tuple[Path,
     """
     from crossgcn.training.distributed import processes
 
+    refuse_unjoined(processes().world_size)
     workers = check_workers(run.workers, run.threads)
     folder = Path(processes().share(lambda: str(prepare_folder(run.out, run.resume, name))))
     bar = work_progress(_terminal(), MofNCompleteColumn(), TextColumn("epochs"))
@@ -170,7 +172,10 @@ def run_with_progress(
         The results, and the folder that holds their records.
     """
     check_workers(run.workers, run.threads)
-    with join_others(configs, run) as run:
+    with ExitStack() as stack:
+        if run.out is not None and find_launch() is not None:
+            stack.enter_context(resumable(run.out))
+        run = stack.enter_context(join_others(configs, run))
         experiment, results, folder = _train(configs, run, name, save_models, graph)
     if save_models:
         from crossgcn.evaluation.repeats import run_folder_name

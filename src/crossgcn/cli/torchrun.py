@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crossgcn.cli.option_groups import RunOptions
     from crossgcn.training.config import RunConfig
 
-__all__ = ["join_others", "leads", "message_of", "refuse_other_commands"]
+__all__ = ["join_others", "leads", "message_of", "refuse_other_commands", "refuse_unjoined"]
 
 SHARED_COMMANDS = ("train", "compare")
 
@@ -43,6 +43,23 @@ def refuse_other_commands(arguments: Sequence[str]) -> None:
         raise BadInput(
             f"{' '.join(arguments[1:2]) or 'this'} cannot be shared by {launch.world_size} "
             f"processes, {' and '.join(SHARED_COMMANDS)} can: leave out torchrun"
+        )
+
+
+def refuse_unjoined(world_size: int) -> None:
+    """Refuse work that each process would do as a whole, as no one has joined them for it.
+
+    Args:
+        world_size: How many have been joined.
+
+    Raises:
+        BadInput: If ``torchrun`` started more.
+    """
+    launch = find_launch()
+    if launch is not None and launch.world_size > world_size:
+        raise BadInput(
+            f"compare with tables cannot be shared by {launch.world_size} processes: leave out "
+            "torchrun"
         )
 
 

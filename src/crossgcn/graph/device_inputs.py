@@ -15,6 +15,8 @@ from crossgcn.kernels.dispatch import has_triton
 
 __all__ = ["choose_device", "move_inputs"]
 
+_MOST_ROWS = 128 * 65535
+
 
 def choose_device(name: str | torch.device) -> torch.device:
     """A device by name; ``"auto"`` is a GPU where there is one.
@@ -57,4 +59,11 @@ def move_inputs(inputs: Inputs, device: torch.device) -> Inputs:
 
 
 def _is_one_models(x: object) -> TypeGuard[Tensor]:
-    return isinstance(x, Tensor) and x.dim() == 3 and x.size(0) == 1 and x.dtype == torch.float32
+    """Whether these are dense features of one model, and no more rows than a launch can have."""
+    return (
+        isinstance(x, Tensor)
+        and x.dim() == 3
+        and x.size(0) == 1
+        and x.size(1) < _MOST_ROWS
+        and x.dtype == torch.float32
+    )

@@ -33,6 +33,7 @@ def multiply_along_rows(
     STRIDE: tl.constexpr,
     CHUNK: tl.constexpr,
     DROP: tl.constexpr,
+    SPLIT: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
     BLOCK_DEPTH: tl.constexpr,
@@ -41,7 +42,8 @@ def multiply_along_rows(
 
     Both operands lie along the summed dimension: the left one, ``[ROWS, TERMS]``, in rows
     of ``LEFT_STRIDE``, the right ones in rows of ``STRIDE``. A tile of the left one is read
-    by all column blocks in turn, so that is the fast axis of the grid.
+    by all column blocks in turn, so that is the fast axis of the grid. Without ``SPLIT`` the
+    right one comes whole and is cut here.
     """
     column = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     row = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
@@ -63,7 +65,11 @@ def multiply_along_rows(
             a = drop_tile(a, row, term, key, drop_below, TERMS)
         within = in_width[:, None] & (term < STRIDE)[None, :]
         b = tl.load(right_high + right_rows + term[None, :], mask=within, other=0.0)
-        b_low = tl.load(right_low + right_rows + term[None, :], mask=within, other=0.0)
+        if SPLIT:
+            b_low = tl.load(right_low + right_rows + term[None, :], mask=within, other=0.0)
+        else:
+            b_low = b - high_part(b)
+            b = high_part(b)
         near = high_part(a)
         part = tl.dot(a - near, tl.trans(b), input_precision="tf32")
         part = tl.dot(near, tl.trans(b_low), part, input_precision="tf32")

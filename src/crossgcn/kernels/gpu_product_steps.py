@@ -47,7 +47,7 @@ def along_rows(
     Args:
         left: ``[rows, terms]``, rows readable.
         right: ``[width, terms]`` from :func:`crossgcn.kernels.gpu_aligned.aligned`,
-            split.
+            split or whole.
         shape: How the work is shared out.
         dropping: Gives the scale, and the entries to drop.
         drop: Whether they are still to be dropped.
@@ -71,6 +71,7 @@ def along_rows(
                 LEFT_STRIDE=left.stride(0),
                 STRIDE=stride,
                 DROP=drop and dropping.draws is not None,
+                SPLIT=len(right) > 1,
                 CHUNK=chunk,
                 **_meta(shape),
             )

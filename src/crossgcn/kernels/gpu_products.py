@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from crossgcn.kernels.draws import Draws
 from crossgcn.kernels.gpu_aligned import Dropping, aligned, with_readable_rows
+from crossgcn.kernels.gpu_language import blocks
 from crossgcn.kernels.gpu_product_steps import ProductShape, along_rows, down_columns
 
 __all__ = [
@@ -29,6 +30,11 @@ __all__ = [
 
 Precision = Literal["fp32", "tf32", "bf16"]
 """Three TF32 products, as exact as one of float32; one TF32 product; bfloat16 operands."""
+
+
+_MANY_ROWS = 1 << 18
+_PROGRAMS = 256
+"""As many keep an H200's 132 processors busy."""
 
 
 class Plan(NamedTuple):
@@ -47,15 +53,25 @@ class Plan(NamedTuple):
     backward: ProductShape
 
 
-def plan_for(width: int) -> Plan:
-    """The plan for a width of the result."""
+def plan_for(width: int, rows: int = 0, features: int = 0) -> Plan:
+    """The plan for a width of the result.
+
+    Args:
+        width: Of the result.
+        rows: Of the matrix; where they are many, the gradient's sum is cut into more parts.
+        features: Of the matrix.
+    """
     if width <= 64:
         columns = 64 if width > 32 else 32
         forward = ProductShape(128, columns, 32, num_warps=8, num_stages=3)
         backward = ProductShape(128, columns, 32, num_warps=4, num_stages=3, chunks=52)
         return Plan(False, False, forward, backward)
     shape = ProductShape(128, 128, 32, num_warps=8, num_stages=3)
-    return Plan(width >= 512, True, shape, shape._replace(chunks=26 if width <= 128 else 13))
+    chunks = 26 if width <= 128 else 13
+    if rows >= _MANY_ROWS:
+        tiles = blocks(features, shape.block_rows) * blocks(width, shape.block_columns)
+        chunks = max(chunks, blocks(_PROGRAMS, tiles))
+    return Plan(width >= 512, True, shape, shape._replace(chunks=chunks))
 
 
 class DroppedProduct:
@@ -110,9 +126,11 @@ class DroppedProduct:
         if self.precision != "fp32":
             for_weight = self._keep().t() @ gradient.to(self._dtype)
             return for_weight[:features] * self._dropping.scale
-        plan = plan or plan_for(gradient.size(1))
+        plan = plan or plan_for(gradient.size(1), gradient.size(0), features)
         if plan.turn:
-            right = aligned(gradient, self._dtype, turn=True, split=True)
+            # Read once, it is cut as it is read; cut beforehand, if it is read several times.
+            split = features > plan.backward.block_rows
+            right = aligned(gradient, self._dtype, turn=True, split=split)
             (left,) = aligned(self.x, self._dtype, True, False, self._dropping)
             return along_rows(left, right, plan.backward, self._dropping, drop=False)
         left = self._keep()[:, :features] if plan.keep else self.x

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
-from crossgcn.errors import BadInput
+from crossgcn.errors import BadInput, CrossGCNError
 from crossgcn.graph.device_inputs import choose_device
 from crossgcn.training.launch import Launch, LostProcess
 from crossgcn.training.meeting import meet
@@ -175,20 +175,18 @@ def joined_processes(launch: Launch, device: torch.device) -> Iterator[Processes
     if device.type == "cuda":
         torch.cuda.set_device(device)
     with lost_processes_named():
-        try:
-            timeout = timedelta(seconds=_timeout())
-            store, _, _ = next(rendezvous("env://", timeout=timeout))
-            dist.init_process_group(
-                "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
-                timeout=timeout,
-                store=meet(store, launch, timeout.total_seconds()),
-                rank=launch.rank,
-                world_size=launch.world_size,
-            )
-            yield processes()
-        finally:
-            if dist.is_initialized():
-                dist.destroy_process_group()
+        timeout = timedelta(seconds=_timeout())
+        store, _, _ = next(rendezvous("env://", timeout=timeout))
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+            timeout=timeout,
+            store=meet(store, launch, timeout.total_seconds()),
+            rank=launch.rank,
+            world_size=launch.world_size,
+        )
+        yield processes()
+        # Not after an error: it would wait for those that are lost.
+        dist.destroy_process_group()
 
 
 @contextmanager
@@ -197,7 +195,7 @@ def lost_processes_named() -> Iterator[None]:
     try:
         yield
     except (dist.DistError, RuntimeError) as error:
-        if isinstance(error, LostProcess) or not _is_of_others(error):
+        if isinstance(error, CrossGCNError) or not _is_of_others(error):
             raise
         raise LostProcess(
             "another process of this training ended or cannot be reached; what is on disk is "
