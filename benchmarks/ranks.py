@@ -32,12 +32,12 @@ Run = Callable[[Work, int], dict[str, Any]]
 
 def measure(options: Options) -> Measurement:
     """Draw a graph and train on it."""
-    nodes, edges, steps = (20_000, 200_000, 6) if options.quick else (500_000, 5_000_000, 30)
+    nodes, edges, steps = (20_000, 200_000, 6) if options.quick else (1_000_000, 10_000_000, 40)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "graph"
         options.show("drawing a graph", 0, 1)
         large_graph(folder, nodes, edges, 128, 16, seed=options.seed)
-        work = Work(str(folder), 512, (10, 10), 64, steps, options.seed)
+        work = Work(str(folder), 1024, (10, 10), 64, steps, options.seed)
         return measure_ranks(work, f"{nodes:,} nodes, batches of {work.batch_size}", options)
 
 

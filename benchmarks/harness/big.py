@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_geometric.nn import GCNConv
 
+from crossgcn.data.splits import Split
 from crossgcn.data.stored import StoredGraph, open_graph
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.graph_source import source_of
 from crossgcn.graph.receptive_field import receptive_field
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
+from crossgcn.training.full_batch import train_full_batch
 from crossgcn.training.precision import Precision, multiplying_in
 from crossgcn.training.step import TrainingStep
 from harness.ours import raise_crosses
@@ -175,10 +176,10 @@ class EdgeByEdge:
         self.optimizer.step()
 
 
-def train_on_cpu(folder: str, hidden: int, steps: int) -> None:
-    """Open a graph and train on it, for a process of its own."""
+def train_on_cpu(folder: str, hidden: int, epochs: int) -> None:
+    """Open a graph, train on it, select and test, for a process of its own."""
     stored, graph = prepare(Path(folder))
     size = BigSize(stored.num_nodes, stored.num_edges, hidden, stored.num_features)
-    step = our_step(deepcopy(build(size)), graph, stored)
-    for _ in range(steps):
-        step()
+    assert stored.roles is not None
+    parts = ((stored.roles[0] == role).nonzero().flatten() for role in (1, 2, 3))
+    train_full_batch(build(size), graph, stored.labels, Split(*parts), seed=0, epochs=epochs)

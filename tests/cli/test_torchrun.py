@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import mean, stdev
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 import torch
@@ -15,38 +17,17 @@ from torchrun_commands import RUN, TRAIN, start, wait_until, weights_of
 
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.training.launch import Launch, LostProcess, find_launch
-from crossgcn.training.resume_point import RESUME_POINT
+from crossgcn.training.resume_point import RESUME_POINT, ResumePoint, write_resume_point
 
 Command = Callable[..., CompletedProcess[str]]
+EPOCHS, TIMEOUT = 40, 300
 VARIABLES = {"MASTER_ADDR": "localhost", "MASTER_PORT": "1", "LOCAL_RANK": "1"}
 
 
-def test_two_processes_give_what_one_gives(
+def test_two_processes_give_what_one_gives_even_if_one_is_killed_and_started_anew(
     crossgcn: Command, graph_file: Path, tmp_path: Path
 ) -> None:
-    arguments = ["train", graph_file, *TRAIN, "--epochs", 12, "--json", "--out"]
-    process = start([*arguments, tmp_path / "two"], processes=2)
-    one = crossgcn(*arguments, tmp_path / "one")
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    first, second = json.loads(one.stdout), json.loads(out)
-    assert second["test_accuracy"] == first["test_accuracy"]
-    curves = [(tmp_path / name / RUN / "epochs.csv").read_text() for name in ("one", "two")]
-    for ours, theirs in zip(*(curve.splitlines()[1:] for curve in curves), strict=True):
-        assert [float(value) for value in ours.split(",")] == pytest.approx(
-            [float(value) for value in theirs.split(",")], rel=1e-4
-        )
-    for name, value in weights_of(tmp_path / "one").items():
-        torch.testing.assert_close(weights_of(tmp_path / "two")[name], value, rtol=1e-3, atol=1e-4)
-    record = json.loads((tmp_path / "two" / RUN / "run.json").read_text())
-    assert record["processes"] == 2
-    assert not (tmp_path / "two" / RUN / RESUME_POINT).exists()
-
-
-def test_a_killed_process_is_started_anew_and_nothing_is_lost(
-    graph_file: Path, tmp_path: Path
-) -> None:
-    arguments = ["train", graph_file, *TRAIN, "--epochs", 40, "--json", "--out"]
+    arguments = ["train", graph_file, *TRAIN, "--epochs", EPOCHS, "--json", "--out"]
     disturbed = start(
         [*arguments, tmp_path / "disturbed"],
         processes=2,
@@ -54,28 +35,41 @@ def test_a_killed_process_is_started_anew_and_nothing_is_lost(
     )
     wait_until((tmp_path / "disturbed" / RUN / RESUME_POINT).exists, disturbed)
     os.kill(_workers(disturbed.pid)[-1], signal.SIGKILL)
-    whole = start([*arguments, tmp_path / "whole"], processes=2)
-    out, err = disturbed.communicate(timeout=120)
+    two = start([*arguments, tmp_path / "two"], processes=2)
+    one = crossgcn(*arguments, tmp_path / "one")
+    out, err = disturbed.communicate(timeout=TIMEOUT)
     assert disturbed.returncode == 0, err
     assert "crossgcn: " in err
-    undisturbed, err = whole.communicate(timeout=120)
-    assert whole.returncode == 0, err
-    assert json.loads(out)["test_accuracy"] == json.loads(undisturbed)["test_accuracy"]
+    undisturbed, err = two.communicate(timeout=TIMEOUT)
+    assert two.returncode == 0, err
+    accuracies = [json.loads(text)["test_accuracy"] for text in (out, undisturbed, one.stdout)]
+    assert accuracies == accuracies[:1] * 3
     for file in ("epochs.csv", "model.safetensors"):
-        ours, theirs = (tmp_path / name / RUN / file for name in ("disturbed", "whole"))
+        ours, theirs = (tmp_path / name / RUN / file for name in ("disturbed", "two"))
         assert ours.read_bytes() == theirs.read_bytes()
+    curves = [_curve(tmp_path / name) for name in ("one", "two")]
+    assert len(curves[0]) == EPOCHS
+    for ours, theirs in zip(*curves, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)
+    for name, value in weights_of(tmp_path / "one").items():
+        torch.testing.assert_close(weights_of(tmp_path / "two")[name], value, rtol=1e-3, atol=1e-4)
+    record = json.loads((tmp_path / "two" / RUN / "run.json").read_text())
+    assert record["processes"] == 2
+    assert not (tmp_path / "two" / RUN / RESUME_POINT).exists()
 
 
 def test_the_others_stop_when_one_is_lost_and_any_number_goes_on(
-    crossgcn: Command, graph_file: Path, tmp_path: Path
+    crossgcn: Command, graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = ["train", graph_file, *TRAIN, "--epochs", 40, "--json", "--out"]
-    # 30 nodes in batches of 7: in the last one, of 2, half of the processes have no node.
-    four = start([*arguments, tmp_path / "four"], processes=4)
+    arguments = ["train", graph_file, *TRAIN, "--epochs", EPOCHS, "--json", "--out"]
     point = tmp_path / "four" / RUN / RESUME_POINT
-    wait_until(point.exists, four)
+    _stop_after_epoch(2, crossgcn, [*arguments, tmp_path / "four"], monkeypatch)
+    begun = point.read_bytes()
+    # 30 nodes in batches of 7: in the last one, of 2, half of the processes have no node.
+    four = start([*arguments, tmp_path / "four", "--resume"], processes=4)
+    wait_until(lambda: point.read_bytes() != begun, four)
     os.kill(_workers(four.pid)[2], signal.SIGKILL)
-    out, err = four.communicate(timeout=120)
+    out, err = four.communicate(timeout=TIMEOUT)
     assert four.returncode == 1
     # It sees the connection break, or torchrun stops it first.
     ours = [line for line in err.splitlines() if line.startswith("crossgcn: ")]
@@ -87,15 +81,69 @@ def test_the_others_stop_when_one_is_lost_and_any_number_goes_on(
     whole = crossgcn(*arguments, tmp_path / "whole")
     assert done.returncode == whole.returncode == 0
     assert not point.exists()
-    first, second = (
-        json.loads((tmp_path / name / RUN / "run.json").read_text()) for name in ("four", "whole")
-    )
-    assert first["validation_accuracy"] == pytest.approx(second["validation_accuracy"], abs=0.04)
-    losses = [
-        float((tmp_path / name / RUN / "epochs.csv").read_text().splitlines()[-1].split(",")[1])
-        for name in ("four", "whole")
-    ]
-    assert losses[0] == pytest.approx(losses[1], rel=0.02)
+    curves = [_curve(tmp_path / name) for name in ("four", "whole")]
+    assert len(curves[0]) == EPOCHS
+    for ours, theirs in zip(*curves, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_a_training_goes_from_one_process_to_two_and_back(
+    crossgcn: Command, graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["train", graph_file, *TRAIN, "--epochs", EPOCHS, "--json", "--out"]
+    point = tmp_path / "moved" / RUN / RESUME_POINT
+    _stop_after_epoch(3, crossgcn, [*arguments, tmp_path / "moved"], monkeypatch)
+    begun = point.read_bytes()
+    two = start([*arguments, tmp_path / "moved", "--resume"], processes=2)
+    wait_until(lambda: point.read_bytes() != begun, two)
+    two.send_signal(signal.SIGTERM)
+    two.communicate(timeout=TIMEOUT)
+    assert two.returncode != 0 and point.exists()
+    assert crossgcn(*arguments, tmp_path / "moved", "--resume").returncode == 0
+    assert crossgcn(*arguments, tmp_path / "whole").returncode == 0
+    curves = [_curve(tmp_path / name) for name in ("moved", "whole")]
+    for ours, theirs in zip(*curves, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)
+    for name, value in weights_of(tmp_path / "whole").items():
+        ours = weights_of(tmp_path / "moved")[name]
+        torch.testing.assert_close(ours, value, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_damaged_resume_point_is_told_once(
+    crossgcn: Command, graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["train", graph_file, *TRAIN, "--epochs", EPOCHS, "--out", tmp_path / "run"]
+    point = tmp_path / "run" / RUN / RESUME_POINT
+    _stop_after_epoch(1, crossgcn, arguments, monkeypatch)
+    damaged = bytearray(point.read_bytes())
+    damaged[-1] ^= 1
+    point.write_bytes(damaged)
+    two = start([*arguments, "--resume"], processes=2)
+    _, err = two.communicate(timeout=TIMEOUT)
+    assert two.returncode != 0
+    ours = [line for line in err.splitlines() if line.startswith("crossgcn: ")]
+    assert len(ours) == 1 and "is damaged" in ours[0] and "remove it" in ours[0], err
+    assert point.read_bytes() == damaged
+
+
+@pytest.mark.slow
+def test_two_processes_that_drop_other_entries_do_as_well_as_one(
+    crossgcn: Command, graph_file: Path, tmp_path: Path
+) -> None:
+    arguments = ["train", graph_file, *TRAIN, "--dropout", "0.5", "--repeats", 8]
+    arguments += ["--epochs", 15, "--json", "--out"]
+    two = start([*arguments, tmp_path / "two"], processes=2)
+    one = crossgcn(*arguments, tmp_path / "one")
+    out, err = two.communicate(timeout=TIMEOUT)
+    assert two.returncode == 0, err
+    first, second = (json.loads(text)["test_accuracy"] for text in (one.stdout, out))
+    assert len(first) == len(second) == 8
+    assert first != second, "both dropped the same"
+    noise = (stdev(first) ** 2 / 8 + stdev(second) ** 2 / 8) ** 0.5
+    assert abs(mean(first) - mean(second)) < 3 * noise
+    assert mean(second) > 0.5, "three classes; by chance it is a third"
 
 
 def test_full_batches_and_missing_folders_are_refused_in_several_processes(
@@ -142,6 +190,26 @@ def test_what_torchrun_says_is_read() -> None:
     assert find_launch(given | restarted) == Launch(3, 4, 1, 1, 2)
     with pytest.raises(BadInput, match="RANK=4, WORLD_SIZE=4"):
         find_launch(given | {"RANK": "4"})
+
+
+def _stop_after_epoch(
+    number: int, crossgcn: Command, arguments: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Train in this process alone, until the resume point of an epoch is written."""
+
+    def write_and_stop(path: Path, point: ResumePoint, identity: Mapping[str, Any]) -> None:
+        write_resume_point(path, point, identity)
+        if point.epoch == number:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("crossgcn.training.mini_batch_progress.write_resume_point", write_and_stop)
+        assert crossgcn(*arguments, "--workers", 1).returncode == 130
+
+
+def _curve(folder: Path) -> list[list[float]]:
+    lines = (folder / RUN / "epochs.csv").read_text().splitlines()[1:]
+    return [[float(value) for value in line.split(",")] for line in lines]
 
 
 def _workers(agent: int) -> list[int]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -46,7 +47,12 @@ def test_a_graph_on_disk_is_trained_on_without_being_loaded(
     with monkeypatch.context() as patched:
         patched.setattr(StoredGraph, "to_data", lambda graph: pytest.fail("it was loaded"))
         done = crossgcn("train", folder, *BATCHES, "--json", "--out", tmp_path / "opened")
+        predict = ("predict", tmp_path / "opened", "--out", tmp_path / "opened.csv")
+        assert crossgcn(*predict).returncode == 0
     assert done.returncode == 0, done.stderr
+    assert crossgcn("predict", tmp_path / "file", "--out", tmp_path / "file.csv").returncode == 0
+    ours, theirs = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("opened", "file"))
+    pd.testing.assert_frame_equal(ours, theirs, rtol=0, atol=2e-6)
     opened, loaded = record_of(tmp_path / "opened"), record_of(tmp_path / "file")
     for name in ("test_accuracy", "validation_accuracy", "best_epoch"):
         assert opened[name] == loaded[name]
@@ -89,7 +95,7 @@ def test_another_runs_resume_point_is_refused_and_left(
             write_resume_point(*arguments)
             raise KeyboardInterrupt
 
-        patched.setattr("crossgcn.training.mini_batch.write_resume_point", write_and_stop)
+        patched.setattr("crossgcn.training.mini_batch_progress.write_resume_point", write_and_stop)
         stopped = crossgcn("train", graph_file, *BATCHES, "--workers", 1, "--out", tmp_path / "a")
     assert stopped.returncode == 130 and "--resume --out" in stopped.stderr
     point = tmp_path / "a" / RUN / RESUME_POINT

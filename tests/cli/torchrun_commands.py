@@ -50,7 +50,7 @@ def start(
         env={
             **os.environ,
             "OMP_NUM_THREADS": "1",
-            "CROSSGCN_PROCESS_TIMEOUT": "60",
+            "CROSSGCN_PROCESS_TIMEOUT": "120",
             "COLUMNS": "200",
             **variables,
         },

@@ -68,6 +68,19 @@ def dense_graph(small_graph: Data) -> Data:
     return Data(x=x, edge_index=edges, edge_weight=weight, y=small_graph.y)
 
 
+@pytest.mark.parametrize("aggr", ["gcn", "max", "appnp"])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_model_of_64_bits_is_computed_in_them(
+    aggr: str, sparse: bool, small_graph: Data, dense_graph: Data
+) -> None:
+    data = small_graph if sparse else dense_graph
+    model = CrossGCN(data.x.size(1), 8, 3, aggr=aggr)
+    wanted = whole_graph_scores(model, data)
+    scores = infer(model.double(), source_of(data), rows_per_chunk=17)
+    assert scores.dtype == torch.float64
+    torch.testing.assert_close(scores.float(), wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("num_layers", [1, 3])
 @pytest.mark.parametrize("preset", sorted(PRESETS))
 def test_every_preset_sparse_features_and_all(

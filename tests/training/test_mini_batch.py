@@ -13,16 +13,20 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
+from crossgcn.data.stored import store_graph
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.graph_source import MemoryGraph
+from crossgcn.graph.graph_source import MemoryGraph, source_of
+from crossgcn.graph.node_batches import NodeBatches
+from crossgcn.graph.row_matrix import make_rows
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
 from crossgcn.training.config import RunConfig
 from crossgcn.training.distributed import Processes
 from crossgcn.training.full_batch import Diverged, TrainedModel, train_full_batch
-from crossgcn.training.mini_batch import Checkpoints, hop_fanouts, train_mini_batch
+from crossgcn.training.mini_batch import hop_fanouts, train_mini_batch
 from crossgcn.training.mini_batch_config import check_batches, train_by_config
+from crossgcn.training.mini_batch_progress import Checkpoints
 from crossgcn.training.mini_batch_scoring import ExactScorer
 from crossgcn.training.mini_batch_step import score_part
 from crossgcn.training.resume_point import RESUME_POINT
@@ -66,6 +70,10 @@ def train(source: MemoryGraph, model: Stack | None = None, **settings: Any) -> T
         ("cross-gcn-paper", {}),
         ("gin", {}),
         ("mlp", {}),
+        ("cross-gcn", {"aggr": "max"}),
+        ("cross-gcn", {"aggr": "sage-lstm"}),
+        ("cross-gcn-paper", {"num_layers": 1}),
+        ("gin", {"num_layers": 1}),
     ],
 )
 def test_one_exact_batch_of_all_nodes_is_full_batch_training(
@@ -81,6 +89,48 @@ def test_one_exact_batch_of_all_nodes_is_full_batch_training(
     ]
     for weight, value in full.state.items():
         torch.testing.assert_close(ours.state[weight], value, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize(("aggr", "unbiased"), [("gcn", True), ("max", False)])
+def test_drawn_messages_weigh_more_only_where_they_are_summed(
+    source: MemoryGraph, aggr: str, unbiased: bool
+) -> None:
+    model = make(aggr=aggr)
+    losses = {}
+    for rescaled in (True, False):
+        batches = NodeBatches(
+            source,
+            SPLIT.train,
+            model.propagations,
+            fanouts=(2, 2),
+            batch_size=30,
+            rescaled=[rescaled, rescaled],
+        )
+        (batch,) = batches.epoch(1)
+        with torch.no_grad():
+            losses[rescaled] = float(cross_entropy(model(batch.x, batch.blocks), batch.labels))
+    assert losses[True] != pytest.approx(losses[False], rel=1e-3)
+    ours = train(source, model, batch_size=30, fanout=2, epochs=1)
+    assert ours.history[0].train_loss == pytest.approx(losses[unbiased], rel=1e-5)
+
+
+@pytest.mark.parametrize(("model", "times"), [("cross-gcn-paper", 1), ("cross-gcn", 12)])
+def test_sums_of_features_are_made_once_where_that_is_all_a_model_needs(
+    small_graph: Data, monkeypatch: pytest.MonkeyPatch, model: str, times: int
+) -> None:
+    small_graph.x = small_graph.x.to_dense()
+    source = MemoryGraph(small_graph.x, small_graph.edge_index, None, small_graph.y)
+    read = 0
+
+    def count(self: MemoryGraph, nodes: Tensor) -> Tensor:
+        nonlocal read
+        read += 1 if nodes.numel() > 1 else 0
+        rows: Tensor = small_graph.x[nodes]
+        return rows
+
+    monkeypatch.setattr(MemoryGraph, "features", count)
+    train(source, make(model, num_layers=1), batch_size=8, epochs=3, read_test=False)
+    assert read == times + 1  # and once for the validation nodes
 
 
 @given(
@@ -151,6 +201,40 @@ def test_validation_can_be_looked_at_less_often(source: MemoryGraph) -> None:
     assert list(seldom.history) == [m for m in often.history if m.epoch in (4, 6)]
 
 
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_hidden_values_of_a_graph_on_disk_are_kept_in_the_runs_folder(
+    small_graph: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_disk: bool
+) -> None:
+    stored = store_graph(small_graph, tmp_path / "graph")
+    made: list[Path | None] = []
+
+    def make_and_tell(rows: int, width: int, dtype: torch.dtype, folder: Path | None) -> Tensor:
+        made.append(folder)
+        return make_rows(rows, width, dtype, folder)
+
+    monkeypatch.setattr("crossgcn.training.shared_rows.make_rows", make_and_tell)
+    monkeypatch.setattr("crossgcn.training.mini_batch_scoring._fields_are_small", lambda *_: False)
+    out = tmp_path / "run"
+    source = source_of(stored if on_disk else small_graph)
+    model, device = make(), torch.device("cpu")
+    train_by_config(
+        RunConfig(batch_size=8, fanout=(4, 3), epochs=2, checkpoint_every=0),
+        model,
+        source,
+        SPLIT,
+        seed=0,
+        read_test=True,
+        device=device,
+        checkpoints=Checkpoints(out / RESUME_POINT, {}, 0),
+        on_epochs=None,
+    )
+    scores = 3  # two looks at the validation nodes and one at the test nodes
+    assert made.count(None) == (scores if on_disk else len(made))
+    assert made.count(out) == (len(made) - scores if on_disk else 0)
+    assert len(made) > scores
+    assert not out.exists() or list(out.iterdir()) == []
+
+
 class _Stop(Exception):
     pass
 
@@ -205,13 +289,14 @@ def test_models_whose_objective_spans_the_graph_are_refused() -> None:
         (None, 2, (25, 25)),
         (None, 1, None),
         (None, 0, None),
+        (5, 1, None),
         (5, 2, (5, 5)),
         (-1, 2, None),
         ((5, -1), 2, (5, -1)),
         ((-1, -1), 2, None),
     ],
 )
-def test_one_hop_is_exact_unless_told_otherwise(
+def test_neighbours_are_drawn_where_there_are_several_hops(
     fanout: int | tuple[int, ...] | None, hops: int, expected: tuple[int, ...] | None
 ) -> None:
     assert hop_fanouts(fanout, ["gcn"] * hops) == expected

@@ -64,7 +64,7 @@ def predict(
             score_new_nodes,
         )
 
-        trained = open_run(run)
+        trained = open_run(run, load=nodes is not None or crosses > 0)
     with terminal.status("scoring"):
         if nodes is None:
             scored = score_known_nodes(trained)

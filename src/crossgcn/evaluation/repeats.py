@@ -13,6 +13,7 @@ from typing import Any
 from torch_geometric.data import Data
 
 from crossgcn.data.adopt import adopt_graph
+from crossgcn.data.catalogue import CATALOGUE
 from crossgcn.data.datasets import load_dataset
 from crossgcn.data.opened_graph import open_dataset
 from crossgcn.data.preprocess import Preprocess
@@ -211,13 +212,11 @@ def run_folder_name(config: RunConfig) -> str:
 
 
 def _load(configs: Sequence[RunConfig]) -> Data:
-    """The graph; one in a folder is only opened where batches are enough for every model."""
+    """The graph; one in a folder is only opened, where every model takes its features."""
     dataset = configs[0].dataset
-    in_batches = all(
-        config.batch_size is not None and get_preset(config.model).inputs == "features"
-        for config in configs
-    )
-    return open_dataset(dataset) if in_batches and Path(dataset).is_dir() else load_dataset(dataset)
+    by_features = all(get_preset(config.model).inputs == "features" for config in configs)
+    opened = by_features and dataset not in CATALOGUE and Path(dataset).is_dir()
+    return open_dataset(dataset) if opened else load_dataset(dataset)
 
 
 def _check_model(config: RunConfig, data: Data) -> None:

@@ -149,8 +149,13 @@ def choose_model(
     return chosen
 
 
-def open_run(folder: Path) -> RunFolder:
+def open_run(folder: Path, *, load: bool = True) -> RunFolder:
     """Read what :func:`choose_model` left.
+
+    Args:
+        folder: Where it is.
+        load: Load a graph that was only opened in training; else it is only opened here as well,
+            and ``data`` has no features and edges, but ``stored``.
 
     Raises:
         BadInput: If there is no model, if something was changed or cut short, or if the graph
@@ -182,7 +187,7 @@ def open_run(folder: Path) -> RunFolder:
         data, ids = read_graph(folder / GRAPH), _read_json(folder / NODES)["ids"]
         data.name = name
     described = describe_dataset(data)
-    if getattr(data, "stored", None) is not None:
+    if load and getattr(data, "stored", None) is not None:
         data = data.stored.to_data()
     if described != description["dataset"]:
         raise BadInput(

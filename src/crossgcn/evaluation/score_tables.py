@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from crossgcn.data.tables.unseen import Unseen
 from crossgcn.errors import BadInput
 from crossgcn.evaluation.predictions import class_probabilities
 from crossgcn.evaluation.run_folder import RunFolder
+from crossgcn.graph.graph_source import source_of
+from crossgcn.training.layerwise import infer
 
 __all__ = ["Scored", "predictions_frame", "score_known_nodes", "score_new_nodes"]
 
@@ -55,10 +58,17 @@ class Scored:
 def score_known_nodes(run: RunFolder) -> Scored:
     """All nodes of the graph a model was trained on, those without a label included."""
     encoding = run.saved.preprocess.encoding
+    stored = getattr(run.data, "stored", None)
+    if stored is None:
+        probabilities = class_probabilities(run.saved.model, run.data)
+    else:
+        exact = deepcopy(run.saved.model).double()
+        scores = infer(exact, source_of(stored))[:, : exact.num_scores]
+        probabilities = scores.softmax(dim=1)
     return Scored(
         "node" if encoding is None else read_encoding(run.saved.preprocess)[1].id_column,
         run.ids,
-        class_probabilities(run.saved.model, run.data),
+        probabilities,
         run.data,
         torch.arange(len(run.ids)),
     )

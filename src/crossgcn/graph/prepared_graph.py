@@ -90,6 +90,8 @@ class PreparedGraph:
             else [self.edges(kind) for kind in hops]
         )
         field = receptive_field(whole, targets)
+        if field.input_rows.equal(torch.arange(self.x.size(0))):
+            return self.x, field.blocks
         if isinstance(self.x, SparseMatrix):
             return self.x.select_rows(field.input_rows), field.blocks
         return self.x[field.input_rows], field.blocks

@@ -94,6 +94,8 @@ class SparseMatrix:
 
     def to(self, device: torch.device | str) -> Self:
         """The same matrix on another device, its transpose with it, which is sorted there."""
+        if torch.device(device) == self.values.device == self.columns.device:
+            return self
         other = copy(self)
         if self._transpose is None:
             other.pattern = Pattern(self.row_offsets.to(device), self.columns.to(device))

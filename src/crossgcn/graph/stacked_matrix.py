@@ -29,6 +29,9 @@ class StackedMatrix(SparseMatrix):
     """
 
     def __init__(self, matrices: Sequence[SparseMatrix]) -> None:
+        if len(matrices) == 1:
+            self._take_over(matrices[0])
+            return
         rows = max(matrix.shape[0] for matrix in matrices)
         columns = max(matrix.shape[1] for matrix in matrices)
         lengths = [torch.zeros(rows, dtype=torch.long) for _ in matrices]
@@ -50,6 +53,14 @@ class StackedMatrix(SparseMatrix):
                 for matrix in matrices
             ]
             self.own = pad_sequence(own, batch_first=True)
+
+    def _take_over(self, matrix: SparseMatrix) -> None:
+        """Be one model's matrix: what it has is shared, not copied."""
+        super().__init__(matrix.row_offsets, matrix.columns, matrix.values, matrix.shape)
+        self.models = 1
+        self._starts = matrix.row_offsets[[0, -1]]
+        self._transpose = matrix._transpose
+        self.own = None if matrix.own is None else matrix.own.unsqueeze(0)
 
     @property
     def model_starts(self) -> Tensor:
@@ -91,10 +102,11 @@ def stack_inputs(inputs: Sequence[Inputs]) -> Inputs:
         Models with fewer rows than others have zeros, or nothing, in their last ones.
     """
     sparse = [x for x, _ in inputs if isinstance(x, SparseMatrix)]
-    x: Tensor | SparseMatrix = (
-        StackedMatrix(sparse)
-        if sparse
-        else pad_sequence([x for x, _ in inputs if isinstance(x, Tensor)], batch_first=True)
-    )
+    dense = [x for x, _ in inputs if isinstance(x, Tensor)]
+    x: Tensor | SparseMatrix
+    if sparse:
+        x = StackedMatrix(sparse)
+    else:
+        x = dense[0].unsqueeze(0) if len(dense) == 1 else pad_sequence(dense, batch_first=True)
     layers = zip(*(blocks for _, blocks in inputs), strict=True)
     return x, tuple(StackedMatrix(blocks) for blocks in layers)

@@ -7,6 +7,7 @@ Tests hold it to the pass through PyTorch.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -176,10 +177,8 @@ class _Layer:
         out_rows = rows
         if block is not None:
             out_rows = block.shape[0]
-            transpose, order = block._transposed()
-            values = block.values
-            self.block = _csr(block.pattern, values)
-            self.transposed_block = _csr(transpose, values[order])
+            self.block = _csr(block.pattern, block.values)
+        self._matrix = block
         crossed_rows = out_rows if self.aggregate_first else rows
         self.averaged = np.empty((1, crossed_rows, width), dtype=np.float32)
         self.for_averaged = np.empty_like(self.averaged)
@@ -195,6 +194,13 @@ class _Layer:
         self.for_bias = np.empty_like(self.bias)
         self.for_order_weights = np.zeros(self.order, dtype=np.float32)
         self.for_input = _NOTHING if first else np.empty((rows, self.weight.shape[0]), np.float32)
+
+    @cached_property
+    def transposed_block(self) -> Any:
+        """What gradients go back along; a network that only scores never asks for it."""
+        assert self._matrix is not None
+        transpose, order = self._matrix._transposed()
+        return _csr(transpose, self._matrix.values[order])
 
     def project_sparse(self, source: _SparseInput | WideInput) -> None:
         self.projections = _row_sums(source.current, self.weight, _NOTHING, self.projections[0])[

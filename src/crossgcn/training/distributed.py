@@ -124,7 +124,8 @@ class Processes:
         """
         if self.world_size == 1 or not any(p.requires_grad for p in model.parameters()):
             return model
-        return DistributedDataParallel(model)
+        # No buffer changes in training.
+        return DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
 
 
 def processes() -> Processes:

@@ -274,6 +274,8 @@ class _Training:
         with torch.no_grad():
             for live, best in zip(self.selection.live, self.selection.best, strict=True):
                 live.copy_(best)
+        self.step.finish()
+        del self.validation
         test = self.curve or self._scorer([split.test for split in self.splits])
         return test()[1]
 

@@ -63,7 +63,12 @@ class Inputs:
                 self._embedded[config.seed] = self._embed(config.seed)
             return self._embedded[config.seed]
         if self._whole is None:
-            self._whole = PreparedGraph(self._graph.x, self._graph.edge_index, self._weight)
+            stored = getattr(self._graph, "stored", None)
+            self._whole = (
+                PreparedGraph(self._graph.x, self._graph.edge_index, self._weight)
+                if stored is None
+                else PreparedGraph.from_source(source_of(stored))
+            )
         return self._whole
 
     def source_of(self, config: RunConfig) -> GraphSource:

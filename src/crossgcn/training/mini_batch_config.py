@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
 from crossgcn.data.splits import Split
-from crossgcn.graph.graph_source import GraphSource
+from crossgcn.graph.graph_source import GraphSource, StoredSource
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device_memory import enough_memory
 from crossgcn.training.full_batch import Diverged, TrainedModel
 from crossgcn.training.mini_batch import (
-    Checkpoints,
     hop_fanouts,
     refuse_batches,
     train_mini_batch,
 )
+from crossgcn.training.mini_batch_progress import Checkpoints
 
 __all__ = ["check_batches", "train_by_config"]
 
@@ -58,7 +60,8 @@ def train_by_config(
         seed: Of the run.
         read_test: Look at the test nodes at the end.
         device: Where to train.
-        checkpoints: Where resume points go.
+        checkpoints: Where resume points go. Beside them, what has a row per node is kept in
+            temporary files if the graph is on disk.
         on_epochs: Called with the number of epochs done since.
 
     Raises:
@@ -71,6 +74,9 @@ def train_by_config(
         f"a batch of {config.batch_size:,} nodes with {drawn} per hop, {source.num_features:,} "
         f"features and {config.hidden_channels:,} hidden channels"
     )
+    scratch = None
+    if checkpoints is not None and isinstance(source, StoredSource):
+        scratch = _scratch_folder(checkpoints.path.parent)
     try:
         with enough_memory(what, device, "lower --batch-size or --fanout, or use more processes"):
             return train_mini_batch(
@@ -89,7 +95,17 @@ def train_by_config(
                 device=device,
                 precision=config.precision,
                 checkpoints=checkpoints,
+                scratch=scratch,
                 on_epochs=on_epochs,
             )
     except Diverged as error:
         return error
+
+
+def _scratch_folder(wanted: Path) -> Path:
+    """For temporary files; on a machine that cannot have the run's folder, the system's."""
+    try:
+        wanted.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.gettempdir())
+    return wanted

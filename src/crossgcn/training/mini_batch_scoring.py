@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -36,6 +37,7 @@ class ExactScorer:
         device: Where the model is.
         precision: As for training.
         processes: Those that share the work.
+        folder: Keep hidden values in temporary files there instead of in memory.
     """
 
     def __init__(
@@ -46,9 +48,11 @@ class ExactScorer:
         device: torch.device,
         precision: str,
         processes: Processes,
+        folder: Path | None = None,
     ) -> None:
         self.model, self.source, self.nodes = model, source, nodes
         self.device, self.precision, self.processes = device, precision, processes
+        self.folder = folder
         self.by_fields = _fields_are_small(source, nodes, len(model.propagations))
         self._kept: list[Batch] | None = None
 
@@ -78,6 +82,7 @@ class ExactScorer:
             self.model,
             self.source,
             nodes=self.nodes,
+            folder=self.folder,
             device=self.device,
             rank=rank,
             world_size=world_size,

@@ -66,7 +66,10 @@ class SharedRows:
 
     def features(self, nodes: Tensor) -> Features:
         """Of some nodes, on the device."""
-        return _to(self._rows.source.features(nodes), self.device)
+        features = self._rows.source.features(nodes)
+        if isinstance(features, SparseMatrix):
+            return self._here(features)
+        return features.to(self.device, self._dtype)
 
     def read(self, matrix: Tensor, nodes: Tensor) -> Tensor:
         """Some rows of a matrix, on the device."""
@@ -75,7 +78,7 @@ class SharedRows:
     def block(self, nodes: Tensor, kind: EdgeKind) -> tuple[Tensor, SparseMatrix]:
         """See :meth:`~crossgcn.graph.exact_rows.ExactRows.block`; on the device."""
         columns, block = self._rows.block(nodes, kind)
-        return columns, block if self.device.type == "cpu" else block.to(self.device)
+        return columns, self._here(block)
 
     def multiply(self, nodes: Tensor, kind: EdgeKind, dense: Tensor) -> Tensor:
         """Sums over the neighbours of some nodes, on the device.
@@ -86,7 +89,7 @@ class SharedRows:
             dense: A row per node of the graph.
         """
         if self.device.type == "cpu" and dense.device.type == "cpu":
-            return self._rows.rows(nodes, kind) @ dense  # no row of it is copied
+            return self._here(self._rows.rows(nodes, kind)) @ dense  # no row of it is copied
         columns, block = self.block(nodes, kind)
         return block @ self.read(dense, columns)
 
@@ -115,6 +118,15 @@ class SharedRows:
             matrix[chunk] = compute(chunk).to(matrix)
         self._share(matrix)
         return matrix
+
+    def _here(self, matrix: SparseMatrix) -> SparseMatrix:
+        """In the precision and on the device that rows are computed in."""
+        if matrix.values.dtype != self._dtype:
+            own, values = matrix.own, matrix.values.to(self._dtype)
+            matrix = SparseMatrix(matrix.row_offsets, matrix.columns, values, matrix.shape)
+            matrix.own = own
+        # A sparse matrix is sorted anew by each move.
+        return matrix if self.device.type == "cpu" else matrix.to(self.device)
 
     def _own_chunks(self, nodes: Tensor | None) -> Iterator[Tensor]:
         return islice(self._rows.chunks(nodes), self._rank, None, self._world_size)
@@ -152,8 +164,3 @@ class StreamedHop:
 
         product = self._rows.fill(dense.size(-1), multiply, None, in_memory=True)
         return product.to(dense.device)
-
-
-def _to(features: Features, device: torch.device) -> Features:
-    """Moved, unless it is there: a sparse matrix is sorted anew by each move."""
-    return features if device.type == "cpu" else features.to(device)

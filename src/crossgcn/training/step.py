@@ -108,6 +108,7 @@ class TrainingStep:
         for module in self.model.modules():
             if isinstance(module, FeatureDropout):
                 module.follow(of_models, self._count)
+        self._weight_decay = weight_decay
         self.objective = Objective(
             self.model, graph, y, nodes, weight_decay, self.device, self._count
         )
@@ -158,6 +159,11 @@ class TrainingStep:
         self.losses = step.losses
         self.accuracies = step.accuracies
 
+    def finish(self) -> None:
+        """Let go of everything but the model: on a big graph, room for what comes next."""
+        del self.objective
+        self._compiled, self._replay = None, None
+
     def restart(self) -> None:
         """Back to the first weights and the first step, in place."""
         with torch.no_grad():
@@ -187,7 +193,7 @@ class TrainingStep:
         """
         if self._unused is None:
             return states
-        rates = self.optimizer.learning_rate, self.objective.weight_decay
+        rates = self.optimizer.learning_rate, self._weight_decay
         return self._unused.widen(states, steps, *rates)
 
 

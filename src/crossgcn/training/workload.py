@@ -32,8 +32,8 @@ from crossgcn.training.distributed import processes
 from crossgcn.training.environment import describe_environment
 from crossgcn.training.full_batch import Diverged, EpochMetrics, TrainedModel, train_together
 from crossgcn.training.inputs import Inputs
-from crossgcn.training.mini_batch import Checkpoints
 from crossgcn.training.mini_batch_config import train_by_config
+from crossgcn.training.mini_batch_progress import Checkpoints
 from crossgcn.training.records import (
     clear_run,
     describe_dataset,
