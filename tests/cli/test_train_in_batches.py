@@ -65,6 +65,16 @@ def test_a_graph_on_disk_is_trained_on_without_being_loaded(
         open_run(tmp_path / "opened")
 
 
+def test_nodes_are_scored_by_a_model_that_saw_a_graph_folder_as_a_whole(
+    crossgcn: Command, folder: Path, tmp_path: Path
+) -> None:
+    whole = ("--model", "grand", "--splits", "public", "--epochs", "2", "--out", tmp_path / "run")
+    assert crossgcn("train", folder, *whole).returncode == 0
+    predicted = crossgcn("predict", tmp_path / "run", "--out", tmp_path / "nodes.csv")
+    assert predicted.returncode == 0, predicted.stderr
+    assert len(pd.read_csv(tmp_path / "nodes.csv")) == 90
+
+
 def test_another_process_gives_the_same_bytes(small_graph: Data, tmp_path: Path) -> None:
     config = RunConfig(splits="public", batch_size=8, fanout=(4, 3), epochs=3, hidden_channels=8)
     workload = Experiment([config], small_graph).workload(save_models=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,8 @@ from crossgcn.cli.option_groups import TableOptions, with_option_groups
 from crossgcn.cli.running import answer_console, make_folder
 from crossgcn.cli.table_options import EdgesArgument, NodesArgument
 from crossgcn.data.atomic_file import write_json
+from crossgcn.data.stored.layout import is_graph_folder
+from crossgcn.errors import BadInput
 
 __all__ = ["check"]
 
@@ -36,6 +39,9 @@ def check(
     Errors stop it (exit code 2), warnings do not. Each comes with file, row, value and
     remedy. Without --target, the columns are listed and the rest is checked.
     """
+    for folder in filter(is_graph_folder, filter(None, (nodes, edges))):
+        command = shlex.join(["crossgcn", "data", "show", str(folder), "--verify"])
+        raise BadInput(f"{folder} is a graph folder and no table; to check it: {command}")
     with Console(stderr=True).status("reading the tables"):
         from crossgcn.data.tables.check import check_tables
         from crossgcn.data.tables.plan import make_plan

@@ -59,6 +59,12 @@ def import_graph(
     """Read edges piece by piece into a folder that is opened, not loaded."""
     if nodes is None and tables.target is not None:
         raise BadInput("--target names a column of the table of nodes: give it as --nodes FILE")
+    warnings: list[str] = []
+
+    def warn(words: str) -> None:
+        warnings.append(words)
+        typer.echo(f"warning: {words}", err=True)
+
     with showing_stages("importing") as show:
         from crossgcn.data.stored.building import build_graph
         from crossgcn.reports.folder_view import folder_lines, summarise_folder
@@ -72,10 +78,11 @@ def import_graph(
             directed=directed,
             memory_limit=memory << 20,
             progress=show,
+            on_warning=warn,
         )
     if graph.preprocess is not None and graph.preprocess.encoding is not None:
         typer.echo("\n".join(graph.preprocess.encoding["plan"]["reasons"]), err=True)
-    summary = summarise_folder(graph)
+    summary = summarise_folder(graph) | {"warnings": warnings}
     if graph.num_features and graph.num_classes:
         summary["next"] = shlex.join(["crossgcn", "train", str(out)]) + (
             " --splits public" if graph.roles is not None else " --splits stratified"

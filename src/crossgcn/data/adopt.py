@@ -25,6 +25,8 @@ def adopt_graph(data: Data, where: str = "data") -> Data:
     Edges become undirected, unique and sorted; self-loops stay. An edge given more
     than once, in either direction, weighs the mean of its weights. A graph from a
     file goes through here as well, and one that was here before comes out the same.
+    A graph that says ``directed=True``, as one from a directed graph folder does, keeps
+    the direction of its edges: each counts for its second end alone.
 
     Args:
         data: At least ``x``, ``edge_index`` and ``y``; it is not changed. Weights
@@ -45,9 +47,12 @@ def adopt_graph(data: Data, where: str = "data") -> Data:
     )
     validate_data(adopted, where)
     adopted.num_nodes = adopted.x.shape[0]
-    adopted.edge_index, adopted.edge_weight = _make_undirected(
-        adopted.edge_index, adopted.get("edge_weight"), adopted.num_nodes
-    )
+    ends, weight = adopted.edge_index, adopted.get("edge_weight")
+    if getattr(data, "directed", None) is True:
+        adopted.directed = True
+        adopted.edge_index, adopted.edge_weight = _keep_direction(ends, weight, adopted.num_nodes)
+    else:
+        adopted.edge_index, adopted.edge_weight = _make_undirected(ends, weight, adopted.num_nodes)
     if "num_classes" not in adopted:
         adopted.num_classes = int(adopted.y.max()) + 1
     adopted.roles = gather_roles(data, adopted.num_nodes, where)
@@ -64,6 +69,18 @@ def _make_undirected(
         edge_index.sort(dim=0).values, edge_weight.double(), num_nodes, reduce="mean"
     )
     edge_index, edge_weight = to_undirected(edge_index, edge_weight, num_nodes, reduce="mean")
+    return edge_index, edge_weight.float()
+
+
+def _keep_direction(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
+) -> tuple[Tensor, Tensor | None]:
+    """Unique and sorted by target, as the rows of a graph folder are."""
+    if edge_weight is None:
+        return coalesce(edge_index, num_nodes=num_nodes, sort_by_row=False), None
+    edge_index, edge_weight = coalesce(
+        edge_index, edge_weight.double(), num_nodes, reduce="mean", sort_by_row=False
+    )
     return edge_index, edge_weight.float()
 
 

@@ -10,6 +10,8 @@ array             kind                        meaning
 ``x_shape``       integers [2]                ... N and D
 ``edge_index``    integers [2, E]             ends of each edge; one direction will do
 ``edge_weight``   numbers [E], optional       0 or more for each edge; 1 when left out
+``directed``      one boolean, optional       true when an edge counts for its second end
+                                              alone
 ``y``             integers [N]                class of each node, -1 for unlabelled
 ``num_classes``   one integer, optional       when some class has no labelled node
 ``roles``         integers [S, N], optional   a row a split: 0 none, 1 train,
@@ -18,7 +20,8 @@ array             kind                        meaning
                   optional                    instead of ``roles``
 ================  ==========================  =======================================
 
-Edges become undirected and unique; see :func:`~crossgcn.data.adopt_graph`.
+Edges become unique and, unless ``directed``, undirected; see
+:func:`~crossgcn.data.adopt_graph`.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from torch_geometric.data import Data
 from crossgcn.data.adopt import adopt_graph
 from crossgcn.data.archive_arrays import (
     read_booleans,
+    read_directed,
     read_features,
     read_integers,
     read_num_classes,
@@ -70,6 +74,8 @@ def save_graph(path: Path | str, data: Data) -> None:
     arrays["edge_index"] = data.edge_index.numpy(force=True)
     if "edge_weight" in data:
         arrays["edge_weight"] = data.edge_weight.numpy(force=True)
+    if "directed" in data:
+        arrays["directed"] = np.array(data.directed)
     arrays["y"] = data.y.numpy(force=True)
     arrays["num_classes"] = np.array(data.num_classes)
     if "roles" in data:
@@ -81,7 +87,8 @@ def read_graph(path: Path | str) -> Data:
     """Read a graph file (its arrays are listed at the top of this module).
 
     It comes as :func:`~crossgcn.data.adopt_graph` would make it in memory: edges
-    undirected and unique, features in 32 bits; nothing is normalised.
+    unique and, unless the file says otherwise, undirected, features in 32 bits;
+    nothing is normalised.
 
     Args:
         path: The ``.npz`` file; its name without the ending names the graph.
@@ -99,6 +106,8 @@ def read_graph(path: Path | str) -> Data:
         num_classes=read_num_classes(arrays, where),
         name=path.stem,
     )
+    if read_directed(arrays, where):
+        data.directed = True
     if "edge_weight" in arrays:
         data.edge_weight = read_numbers(arrays, "edge_weight", 1, where)
     if "roles" in arrays:

@@ -13,6 +13,7 @@ from crossgcn.errors import BadInput
 
 __all__ = [
     "read_booleans",
+    "read_directed",
     "read_features",
     "read_integers",
     "read_num_classes",
@@ -72,6 +73,16 @@ def read_num_classes(arrays: Arrays, where: str) -> int | None:
     if array.dtype.kind not in "iu" or array.size != 1 or array.item() < 1:
         raise _wrong_kind(arrays, "num_classes", "one integer, at least 1", where)
     return int(array.item())
+
+
+def read_directed(arrays: Arrays, where: str) -> bool:
+    """Whether the file says that its edges lead one way."""
+    if "directed" not in arrays:
+        return False
+    array = arrays["directed"]
+    if array.dtype != np.bool_ or array.size != 1:
+        raise _wrong_kind(arrays, "directed", "one boolean", where)
+    return bool(array.item())
 
 
 def _check_csr(

@@ -107,7 +107,7 @@ def make_edge_splits(
 
     Raises:
         BadInput: Shares that leave nothing to train on, or a graph with too few edges, or
-            with too many for negatives to be found.
+            with too many for negatives to be found, or with edges that lead one way.
     """
     for name, value, least in (("num_splits", num_splits, 1), ("negatives", negatives, 1)):
         if value < least:
@@ -117,6 +117,11 @@ def make_edge_splits(
     for name, share in (("validation_share", validation_share), ("test_share", test_share)):
         if not 0 < share < 1:
             raise BadInput(f"{name} is {share}; give a share of the edges between 0 and 1")
+    if data.get("directed"):
+        raise BadInput(
+            f"{data.name}: its edges are directed, and links are pairs of nodes without a "
+            "direction; import the graph without --directed"
+        )
     pairs = find_pairs(data)
     num_edges = pairs.size(1)
     held_out = [max(1, round(share * num_edges)) for share in (validation_share, test_share)]

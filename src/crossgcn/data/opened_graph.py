@@ -6,16 +6,23 @@ from pathlib import Path
 
 from torch_geometric.data import Data
 
+from crossgcn.data.catalogue import CATALOGUE
 from crossgcn.data.stored.stored_graph import open_graph
 from crossgcn.errors import BadInput
 
-__all__ = ["open_dataset"]
+__all__ = ["is_opened", "open_dataset"]
+
+
+def is_opened(dataset: str) -> bool:
+    """Whether a dataset is a folder, and so can be opened instead of loaded."""
+    return dataset not in CATALOGUE and Path(dataset).is_dir()
 
 
 def open_dataset(folder: Path | str) -> Data:
     """What :func:`~crossgcn.data.load_dataset` gives, less features and edges.
 
-    These are read from ``stored``, a few rows at a time, by training in batches.
+    These are read from ``stored``, a few rows at a time, by training in batches; what classes
+    and features mean is its ``preprocess``, and the nodes' names are its ``ids``.
 
     Args:
         folder: Made by ``crossgcn data import``.
@@ -30,11 +37,18 @@ def open_dataset(folder: Path | str) -> Data:
             "and there is nothing to train on; import the graph with --nodes FILE --target COLUMN"
         )
     classes = stored.num_classes
+    num_classes = int(stored.labels.max()) + 1 if classes is None else classes
+    named = num_classes if stored.preprocess is None else len(stored.preprocess.classes)
+    if named != num_classes:
+        raise BadInput(
+            f"{folder}: {named} classes have names, but the nodes are of {num_classes}; store the "
+            "graph again with a name for each"
+        )
     return Data(
         y=stored.labels,
         roles=stored.roles,
         name=stored.name,
-        num_classes=int(stored.labels.max()) + 1 if classes is None else classes,
+        num_classes=num_classes,
         num_nodes=stored.num_nodes,
         stored=stored,
     )

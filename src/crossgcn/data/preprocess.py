@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from crossgcn.data.feature_space import FeatureSpace
+from crossgcn.data.name_runs import expand_names, shorten_names
 from crossgcn.errors import BadInput
 
 __all__ = ["Preprocess"]
@@ -33,12 +34,18 @@ class Preprocess:
         """Classes that have numbers for names."""
         return cls(tuple(map(str, range(num_classes))))
 
-    def to_json(self) -> dict[str, Any]:
-        """As ``preprocess.json`` holds it."""
+    def to_json(self, *, short: bool = True) -> dict[str, Any]:
+        """As ``preprocess.json`` holds it.
+
+        Args:
+            short: Write long runs of names short, such as those of hashed features into which
+                no word fell; see :mod:`~crossgcn.data.name_runs`.
+        """
+        write = shorten_names if short else list
         return {
             "classes": list(self.classes),
-            "feature_names": None if self.space is None else list(self.space.names),
-            "fields": None if self.space is None else list(self.space.fields),
+            "feature_names": None if self.space is None else write(self.space.names),
+            "fields": None if self.space is None else write(self.space.fields),
             "encoding": self.encoding,
             "extra": dict(self.extra),
         }
@@ -50,7 +57,9 @@ class Preprocess:
         Raises:
             BadInput: If something is missing or of the wrong kind.
         """
-        classes, names, fields = (_strings(content, key) for key in _LISTS)
+        classes, names, fields = (
+            None if content.get(key) is None else expand_names(content[key], key) for key in _LISTS
+        )
         if classes is None:
             raise BadInput("it names no classes")
         return cls(
@@ -62,12 +71,3 @@ class Preprocess:
 
 
 _LISTS = ("classes", "feature_names", "fields")
-
-
-def _strings(content: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
-    values = content.get(key)
-    if values is None:
-        return None
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise BadInput(f"{key} is not a list of names")
-    return tuple(values)

@@ -13,11 +13,11 @@ from typing import Any
 from torch_geometric.data import Data
 
 from crossgcn.data.adopt import adopt_graph
-from crossgcn.data.catalogue import CATALOGUE
 from crossgcn.data.datasets import load_dataset
-from crossgcn.data.opened_graph import open_dataset
+from crossgcn.data.opened_graph import is_opened, open_dataset
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import make_splits
+from crossgcn.data.stored.stored_graph import open_graph
 from crossgcn.errors import BadInput
 from crossgcn.evaluation.statistics import Summary, summarise
 from crossgcn.graph.device_inputs import choose_device
@@ -95,7 +95,8 @@ class Experiment:
             that their results can be paired.
         data: The graph, when it is not one to be loaded by name: ``x``,
             ``edge_index``, ``y``, roles or PyG's masks, and ``edge_weight`` if any.
-        preprocess: What features and classes mean, to be kept with saved models.
+        preprocess: What features and classes mean, to be kept with saved models; of a graph
+            folder, what it says itself when left out.
     """
 
     def __init__(
@@ -105,9 +106,11 @@ class Experiment:
         preprocess: Preprocess | None = None,
     ) -> None:
         _check_comparable(configs)
-        self.preprocess = preprocess
         first = configs[0]
         self.data = _load(configs) if data is None else adopt_graph(data)
+        if data is None and preprocess is None and is_opened(first.dataset):
+            preprocess = (self.data.get("stored") or open_graph(first.dataset)).preprocess
+        self.preprocess = preprocess
         if data is not None:
             configs = [config.model_copy(update={"dataset": self.data.name}) for config in configs]
         self.configs = tuple(configs)
@@ -215,8 +218,7 @@ def _load(configs: Sequence[RunConfig]) -> Data:
     """The graph; one in a folder is only opened, where every model takes its features."""
     dataset = configs[0].dataset
     by_features = all(get_preset(config.model).inputs == "features" for config in configs)
-    opened = by_features and dataset not in CATALOGUE and Path(dataset).is_dir()
-    return open_dataset(dataset) if opened else load_dataset(dataset)
+    return open_dataset(dataset) if by_features and is_opened(dataset) else load_dataset(dataset)
 
 
 def _check_model(config: RunConfig, data: Data) -> None:

@@ -86,7 +86,7 @@ class RunFolder:
     chosen: FinishedRun
     runs: tuple[FinishedRun, ...]
     data: Data
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     splits: tuple[Split, ...]
 
     @property
@@ -178,22 +178,24 @@ def open_run(folder: Path, *, load: bool = True) -> RunFolder:
     chosen = next((run for run in runs if run.folder == place), None)
     if chosen is None:
         raise BadInput(f"{place}: the chosen run is not there any more; train again")
-    name = chosen.record["dataset"]["name"]
+    name, source = chosen.record["dataset"]["name"], folder / GRAPH
+    ids: Sequence[str] | None = None
     if (folder / FOLDER).exists():
-        data, ids = open_dataset(_read_json(folder / FOLDER)["folder"]), None
+        source, data = _open_graph_folder(folder / FOLDER)
+        data.name, ids = name, data.stored.ids
     elif name in CATALOGUE:
-        data, ids = load_dataset(name), None
+        data = load_dataset(name)
     else:
-        data, ids = read_graph(folder / GRAPH), _read_json(folder / NODES)["ids"]
+        data, ids = read_graph(folder / GRAPH), _read_names(folder / NODES)
         data.name = name
-    described = describe_dataset(data)
+    if describe_dataset(data) != description["dataset"]:
+        raise BadInput(
+            f"{source}: is not the graph the model was trained on (its SHA-256 is another one); "
+            "copy the whole folder again, or train again"
+        )
     if load and getattr(data, "stored", None) is not None:
         data = data.stored.to_data()
-    if described != description["dataset"]:
-        raise BadInput(
-            f"{folder / GRAPH}: is not the graph the model was trained on (its SHA-256 is another "
-            "one); copy the whole folder again, or train again"
-        )
+        data.name = name
     config = RunConfig.create(**chosen.record["config"])
     if get_preset(config.model).inputs == "embedding":
         raise BadInput(
@@ -206,9 +208,25 @@ def open_run(folder: Path, *, load: bool = True) -> RunFolder:
         chosen,
         runs,
         data,
-        tuple(map(str, range(data.num_nodes))) if ids is None else tuple(ids),
+        tuple(map(str, range(data.num_nodes))) if ids is None else ids,
         _splits_of(runs, config, data),
     )
+
+
+def _open_graph_folder(pointer: Path) -> tuple[Path, Data]:
+    """The graph that was only opened in training, from where it was then."""
+    path = Path(_read_json(pointer)["folder"])
+    if not path.is_dir():
+        raise BadInput(
+            f"{pointer}: the model was trained on the graph folder {path}, which is not there any "
+            "more; move it back, put a link to it there, or train again on it where it is now"
+        )
+    return path, open_dataset(path)
+
+
+def _read_names(path: Path) -> tuple[str, ...] | None:
+    ids = _read_json(path)["ids"]
+    return None if ids is None else tuple(ids)
 
 
 def _splits_of(runs: Sequence[FinishedRun], config: RunConfig, data: Data) -> tuple[Split, ...]:

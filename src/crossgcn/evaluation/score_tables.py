@@ -47,7 +47,7 @@ class Scored:
     """
 
     id_column: str
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     probabilities: Tensor
     data: Data
     nodes: Tensor
@@ -59,12 +59,13 @@ def score_known_nodes(run: RunFolder) -> Scored:
     """All nodes of the graph a model was trained on, those without a label included."""
     encoding = run.saved.preprocess.encoding
     stored = getattr(run.data, "stored", None)
-    if stored is None:
-        probabilities = class_probabilities(run.saved.model, run.data)
-    else:
+    if stored is not None and run.config.batch_size is not None:
         exact = deepcopy(run.saved.model).double()
         scores = infer(exact, source_of(stored))[:, : exact.num_scores]
         probabilities = scores.softmax(dim=1)
+    else:
+        data = run.data if stored is None else stored.to_data()
+        probabilities = class_probabilities(run.saved.model, data)
     return Scored(
         "node" if encoding is None else read_encoding(run.saved.preprocess)[1].id_column,
         run.ids,
@@ -107,6 +108,7 @@ def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
             edge_weight=weights,
             y=torch.full((num_all,), -1),
             num_classes=run.data.num_classes,
+            directed=run.data.get("directed"),
         ),
         str(nodes),
     )

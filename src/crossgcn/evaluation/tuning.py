@@ -13,8 +13,10 @@ from torch_geometric.data import Data
 
 from crossgcn.data.adopt import adopt_graph
 from crossgcn.data.datasets import load_dataset
+from crossgcn.data.opened_graph import is_opened
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import NUM_STRATIFIED_SPLITS
+from crossgcn.data.stored.stored_graph import open_graph
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.evaluation.repeats import Experiment, run_folder_name
 from crossgcn.evaluation.run_folder import choose_model
@@ -62,8 +64,12 @@ class Tuning:
     ) -> None:
         self.contestants = contestants
         self.first_layer_only = first_layer_only
-        self.ids = ids
         first = contestants[0].base
+        if data is None and is_opened(first.dataset):
+            stored = open_graph(first.dataset)
+            preprocess = stored.preprocess if preprocess is None else preprocess
+            ids = None if stored.ids is None else tuple(stored.ids)
+        self.ids = ids
         for contestant in contestants:
             check_space(contestant.space, contestant.base)
             check_models(contestant, first_layer_only=first_layer_only)

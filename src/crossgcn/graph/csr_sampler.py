@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -21,10 +22,11 @@ from torch_geometric.sampler import (
 from torch_geometric.sampler.utils import to_csc
 
 from crossgcn.errors import BadInput, unknown_name
+from crossgcn.graph.checked_rows import CheckedRows
 from crossgcn.graph.graph_source import GraphSource
 from crossgcn.kernels.sampling import ALL, draw_key, loops
 
-__all__ = ["CSRSampler", "SamplerName", "make_sampler"]
+__all__ = ["CSRSampler", "SamplerName", "choose_sampler", "make_sampler"]
 
 SamplerName = Literal["auto", "ours", "pyg"]
 
@@ -49,6 +51,7 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
         skip_own: Never draw a node for itself.
         edge_permutation: Where each entry of ``neighbours`` stands among the graph's edges, for
             the loader to look up attributes of edges.
+        folder: The graph folder that all this is from, for messages.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
         redraw: bool = False,
         skip_own: bool = False,
         edge_permutation: Tensor | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.num_neighbors = check_fanouts(num_neighbors)
         self.offsets = offsets
@@ -69,6 +73,7 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
         self.redraw = redraw
         self.skip_own = skip_own
         self._permutation = edge_permutation
+        self._rows = CheckedRows(offsets, neighbours, folder)
         self._calls = count()
 
     @classmethod
@@ -76,6 +81,21 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
         """For a PyG graph in memory."""
         offsets, neighbours, permutation = to_csc(data, device="cpu")
         return cls(offsets, neighbours, num_neighbors, seed=seed, edge_permutation=permutation)
+
+    @classmethod
+    def from_source(
+        cls, source: GraphSource, num_neighbors: Sequence[int], *, seed: int = 0
+    ) -> CSRSampler:
+        """For batches of a graph: draws anew in each hop, and no node for itself."""
+        return cls(
+            source.offsets,
+            source.neighbours,
+            num_neighbors,
+            seed=seed,
+            redraw=True,
+            skip_own=True,
+            folder=getattr(source, "folder", None),
+        )
 
     @property
     def edge_permutation(self) -> Tensor | None:
@@ -107,22 +127,22 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
         Returns:
             As from PyG's sampler: all nodes, those of each hop after those of the one before;
             and for each drawn edge its two ends, among these, and its entry.
+
+        Raises:
+            BadInput: If a row that is read leads out of the graph.
         """
         kernels = loops()
-        offsets, neighbours = self.offsets.numpy(), self.neighbours.numpy()
         found = nodes.numpy().astype(np.int64, copy=False)
         begin, num_nodes, num_edges = 0, [found.size], []
         sources, targets, entries = [], [], []
         for hop, fanout in enumerate(self.num_neighbors):
             key = draw_key(*numbers, hop)
             around = found[begin:]
-            starts, drawn = kernels.draw_entries(
-                offsets, neighbours, around, fanout, key, self.skip_own
-            )
+            starts, drawn, ends = self._rows.draw(around, fanout, key, self.skip_own)
             target = np.repeat(np.arange(begin, found.size), np.diff(starts))
             if not self.redraw:
                 begin = found.size
-            found, source = kernels.number(found, neighbours[drawn])
+            found, source = kernels.number(found, ends)
             num_nodes.append(found.size - sum(num_nodes))
             num_edges.append(drawn.size)
             sources.append(source)
@@ -143,10 +163,28 @@ def make_sampler(
 ) -> BaseSampler:
     """The sampler for batches of a graph.
 
+    PyG's draws in compiled loops of its own, and what it gives up for that is this. Its draws
+    come from one stream, so they depend on how many processes share the batches; ours depend on
+    the node. It takes 64-bit neighbours and draws a node for itself, so a graph of 32-bit
+    neighbours is copied to memory (8 bytes per edge), and so is one with self-loops (up to 21
+    bytes per edge while that is done, 16 after it); only one of 64-bit neighbours without
+    self-loops stays where it is. Ours reads the rows it draws from.
+
     Args:
         source: The graph.
         fanouts: See :class:`CSRSampler`.
         seed: Decides on our draws; PyG's follow torch's generator.
+        which: See :func:`choose_sampler`.
+    """
+    if choose_sampler(which) == "ours":
+        return CSRSampler.from_source(source, fanouts, seed=seed)
+    return _pyg_sampler(source, check_fanouts(fanouts))
+
+
+def choose_sampler(which: SamplerName = "auto") -> Literal["ours", "pyg"]:
+    """Which sampler is meant; a record of training in batches names it.
+
+    Args:
         which: ``"ours"``; ``"pyg"`` for PyG's ``NeighborSampler``, which needs ``pyg-lib``; or
             ``"auto"``, PyG's where ``pyg-lib`` is installed.
     """
@@ -155,11 +193,7 @@ def make_sampler(
     has_pyg_lib = torch_geometric.typing.WITH_PYG_LIB
     if which == "pyg" and not has_pyg_lib:
         raise BadInput("sampler='pyg' needs pyg-lib, which is not installed: use sampler='ours'")
-    if which == "ours" or not has_pyg_lib:
-        return CSRSampler(
-            source.offsets, source.neighbours, fanouts, seed=seed, redraw=True, skip_own=True
-        )
-    return _pyg_sampler(source, check_fanouts(fanouts))
+    return "ours" if which == "ours" or not has_pyg_lib else "pyg"
 
 
 def check_fanouts(fanouts: Sequence[int]) -> tuple[int, ...]:
@@ -184,21 +218,19 @@ class _Rows:
 
 def _pyg_sampler(source: GraphSource, fanouts: tuple[int, ...]) -> BaseSampler:
     """PyG's own over the same rows, less the nodes' edges to themselves, which are not drawn."""
-    offsets, neighbours = source.offsets, source.neighbours.long()
-    nodes = torch.arange(source.num_nodes)
-    loops_at = torch.from_numpy(
-        loops().find_own(offsets.numpy(), source.neighbours.numpy(), nodes.numpy())
-    )
+    offsets, neighbours = source.offsets, source.neighbours
+    rows = CheckedRows.of(source)
+    rows.check_all()  # pyg-lib's loops trust what they are given
+    own = torch.from_numpy(rows.find_own(np.arange(source.num_nodes)))
     kept = None
-    if bool((loops_at >= 0).any()):
+    if bool((own >= 0).any()):
         keep = torch.ones(neighbours.numel(), dtype=torch.bool)
-        keep[loops_at[loops_at >= 0]] = False
+        keep[own[own >= 0]] = False
         kept = keep.nonzero().flatten()
-        offsets = offsets.clone()
-        offsets[1:] -= (loops_at >= 0).cumsum(0)
+        offsets = offsets - torch.cat([own.new_zeros(1), (own >= 0).cumsum(0)])
         neighbours = neighbours[kept]
     data = Data(num_nodes=source.num_nodes)
-    data.adj_t = _Rows(offsets, neighbours)
+    data.adj_t = _Rows(offsets, neighbours.long())
     sampler = NeighborSampler(data, list(fanouts))
     sampler.perm = kept
     return sampler

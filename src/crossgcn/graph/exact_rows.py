@@ -36,9 +36,7 @@ class ExactRows:
         self.source = source
         self._rows_per_chunk = rows_per_chunk
         self._maker = BlockMaker(source)
-        self._sampler = CSRSampler(
-            source.offsets, source.neighbours, [ALL], redraw=True, skip_own=True
-        )
+        self._sampler = CSRSampler.from_source(source, [ALL])
 
     def block(self, nodes: Tensor, kind: EdgeKind) -> tuple[Tensor, SparseMatrix]:
         """The rows of some nodes, and the nodes that are its columns.

@@ -89,6 +89,7 @@ class StoredSource:
     """
 
     def __init__(self, stored: StoredGraph) -> None:
+        self.folder = stored.folder
         self.num_nodes, self.num_features = stored.num_nodes, stored.num_features
         self.offsets, self.neighbours = stored.offsets, stored.neighbours
         self.weights, self.labels = stored.weights, stored.labels

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch_geometric.sampler import SamplerOutput
 
 from crossgcn.errors import unknown_name
+from crossgcn.graph.checked_rows import CheckedRows
 from crossgcn.graph.graph_source import GraphSource
 from crossgcn.graph.normalise import EdgeKind
 from crossgcn.graph.sparse_matrix import SparseMatrix
@@ -44,6 +45,7 @@ class BlockMaker:
 
     def __init__(self, source: GraphSource) -> None:
         self._source = source
+        self._rows = CheckedRows.of(source)
 
     def blocks(
         self,
@@ -87,6 +89,7 @@ class BlockMaker:
 
     def whole(self, kind: EdgeKind) -> SparseMatrix:
         """The adjacency of the whole graph; a row and a column per node."""
+        self._rows.check_all()
         offsets, neighbours = self._source.offsets.numpy(), self._source.neighbours.numpy()
         nodes = np.arange(self._source.num_nodes)
         rows = np.repeat(nodes, np.diff(offsets))
@@ -97,10 +100,9 @@ class BlockMaker:
     def rows(self, nodes: Tensor, kind: EdgeKind) -> SparseMatrix:
         """The rows of some nodes in the adjacency of the whole graph; a column per node."""
         own = nodes.numpy()
-        offsets, neighbours = self._source.offsets.numpy(), self._source.neighbours.numpy()
-        starts, entries = loops().draw_entries(offsets, neighbours, own, ALL, 0, True)
+        starts, entries, drawn = self._rows.draw(own, ALL, 0, True)
         targets = np.repeat(np.arange(own.size), np.diff(starts))
-        sources = neighbours[entries].astype(np.int64)
+        sources = drawn.astype(np.int64)
         size = self._source.num_nodes
         return self._block(kind, False, own, size, targets, sources, entries, own)
 
@@ -121,7 +123,7 @@ class BlockMaker:
             order = np.argsort(targets, kind="stable")
             targets, sources, entries = targets[order], sources[order], entries[order]
         offsets, neighbours = self._source.offsets.numpy(), self._source.neighbours.numpy()
-        loop = kernels.find_own(offsets, neighbours, rows)
+        loop = self._rows.find_own(rows)
         drawn = np.bincount(targets, minlength=rows.size)
         values = np.ones(targets.size, np.float32)
         if rescale:
@@ -167,12 +169,12 @@ _LOCK = Lock()
 
 
 def _add_up_degrees(source: GraphSource, own: bool) -> NDArray[np.float32]:
-    offsets, neighbours = source.offsets.numpy(), source.neighbours.numpy()
+    rows = CheckedRows.of(source)
     weights = np.empty(0, np.float32) if source.weights is None else source.weights.numpy()
     roots = np.empty(source.num_nodes, np.float32)
     for first in range(0, roots.size, _NODES_AT_ONCE):
         last = min(first + _NODES_AT_ONCE, roots.size)
-        total = loops().row_weights(offsets, neighbours, weights, own, first, last)
+        total = rows.weigh(weights, own, first, last)
         roots[first:last] = _inverse_root(torch.from_numpy(total)).numpy()
     return roots
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossgcn.kernels.cpu_loops import _jit
-from crossgcn.kernels.plain_sampling import ALL
+from crossgcn.kernels.plain_sampling import ALL, NoRow
 
 __all__ = ["draw_entries", "find_own", "insert_own", "number", "row_weights"]
 
@@ -28,7 +28,9 @@ def draw_entries(
     """See :func:`crossgcn.kernels.plain_sampling.draw_entries`."""
     starts = np.empty(nodes.size + 1, dtype=np.int64)
     own = np.empty(nodes.size, dtype=np.int64)
-    _count(offsets, neighbours, nodes, fanout, skip_own, starts, own)
+    checked = _count(offsets, neighbours, nodes, fanout, skip_own, starts, own)
+    if checked < nodes.size:
+        raise NoRow(int(nodes[checked]))
     entries = np.empty(starts[-1], dtype=np.int64)
     _draw(offsets, nodes, fanout, np.uint64(key), starts, own, entries)
     return starts, entries
@@ -37,7 +39,9 @@ def draw_entries(
 def find_own(offsets: Array, neighbours: Array, nodes: Array) -> Array:
     """See :func:`crossgcn.kernels.plain_sampling.find_own`."""
     own = np.empty(nodes.size, dtype=np.int64)
-    _find_all(offsets, neighbours, nodes, own)
+    checked = _find_all(offsets, neighbours, nodes, own)
+    if checked < nodes.size:
+        raise NoRow(int(nodes[checked]))
     return own
 
 
@@ -75,7 +79,9 @@ def row_weights(
 ) -> Array:
     """See :func:`crossgcn.kernels.plain_sampling.row_weights`."""
     total = np.empty(last - first, dtype=np.float64)
-    _add_up(offsets, neighbours, weights, own, first, total)
+    checked = _add_up(offsets, neighbours, weights, own, first, total)
+    if checked < total.size:
+        raise NoRow(first + checked)
     return total
 
 
@@ -89,6 +95,12 @@ def _mix(bits: Any) -> Any:
 @_jit(inline="always")
 def _bits(key: Any, position: Any) -> Any:
     return _mix((np.uint64(position) + _ONE) * _ODD + key)
+
+
+@_jit(inline="always")
+def _is_row(offsets: Any, neighbours: Any, node: Any) -> Any:
+    """Whether a node's offsets enclose entries that there are; nothing may be read before."""
+    return 0 <= offsets[node] <= offsets[node + 1] <= neighbours.size
 
 
 @_jit()
@@ -106,22 +118,30 @@ def _find(offsets: Any, neighbours: Any, node: Any) -> Any:
 
 
 @_jit()
-def _find_all(offsets: Any, neighbours: Any, nodes: Any, own: Any) -> None:
+def _find_all(offsets: Any, neighbours: Any, nodes: Any, own: Any) -> Any:
+    """How many nodes have a row, up to the first that has none."""
     for i in range(nodes.size):
+        if not _is_row(offsets, neighbours, nodes[i]):
+            return i
         own[i] = _find(offsets, neighbours, nodes[i])
+    return nodes.size
 
 
 @_jit()
 def _count(
     offsets: Any, neighbours: Any, nodes: Any, fanout: Any, skip_own: Any, starts: Any, own: Any
-) -> None:
+) -> Any:
+    """As for :func:`_find_all`."""
     total = 0
     for i in range(nodes.size):
+        if not _is_row(offsets, neighbours, nodes[i]):
+            return i
         starts[i] = total
         own[i] = _find(offsets, neighbours, nodes[i]) if skip_own else -1
         degree = offsets[nodes[i] + 1] - offsets[nodes[i]] - (own[i] >= 0)
         total += degree if fanout == ALL or degree < fanout else fanout
     starts[nodes.size] = total
+    return nodes.size
 
 
 @_jit()
@@ -254,9 +274,12 @@ def _insert(
 
 
 @_jit()
-def _add_up(offsets: Any, neighbours: Any, weights: Any, own: Any, first: Any, total: Any) -> None:
+def _add_up(offsets: Any, neighbours: Any, weights: Any, own: Any, first: Any, total: Any) -> Any:
+    """As for :func:`_find_all`."""
     weighted = weights.size > 0
     for i in range(total.size):
+        if not _is_row(offsets, neighbours, first + i):
+            return i
         sum_, loop = 0.0, False
         for k in range(offsets[first + i], offsets[first + i + 1]):
             weight = np.float64(weights[k]) if weighted else 1.0
@@ -265,3 +288,4 @@ def _add_up(offsets: Any, neighbours: Any, weights: Any, own: Any, first: Any, t
                 weight = weight if own else 0.0
             sum_ += weight
         total[i] = sum_ + 1.0 if own and not loop else sum_
+    return total.size

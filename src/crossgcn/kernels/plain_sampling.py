@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "ALL",
+    "NoRow",
     "draw_entries",
     "draw_key",
     "find_own",
@@ -27,6 +28,19 @@ Array = NDArray[Any]
 
 ALL = -1
 """The fanout that draws every neighbour."""
+
+
+class NoRow(ValueError):
+    """The offsets of a node do not enclose entries that there are.
+
+    Args:
+        node: Which.
+    """
+
+    def __init__(self, node: int) -> None:
+        super().__init__(f"the offsets of node {node} enclose no entries that there are")
+        self.node = node
+
 
 _ODD = 0x9E3779B97F4A7C15
 _BITS = 0xFFFFFFFFFFFFFFFF
@@ -64,7 +78,11 @@ def draw_entries(
     Returns:
         Where the drawn of each node start, ``[nodes + 1]``, and their entries, in ascending
         order for each node.
+
+    Raises:
+        NoRow: As the other functions that read rows.
     """
+    _check_rows(offsets, neighbours, nodes)
     first = offsets[nodes]
     own = find_own(offsets, neighbours, nodes) if skip_own else np.full(nodes.size, -1)
     degrees = offsets[nodes + 1] - first - (own >= 0)
@@ -82,6 +100,7 @@ def draw_entries(
 
 def find_own(offsets: Array, neighbours: Array, nodes: Array) -> Array:
     """The entry of each node's edge to itself, -1 where it has none."""
+    _check_rows(offsets, neighbours, nodes)
     low, end = offsets[nodes], offsets[nodes + 1]
     high = end
     while (low < high).any():
@@ -157,6 +176,7 @@ def row_weights(
         first: The first node.
         last: One past the last.
     """
+    _check_rows(offsets, neighbours, np.arange(first, last))
     start, end = int(offsets[first]), int(offsets[last])
     row = np.repeat(np.arange(last - first), np.diff(offsets[first : last + 1]))
     weight = weights[start:end].astype(np.float64) if weights.size else np.ones(end - start)
@@ -166,6 +186,13 @@ def row_weights(
     if own:
         total += np.bincount(row[loop], minlength=last - first) == 0
     return total
+
+
+def _check_rows(offsets: Array, neighbours: Array, nodes: Array) -> None:
+    first, end = offsets[nodes], offsets[nodes + 1]
+    wrong = (first < 0) | (end < first) | (end > neighbours.size)
+    if wrong.any():
+        raise NoRow(int(nodes[wrong.argmax()]))
 
 
 def _draw(degrees: Array, nodes: Array, fanout: int, key: int) -> Array:

@@ -6,9 +6,9 @@ from typing import Any
 
 from crossgcn.kernels import plain_sampling
 from crossgcn.kernels.dispatch import has_numba
-from crossgcn.kernels.plain_sampling import ALL, draw_key, shuffle
+from crossgcn.kernels.plain_sampling import ALL, NoRow, draw_key, shuffle
 
-__all__ = ["ALL", "draw_key", "loops", "shuffle"]
+__all__ = ["ALL", "NoRow", "draw_key", "loops", "shuffle"]
 
 
 def loops() -> Any:

@@ -157,7 +157,7 @@ class RunConfig(BaseModel):
                 f"fanout is {self.fanout}; give neighbours to draw per hop, at least 1, or -1 "
                 "for all of them"
             )
-        for name in ("fanout", "evaluate_every"):
+        for name in ("fanout", "evaluate_every", "checkpoint_every"):
             if self.batch_size is None and getattr(self, name) != _default(name):
                 raise BadInput(
                     f"{name} is of training in batches: give batch_size too, or leave it out"

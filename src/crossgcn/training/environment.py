@@ -33,10 +33,10 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
 
 @cache
 def _versions() -> dict[str, str]:
-    """Of what computes: the compilers of kernels too, where they are."""
+    """Of what computes: compilers of kernels and PyG's sampler too, where they are."""
     packages = ("crossgcn", "torch", "torch-geometric", "numpy", "scipy")
-    compilers = [name for name in ("numba", "triton") if find_spec(name) is not None]
-    return {package: version(package) for package in (*packages, *compilers)}
+    optional = [name for name in ("numba", "triton", "pyg_lib") if find_spec(name) is not None]
+    return {package: version(package) for package in (*packages, *optional)}
 
 
 def _describe_gpu(device: torch.device) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from crossgcn.graph.graph_source import GraphSource
+from crossgcn.graph.graph_source import Features, GraphSource
 from crossgcn.graph.node_batches import Batch, NodeBatches
+from crossgcn.graph.sparse_matrix import SparseMatrix
 from crossgcn.models.stack import Stack
 from crossgcn.training.distributed import Processes
 from crossgcn.training.layerwise import infer
@@ -19,8 +20,8 @@ from crossgcn.training.precision import multiplying_in
 __all__ = ["ExactScorer"]
 
 _NODES_AT_ONCE = 1024
-_KEPT_ENTRIES = 2_000_000
-"""Edges of receptive fields that are kept from one look to the next, in each process."""
+_KEPT_BYTES = 256 << 20
+"""Of receptive fields, with their features, kept from one look to the next in each process."""
 
 
 class ExactScorer:
@@ -103,14 +104,25 @@ class ExactScorer:
             rank=self.processes.rank,
             world_size=self.processes.world_size,
         )
-        kept, entries = [], 0
+        kept, size = [], 0
         for batch in batches.epoch(0):
-            entries += sum(block.nonzeros for block in batch.blocks)
-            if entries <= _KEPT_ENTRIES:
+            size += sum(_bytes_of(part) for part in (batch.x, *batch.blocks))
+            if size <= _KEPT_BYTES:
                 kept.append(batch)
+            else:
+                kept.clear()
             yield batch
-        if entries <= _KEPT_ENTRIES:
+        if size <= _KEPT_BYTES:
             self._kept = kept
+
+
+def _bytes_of(matrix: Features) -> int:
+    parts = (
+        [matrix.row_offsets, matrix.columns, matrix.values]
+        if isinstance(matrix, SparseMatrix)
+        else [matrix]
+    )
+    return sum(part.nbytes for part in parts)
 
 
 def _fields_are_small(source: GraphSource, nodes: Tensor, hops: int) -> bool:

@@ -17,6 +17,7 @@ from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.sealed_json import digest_of_json
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
+from crossgcn.graph.csr_sampler import choose_sampler
 from crossgcn.graph.device_inputs import choose_device
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
@@ -104,7 +105,7 @@ class Workload:
         self.read_test = read_test
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
         if preprocess is not None:
-            self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json())
+            self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json(short=False))
 
     def identity(self, run: Run) -> Record:
         """What makes a run that run; a record with the same entries is its result."""
@@ -117,6 +118,7 @@ class Workload:
             "threads": self.threads,
             "device": self.device.type,
             **({} if self.read_test else {"read_test": False}),
+            **({} if run.config.batch_size is None else {"sampler": choose_sampler()}),
         } | self.inputs.identity(run.config)
 
     def prepare(self, runs: Iterable[Run]) -> None:

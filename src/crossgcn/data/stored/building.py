@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ def build_graph(
     directed: bool = False,
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
+    on_warning: Callable[[str], None] | None = None,
 ) -> StoredGraph:
     """Make a graph folder, in memory that does not grow with the number of edges.
 
@@ -64,6 +65,7 @@ def build_graph(
         memory_limit: Bytes that sorting may take, though never less than about 32 MiB; the
             rest is done on disk.
         progress: Told what is being done, how much of it is done, and of how much.
+        on_warning: Told what may be wrong with a file, though it can be read.
 
     Raises:
         BadInput: What cannot be read, or an end that is no node: file, row, value, remedy.
@@ -78,6 +80,7 @@ def build_graph(
     check_target(out)
     files = _as_files(edges)
     if files is not None:
+        options["on_warning"] = on_warning
         import_files(files, nodes, out, choices or TableChoices(), num_nodes, **options)
         return open_graph(out)
     if nodes is not None or choices is not None:
@@ -111,10 +114,15 @@ def store_graph(
     data = adopt_graph(data, "the graph to store")
     weight = data.get("edge_weight")
     source, target = data.edge_index.numpy(force=True)
-    once = source <= target
+    directed = data.get("directed") is True
+    once = slice(None) if directed else source <= target
     weights = () if weight is None else (weight.numpy(force=True)[once],)
     with writing_graph(
-        out, num_nodes=data.num_nodes, weighted=weight is not None, memory_limit=memory_limit
+        out,
+        num_nodes=data.num_nodes,
+        directed=directed,
+        weighted=weight is not None,
+        memory_limit=memory_limit,
     ) as writer:
         writer.add_edges(source[once], target[once], *weights)
         if data.x.layout == torch.sparse_csr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -64,6 +65,7 @@ class DelimitedEdges:
         self.columns = tuple(headers)
         self._check_headers()
         self.num_rows = self._estimate_rows(lines)
+        self.warning = self._find_warning()
 
     def sample(self) -> pd.DataFrame:
         """The first rows, as text."""
@@ -131,11 +133,28 @@ class DelimitedEdges:
                     "it, or delete the column"
                 )
 
+    @property
+    def _is_packed(self) -> bool:
+        return self._path.name.lower().endswith(".gz")
+
     def _estimate_rows(self, lines: bytes) -> int | None:
         num_lines = lines.count(b"\n")
-        if self._path.name.lower().endswith(".gz") or num_lines < 2:
+        if self._is_packed or num_lines < 2:
             return None
         return int(self._path.stat().st_size / len(lines) * num_lines)
+
+    def _find_warning(self) -> str | None:
+        """Whether the last line has no end; a packed file that was cut cannot be read at all."""
+        if self._is_packed:
+            return None
+        with self._path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read() in (b"\n", b"\r"):
+                return None
+        return (
+            f"{self.name}: the last line does not end in a newline, so the file may have been cut "
+            "short; compare it with where it came from, or add the newline if it is whole"
+        )
 
     def _explain(self, message: str, done: int) -> BadInput:
         """Arrow's message with file, row, value and remedy."""

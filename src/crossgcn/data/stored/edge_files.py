@@ -88,11 +88,13 @@ class EdgeFile(Protocol):
         name: As it was given.
         columns: Its headers.
         num_rows: How many edges, about; none where only reading it would tell.
+        warning: What may be wrong with it, if anything.
     """
 
     name: str
     columns: tuple[str, ...]
     num_rows: int | None
+    warning: str | None
 
     def sample(self) -> pd.DataFrame:
         """The first rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from crossgcn.data.stored.check_edges import MOST_NODES, check_ends, check_weigh
 from crossgcn.data.stored.entry_writer import EntryWriter
 from crossgcn.data.stored.key_pile import ENTRY_BYTES, KeyPile
 from crossgcn.data.stored.layout import FORMAT, PAGE, PREPROCESS, VERSION, fingerprint_of
+from crossgcn.data.stored.stored_ids import encode_ids
 from crossgcn.errors import BadInput
 
 __all__ = ["MEMORY_LIMIT", "GraphWriter", "Progress", "writing_graph"]
@@ -140,6 +141,14 @@ class GraphWriter:
         """Say who trains, validates and tests, ``[splits, nodes]``."""
         self._file("roles", np.int8, (roles.shape[1],)).append(roles)
 
+    def set_ids(self, ids: Sequence[str]) -> None:
+        """Say every node's own name."""
+        offsets, text = self._file("id_offsets", np.int64), self._file("id_text", np.uint8)
+        offsets.append(np.zeros(1, np.int64))
+        for ends, piece in encode_ids(ids):
+            offsets.append(ends)
+            text.append(piece)
+
     def set_preprocess(self, preprocess: Preprocess) -> None:
         """Name classes and features."""
         write_json(self._folder / PREPROCESS, preprocess.to_json())
@@ -194,7 +203,8 @@ class GraphWriter:
         return self._open[name]
 
     def _check_counts(self) -> None:
-        for name, more in (("features", 0), ("feature_offsets", 1), ("labels", 0)):
+        arrays = (("features", 0), ("feature_offsets", 1), ("labels", 0), ("id_offsets", 1))
+        for name, more in arrays:
             file = self._open.get(name)
             if file is not None and file.length != self.num_nodes + more:  # type: ignore[operator]
                 raise BadInput(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,6 +36,7 @@ def import_files(
     directed: bool,
     memory_limit: int,
     progress: Progress | None,
+    on_warning: Callable[[str], None] | None = None,
 ) -> None:
     """Read everything, a piece of the edges at a time, and write the folder.
 
@@ -48,8 +49,12 @@ def import_files(
         directed: An edge counts for its second end alone.
         memory_limit: Bytes that sorting may take.
         progress: Told how far it is.
+        on_warning: Told what does not stop the work and may be wrong.
     """
     files = [open_edge_file(path) for path in edges]
+    for file in files:
+        if file.warning is not None and on_warning is not None:
+            on_warning(file.warning)
     if nodes is None:
         columns = _find_ends(files[0], choices)
         finder: NodeFinder = NumberedNodes(num_nodes)
@@ -104,6 +109,7 @@ class _Nodes:
         encoder = TableEncoder.fit(self.nodes, self.plan)
         labels, classes = read_labels(self.nodes, self.plan.target)
         roles = roles_of_labelled(self.nodes, self.plan.split_column, labels)
+        writer.set_ids(self.ids)
         writer.add_sparse_features(encoder.transform(self.nodes))
         if self.plan.target is not None:
             writer.set_labels(labels.numpy(), len(classes))

@@ -14,7 +14,10 @@ file                       kind                   meaning
 ``feature_offsets.npy``    int64 [N + 1]          ... where rows of a sparse matrix start
 ``feature_columns.npy``    int32 or int64         ... column of each value, rising in a row
 ``feature_values.npy``     float32                ... the values
-``preprocess.json``        optional               names of classes and features
+``id_offsets.npy``         int64 [N + 1]          where each node's own name starts, optional
+``id_text.npy``            uint8                  ... the names in UTF-8, one after another
+``preprocess.json``        optional               names of classes and features, and how a table
+                                                  of nodes is encoded
 =========================  =====================  ==========================================
 
 An undirected edge between two nodes is an entry of both. Numbers have their low byte first.

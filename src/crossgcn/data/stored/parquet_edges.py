@@ -31,6 +31,7 @@ class ParquetEdges:
 
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
+        self.warning: str | None = None
         self._path = path
         try:
             with path.open("rb") as file:

@@ -19,6 +19,7 @@ from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.sealed_json import read_json_object
 from crossgcn.data.stored.array_file import map_array
 from crossgcn.data.stored.layout import PREPROCESS, REMEDY, read_page
+from crossgcn.data.stored.stored_ids import StoredIds
 from crossgcn.errors import BadInput
 
 __all__ = ["StoredGraph", "open_graph"]
@@ -100,11 +101,18 @@ class StoredGraph:
 
     @cached_property
     def preprocess(self) -> Preprocess | None:
-        """Names of classes and features, where they have any."""
+        """Names of classes and features, and how they were encoded, where that is known."""
         if PREPROCESS not in self.files:
             return None
         path = self.folder / PREPROCESS
         return Preprocess.from_json(read_json_object(path, "give a whole folder", REMEDY))
+
+    @cached_property
+    def ids(self) -> StoredIds | None:
+        """The nodes' own names, where a table of nodes gave them any."""
+        if not self._has("id_offsets"):
+            return None
+        return StoredIds(self._map("id_offsets"), self._map("id_text"))
 
     def features(self, nodes: Tensor | NDArray[np.integer] | None = None) -> Tensor:
         """The features of some nodes, read from the disk; of all if left out.
@@ -148,6 +156,7 @@ class StoredGraph:
             num_classes=self._count_classes(labels),
             num_nodes=self.num_nodes,
             roles=None if self.roles is None else self.roles.clone(),
+            directed=True if self.directed else None,
         )
 
     def verify(self) -> None:
