@@ -19,10 +19,17 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph, SparseMatrix
+from crossgcn.graph.graph_source import source_of
 from crossgcn.models.registry import build_model
 from crossgcn.models.stack import Stack
 from crossgcn.training import unused_columns
-from crossgcn.training.full_batch import TrainedModel, train_full_batch, train_together
+from crossgcn.training.full_batch import (
+    Diverged,
+    TrainedModel,
+    train_full_batch,
+    train_together,
+)
+from crossgcn.training.mini_batch import train_mini_batch
 from crossgcn.training.step import TrainingStep
 from crossgcn.training.unused_columns import find_unused_columns, follow_decay
 
@@ -201,3 +208,49 @@ def test_decay_is_followed_as_torchs_adam_would(
     torch.testing.assert_close(
         end.double(), twin.detach(), rtol=1e-9 if exact else 1e-4, atol=1e-10 if exact else 1e-5
     )
+
+
+@pytest.mark.parametrize("diverges", [False, True])
+def test_batches_leave_them_out_too(
+    diverges: bool, gappy_graph: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (split,) = make_splits(gappy_graph, "random", num_splits=1, train=5)
+    model = build_model("cross-gcn", 53, gappy_graph.num_classes, hidden_channels=6)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    seen: list[int] = []
+
+    def train() -> dict[str, torch.Tensor]:
+        model.load_state_dict(start)
+        source = source_of(gappy_graph)
+        try:
+            result = train_mini_batch(
+                model,
+                source,
+                split,
+                batch_size=4,
+                fanout=3,
+                epochs=3,
+                learning_rate=1e30 if diverges else 0.02,
+                weight_decay=DECAY,
+            )
+        except Diverged as error:
+            assert diverges
+            return error.state
+        assert not diverges
+        assert all(torch.equal(model.state_dict()[k], v) for k, v in result.state.items())
+        return result.state
+
+    whole = train()
+    monkeypatch.setattr(unused_columns, "_WORTHWHILE", 1)
+    narrow_source = unused_columns.UnusedColumns.narrow_source
+
+    def note(self: unused_columns.UnusedColumns, source: Any) -> Any:
+        narrow = narrow_source(self, source)
+        seen.append(narrow.num_features)
+        return narrow
+
+    monkeypatch.setattr(unused_columns.UnusedColumns, "narrow_source", note)
+    narrow = train()
+    assert seen == [24]
+    for name, value in whole.items():
+        torch.testing.assert_close(narrow[name], value, rtol=1e-5, atol=1e-6)

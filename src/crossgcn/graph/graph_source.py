@@ -13,7 +13,15 @@ from torch_geometric.data import Data
 from crossgcn.data.stored import StoredGraph
 from crossgcn.graph.sparse_matrix import SparseMatrix
 
-__all__ = ["Features", "GraphSource", "MemoryGraph", "StoredSource", "source_of"]
+__all__ = [
+    "Features",
+    "GraphSource",
+    "MemoryGraph",
+    "NarrowSource",
+    "StoredSource",
+    "select_columns",
+    "source_of",
+]
 
 Features = Tensor | SparseMatrix
 
@@ -99,6 +107,34 @@ class StoredSource:
         """The features of those nodes, read from the disk."""
         rows = self._stored.features(nodes)
         return SparseMatrix.from_torch(rows) if rows.layout == torch.sparse_csr else rows
+
+
+class NarrowSource:
+    """A graph with sparse features, some of their columns left out.
+
+    Args:
+        source: The graph.
+        is_kept: Whether a column stays, ``[num_features]``; those that do not have no entry.
+    """
+
+    def __init__(self, source: GraphSource, is_kept: Tensor) -> None:
+        self.num_nodes, self.num_features = source.num_nodes, int(is_kept.sum())
+        self.offsets, self.neighbours = source.offsets, source.neighbours
+        self.weights, self.labels = source.weights, source.labels
+        self._source, self._is_kept = source, is_kept
+
+    def features(self, nodes: Tensor) -> Features:
+        """The features of those nodes, in the columns that stay."""
+        rows = self._source.features(nodes)
+        assert isinstance(rows, SparseMatrix)
+        return select_columns(rows, self._is_kept)
+
+
+def select_columns(x: SparseMatrix, is_kept: Tensor) -> SparseMatrix:
+    """A matrix without columns in which it has no entry; the others keep their order."""
+    places = is_kept.long().cumsum(0) - 1
+    shape = (x.shape[0], int(is_kept.sum()))
+    return SparseMatrix(x.row_offsets, places[x.columns], x.values, shape)
 
 
 def source_of(graph: Data | StoredGraph) -> GraphSource:

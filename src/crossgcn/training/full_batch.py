@@ -51,6 +51,7 @@ class Diverged(WorkFailed):
     Attributes:
         state: The last good weights: those of the best validation epoch so
             far, or the initial ones.
+        kept_epoch: Which epoch's they are, 0 for the initial ones.
         history: Metrics of the epochs before.
     """
 
@@ -69,6 +70,7 @@ class Diverged(WorkFailed):
             "(row-normalise or standardise them), or --model cross-gcn, whose crosses start at zero"
         )
         self.state = state
+        self.kept_epoch = 0 if best is None else best.epoch
         self.history = history
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,14 @@ from crossgcn.models.cross_grand import CrossGrand
 from crossgcn.models.semi_emb import SemiEmb
 from crossgcn.models.stack import Stack
 from crossgcn.training.distributed import processes
-from crossgcn.training.full_batch import TrainedModel
+from crossgcn.training.full_batch import Diverged, TrainedModel
 from crossgcn.training.mini_batch_progress import Checkpoints, TrainingProgress
 from crossgcn.training.mini_batch_scoring import ExactScorer
 from crossgcn.training.mini_batch_step import MiniBatchStep
 from crossgcn.training.model_batches import batches_of
 from crossgcn.training.precision import check_precision
 from crossgcn.training.selection import EpochMetrics
+from crossgcn.training.unused_columns import find_unused_columns_of
 
 __all__ = ["hop_fanouts", "refuse_batches", "train_mini_batch"]
 
@@ -131,7 +133,63 @@ def train_mini_batch(
         BadInput: If the model cannot be trained in batches.
     """
     refuse_batches(model)
-    place = choose_device(device)
+    settings: dict[str, Any] = {
+        "batch_size": batch_size,
+        "fanout": fanout,
+        "seed": seed,
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "weight_decay": weight_decay,
+        "evaluate_every": evaluate_every,
+        "test_curve": test_curve,
+        "read_test": read_test,
+        "device": choose_device(device),
+        "precision": precision,
+        "checkpoints": checkpoints,
+        "scratch": scratch,
+        "report": on_epochs or (lambda count: None),
+    }
+    unused = find_unused_columns_of(model, source)
+    if unused is None:
+        return _train(model, source, split, **settings)
+    (narrow,) = unused.narrow_models([model])
+
+    def widen(state: dict[str, Tensor], epoch: int) -> dict[str, Tensor]:
+        steps = epoch * -(-split.train.numel() // batch_size)
+        (wide,) = unused.widen([state], [steps], learning_rate, weight_decay)
+        return wide
+
+    try:
+        result = _train(narrow, unused.narrow_source(source), split, **settings)
+    except Diverged as error:
+        error.state = widen(error.state, error.kept_epoch)
+        raise
+    state = widen(result.state, result.best_epoch)
+    model.load_state_dict(state)
+    return replace(result, state=state)
+
+
+def _train(
+    model: Stack,
+    source: GraphSource,
+    split: Split,
+    *,
+    batch_size: int,
+    fanout: int | Sequence[int] | None,
+    seed: int,
+    epochs: int,
+    learning_rate: float,
+    weight_decay: float,
+    evaluate_every: int,
+    test_curve: bool,
+    read_test: bool,
+    device: torch.device,
+    precision: str,
+    checkpoints: Checkpoints | None,
+    scratch: Path | None,
+    report: Callable[[int], None],
+) -> TrainedModel:
+    place = device
     check_precision(precision, place)
     group = processes()
     make_batches = partial(
@@ -168,7 +226,6 @@ def train_mini_batch(
     validation = scorer(split.validation)
     curve = scorer(split.test) if test_curve else None
     training.resume(step)
-    report = on_epochs or (lambda count: None)
     report(training.epoch)
     while training.epoch < epochs:
         number = training.epoch + 1

@@ -8,7 +8,7 @@ along with the others would have given, without a thought for them in any step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy, deepcopy
 
 import numpy as np
@@ -16,16 +16,18 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn.graph import PreparedGraph, SparseMatrix
+from crossgcn.graph.graph_source import Features, GraphSource, NarrowSource, select_columns
 from crossgcn.kernels.dispatch import has_numba
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.stack import Stack
 from crossgcn.training.adam import Adam
 from crossgcn.training.stacking import can_be_stacked
 
-__all__ = ["UnusedColumns", "find_unused_columns", "follow_decay"]
+__all__ = ["UnusedColumns", "find_unused_columns", "find_unused_columns_of", "follow_decay"]
 
 State = dict[str, Tensor]
 
+_ROWS = 1 << 16
 _WORTHWHILE = 1 << 16
 """Weights to be spared from which the others are put together."""
 
@@ -38,9 +40,37 @@ def find_unused_columns(model: Stack, graph: PreparedGraph) -> UnusedColumns | N
         graph: What it is trained and judged on.
     """
     x = graph.x
-    if not isinstance(x, SparseMatrix) or not can_be_stacked(model):
+    if not isinstance(x, SparseMatrix):
         return None
-    width = x.shape[1]
+    return _worthwhile(model, x.shape[1], lambda: _mark(x.shape[1], [x]))
+
+
+def find_unused_columns_of(model: Stack, source: GraphSource) -> UnusedColumns | None:
+    """The same for a graph that is seen a few rows at a time; its features are gone through once.
+
+    Args:
+        model: To be trained.
+        source: What it is trained and judged on.
+    """
+    if not isinstance(source.features(torch.arange(1)), SparseMatrix) or not model.is_calibrated:
+        return None
+    pieces = torch.split(torch.arange(source.num_nodes), _ROWS)
+    return _worthwhile(
+        model, source.num_features, lambda: _mark(source.num_features, map(source.features, pieces))
+    )
+
+
+def _mark(width: int, pieces: Iterable[Features]) -> Tensor:
+    is_used = torch.zeros(width, dtype=torch.bool)
+    for x in pieces:
+        assert isinstance(x, SparseMatrix)
+        is_used[x.columns] = True
+    return is_used
+
+
+def _worthwhile(model: Stack, width: int, find_used: Callable[[], Tensor]) -> UnusedColumns | None:
+    if not can_be_stacked(model):
+        return None
     readers = [
         (f"{name}.weight", module)
         for name, module in model.named_modules()
@@ -51,8 +81,9 @@ def find_unused_columns(model: Stack, graph: PreparedGraph) -> UnusedColumns | N
     name, module = readers[0]
     if any(width in p.shape for own, p in model.named_parameters() if own != name):
         return None
-    is_used = torch.zeros(width, dtype=torch.bool)
-    is_used[x.columns] = True
+    if width * module.num_projections < _WORTHWHILE:
+        return None
+    is_used = find_used()
     if (width - int(is_used.sum())) * module.num_projections < _WORTHWHILE:
         return None
     return UnusedColumns(name, is_used)
@@ -72,13 +103,14 @@ class UnusedColumns:
 
     def narrow_graph(self, graph: PreparedGraph) -> PreparedGraph:
         """The same graph, its features without the columns; entries keep their order."""
-        x = graph.x
-        assert isinstance(x, SparseMatrix)
-        places = self.is_used.long().cumsum(0) - 1
+        assert isinstance(graph.x, SparseMatrix)
         narrow = copy(graph)
-        shape = (x.shape[0], int(self.is_used.sum()))
-        narrow.x = SparseMatrix(x.row_offsets, places[x.columns], x.values, shape)
+        narrow.x = select_columns(graph.x, self.is_used)
         return narrow
+
+    def narrow_source(self, source: GraphSource) -> GraphSource:
+        """The same for a graph that is seen a few rows at a time."""
+        return NarrowSource(source, self.is_used)
 
     def narrow_models(self, models: Sequence[Stack]) -> list[Stack]:
         """Copies without the columns' weights, whose start is remembered."""
