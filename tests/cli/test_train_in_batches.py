@@ -114,6 +114,10 @@ def test_another_runs_resume_point_is_refused_and_left(
     refused = crossgcn("train", graph_file, *other)
     assert refused.returncode == 2
     assert "another dropout (0.5, not 0.1)" in refused.stderr
+    monkeypatch.setattr("crossgcn.training.workload.choose_sampler", lambda: "pyg")
+    refused = crossgcn("train", graph_file, *BATCHES, "--resume", "--out", tmp_path / "a")
+    assert refused.returncode == 2
+    assert "another sampler (ours, not pyg)" in refused.stderr
     assert point.read_bytes() == before
 
 
@@ -121,6 +125,7 @@ def test_another_runs_resume_point_is_refused_and_left(
     ("options", "words"),
     [
         (("--fanout", "5"), "fanout is of training in batches: give batch_size too"),
+        (("--checkpoint-every", "5"), "checkpoint_every is of training in batches: give"),
         (("--batch-size", "8", "--fanout", "0"), "fanout is 0"),
         (("--batch-size", "8", "--fanout", "a"), "--fanout takes whole numbers"),
         (("--batch-size", "8", "--fanout", "1,2,3"), "for 3 hops, but the model has 2"),

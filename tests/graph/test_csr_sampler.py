@@ -17,6 +17,7 @@ from torch_geometric.utils import trim_to_layer
 
 from crossgcn import BadInput
 from crossgcn.graph.csr_sampler import CSRSampler, make_sampler
+from crossgcn.graph.graph_source import MemoryGraph
 from crossgcn.graph.node_batches import Batch, NodeBatches
 
 
@@ -143,6 +144,19 @@ def test_pygs_own_sampler_takes_our_place_where_pyg_lib_is_installed() -> None:
     output = make_sampler(source, [-1]).sample_from_nodes(NodeSamplerInput(None, torch.arange(60)))
     loops = (output.row == output.col).sum()
     assert loops == 0 and output.edge.numel() < source.neighbours.numel()
+
+
+@pytest.mark.usefixtures("pyg_lib")
+def test_pygs_sampler_copies_no_rows_that_suit_it_and_refuses_those_of_no_graph() -> None:
+    source = MemoryGraph(torch.ones(4, 1), torch.tensor([[0, 1, 2], [1, 2, 3]]))
+    source.neighbours = source.neighbours.long()
+    sampler: Any = make_sampler(source, [2])
+    assert sampler.row.data_ptr() == source.neighbours.data_ptr()
+    assert sampler.colptr.data_ptr() == source.offsets.data_ptr()
+    assert sampler.edge_permutation is None
+    source.neighbours[1] = 4
+    with pytest.raises(BadInput, match="node 4 is none of 4"):
+        make_sampler(source, [2])
 
 
 @pytest.mark.usefixtures("pyg_lib")

@@ -45,9 +45,9 @@ def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
         seed: Which draw, for the generated ones.
 
     Returns:
-        ``x``, ``edge_index`` (undirected, unique), ``y`` (-1 unlabelled),
-        ``num_classes``, ``name`` and, where there are any, ``edge_weight`` and
-        ``roles``.
+        ``x``, ``edge_index`` (unique, undirected unless ``directed`` is there and true),
+        ``y`` (-1 unlabelled), ``num_classes``, ``name`` and, where there are any,
+        ``edge_weight`` and ``roles``.
 
     Raises:
         BadInput: Unknown name, unusable file, or a dataset that is not on this

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from crossgcn.data.stored.changed_file import changed_file
 from crossgcn.errors import BadInput
 from crossgcn.graph.graph_source import GraphSource
 from crossgcn.kernels.sampling import NoRow, loops
@@ -95,7 +96,7 @@ class CheckedRows:
         unsigned = neighbours.view(np.uint32 if neighbours.itemsize == 4 else np.uint64)
         if unsigned.size and unsigned.max() >= self.num_nodes:
             node = int(neighbours[unsigned.argmax()])
-            self._refuse("neighbours", f"node {node} is beyond the graph's {self.num_nodes:,}")
+            self._refuse("neighbours", f"node {node} is none of {self.num_nodes:,}")
 
     def _refuse_row(self, node: int) -> NoReturn:
         first, end = self._offsets[node : node + 2].tolist()
@@ -105,8 +106,4 @@ class CheckedRows:
     def _refuse(self, array: str, what: str) -> NoReturn:
         if self._folder is None:
             raise BadInput(f"{array} are of no graph: {what}; see GraphSource for what they hold")
-        raise BadInput(
-            f"{self._folder / f'{array}.npy'}: {what}, so a file was changed after it was "
-            f"written: look with crossgcn data show {self._folder} --verify, and make the folder "
-            "again with crossgcn data import"
-        )
+        raise changed_file(self._folder, array, what)

@@ -58,9 +58,7 @@ def test_a_name_for_every_node(tmp_path: Path) -> None:
 def import_shop(tmp_path: Path, first: str, out: str) -> Path:
     (tmp_path / "nodes.csv").write_text(f"who,hat,buys\n{first},red,tea\nn2,blue,rum\nn3,red,tea\n")
     (tmp_path / "edges.csv").write_text(f"a,b\n{first},n2\nn2,n3\n")
-    return build_graph(
-        tmp_path / "edges.csv", tmp_path / "nodes.csv", out=tmp_path / out
-    ).folder
+    return build_graph(tmp_path / "edges.csv", tmp_path / "nodes.csv", out=tmp_path / out).folder
 
 
 def test_names_are_part_of_what_a_folder_is(tmp_path: Path) -> None:
@@ -69,7 +67,7 @@ def test_names_are_part_of_what_a_folder_is(tmp_path: Path) -> None:
     assert one.fingerprint != two.fingerprint
     path = one.folder / "id_text.npy"
     path.write_bytes(path.read_bytes().replace(b"n1n2n3", b"n1n3n2"))
-    with pytest.raises(BadInput, match="id_text.npy: was changed"):
+    with pytest.raises(BadInput, match=r"id_text\.npy: was changed"):
         open_graph(one.folder).verify()
 
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.features import csr_tensor
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.sealed_json import read_json_object
 from crossgcn.data.stored.array_file import map_array
+from crossgcn.data.stored.changed_file import check_feature_rows, checked_csr
 from crossgcn.data.stored.layout import PREPROCESS, REMEDY, read_page
 from crossgcn.data.stored.stored_ids import StoredIds
 from crossgcn.errors import BadInput
@@ -182,16 +182,20 @@ class StoredGraph:
             self._map(f"feature_{part}") for part in ("offsets", "columns", "values")
         )
         if nodes is None:
-            return csr_tensor(
+            check_feature_rows(self.folder, offsets[:-1], offsets[1:], columns.size)
+            return checked_csr(
+                self.folder,
                 np.array(offsets),
                 np.array(columns),
                 np.array(values),
                 (self.num_nodes, self.num_features),
             )
-        starts, lengths = offsets[nodes], offsets[nodes + 1] - offsets[nodes]
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        at = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], lengths)
-        return csr_tensor(indptr, columns[at], values[at], (len(nodes), self.num_features))
+        starts, ends = offsets[nodes], offsets[nodes + 1]
+        check_feature_rows(self.folder, starts, ends, columns.size)
+        indptr = np.concatenate([[0], np.cumsum(ends - starts)])
+        at = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], ends - starts)
+        shape = (len(nodes), self.num_features)
+        return checked_csr(self.folder, indptr, columns[at], values[at], shape)
 
     def _count_classes(self, labels: Tensor) -> int:
         if self.num_classes is not None:
