@@ -46,7 +46,7 @@ CASES = (
         "pubmed",
         {"splits": "authors"},
         500,
-        {"batch_size": 20, "epochs": 200},
+        {"batch_size": 20, "fanout": 25, "epochs": 200},
         {"num_splits": 3},
     ),
     Case(

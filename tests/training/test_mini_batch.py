@@ -286,7 +286,7 @@ def test_models_whose_objective_spans_the_graph_are_refused() -> None:
 @pytest.mark.parametrize(
     ("fanout", "hops", "expected"),
     [
-        (None, 2, (25, 25)),
+        (None, 2, (50, 50)),
         (None, 1, None),
         (None, 0, None),
         (5, 1, None),

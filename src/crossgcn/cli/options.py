@@ -278,7 +278,7 @@ FanoutOption = Annotated[
     str | None,
     typer.Option(
         help="Neighbours drawn for each node, in every hop (10) or per hop, nearest first (15,10); "
-        "-1 is all. \\[default: 25; all in models of one hop]",
+        "-1 is all. \\[default: 50; all in models of one hop]",
         rich_help_panel=BATCHES,
     ),
 ]

@@ -39,7 +39,7 @@ from crossgcn.training.unused_columns import find_unused_columns_of
 
 __all__ = ["hop_fanouts", "refuse_batches", "train_mini_batch"]
 
-FANOUT = 25
+FANOUT = 50
 """Neighbours drawn for each node in each hop, unless told otherwise."""
 
 
@@ -67,7 +67,7 @@ def hop_fanouts(
     """Neighbours to draw in each hop, nearest first; ``None`` where nothing is sampled.
 
     Args:
-        fanout: For all hops or one per hop, -1 for all neighbours; 25 in each hop when left out.
+        fanout: For all hops or one per hop, -1 for all neighbours; 50 in each hop when left out.
             A model of one hop takes all neighbours, whatever is said here.
         propagations: The model's.
 
