@@ -45,6 +45,9 @@ def change(path: Path, value: int) -> None:
         ("feature_columns", 24),
         ("feature_columns", 0),
         ("feature_columns", -1),
+        ("labels", 2**40),
+        ("labels", -2),
+        ("roles", 4),
     ],
 )
 def test_a_changed_file_is_named_with_the_remedy(

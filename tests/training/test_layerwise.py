@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from architectures import one_thread  # noqa: F401
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
@@ -30,15 +30,6 @@ from crossgcn.training.layerwise import infer
 SOME = torch.tensor([40, 3, 77, 3])
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Graphs this small lose by a second thread, above all on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def whole_graph_scores(model: Stack, data: Data) -> Tensor:
     graph = PreparedGraph(data.x, data.edge_index, data.edge_weight)
     model.eval()
@@ -47,7 +38,7 @@ def whole_graph_scores(model: Stack, data: Data) -> Tensor:
     return scores
 
 
-def check(model: Stack, data: Data, **settings: Any) -> None:
+def assert_exact(model: Stack, data: Data, **settings: Any) -> None:
     wanted = whole_graph_scores(model, data)
     source = source_of(data)
     every = infer(model, source, rows_per_chunk=17, **settings)
@@ -88,27 +79,27 @@ def test_every_preset_sparse_features_and_all(
 ) -> None:
     torch.manual_seed(0)
     model = build_model(preset, 24, 3, hidden_channels=8, num_layers=num_layers)
-    check(model, small_graph)
+    assert_exact(model, small_graph)
 
 
 @pytest.mark.parametrize("aggregate_first", [False, True])
 @pytest.mark.parametrize("aggr", sorted(AGGREGATIONS))
 def test_every_aggregation(aggr: str, aggregate_first: bool, dense_graph: Data) -> None:
     torch.manual_seed(0)
-    check(CrossGCN(10, 8, 3, aggr=aggr, aggregate_first=aggregate_first), dense_graph)
+    assert_exact(CrossGCN(10, 8, 3, aggr=aggr, aggregate_first=aggregate_first), dense_graph)
 
 
 @pytest.mark.parametrize("residual", ["add", "norm"])
 def test_residual_stacks(residual: Any, dense_graph: Data) -> None:
     torch.manual_seed(0)
-    check(CrossGCN(10, 8, 3, num_layers=4, residual=residual), dense_graph)
+    assert_exact(CrossGCN(10, 8, 3, num_layers=4, residual=residual), dense_graph)
 
 
 def test_hidden_values_may_be_in_files_which_are_gone_afterwards(
     dense_graph: Data, tmp_path: Path
 ) -> None:
     torch.manual_seed(0)
-    check(CrossGCN(10, 8, 3, num_layers=3), dense_graph, folder=tmp_path / "hidden")
+    assert_exact(CrossGCN(10, 8, 3, num_layers=3), dense_graph, folder=tmp_path / "hidden")
     assert list((tmp_path / "hidden").iterdir()) == []
 
 
@@ -168,7 +159,7 @@ def test_heavy_nodes_make_small_chunks(
     assert torch.equal(torch.cat(chunks), torch.arange(90))
     degrees = rows.source.offsets.diff()
     assert all(chunk.numel() == 1 or degrees[chunk].sum() <= entries for chunk in chunks)
-    check(CrossGCN(10, 8, 3), dense_graph)
+    assert_exact(CrossGCN(10, 8, 3), dense_graph)
 
 
 @pytest.mark.parametrize("aggr", ["gcn", "appnp"])

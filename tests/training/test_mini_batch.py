@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from architectures import one_thread  # noqa: F401
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -34,15 +34,6 @@ from crossgcn.training.resume_point import RESUME_POINT
 SPLIT = Split(torch.arange(30), torch.arange(30, 60), torch.arange(60, 90))
 WHOLE: dict[str, Any] = {"batch_size": 30, "fanout": -1}
 FEW: dict[str, Any] = {"batch_size": 8, "fanout": (4, 3), "epochs": 6}
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Graphs this small lose by a second thread, above all on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
