@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from crossgcn.evaluation.item_results import read_item_result
+from crossgcn.reproduction.collect import read_item_result
 
 PROJECT = Path(__file__).parents[1]
 
@@ -46,9 +46,11 @@ def test_the_code_in_the_page_about_building_blocks_runs() -> None:
 
 
 def test_the_tables_are_those_of_the_records() -> None:
-    script = runpy.run_path(str(PROJECT / "scripts" / "update_results.py"))
+    script = runpy.run_path(str(PROJECT / "research" / "scripts" / "update_results.py"))
     for path, text in script["render"]():
-        assert path.read_text() == text, f"{path.name}: run python scripts/update_results.py"
+        assert path.read_text() == text, (
+            f"{path.name}: run python -m research.scripts.update_results"
+        )
 
 
 def test_every_deviation_has_its_note_in_the_code() -> None:

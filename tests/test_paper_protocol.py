@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from crossgcn import Experiment, RunConfig
-from crossgcn.data.atomic_file import write_json
+from crossgcn.data.files import write_json
 from crossgcn.reports.summaries import summarise_comparison
 
 PROJECT = Path(__file__).parents[1]

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from crossgcn.evaluation.claims import evaluate_claims
-from crossgcn.evaluation.item_names import ITEM_NAMES
-from crossgcn.evaluation.item_results import ItemResult, read_item_result
-from crossgcn.evaluation.items import read_item
-from crossgcn.evaluation.verdicts import judge_cell, measured
+from crossgcn.reproduction.collect import ItemResult, read_item_result
+from crossgcn.reproduction.item_names import ITEM_NAMES
+from crossgcn.reproduction.items import read_item
+from crossgcn.reproduction.verdicts import evaluate_claims, judge_cell, measured
 
 RECORDS = Path(__file__).parents[1] / "results" / "paper"
 SHORT = {"gin-width", "dropout"}

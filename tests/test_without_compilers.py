@@ -94,7 +94,7 @@ def test_the_environment_can_ask_for_plain_torch(monkeypatch: pytest.MonkeyPatch
 
 def test_kernels_are_not_imported_before_they_are_needed() -> None:
     early = run_python(
-        "import sys, crossgcn, crossgcn.training.step\n"
+        "import sys, crossgcn, crossgcn.training.steps.step\n"
         "print({'crossgcn.kernels.gpu', 'crossgcn.kernels.cpu'} & sys.modules.keys())\n"
     )
     assert early == "set()\n"

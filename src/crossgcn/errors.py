@@ -10,8 +10,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["BadInput", "CrossGCNError", "WorkFailed", "unknown_name"]
-
 
 class CrossGCNError(Exception):
     """Anything this package raises on purpose."""

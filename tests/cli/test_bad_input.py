@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crossgcn.data.catalogue import PLANETOID_PARTS
-from crossgcn.data.hashes import PLANETOID_SHA256, SPLITS_SHA256
+from crossgcn.data.datasets.catalogue import PLANETOID_PARTS
+from crossgcn.data.datasets.registry import PLANETOID_SHA256, SPLITS_SHA256
 
 Command = Callable[..., CompletedProcess[str]]
 

@@ -11,7 +11,7 @@ import pytest
 
 from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.reports.check_view import reading_lines
+from crossgcn.reports.terminal.check import reading_lines
 
 Command = Callable[..., CompletedProcess[str]]
 

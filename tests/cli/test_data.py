@@ -7,8 +7,8 @@ from subprocess import CompletedProcess
 
 import torch
 
-from crossgcn.data.catalogue import DATASET_NAMES
-from crossgcn.data.datasets import load_dataset
+from crossgcn.data.datasets.catalogue import DATASET_NAMES
+from crossgcn.data.datasets.load import load_dataset
 
 Command = Callable[..., CompletedProcess[str]]
 

@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from crossgcn.data.catalogue import DATASET_NAMES
+from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.models.presets import PRESETS
 
 Command = Callable[..., CompletedProcess[str]]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from crossgcn.cli.links import LinkModelOptions, links
-from crossgcn.data.edge_splits import NUM_EDGE_SPLITS, TEST_SHARE, VALIDATION_SHARE
-from crossgcn.evaluation.link_encoders import encoder_names
+from crossgcn.links.compare import encoder_names
+from crossgcn.links.edge_splits import NUM_EDGE_SPLITS, TEST_SHARE, VALIDATION_SHARE
 from crossgcn.models.presets import PRESETS
 
 Command = Callable[..., CompletedProcess[str]]

@@ -4,8 +4,13 @@ from inspect import signature
 
 import pytest
 
-from crossgcn.cli.option_groups import RunOptions, TableOptions, with_option_groups
-from crossgcn.cli.table_options import is_table, table_choices
+from crossgcn.cli.option_groups import (
+    RunOptions,
+    TableOptions,
+    is_table,
+    table_choices,
+    with_option_groups,
+)
 
 
 def test_a_command_shows_the_fields_of_its_groups_and_gets_the_groups() -> None:

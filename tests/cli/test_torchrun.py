@@ -16,8 +16,8 @@ import torch
 from torchrun_commands import RUN, TRAIN, start, wait_until, weights_of
 
 from crossgcn.errors import BadInput, WorkFailed
+from crossgcn.training.batches.progress import RESUME_POINT, ResumePoint, write_resume_point
 from crossgcn.training.launch import Launch, LostProcess, find_launch
-from crossgcn.training.resume_point import RESUME_POINT, ResumePoint, write_resume_point
 
 Command = Callable[..., CompletedProcess[str]]
 EPOCHS, TIMEOUT = 40, 300
@@ -213,7 +213,7 @@ def _stop_after_epoch(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("crossgcn.training.mini_batch_progress.write_resume_point", write_and_stop)
+        patched.setattr("crossgcn.training.batches.progress.write_resume_point", write_and_stop)
         assert crossgcn(*arguments, "--workers", 1).returncode == 130
 
 

@@ -14,11 +14,11 @@ from torch_geometric.data import Data
 
 from crossgcn.data.stored import StoredGraph, store_graph
 from crossgcn.errors import BadInput
-from crossgcn.evaluation.repeats import Experiment
-from crossgcn.evaluation.run_folder import open_run
+from crossgcn.experiments.experiment import Experiment
+from crossgcn.experiments.run_folder import open_run
+from crossgcn.training.batches.progress import RESUME_POINT, write_resume_point
 from crossgcn.training.config import RunConfig
-from crossgcn.training.resume_point import RESUME_POINT, write_resume_point
-from crossgcn.training.workload import Run, Workload
+from crossgcn.training.trainer import Run, Trainer
 
 Command = Callable[..., CompletedProcess[str]]
 BATCHES = ("--splits", "public", "--batch-size", "8", "--epochs", "5", "--device", "cpu")
@@ -80,7 +80,7 @@ def test_another_process_gives_the_same_bytes(small_graph: Data, tmp_path: Path)
     workload = Experiment([config], small_graph).workload(save_models=True)
     runs = [Run(config, 0, folder=tmp_path / name) for name in ("here", "there")]
     workload.prepare(runs)
-    elsewhere: Workload = pickle.loads(pickle.dumps(workload))
+    elsewhere: Trainer = pickle.loads(pickle.dumps(workload))
     workload.train_together(runs[:1])
     elsewhere.train_together(runs[1:])
     for file in ("model.safetensors", "epochs.csv"):
@@ -105,7 +105,7 @@ def test_another_runs_resume_point_is_refused_and_left(
             write_resume_point(*arguments)
             raise KeyboardInterrupt
 
-        patched.setattr("crossgcn.training.mini_batch_progress.write_resume_point", write_and_stop)
+        patched.setattr("crossgcn.training.batches.progress.write_resume_point", write_and_stop)
         stopped = crossgcn("train", graph_file, *BATCHES, "--workers", 1, "--out", tmp_path / "a")
     assert stopped.returncode == 130 and "--resume --out" in stopped.stderr
     point = tmp_path / "a" / RUN / RESUME_POINT
@@ -114,7 +114,7 @@ def test_another_runs_resume_point_is_refused_and_left(
     refused = crossgcn("train", graph_file, *other)
     assert refused.returncode == 2
     assert "another dropout (0.5, not 0.1)" in refused.stderr
-    monkeypatch.setattr("crossgcn.training.workload.choose_sampler", lambda: "pyg")
+    monkeypatch.setattr("crossgcn.training.trainer.choose_sampler", lambda: "pyg")
     refused = crossgcn("train", graph_file, *BATCHES, "--resume", "--out", tmp_path / "a")
     assert refused.returncode == 2
     assert "another sampler (ours, not pyg)" in refused.stderr

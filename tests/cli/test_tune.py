@@ -168,7 +168,7 @@ def test_without_optuna_the_remedy_is_one_line(
 ) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     for name in ("tuning", "tuning_proposals"):
-        monkeypatch.delitem(sys.modules, f"crossgcn.evaluation.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"crossgcn.experiments.{name}", raising=False)
     done = crossgcn("tune", graph_file, *TINY, "--out", "out")
     assert done.returncode == 2
     assert done.stderr.endswith("not installed: pip install 'crossgcn[tune]'\n")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from crossgcn import BadInput, Experiment, RunConfig, read_graph, save_graph
-from crossgcn.data import adopt_graph
-from crossgcn.data.citeseer_cross import citeseer_cross
+from crossgcn.data import canonical_graph
+from crossgcn.data.datasets.citeseer_cross import citeseer_cross
 
 
 def by_hand() -> Data:
@@ -39,7 +39,7 @@ def assert_same(first: Data, second: Data) -> None:
 
 
 def test_masks_become_roles_and_classes_are_counted() -> None:
-    data = adopt_graph(by_hand())
+    data = canonical_graph(by_hand())
     assert data.roles.tolist() == [[1] * 20 + [2] * 20 + [3] * 20]
     assert data.num_classes == 3
     assert data.x.dtype == torch.float32
@@ -51,12 +51,12 @@ def test_a_graph_by_hand_can_be_trained_on_and_saved(tmp_path: Path) -> None:
     assert len(runs.test_accuracy) == 1
     path = tmp_path / "mine.npz"
     save_graph(path, by_hand())
-    assert torch.equal(read_graph(path).roles, adopt_graph(by_hand()).roles)
+    assert torch.equal(read_graph(path).roles, canonical_graph(by_hand()).roles)
 
 
 def test_what_is_complete_stays_as_it_is() -> None:
     data = citeseer_cross()
-    adopted = adopt_graph(data)
+    adopted = canonical_graph(data)
     assert torch.equal(adopted.x, data.x)
     assert torch.equal(adopted.roles, data.roles)
     assert (adopted.name, adopted.num_classes) == (data.name, data.num_classes)
@@ -66,7 +66,7 @@ def test_a_column_of_each_mask_is_a_split_and_a_plain_mask_holds_for_all() -> No
     data = by_hand()
     data.train_mask = torch.stack([data.train_mask, data.val_mask], dim=1)
     data.val_mask = data.train_mask.flip(1)
-    first, second = adopt_graph(data).roles.tolist()
+    first, second = canonical_graph(data).roles.tolist()
     assert first == [1] * 20 + [2] * 20 + [3] * 20
     assert second == [2] * 20 + [1] * 20 + [3] * 20
 
@@ -99,7 +99,7 @@ def test_masks_that_do_not_fit_are_named_and_called_no_arrays(
     for name, mask in changes.items():
         data[name] = mask
     with pytest.raises(BadInput, match=message) as caught:
-        adopt_graph(data)
+        canonical_graph(data)
     assert "array" not in str(caught.value)
 
 
@@ -113,7 +113,7 @@ def test_masks_that_do_not_fit_are_named_and_called_no_arrays(
 def test_roles_are_checked_before_they_are_narrowed(roles: torch.Tensor, message: str) -> None:
     data = Data(x=by_hand().x, edge_index=by_hand().edge_index, y=by_hand().y, roles=roles)
     with pytest.raises(BadInput, match=message):
-        adopt_graph(data)
+        canonical_graph(data)
 
 
 @settings(deadline=None, max_examples=60)
@@ -138,7 +138,7 @@ def test_a_graph_in_memory_a_file_of_it_and_one_adopted_twice_are_the_same(
     )
     if weighted:
         data.edge_weight = torch.tensor([edge[2] for edge in edges], dtype=torch.float64)
-    adopted = adopt_graph(data)
+    adopted = canonical_graph(data)
     assert list(zip(*adopted.edge_index.tolist(), strict=True)) == both_ways
     assert ("edge_weight" in adopted) == weighted
     if weighted:
@@ -146,7 +146,7 @@ def test_a_graph_in_memory_a_file_of_it_and_one_adopted_twice_are_the_same(
         means = torch.tensor([sum(weights) / len(weights) for weights in lists])
         torch.testing.assert_close(adopted.edge_weight, means)
 
-    assert_same(adopt_graph(adopted), adopted)
+    assert_same(canonical_graph(adopted), adopted)
     path = tmp_path_factory.mktemp("graphs") / "g.npz"
     save_graph(path, data)
     assert_same(read_graph(path), adopted)
@@ -155,18 +155,18 @@ def test_a_graph_in_memory_a_file_of_it_and_one_adopted_twice_are_the_same(
 def test_edge_attributes_are_not_taken_for_weights() -> None:
     data = by_hand()
     data.edge_attr = torch.rand(150, 1)
-    assert "edge_weight" not in adopt_graph(data)
+    assert "edge_weight" not in canonical_graph(data)
 
 
 def test_overlapping_masks_and_odd_layouts_are_refused() -> None:
     overlapping = by_hand()
     overlapping.test_mask[7] = True
     with pytest.raises(BadInput, match=r"data: node 7 is in train_mask and in test_mask"):
-        adopt_graph(overlapping)
+        canonical_graph(overlapping)
     coo = by_hand()
     coo.x = coo.x.to_sparse_coo()
     with pytest.raises(BadInput, match=r"layout torch.sparse_coo; give it dense or"):
-        adopt_graph(coo)
+        canonical_graph(coo)
     outside = by_hand()
     outside.edge_index[1, 4] = 60
     with pytest.raises(BadInput, match=r"data: edge_index\[1, 4\] is 60"):
@@ -176,4 +176,4 @@ def test_overlapping_masks_and_odd_layouts_are_refused() -> None:
     with pytest.raises(BadInput, match=r"data: x row 3, column 1 is inf"):
         Experiment([RunConfig(splits="public")], infinite)
     with pytest.raises(BadInput, match=r"data: x is missing"):
-        adopt_graph(Data(y=torch.zeros(3, dtype=torch.int64)))
+        canonical_graph(Data(y=torch.zeros(3, dtype=torch.int64)))

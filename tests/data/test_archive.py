@@ -10,11 +10,10 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from crossgcn.data import archive
-from crossgcn.data.archive import read_graph, save_graph
-from crossgcn.data.bundled import read_bundled_citeseer
+from crossgcn.data import graph_file as archive
+from crossgcn.data.datasets.planetoid import read_bundled_citeseer, read_planetoid
 from crossgcn.data.features import csr_tensor
-from crossgcn.data.planetoid import read_planetoid
+from crossgcn.data.graph_file import read_graph, save_graph
 from crossgcn.errors import BadInput, WorkFailed
 
 CSR: dict[str, Any] = {

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import crossgcn.data
-from crossgcn.data.catalogue import CATALOGUE, DATASET_NAMES
-from crossgcn.data.datasets import available, load_dataset
+from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES
+from crossgcn.data.datasets.load import available, load_dataset
 from crossgcn.errors import BadInput
 
 IN_THE_BOX = [name for name, entry in CATALOGUE.items() if entry.origin != "planetoid"]
@@ -20,7 +20,7 @@ ALL = DATASET_NAMES if "CROSSGCN_DATA" in os.environ else IN_THE_BOX
 @pytest.fixture
 def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CROSSGCN_DATA", raising=False)
-    monkeypatch.setattr("crossgcn.data.sources.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("crossgcn.data.datasets.registry.cache_folder", lambda: tmp_path / "cache")
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -96,7 +96,7 @@ def test_a_bare_machine_has_what_ships_or_is_drawn() -> None:
 
 def test_the_catalogue_and_the_sources_need_no_torch() -> None:
     script = (
-        "import sys, crossgcn.data.catalogue, crossgcn.data.sources; "
+        "import sys, crossgcn.data.datasets.catalogue, crossgcn.data.datasets.registry; "
         "from crossgcn.data import DATASET_NAMES, available; "
         "sys.exit('torch' in sys.modules)"
     )

@@ -15,12 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from crossgcn.data import adopt_graph, open_graph, read_graph, save_graph, store_graph
-from crossgcn.data.edge_splits import make_edge_splits
+from crossgcn.data import canonical_graph, open_graph, read_graph, save_graph, store_graph
 from crossgcn.errors import BadInput
-from crossgcn.evaluation.predictions import class_probabilities
-from crossgcn.evaluation.run_folder import open_run
-from crossgcn.evaluation.score_tables import score_known_nodes
+from crossgcn.experiments.predict import class_probabilities, score_known_nodes
+from crossgcn.experiments.run_folder import open_run
+from crossgcn.links.edge_splits import make_edge_splits
 
 Command = Callable[..., CompletedProcess[str]]
 NODES = 5
@@ -66,9 +65,9 @@ def test_repeated_edges_become_one_and_none_is_turned(
     for source, target, _ in edges:
         same = [weight for *ends, weight in edges if ends == [source, target]]
         expected[source, target] = np.float32(np.mean(same)) if weighted else 1.0
-    adopted = adopt_graph(by_hand(edges, weighted))
+    adopted = canonical_graph(by_hand(edges, weighted))
     np.testing.assert_array_equal(table_of(adopted), expected)
-    again = adopt_graph(adopted)
+    again = canonical_graph(adopted)
     assert again.directed and torch.equal(again.edge_index, adopted.edge_index)
 
 
@@ -83,7 +82,7 @@ def test_files_and_folders_keep_the_direction(tmp_path: Path, weighted: bool) ->
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "mine.npz").read_bytes()
     for graph in (read_graph(tmp_path / "again.npz"), loaded):
         assert graph.directed
-        np.testing.assert_array_equal(table_of(graph), table_of(adopt_graph(data)))
+        np.testing.assert_array_equal(table_of(graph), table_of(canonical_graph(data)))
 
 
 def test_a_file_that_says_no_such_thing_is_undirected(tmp_path: Path, small_graph: Data) -> None:
@@ -98,7 +97,7 @@ def test_a_file_that_says_no_such_thing_is_undirected(tmp_path: Path, small_grap
 
 
 def test_links_have_no_direction() -> None:
-    data = adopt_graph(by_hand([(3, 0, 1.0), (0, 1, 1.0), (2, 1, 1.0), (4, 1, 1.0)], False))
+    data = canonical_graph(by_hand([(3, 0, 1.0), (0, 1, 1.0), (2, 1, 1.0), (4, 1, 1.0)], False))
     with pytest.raises(BadInput, match=r"mine: its edges are directed.*without --directed"):
         make_edge_splits(data)
 

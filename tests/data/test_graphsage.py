@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from crossgcn.data.datasets import load_dataset
-from crossgcn.data.graphsage import read_graphsage
+from crossgcn.data.datasets.graphsage import read_graphsage
+from crossgcn.data.datasets.load import load_dataset
 from crossgcn.errors import BadInput
 
 Command = Callable[..., CompletedProcess[str]]
@@ -116,7 +116,7 @@ def test_a_column_that_is_constant_in_training_is_only_centred(files: Files) -> 
 
 def test_chunks_add_up_to_the_whole(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = load_dataset(files.write())
-    monkeypatch.setattr("crossgcn.data.graphsage._CHUNK", 7)
+    monkeypatch.setattr("crossgcn.data.datasets.graphsage._CHUNK", 7)
     torch.testing.assert_close(load_dataset(files.write()).x, whole.x)
 
 

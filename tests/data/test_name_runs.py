@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossgcn import BadInput
-from crossgcn.data.name_runs import MOST_NAMES, expand_names, shorten_names
+from crossgcn.data.preprocess import MOST_NAMES, expand_names, shorten_names
 
 RUNS = st.one_of(
     st.lists(st.sampled_from(["a", "a1", "a2", "x#0", "", "7", "a=b", "a01"]), max_size=5),

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets import load_dataset
-from crossgcn.data.reddit import reddit400k_shaped
+from crossgcn.data.datasets.drawn_graphs import reddit400k_shaped
+from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
 from crossgcn.graph import normalised_adjacency

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossgcn.data.sealed_json import digest_of_file, is_sealed, read_json_object, sealed
+from crossgcn.data.files import digest_of_file, is_sealed, read_json_object, sealed
 from crossgcn.errors import BadInput
 
 objects = st.dictionaries(st.text().filter(lambda key: key != "sha256"), st.integers() | st.text())

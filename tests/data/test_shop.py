@@ -11,20 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crossgcn.data.shop import FEWEST_NODES, Shop, make_shop
-from crossgcn.data.shop_columns import CLASSES, PLANTED
-from crossgcn.data.shop_customers import allot, plant_pair
-from crossgcn.data.shop_files import write_shop
+from crossgcn.data.datasets.shop import FEWEST_NODES, Shop, make_shop, write_shop
+from crossgcn.data.datasets.shop_customers import CLASSES, PLANTED, allot, plant_pair
 from crossgcn.data.splits import Split
-from crossgcn.data.tables.encoder import TableEncoder
+from crossgcn.data.tables.encode.encoder import TableEncoder
 from crossgcn.data.tables.graph import TableGraph, load_tables
 from crossgcn.data.tables.new_nodes import load_new_tables
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers import CrossGCNConv
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.models.registry import build_model
-from crossgcn.models.stack import Stack
 from crossgcn.training.full_batch import train_full_batch
 
 TABLES = ("nodes", "edges", "new_nodes", "new_edges", "new_answers")
@@ -248,7 +246,9 @@ def stratified_split(y: torch.Tensor) -> Split:
 
 
 @torch.no_grad()
-def pair_strengths(model: Stack, graph: PreparedGraph, x: torch.Tensor) -> NDArray[np.float64]:
+def pair_strengths(
+    model: NodeClassifier, graph: PreparedGraph, x: torch.Tensor
+) -> NDArray[np.float64]:
     """``[classes, features, features]``: weight of each product, times how often it occurs."""
     first, second = model.layers
     assert isinstance(first, CrossGCNConv) and isinstance(second, CrossGCNConv)

@@ -13,11 +13,17 @@ from typing import Any
 import pooch
 import pytest
 
-from crossgcn.data import sources
-from crossgcn.data.catalogue import PLANETOID_PARTS
-from crossgcn.data.datasets import load_dataset
-from crossgcn.data.hashes import PLANETOID_SHA256, SPLITS_SHA256
-from crossgcn.data.sources import available, fetch, locate, locate_splits
+from crossgcn.data.datasets import registry as sources
+from crossgcn.data.datasets.catalogue import PLANETOID_PARTS
+from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data.datasets.registry import (
+    PLANETOID_SHA256,
+    SPLITS_SHA256,
+    available,
+    fetch,
+    locate,
+    locate_splits,
+)
 from crossgcn.errors import BadInput, WorkFailed
 
 CONTENT = {f"ind.pubmed.{part}": part.encode() for part in PLANETOID_PARTS}

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets import load_dataset
-from crossgcn.data.hashes import LABELS_SHA256, SPLITS_SHA256
+from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data.datasets.registry import LABELS_SHA256, SPLITS_SHA256
 from crossgcn.data.splits import Split, make_splits, validate_split
 from crossgcn.errors import BadInput
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from crossgcn.data.validate import validate_data
+from crossgcn.data.graph import validate_data
 from crossgcn.errors import BadInput
 
 

@@ -24,8 +24,7 @@ from crossgcn.explanation.layer_reading import NotASum, read_layer
 from crossgcn.explanation.occurrence import cross_products
 from crossgcn.explanation.reading import read_model
 from crossgcn.explanation.terms import fold, term_weights
-from crossgcn.models.calibrate import calibrate
-from crossgcn.models.stack import Stack
+from crossgcn.models.node_classifier import NodeClassifier, calibrate
 
 
 def draw(order: int, num_layers: int = 1, **settings: Any) -> CrossGCN:
@@ -142,6 +141,6 @@ def test_gcns_sum_is_explained_by_either_of_its_names() -> None:
 @pytest.mark.parametrize("residual", ["add", "norm"])
 def test_layers_that_add_to_their_input_are_refused(residual: str) -> None:
     layers = [CrossGCNConv(10, 4), CrossGCNConv(4, 4), CrossGCNConv(4, 3)]
-    model = Stack(layers, 0.5, residual=residual)  # type: ignore[arg-type]
+    model = NodeClassifier(layers, 0.5, residual=residual)  # type: ignore[arg-type]
     with pytest.raises(NotASum, match=rf"residual='{residual}'.*residual='none'"):
         explain(model, draw_graph())

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN as PyGsGCN
 
 from crossgcn import CrossGCNConv, PreparedGraph, build_model, load_dataset
-from crossgcn.data.feature_space import FeatureSpace
+from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
 from crossgcn.explanation import NodeExplainer, explain_node
 from crossgcn.explanation.reading import read_model
@@ -236,7 +236,7 @@ def test_a_value_that_is_not_finite_names_its_node() -> None:
 
 
 def test_too_many_products_are_refused_before_memory_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crossgcn.explanation.row_terms.MAX_CELLS", 10)
+    monkeypatch.setattr("crossgcn.explanation.rows.MAX_CELLS", 10)
     with pytest.raises(BadInput, match="products of order 2 are too many to list"):
         _ = explain_node(draw_model(2), draw_graph(), 0).frame
 
@@ -260,9 +260,9 @@ def test_more_than_fits_is_refused_with_what_does(
 def test_more_different_products_than_can_be_summed_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("crossgcn.explanation.term_sums._DENSE_CODES", 0)
-    monkeypatch.setattr("crossgcn.explanation.term_sums.MAX_SUMS", 5)
-    monkeypatch.setattr("crossgcn.explanation.row_terms.MAX_SUMS", 5)
+    monkeypatch.setattr("crossgcn.explanation.terms._DENSE_CODES", 0)
+    monkeypatch.setattr("crossgcn.explanation.terms.MAX_SUMS", 5)
+    monkeypatch.setattr("crossgcn.explanation.rows.MAX_SUMS", 5)
     with pytest.raises(BadInput, match=r"more than 5 different products .* model of lower order"):
         NodeExplainer(draw_model(2), draw_graph()).top_crosses([0])
 

@@ -9,7 +9,7 @@ from torch_geometric.explain import Explainer
 from crossgcn import MLP
 from crossgcn.errors import BadInput
 from crossgcn.explanation import CrossExplainer, explain_node
-from crossgcn.models.stack import Stack
+from crossgcn.models.node_classifier import NodeClassifier
 
 SETTINGS = {
     "explanation_type": "model",
@@ -99,7 +99,7 @@ def test_pygs_explainer_takes_it_as_an_algorithm(
 
 def test_a_model_that_sees_no_graph_has_no_flow_along_edges() -> None:
     graph, model = draw_graph(), MLP(10, 4, 3).eval()
-    assert isinstance(model, Stack)
+    assert isinstance(model, NodeClassifier)
     explanation = explain_node(model, graph, 3).to_pyg()
     assert not explanation.edge_mask.any()
     assert not explanation.node_mask[torch.arange(30) != 3].any()

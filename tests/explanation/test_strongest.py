@@ -10,10 +10,10 @@ from small_models import draw_graph, draw_model, enumerate_terms, live
 from torch_geometric.data import Data
 
 from crossgcn import CrossGCN, Experiment, RunConfig, load_model
-from crossgcn.data.feature_space import FeatureSpace
+from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
 from crossgcn.explanation import NodeExplainer, first_order_terms, strongest_crosses
-from crossgcn.explanation.fields import field_strengths
+from crossgcn.explanation.names import field_strengths
 from crossgcn.explanation.reading import read_model
 
 SPACE = FeatureSpace(

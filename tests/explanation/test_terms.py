@@ -13,10 +13,15 @@ from torch_geometric.data import Data
 
 from crossgcn.explanation.layer_reading import read_layer
 from crossgcn.explanation.reading import read_model
-from crossgcn.explanation.row_terms import expand_rows
-from crossgcn.explanation.term_codes import TermCodes
-from crossgcn.explanation.term_sums import count_terms, list_terms, sum_products
-from crossgcn.explanation.terms import fold, term_weights
+from crossgcn.explanation.rows import expand_rows
+from crossgcn.explanation.terms import (
+    TermCodes,
+    count_terms,
+    fold,
+    list_terms,
+    sum_products,
+    term_weights,
+)
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -121,7 +126,7 @@ def test_what_most_nodes_have_is_summed_product_by_product(
     x = np.random.default_rng(0).normal(size=(50, 6))
     reading = read_model(draw_transform(6, 2, 3, 0), Data(x=torch.from_numpy(x)))
     expansion = expand_rows(reading, np.arange(50), np.ones((50, 2)))
-    monkeypatch.setattr("crossgcn.explanation.row_terms.MAX_CELLS", 0)
+    monkeypatch.setattr("crossgcn.explanation.rows.MAX_CELLS", 0)
     codes, sums = expansion.sum_by_code()
     assert codes.size == 6 + 21 + 56
     assert sums.sum() == pytest.approx(expansion.sum_by_row().sum())
@@ -158,8 +163,8 @@ def test_terms_are_listed_as_by_plain_enumeration(binary: int, length: int) -> N
 def test_sums_over_nodes_do_not_depend_on_how_codes_are_counted(
     monkeypatch: pytest.MonkeyPatch, dense_codes: int
 ) -> None:
-    monkeypatch.setattr("crossgcn.explanation.term_sums._DENSE_CODES", dense_codes)
-    monkeypatch.setattr("crossgcn.explanation.term_sums._PENDING", 20)
+    monkeypatch.setattr("crossgcn.explanation.terms._DENSE_CODES", dense_codes)
+    monkeypatch.setattr("crossgcn.explanation.terms._PENDING", 20)
     x = sp.random_array((6, 40), density=0.1, rng=np.random.default_rng(0)).toarray()
     reading = read_model(draw_transform(40, 2, 3, 0), Data(x=torch.from_numpy(x)))
     expansion = expand_rows(reading, np.arange(6), np.ones((6, 2)))

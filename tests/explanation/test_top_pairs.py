@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from small_models import draw_transform, enumerate_terms
 from torch_geometric.data import Data
 
-from crossgcn.data.feature_space import FeatureSpace
-from crossgcn.explanation import blocked_pairs, meeting_pairs, top_pairs
-from crossgcn.explanation.best import Best
-from crossgcn.explanation.cross_rule import CrossRule
-from crossgcn.explanation.occurrence import PairOccurrence, cross_products
-from crossgcn.explanation.pair_factors import PairFactors, pair_factors
+from crossgcn.data.features import FeatureSpace
+from crossgcn.explanation import pairs as blocked_pairs
+from crossgcn.explanation import pairs as meeting_pairs
+from crossgcn.explanation import pairs as top_pairs
+from crossgcn.explanation.occurrence import Best, CrossRule, PairOccurrence, cross_products
+from crossgcn.explanation.pairs import PairFactors, pair_factors
 from crossgcn.explanation.reading import read_model
 
 KINDS = ("gaussian", "sparse", "one-hot", "constant", "mixed")

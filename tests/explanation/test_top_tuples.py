@@ -9,11 +9,10 @@ from small_models import draw_transform, enumerate_terms
 from test_top_pairs import KINDS, draw_inputs
 from torch_geometric.data import Data
 
-from crossgcn.data.feature_space import FeatureSpace
-from crossgcn.explanation.cross_rule import CrossRule
-from crossgcn.explanation.occurrence import cross_products
+from crossgcn.data.features import FeatureSpace
+from crossgcn.explanation.occurrence import CrossRule, cross_products
 from crossgcn.explanation.reading import read_model
-from crossgcn.explanation.top_tuples import top_tuples
+from crossgcn.explanation.tuples import top_tuples
 
 
 @settings(deadline=None, max_examples=40)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossgcn import BadInput
-from crossgcn.graph import checked_rows
-from crossgcn.graph.checked_rows import CheckedRows
+from crossgcn.graph.sampling import source as checked_rows
+from crossgcn.graph.sampling.source import CheckedRows
 from crossgcn.kernels import plain_sampling, sampling
 from crossgcn.kernels.sampling import ALL
 

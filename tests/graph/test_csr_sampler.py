@@ -16,9 +16,9 @@ from torch_geometric.sampler import NeighborSampler, NodeSamplerInput
 from torch_geometric.utils import trim_to_layer
 
 from crossgcn import BadInput
-from crossgcn.graph.csr_sampler import CSRSampler, make_sampler
-from crossgcn.graph.graph_source import MemoryGraph
-from crossgcn.graph.node_batches import Batch, NodeBatches
+from crossgcn.graph.sampling.batches import Batch, NodeBatches
+from crossgcn.graph.sampling.sampler import CSRSampler, make_sampler
+from crossgcn.graph.sampling.source import MemoryGraph
 
 
 @pytest.fixture

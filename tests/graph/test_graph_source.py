@@ -15,8 +15,8 @@ from crossgcn import load_dataset
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.stored import open_graph, store_graph
 from crossgcn.graph import SparseMatrix, edges_of_kind
-from crossgcn.graph.exact_rows import ExactRows
-from crossgcn.graph.graph_source import Features, MemoryGraph, source_of
+from crossgcn.graph.sampling.batches import ExactRows
+from crossgcn.graph.sampling.source import Features, MemoryGraph, source_of
 
 
 @settings(max_examples=30, deadline=None)

@@ -14,8 +14,8 @@ from torch_geometric.data import Data
 
 from crossgcn import BadInput
 from crossgcn.graph import PreparedGraph, SparseMatrix
-from crossgcn.graph.graph_source import GraphSource, source_of
-from crossgcn.graph.node_batches import Batch, NodeBatches
+from crossgcn.graph.sampling.batches import Batch, NodeBatches
+from crossgcn.graph.sampling.source import GraphSource, source_of
 
 MIXED: Any = ("symmetric", "gcn", "neighbours", "self-loops")
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn import BadInput, load_dataset
-from crossgcn.graph import random_walks
+from crossgcn.models.deep_walk import random_walks
 
 # A triangle with a tail, one edge stored twice, a self-loop, and two nodes apart, one looping.
 EDGES = torch.tensor([[0, 1, 2, 2, 1, 3, 5], [1, 2, 0, 3, 0, 3, 5]])

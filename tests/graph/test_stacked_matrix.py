@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.graph import PreparedGraph, SparseMatrix, StackedMatrix, stack_inputs
+from crossgcn.graph import ModelBatchMatrix, PreparedGraph, SparseMatrix, stack_inputs
 
 SIZES = [(6, 5), (9, 3), (1, 8), (6, 5)]
 sizes = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=4)
@@ -32,7 +32,7 @@ def matrices_of(
     ]
 
 
-def random_factor(stacked: StackedMatrix, width: int, dtype: torch.dtype) -> Tensor:
+def random_factor(stacked: ModelBatchMatrix, width: int, dtype: torch.dtype) -> Tensor:
     return torch.randn(stacked.models, stacked.shape[1], width, dtype=dtype, requires_grad=True)
 
 
@@ -44,7 +44,7 @@ def product_and_gradient(
     return product.detach(), gradient
 
 
-def assert_as_separate(stacked: StackedMatrix, matrices: list[SparseMatrix], width: int) -> None:
+def assert_as_separate(stacked: ModelBatchMatrix, matrices: list[SparseMatrix], width: int) -> None:
     """Products and gradients have the bits of each model's own; what is padded is zero."""
     torch.manual_seed(0)
     factor = random_factor(stacked, width, torch.float32)
@@ -65,12 +65,12 @@ def test_products_have_the_bits_of_separate_ones(
     shapes: list[tuple[int, int]], width: int, seed: int
 ) -> None:
     matrices = matrices_of(shapes, seed=seed)
-    assert_as_separate(StackedMatrix(matrices), matrices, width)
+    assert_as_separate(ModelBatchMatrix(matrices), matrices, width)
 
 
 def test_products_have_the_bits_of_separate_ones_with_long_rows() -> None:
     matrices = matrices_of([(40, 700), (80, 300)], density=0.9)
-    assert_as_separate(StackedMatrix(matrices), matrices, width=33)
+    assert_as_separate(ModelBatchMatrix(matrices), matrices, width=33)
 
 
 @given(
@@ -84,7 +84,7 @@ def test_products_and_gradients_are_those_of_the_dense_matrices(
     shapes: list[tuple[int, int]], width: int, density: float, seed: int
 ) -> None:
     matrices = matrices_of(shapes, density=density, dtype=np.float64, seed=seed)
-    stacked = StackedMatrix(matrices)
+    stacked = ModelBatchMatrix(matrices)
     assert stacked.shape == tuple(max(lengths) for lengths in zip(*shapes, strict=True))
     dense = torch.zeros(len(matrices), *stacked.shape, dtype=torch.float64)
     for model, matrix in zip(dense, matrices, strict=True):
@@ -98,7 +98,7 @@ def test_products_and_gradients_are_those_of_the_dense_matrices(
 
 @pytest.mark.parametrize("shape", [(4, 7, 2), (3, 8, 2), (32, 2), (8, 2)])
 def test_a_product_that_does_not_fit_says_so(shape: tuple[int, ...]) -> None:
-    stacked = StackedMatrix(matrices_of(SIZES))
+    stacked = ModelBatchMatrix(matrices_of(SIZES))
     needed = r"9 × 8.* of 4 models by \({}\): \[4, 8, ...\] is needed"
     with pytest.raises(ValueError, match=needed.format(", ".join(map(str, shape)))):
         stacked @ torch.randn(*shape)
@@ -106,7 +106,7 @@ def test_a_product_that_does_not_fit_says_so(shape: tuple[int, ...]) -> None:
 
 def test_each_models_entries_are_found_where_they_start() -> None:
     matrices = [*matrices_of(SIZES), random_matrix(3, 2, seed=9, density=0.0)]
-    stacked = StackedMatrix(matrices)
+    stacked = ModelBatchMatrix(matrices)
     starts = stacked.model_starts.tolist()
     assert starts == np.cumsum([0, *(matrix.nonzeros for matrix in matrices)]).tolist()
     for matrix, first, last in zip(matrices, starts, starts[1:], strict=False):
@@ -116,7 +116,7 @@ def test_each_models_entries_are_found_where_they_start() -> None:
 @pytest.mark.parametrize("used_before", [False, True])
 def test_other_values_and_another_device_keep_all_else(used_before: bool) -> None:
     matrices = matrices_of(SIZES)
-    stacked = StackedMatrix(matrices)
+    stacked = ModelBatchMatrix(matrices)
     if used_before:
         assert_as_separate(stacked, matrices, width=3)
     values = torch.randn(stacked.nonzeros)
@@ -141,7 +141,7 @@ def test_inputs_of_several_models_are_stacked_layer_by_layer(small_graph: Data) 
         graph = PreparedGraph(x, small_graph.edge_index)
         views = [graph.view(own, 2) for own in nodes]
         features, blocks = stack_inputs(views)
-        assert len(blocks) == 2 and isinstance(features, StackedMatrix) == (x is small_graph.x)
+        assert len(blocks) == 2 and isinstance(features, ModelBatchMatrix) == (x is small_graph.x)
         weight = torch.randn(3, 24, 4)
         together = blocks[1] @ (blocks[0] @ (features @ weight))
         for model, (own, (first, second)) in enumerate(views):

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossgcn.kernels import gpu, gpu_rows, plain
+from crossgcn.kernels import gpu, plain
 from crossgcn.kernels.draws import Draws, keep
+from crossgcn.kernels.gpu import rows as gpu_rows
 from crossgcn.kernels.pattern import SEGMENT_LENGTH, Pattern, cut_into_segments
 
 HERE = "cuda" if torch.cuda.is_available() else "cpu"

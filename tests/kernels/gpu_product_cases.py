@@ -6,9 +6,10 @@ from gpu_cases import HERE, draws_of, random
 from torch import Tensor
 
 from crossgcn.graph import DenseFeatures
-from crossgcn.kernels import gpu_products, plain
+from crossgcn.kernels import plain
 from crossgcn.kernels.draws import Draws, keep
-from crossgcn.kernels.gpu_products import DroppedProduct, Plan, Precision, ProductShape
+from crossgcn.kernels.gpu import products as gpu_products
+from crossgcn.kernels.gpu.products import DroppedProduct, Plan, Precision, ProductShape
 
 PRECISIONS = ["fp32", "tf32", "bf16"]
 # Relative to the norm; the interpreter computes TF32 products in float32.

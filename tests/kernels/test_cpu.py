@@ -10,7 +10,7 @@ from crossgcn.kernels import plain
 from crossgcn.kernels.draws import Draws, keep
 
 cpu = pytest.importorskip("crossgcn.kernels.cpu")
-cpu_loops = pytest.importorskip("crossgcn.kernels.cpu_loops")
+cpu_loops = pytest.importorskip("crossgcn.kernels.cpu.loops")
 
 
 def random(*shape: int, seed: int) -> Tensor:

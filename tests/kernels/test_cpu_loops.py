@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-loops = pytest.importorskip("crossgcn.kernels.cpu_loops")
+loops = pytest.importorskip("crossgcn.kernels.cpu.loops")
 single = np.float32
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-loops = pytest.importorskip("crossgcn.kernels.cpu_loops")
-wide = pytest.importorskip("crossgcn.kernels.cpu_wide")
+loops = pytest.importorskip("crossgcn.kernels.cpu.loops")
+wide = pytest.importorskip("crossgcn.kernels.cpu.loops")
 single = np.float32
 
 

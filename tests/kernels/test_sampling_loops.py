@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crossgcn.kernels import plain_sampling
 from crossgcn.kernels.plain_sampling import ALL, draw_key, shuffle
 
-cpu_sampling = pytest.importorskip("crossgcn.kernels.cpu_sampling")
+cpu_sampling = pytest.importorskip("crossgcn.kernels.cpu.sampling")
 BOTH = pytest.mark.parametrize("loops", [plain_sampling, cpu_sampling], ids=["plain", "compiled"])
 Array = NDArray[Any]
 

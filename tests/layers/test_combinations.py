@@ -15,9 +15,9 @@ from torch.nn import functional
 from crossgcn import BadInput, CrossGCNConv
 from crossgcn.graph import PreparedGraph, edges_of_kind, receptive_field, stack_inputs
 from crossgcn.layers.aggregation import AGGREGATIONS, make_aggregation
-from crossgcn.layers.order_aggregation import NamedOrderWeights
-from crossgcn.models.stack import Stack
-from crossgcn.training.stacking import can_be_stacked, stack_models
+from crossgcn.layers.orders.order_aggregation import NamedOrderWeights
+from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.model_batch import can_be_stacked, stack_models
 
 ORDER_WEIGHTS: tuple[NamedOrderWeights, ...] = get_args(NamedOrderWeights)
 NODES, FEATURES, OUTPUTS = 9, 5, 4
@@ -217,7 +217,7 @@ def test_models_side_by_side_compute_what_each_does_alone(
     name: str, order_weights: NamedOrderWeights
 ) -> None:
     layers = [make(name, order_weights, seed) for seed in (1, 2)]
-    models = [Stack([layer], dropout=0.0).eval() for layer in layers]
+    models = [NodeClassifier([layer], dropout=0.0).eval() for layer in layers]
     assert layers[0].aggregation is not None
     assert can_be_stacked(models[0]) == layers[0].aggregation.stackable
     if not can_be_stacked(models[0]):

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from crossgcn import BadInput, CrossFeatureTransform
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.order_aggregation import NamedOrderWeights
-from crossgcn.layers.trained_order_aggregation import LSTMOverOrders
+from crossgcn.layers.orders.order_aggregation import NamedOrderWeights
+from crossgcn.layers.orders.trained import LSTMOverOrders
 
 ORDERS = (1, 2, 3, 4)
 

@@ -10,8 +10,8 @@ from torch.func import functional_call, grad, vmap
 
 from crossgcn.kernels import Draws, dispatch, plain
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv, feature_dropout
-from crossgcn.layers.compiled import may_use_kernels
-from crossgcn.layers.order_aggregation import cross_and_sum
+from crossgcn.layers.feature_dropout import may_use_kernels
+from crossgcn.layers.orders.order_aggregation import cross_and_sum
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "order 1": {"order": 1, "order_weights": [0.7]},

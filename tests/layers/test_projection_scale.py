@@ -10,8 +10,8 @@ from torch import Tensor
 
 from crossgcn import BadInput, CrossFeatureTransform, CrossGCNConv, load_dataset
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.order_aggregation import cross_orders
-from crossgcn.layers.projection_scale import measure_scale
+from crossgcn.layers.cross_feature_transform import measure_scale
+from crossgcn.layers.orders.order_aggregation import cross_orders
 
 KINDS = ("bags of words", "dense", "bags of words, large", "dense, small")
 

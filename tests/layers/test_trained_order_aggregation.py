@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn import CrossFeatureTransform
-from crossgcn.layers.trained_order_aggregation import (
+from crossgcn.layers.orders.trained import (
     AttentionOverOrders,
     ConcatenatedOrders,
     OrderAggregator,

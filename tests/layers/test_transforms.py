@@ -8,7 +8,7 @@ import torch
 from crossgcn import BadInput, CrossFeatureTransform
 from crossgcn.layers import MLPTransform
 from crossgcn.layers.graph_convolution import GraphConvolution
-from crossgcn.layers.peers import PEERS, CrossNetworkV2
+from crossgcn.layers.other_crossings import OTHER_CROSSINGS, CrossNetworkV2
 from crossgcn.layers.transforms import TRANSFORMS, make_transform, transform_settings
 
 
@@ -69,5 +69,5 @@ def test_a_setting_that_a_transform_does_not_have_is_refused_with_those_it_has(
 
 
 def test_peers_are_known_by_their_names() -> None:
-    assert set(PEERS) < set(TRANSFORMS)
+    assert set(OTHER_CROSSINGS) < set(TRANSFORMS)
     assert transform_settings("hofm") == {"rank": 1}

@@ -15,12 +15,11 @@ from torch_geometric.data import Data
 from crossgcn import BadInput, CrossGCN, CrossGCNConv, PreparedGraph, load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.layers import CrossFeatureTransform
-from crossgcn.models.calibrate import calibrate
-from crossgcn.models.gin import GIN
-from crossgcn.models.stack import Stack, layer_widths
+from crossgcn.models.baselines import GIN
+from crossgcn.models.node_classifier import NodeClassifier, calibrate, layer_widths
 from crossgcn.training.full_batch import train_full_batch
+from crossgcn.training.model_batch import can_be_compiled, can_be_stacked, stack_models
 from crossgcn.training.objective import make_optimizer
-from crossgcn.training.stacking import can_be_compiled, can_be_stacked, stack_models
 
 Task = tuple[Data, PreparedGraph, Split]
 
@@ -53,12 +52,12 @@ def task(data: Data, factor: float = 1.0) -> Task:
 
 def make(
     task: Task, order: int, num_layers: int, *, dropout: float = 0.5, **settings: Any
-) -> Stack:
+) -> NodeClassifier:
     """A calibrated model of equally wide layers that add to what enters them."""
     data, graph, split = task
     torch.manual_seed(0)
     settings = {"scaling": "unit"} | settings
-    model = Stack(
+    model = NodeClassifier(
         (
             CrossGCNConv(width_in, width_out, order, **settings)
             for width_in, width_out in layer_widths(data.x.size(1), 8, 6, num_layers)
@@ -75,7 +74,7 @@ def transforms(model: nn.Module) -> list[CrossFeatureTransform]:
     return [m for m in model.modules() if isinstance(m, CrossFeatureTransform)]
 
 
-def slopes(model: Stack, task: Task) -> tuple[Tensor, dict[str, Tensor]]:
+def slopes(model: NodeClassifier, task: Task) -> tuple[Tensor, dict[str, Tensor]]:
     """The loss and its gradient for every weight."""
     data, graph, split = task
     inputs = graph.view(split.train, model.propagations)

@@ -11,12 +11,12 @@ from torch_geometric.nn import GCNConv
 
 from crossgcn import GCN, GIN, MLP, PRESETS, BadInput, CrossGCN, build_model, load_dataset
 from crossgcn.layers import CrossFeatureTransform
-from crossgcn.models.stack import Stack
+from crossgcn.models.node_classifier import NodeClassifier
 
 EDGES = torch.tensor([[0, 1, 1, 2, 3, 3], [1, 0, 2, 1, 1, 3]])
 
 
-def layers_of(model: Stack) -> list[Any]:
+def layers_of(model: NodeClassifier) -> list[Any]:
     return list(model.layers)
 
 
@@ -86,7 +86,7 @@ def test_dropout_acts_in_training_only() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_takes_the_sparse_features_of_citeseer(name: str) -> None:
     data = load_dataset("citeseer")
-    model: Stack = build_model(name, data.x.size(1), 6, hidden_channels=8).eval()
+    model: NodeClassifier = build_model(name, data.x.size(1), 6, hidden_channels=8).eval()
     dense = model(data.x.to_dense(), data.edge_index)
     torch.testing.assert_close(model(data.x, data.edge_index), dense, rtol=1e-4, atol=1e-5)
 

@@ -11,10 +11,10 @@ from torch_geometric.data import Data
 
 from crossgcn import BadInput, CrossGCNConv, PreparedGraph
 from crossgcn.data.splits import Split
-from crossgcn.graph import StackedMatrix
-from crossgcn.models.stack import Residual, Stack, layer_widths
+from crossgcn.graph import ModelBatchMatrix
+from crossgcn.models.node_classifier import NodeClassifier, Residual, layer_widths
 from crossgcn.training.full_batch import train_full_batch
-from crossgcn.training.stacking import can_be_compiled, stack_models
+from crossgcn.training.model_batch import can_be_compiled, stack_models
 
 KINDS: tuple[Residual, ...] = ("none", "add", "norm")
 
@@ -28,16 +28,18 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def make(residual: Residual, num_layers: int = 4, *, seed: int = 0, order: int = 2) -> Stack:
+def make(
+    residual: Residual, num_layers: int = 4, *, seed: int = 0, order: int = 2
+) -> NodeClassifier:
     torch.manual_seed(seed)
     layers = [
         CrossGCNConv(width_in, width_out, order, order_weights="learned")
         for width_in, width_out in layer_widths(24, 8, 3, num_layers)
     ]
-    return Stack(layers, 0.0, residual=residual)
+    return NodeClassifier(layers, 0.0, residual=residual)
 
 
-def by_hand(model: Stack, x: Tensor, edge_index: Tensor) -> Tensor:
+def by_hand(model: NodeClassifier, x: Tensor, edge_index: Tensor) -> Tensor:
     """The layers one after the other, as their definition says."""
     hidden: Tensor = model.layers[0](x, edge_index)
     for layer in model.layers[1:]:
@@ -85,7 +87,7 @@ def test_models_side_by_side_add_each_its_own(residual: Residual, small_graph: D
     assert not can_be_compiled(stack_models(models[:1]))
     graph = PreparedGraph(small_graph.x.to_dense(), small_graph.edge_index)
     assert isinstance(graph.x, Tensor)
-    together = stacked(graph.x.expand(2, -1, -1), StackedMatrix([graph.adjacency] * 2))
+    together = stacked(graph.x.expand(2, -1, -1), ModelBatchMatrix([graph.adjacency] * 2))
     for position, model in enumerate(models):
         torch.testing.assert_close(together[position], model(graph.x, graph.adjacency))
 
@@ -118,4 +120,4 @@ def test_a_row_without_any_active_unit_has_no_length_and_no_bad_gradient() -> No
 
 def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
     with pytest.raises(BadInput, match=r"residual.*'adds'.*add.*norm"):
-        Stack([], 0.5, residual="adds")  # type: ignore[arg-type]
+        NodeClassifier([], 0.5, residual="adds")  # type: ignore[arg-type]

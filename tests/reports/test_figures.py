@@ -7,10 +7,10 @@ import matplotlib
 import pytest
 from hand_made import CURVES, FIGURE, ITEMS, STATISTICS, TABLE, TIMING, result_of
 
-from crossgcn.evaluation.item_results import ItemResult
-from crossgcn.evaluation.items import Item
 from crossgcn.reports.figure_style import colours, model_colours
-from crossgcn.reports.figures import draw_item
+from crossgcn.reproduction.collect import ItemResult
+from crossgcn.reproduction.figures import draw_item
+from crossgcn.reproduction.items import Item
 
 DRAWN = (CURVES, FIGURE, TABLE, TIMING)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from browser import MARKS, Opened, open_browser
 
-from crossgcn.data.shop import make_shop
+from crossgcn.data.datasets.shop import make_shop
 
 pytestmark = MARKS
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from crossgcn.evaluation.link_comparison import LinkComparison, LinkResult
-from crossgcn.reports.link_comparison import links_table, links_verdicts, summarise_links
-from crossgcn.reports.link_markdown import links_markdown
+from crossgcn.links.compare import LinkComparison, LinkResult
+from crossgcn.links.predictor import LinkSettings
+from crossgcn.reports.terminal.links import links_table, links_verdicts, summarise_links
 from crossgcn.training.config import RunConfig
-from crossgcn.training.link_settings import LinkSettings
+from research.pages.links import links_markdown
 
 METRICS = ("auc", "ap", "hits@10", "mrr")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from crossgcn.models.presets import PRESETS
-from crossgcn.reports.paper import PaperResult, paper_result
+from crossgcn.reproduction.paper import PaperResult, paper_result
 from crossgcn.training.config import RunConfig
 
 TABLE_5 = {

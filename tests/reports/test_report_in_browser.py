@@ -10,7 +10,7 @@ from browser import LABELS_OF_FIGURES, MARKS, WIDTHS, Opened, open_browser
 from hand_made import all_pairs
 from playwright.sync_api import ViewportSize
 
-from crossgcn.reports.reproduction import write_report
+from crossgcn.reproduction.page import write_report
 
 pytestmark = MARKS
 

@@ -9,17 +9,16 @@ import pytest
 from hand_made import ITEMS, STATISTICS, TABLE, TIMING, all_pairs, result_of
 from rich.console import Console
 
-from crossgcn.evaluation.item_results import ItemResult
-from crossgcn.evaluation.items import Item
-from crossgcn.reports.item_table import item_table
-from crossgcn.reports.item_view import number_table
-from crossgcn.reports.report_view import view_report
-from crossgcn.reports.reproduction import (
+from crossgcn.reproduction.collect import ItemResult
+from crossgcn.reproduction.item_table import item_table
+from crossgcn.reproduction.items import Item
+from crossgcn.reproduction.page import (
     render_html,
     render_markdown,
     summarise_reproduction,
     write_report,
 )
+from crossgcn.reproduction.page_view import number_table, view_report
 
 VOID = {"meta", "link", "br", "use", "path"}
 Pair = tuple[Item, ItemResult]

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from run_views import FIELDS, HOSTILE, hostile_view, shop_view
 
 from crossgcn.errors import WorkFailed
-from crossgcn.reports.run_nodes import NodeView
-from crossgcn.reports.run_packing import embed_json, pack_nodes
-from crossgcn.reports.run_report import render_run_report, write_run_report
-from crossgcn.reports.run_scores import Calibration, Confusion
-from crossgcn.reports.run_view import RunView
-from crossgcn.reports.run_words import readable, shorten, signed
+from crossgcn.reports.run_report.page import (
+    embed_json,
+    pack_nodes,
+    render_run_report,
+    write_run_report,
+)
+from crossgcn.reports.run_report.scores import Calibration, Confusion
+from crossgcn.reports.run_report.view import NodeView, RunView, readable, shorten, signed
 
 
 class Parsed(HTMLParser):

@@ -10,9 +10,8 @@ from browser import LABELS_OF_FIGURES, MARKS, WIDTHS, Opened, open_browser
 from playwright.sync_api import Browser, ViewportSize
 from run_views import HOSTILE, hostile_view, shop_view
 
-from crossgcn.reports.run_report import write_run_report
-from crossgcn.reports.run_view import RunView
-from crossgcn.reports.run_words import shorten
+from crossgcn.reports.run_report.page import write_run_report
+from crossgcn.reports.run_report.view import RunView, shorten
 
 pytestmark = MARKS
 

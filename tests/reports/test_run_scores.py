@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossgcn.reports.run_scores import Calibration, Confusion
+from crossgcn.reports.run_report.scores import Calibration, Confusion
 
 PREDICTIONS = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from crossgcn.evaluation.repeats import RepeatedRuns
+from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.reports.summaries import summarise_comparison, summarise_training
 from crossgcn.training.config import RunConfig
 

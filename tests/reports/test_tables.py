@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from crossgcn.reports.tables import (
+from crossgcn.reports.terminal.tables import (
     comparison_table,
     comparison_verdicts,
     datasets_table,

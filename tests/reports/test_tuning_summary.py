@@ -8,10 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tuning_results_by_hand import OURS, PLAIN, RESULT, TWIN, tuned
 
-from crossgcn.evaluation.statistics import paired_difference
-from crossgcn.evaluation.tuning_results import TuningResult
-from crossgcn.reports.tuning_summary import config_as_toml, summarise_tuning, write_config
-from crossgcn.reports.tuning_table import tuning_notes
+from crossgcn.experiments.statistics import paired_difference
+from crossgcn.experiments.tune.space import TuningResult
+from crossgcn.reports.terminal.tune import (
+    config_as_toml,
+    summarise_tuning,
+    tuning_notes,
+    write_config,
+)
 from crossgcn.training.config import RunConfig
 
 

@@ -6,9 +6,13 @@ from rich.console import Console
 from rich.table import Table
 from tuning_results_by_hand import OURS, PLAIN, RESULT, SPACE, TWIN, tuned
 
-from crossgcn.evaluation.tuning_results import TuningResult
-from crossgcn.reports.tuning_summary import summarise_tuning
-from crossgcn.reports.tuning_table import settings_table, tuning_notes, tuning_table
+from crossgcn.experiments.tune.space import TuningResult
+from crossgcn.reports.terminal.tune import (
+    settings_table,
+    summarise_tuning,
+    tuning_notes,
+    tuning_table,
+)
 
 
 def rows(table: Table) -> list[list[str]]:

@@ -9,13 +9,13 @@ import safetensors.torch
 import torch
 from torch_geometric.data import Data
 
-from crossgcn.data.feature_space import FeatureSpace
+from crossgcn.data.features import FeatureSpace
+from crossgcn.data.files import digest_of_file, sealed
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.sealed_json import digest_of_file, sealed
 from crossgcn.errors import BadInput
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.models.presets import PRESETS
 from crossgcn.models.registry import build_model
-from crossgcn.models.stack import Stack
 from crossgcn.training.checkpoints import (
     CONFIG,
     PREPROCESS,
@@ -34,7 +34,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def saved(folder: Path, name: str = "cross-gcn", **settings: Any) -> Stack:
+def saved(folder: Path, name: str = "cross-gcn", **settings: Any) -> NodeClassifier:
     torch.manual_seed(0)
     settings = {"hidden_channels": 5, **settings}
     model = build_model(name, 24, 3, **settings).eval()

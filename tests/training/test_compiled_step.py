@@ -14,12 +14,11 @@ from torch_geometric.data import Data
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossFeatureTransform
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.models.registry import build_model
-from crossgcn.models.stack import Stack
-from crossgcn.training.scoring import Scorer
-from crossgcn.training.stacking import can_be_compiled, stack_models
-from crossgcn.training.step import TrainingStep
-from crossgcn.training.targets import find_targets
+from crossgcn.training.model_batch import can_be_compiled, stack_models
+from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.steps.targets import Scorer, find_targets
 
 pytest.importorskip("numba")
 IN_PYTORCH = ("gin", "semi-emb", "cross-grand", "grand")
@@ -28,7 +27,7 @@ DECAY = 0.05
 SEED = 2**32 - 3
 
 
-def training(model: Stack, graph: PreparedGraph, data: Data) -> TrainingStep:
+def training(model: NodeClassifier, graph: PreparedGraph, data: Data) -> TrainingStep:
     nodes = make_splits(data, "random", num_splits=1, train=5)[0].train
     return TrainingStep(
         [model], graph, data.y, [nodes], seeds=[SEED], learning_rate=0.02, weight_decay=DECAY
@@ -72,7 +71,7 @@ def exact_pass(step: TrainingStep) -> tuple[Tensor, int, dict[str, Tensor]]:
     return loss.detach(), right, dict(zip(names, filled, strict=True))
 
 
-def _is_learned(model: Stack, name: str) -> bool:
+def _is_learned(model: NodeClassifier, name: str) -> bool:
     module = model.get_submodule(name.removesuffix(".order_weights"))
     assert isinstance(module, CrossFeatureTransform)
     return module.order_aggregation == "learned"
@@ -144,7 +143,7 @@ def test_gradients_are_those_of_autograd(architecture: str, small_graph: Data) -
 def test_both_ways_to_multiply_sparse_matrices_give_the_same_steps(
     architecture: str, small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crossgcn.training.compiled_network._BAG_FROM", 0)
+    monkeypatch.setattr("crossgcn.training.compiled.network._BAG_FROM", 0)
     graph = graph_of(architecture, small_graph)
     assert_steps_are_exact(training(make(architecture, small_graph, seed=1), graph, small_graph))
 

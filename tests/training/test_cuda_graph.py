@@ -10,13 +10,14 @@ from torch_geometric.data import Data
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers.graph_convolution import GraphConvolution
-from crossgcn.layers.peers import CrossNetworkV2
+from crossgcn.layers.other_crossings import CrossNetworkV2
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.models.registry import build_model
-from crossgcn.models.stack import Stack
-from crossgcn.training import full_batch, step
-from crossgcn.training.cuda_graph import WARM_UPS
+from crossgcn.training import full_batch
+from crossgcn.training.device import WARM_UPS
 from crossgcn.training.full_batch import TrainedModel, train_together
-from crossgcn.training.step import TrainingStep
+from crossgcn.training.steps import step
+from crossgcn.training.steps.step import TrainingStep
 
 
 def recorded_on_the_cpu(
@@ -37,7 +38,7 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
 
 
-def models(data: Data) -> list[Stack]:
+def models(data: Data) -> list[NodeClassifier]:
     made = []
     for seed in range(3):
         torch.manual_seed(seed)
@@ -130,11 +131,11 @@ def test_full_matrices_of_pairs_are_not_recorded(
     monkeypatch.setattr(step, "has_triton", lambda: True)
     for rank, recorded in ((4, True), (None, False)):
         transform = CrossNetworkV2(small_graph.x.size(1), 3, rank=rank, bias=False)
-        made = Stack([GraphConvolution(transform, 3)], dropout=0.0)
+        made = NodeClassifier([GraphConvolution(transform, 3)], dropout=0.0)
         assert _as_on_a_gpu(made, small_graph).captures == recorded
 
 
-def _as_on_a_gpu(model: Stack, data: Data) -> TrainingStep:
+def _as_on_a_gpu(model: NodeClassifier, data: Data) -> TrainingStep:
     graph = PreparedGraph(data.x, data.edge_index)
     training = TrainingStep([model], graph, data.y, [torch.arange(9)], seeds=[0])
     training.device = torch.device("cuda")

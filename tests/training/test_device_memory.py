@@ -10,26 +10,26 @@ from crossgcn.data.features import csr_tensor
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers.aggregation import AGGREGATIONS
-from crossgcn.layers.order_aggregation import NamedOrderWeights
+from crossgcn.layers.orders.order_aggregation import NamedOrderWeights
 from crossgcn.models.cross_gcn import CrossGCN
 from crossgcn.models.cross_grand import CrossGrand
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.models.presets import PRESETS, TRANSFORM_NAMES
 from crossgcn.models.registry import build_model
-from crossgcn.models.stack import Stack
 from crossgcn.training.config import RunConfig
-from crossgcn.training.device_memory import (
+from crossgcn.training.device import (
     check_memory,
     describe_sizes,
     enough_memory,
     estimate_bytes,
     stack_limit,
 )
-from crossgcn.training.workload import Run, Workload
+from crossgcn.training.trainer import Run, Trainer
 
 GPU = torch.device("cuda")
 
 
-def model(hidden: int = 8, layers: int = 2, order: int = 2, features: int = 24) -> Stack:
+def model(hidden: int = 8, layers: int = 2, order: int = 2, features: int = 24) -> NodeClassifier:
     return CrossGCN(features, hidden, 3, layers, order=order)
 
 
@@ -67,7 +67,7 @@ def test_more_of_anything_needs_more_memory() -> None:
 
 
 def test_each_further_node_needs_more_with_wider_deeper_and_higher_crosses() -> None:
-    def per_node(network: Stack, features: int = 24) -> int:
+    def per_node(network: NodeClassifier, features: int = 24) -> int:
         return estimate_bytes(network, ring(101, features)) - estimate_bytes(
             network, ring(100, features)
         )
@@ -183,7 +183,7 @@ def test_a_stack_takes_at_most_four_fifths_of_what_is_free(
 def test_runs_are_stacked_by_configuration_up_to_the_limit(
     small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workload = Workload(small_graph, [])
+    workload = Trainer(small_graph, [])
     runs = [
         Run(RunConfig(model=name, order_weights=weights), split)
         for name, weights in (("gcn", None), ("cross-gcn", "lstm"), ("cross-gcn", "gated"))
@@ -192,7 +192,7 @@ def test_runs_are_stacked_by_configuration_up_to_the_limit(
     waiting = {position: run for position, run in enumerate(runs) if position != 1}
     assert sorted(map(tuple, workload.stacks(waiting))) == [(position,) for position in waiting]
     workload.device = GPU
-    monkeypatch.setattr("crossgcn.training.workload.stack_limit", lambda *_: 3)
+    monkeypatch.setattr("crossgcn.training.trainer.stack_limit", lambda *_: 3)
     stacks = sorted(map(tuple, workload.stacks(waiting)))
     assert stacks == [(0, 2, 3), (4,), *((p,) for p in range(5, 10)), (10, 11, 12), (13, 14)]
 

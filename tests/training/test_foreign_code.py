@@ -12,9 +12,9 @@ from torch_geometric.data import Data
 from crossgcn import CrossGCN
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph
-from crossgcn.models.stack import Stack
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.full_batch import TrainedModel, train_full_batch
-from crossgcn.training.stacking import can_be_compiled, stack_models
+from crossgcn.training.model_batch import can_be_compiled, stack_models
 
 
 class Louder(CrossGCN):
@@ -27,7 +27,7 @@ def made(kind: type[CrossGCN] = CrossGCN) -> CrossGCN:
     return kind(24, 8, 3, dropout=0.0)
 
 
-def first_loss(model: Stack, data: Data) -> TrainedModel:
+def first_loss(model: NodeClassifier, data: Data) -> TrainedModel:
     graph, split = PreparedGraph(data.x, data.edge_index), make_splits(data, "public")[0]
     return train_full_batch(model, graph, data.y, split, seed=0, epochs=2)
 

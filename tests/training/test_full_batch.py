@@ -10,21 +10,21 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets import load_dataset
+from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import PreparedGraph
 from crossgcn.kernels import dispatch, plain
+from crossgcn.models.baselines import SemiEmb
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.models.presets import PRESETS
 from crossgcn.models.registry import build_model
-from crossgcn.models.semi_emb import SemiEmb
-from crossgcn.models.stack import Stack
 from crossgcn.training.adam import Adam
 from crossgcn.training.full_batch import Diverged, EpochMetrics, TrainedModel, train_full_batch
 from crossgcn.training.objective import make_optimizer, order_weight_penalty
-from crossgcn.training.step import TrainingStep
+from crossgcn.training.steps.step import TrainingStep
 
 
-def make(name: str, data: Data, dropout: float = 0.5, **settings: Any) -> Stack:
+def make(name: str, data: Data, dropout: float = 0.5, **settings: Any) -> NodeClassifier:
     torch.manual_seed(3)
     return build_model(
         name, data.x.size(1), data.num_classes, hidden_channels=8, dropout=dropout, **settings
@@ -35,7 +35,7 @@ def own_split(data: Data) -> Split:
     return make_splits(data, "public")[0]
 
 
-def train(data: Data, model: Stack, **options: Any) -> TrainedModel:
+def train(data: Data, model: NodeClassifier, **options: Any) -> TrainedModel:
     graph = PreparedGraph(data.x, data.edge_index)
     torch.manual_seed(4)
     return train_full_batch(model, graph, data.y, own_split(data), **options)

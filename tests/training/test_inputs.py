@@ -17,8 +17,8 @@ from crossgcn.training import inputs as inputs_module
 from crossgcn.training.checkpoints import load_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.inputs import Inputs
-from crossgcn.training.many_runs import train_many
-from crossgcn.training.workload import Run, Workload
+from crossgcn.training.pool import train_many
+from crossgcn.training.trainer import Run, Trainer
 
 QUICK = DeepWalkSettings(walks_per_node=4, walk_length=8, window=3, dimensions=6)
 
@@ -41,9 +41,9 @@ def sha256(vectors: torch.Tensor) -> str:
     return hashlib.sha256(vectors.numpy().tobytes()).hexdigest()
 
 
-def workload_of(data: Data) -> Workload:
+def workload_of(data: Data) -> Trainer:
     splits = make_splits(data, "random", num_splits=3, train=5)
-    workload = Workload(data, splits, save_models=True)
+    workload = Trainer(data, splits, save_models=True)
     workload.inputs = Inputs(data, QUICK)
     return workload
 

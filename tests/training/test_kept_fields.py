@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from crossgcn.graph.graph_source import MemoryGraph
+from crossgcn.graph.sampling.source import MemoryGraph
 from crossgcn.models.registry import build_model
-from crossgcn.training import mini_batch_scoring
+from crossgcn.training.batches import scoring as mini_batch_scoring
+from crossgcn.training.batches.scoring import ExactScorer
 from crossgcn.training.distributed import Processes
-from crossgcn.training.mini_batch_scoring import ExactScorer
 
 
 @pytest.mark.parametrize(("width", "kept"), [(8, True), (800, False)])

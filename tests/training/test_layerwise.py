@@ -18,19 +18,20 @@ from torch_geometric.nn import GCNConv
 
 from crossgcn import BadInput, CrossGCN
 from crossgcn.errors import WorkFailed
-from crossgcn.graph import PreparedGraph, exact_rows
-from crossgcn.graph.graph_source import MemoryGraph, source_of
+from crossgcn.graph import PreparedGraph
+from crossgcn.graph.sampling import batches as exact_rows
+from crossgcn.graph.sampling.source import MemoryGraph, source_of
 from crossgcn.layers.aggregation import AGGREGATIONS
 from crossgcn.layers.cross_feature_transform import CrossFeatureTransform
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.models.presets import PRESETS
 from crossgcn.models.registry import build_model
-from crossgcn.models.stack import Stack
-from crossgcn.training.layerwise import infer
+from crossgcn.training.batches.layerwise import infer
 
 SOME = torch.tensor([40, 3, 77, 3])
 
 
-def whole_graph_scores(model: Stack, data: Data) -> Tensor:
+def whole_graph_scores(model: NodeClassifier, data: Data) -> Tensor:
     graph = PreparedGraph(data.x, data.edge_index, data.edge_weight)
     model.eval()
     with torch.no_grad():
@@ -38,7 +39,7 @@ def whole_graph_scores(model: Stack, data: Data) -> Tensor:
     return scores
 
 
-def assert_exact(model: Stack, data: Data, **settings: Any) -> None:
+def assert_exact(model: NodeClassifier, data: Data, **settings: Any) -> None:
     wanted = whole_graph_scores(model, data)
     source = source_of(data)
     every = infer(model, source, rows_per_chunk=17, **settings)
@@ -212,7 +213,7 @@ class Unusual(CrossGCN):
     [
         (Unusual(10, 8, 3), {}, "Unusual is not a plain stack"),
         (nn.Linear(10, 3), {}, "Linear is not a plain stack"),
-        (Stack([GCNConv(10, 3)], 0.0), {}, "GCNConv is no layer of this package"),
+        (NodeClassifier([GCNConv(10, 3)], 0.0), {}, "GCNConv is no layer of this package"),
         (CrossGCN(10, 8, 3), {"world_size": 2}, "torch.distributed, which is not"),
         (CrossGCN(10, 8, 3), {"rows_per_chunk": 0}, "rows_per_chunk must be at least 1"),
     ],

@@ -14,18 +14,18 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.training import workload as workload_module
+from crossgcn.training import trainer as workload_module
 from crossgcn.training.checkpoints import load_model
 from crossgcn.training.config import RunConfig
-from crossgcn.training.many_runs import train_many
-from crossgcn.training.workload import Record, Run, Workload
+from crossgcn.training.pool import train_many
+from crossgcn.training.trainer import Record, Run, Trainer
 
 MODEL = "model.safetensors"
 
 
-def workload_of(data: Data, **options: Any) -> Workload:
+def workload_of(data: Data, **options: Any) -> Trainer:
     splits = make_splits(data, "random", num_splits=3, train=5)
-    return Workload(data, splits, **{"save_models": True, **options})
+    return Trainer(data, splits, **{"save_models": True, **options})
 
 
 def runs_in(folder: Path | None, **settings: Any) -> list[Run]:
@@ -190,7 +190,7 @@ def test_divergence_is_told_as_such_and_leaves_a_model(
     assert all(parameter.isfinite().all() for parameter in load_model(folder).parameters())
 
 
-class DyingWorkload(Workload):
+class DyingWorkload(Trainer):
     """Its second run takes its process with it, as the kernel does for want of memory."""
 
     def train_together(

@@ -16,20 +16,23 @@ from crossgcn.data.splits import Split
 from crossgcn.data.stored import store_graph
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.graph_source import MemoryGraph, source_of
-from crossgcn.graph.node_batches import NodeBatches
-from crossgcn.graph.row_matrix import make_rows
+from crossgcn.graph.matrix import make_rows
+from crossgcn.graph.sampling.batches import NodeBatches
+from crossgcn.graph.sampling.source import MemoryGraph, source_of
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.models.registry import build_model
-from crossgcn.models.stack import Stack
+from crossgcn.training.batches.progress import RESUME_POINT, Checkpoints
+from crossgcn.training.batches.scoring import ExactScorer
+from crossgcn.training.batches.step import score_part
+from crossgcn.training.batches.train import (
+    check_batches,
+    hop_fanouts,
+    train_by_config,
+    train_mini_batch,
+)
 from crossgcn.training.config import RunConfig
 from crossgcn.training.distributed import Processes
 from crossgcn.training.full_batch import Diverged, TrainedModel, train_full_batch
-from crossgcn.training.mini_batch import hop_fanouts, train_mini_batch
-from crossgcn.training.mini_batch_config import check_batches, train_by_config
-from crossgcn.training.mini_batch_progress import Checkpoints
-from crossgcn.training.mini_batch_scoring import ExactScorer
-from crossgcn.training.mini_batch_step import score_part
-from crossgcn.training.resume_point import RESUME_POINT
 
 SPLIT = Split(torch.arange(30), torch.arange(30, 60), torch.arange(60, 90))
 WHOLE: dict[str, Any] = {"batch_size": 30, "fanout": -1}
@@ -41,12 +44,14 @@ def source(small_graph: Data) -> MemoryGraph:
     return MemoryGraph(small_graph.x, small_graph.edge_index, None, small_graph.y)
 
 
-def make(name: str = "cross-gcn", *, dropout: float = 0.0, **settings: Any) -> Stack:
+def make(name: str = "cross-gcn", *, dropout: float = 0.0, **settings: Any) -> NodeClassifier:
     torch.manual_seed(0)
     return build_model(name, 24, 3, hidden_channels=8, dropout=dropout, **settings)
 
 
-def train(source: MemoryGraph, model: Stack | None = None, **settings: Any) -> TrainedModel:
+def train(
+    source: MemoryGraph, model: NodeClassifier | None = None, **settings: Any
+) -> TrainedModel:
     return train_mini_batch(model or make(), source, SPLIT, **{"epochs": 4} | settings)
 
 
@@ -203,8 +208,8 @@ def test_hidden_values_of_a_graph_on_disk_are_kept_in_the_runs_folder(
         made.append(folder)
         return make_rows(rows, width, dtype, folder)
 
-    monkeypatch.setattr("crossgcn.training.shared_rows.make_rows", make_and_tell)
-    monkeypatch.setattr("crossgcn.training.mini_batch_scoring._fields_are_small", lambda *_: False)
+    monkeypatch.setattr("crossgcn.training.batches.layerwise.make_rows", make_and_tell)
+    monkeypatch.setattr("crossgcn.training.batches.scoring._fields_are_small", lambda *_: False)
     out = tmp_path / "run"
     source = source_of(stored if on_disk else small_graph)
     model, device = make(), torch.device("cpu")

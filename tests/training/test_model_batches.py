@@ -12,12 +12,11 @@ from torch_geometric.data import Data
 
 from crossgcn import BadInput, CrossGCN
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.aggregated_rows import AggregatedRows
-from crossgcn.graph.graph_source import source_of
-from crossgcn.graph.node_batches import NodeBatches
-from crossgcn.models.gin import GIN
-from crossgcn.models.stack import Stack
-from crossgcn.training.model_batches import batches_of
+from crossgcn.graph.sampling.batches import AggregatedRows, NodeBatches
+from crossgcn.graph.sampling.source import source_of
+from crossgcn.models.baselines import GIN
+from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.batches.step import batches_of
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def dense_graph(small_graph: Data) -> Data:
     return small_graph
 
 
-def gradients(model: Stack, x: Any, blocks: Any, y: Tensor) -> tuple[Tensor, list[Tensor]]:
+def gradients(model: NodeClassifier, x: Any, blocks: Any, y: Tensor) -> tuple[Tensor, list[Tensor]]:
     scores = model(x, blocks)
     loss = torch.nn.functional.cross_entropy(scores, y, reduction="sum")
     return scores.detach(), list(torch.autograd.grad(loss, list(model.parameters())))
@@ -79,7 +78,7 @@ def test_one_layer_in_batches_is_the_full_batch(
 def test_sums_are_kept_only_where_that_changes_nothing_or_is_asked_for(
     dense_graph: Data, small_graph: Data
 ) -> None:
-    def chosen(model: Stack, data: Data, **settings: Any) -> type:
+    def chosen(model: NodeClassifier, data: Data, **settings: Any) -> type:
         nodes = torch.arange(9)
         return type(
             batches_of(model, source_of(data), nodes, fanouts=[1], batch_size=4, **settings)

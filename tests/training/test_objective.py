@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.models.presets import PRESETS
 from crossgcn.models.registry import build_model
-from crossgcn.models.stack import Stack
 from crossgcn.training.objective import make_optimizer, order_weight_penalty
 
 GATED = ("cross-gcn", "cross-grand")
@@ -24,7 +24,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def make(name: str, in_channels: int, **settings: Any) -> Stack:
+def make(name: str, in_channels: int, **settings: Any) -> NodeClassifier:
     torch.manual_seed(1)
     return build_model(
         name, in_channels, 3, hidden_channels=4, dropout=0.0, bias=True, **settings

@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.training.resume_point import (
+from crossgcn.training.batches.progress import (
     RESUME_POINT,
     ResumePoint,
     read_resume_point,
     write_resume_point,
 )
-from crossgcn.training.selection import EpochMetrics
+from crossgcn.training.full_batch import EpochMetrics
 
 RUN = {"config": {"model": "gcn", "batch_size": 8}, "seed": 3}
 POINT = ResumePoint(
@@ -82,7 +82,7 @@ def test_a_full_disk_is_said_and_the_point_before_is_kept(
 
     later = ResumePoint(3, 1, POINT.history, POINT.tensors)
     with monkeypatch.context() as patched:
-        patched.setattr("crossgcn.data.atomic_file.os.fsync", full)
+        patched.setattr("crossgcn.data.files.os.fsync", full)
         with pytest.raises(WorkFailed, match=r"epoch 3 .*No space left on device.*--resume"):
             write_resume_point(path, later, RUN)
     found = read_resume_point(path, RUN)

@@ -14,26 +14,21 @@ from architectures import (
 )
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets import load_dataset
+from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import Split, make_splits
-from crossgcn.graph import PreparedGraph, StackedMatrix
-from crossgcn.models.gin import GIN
+from crossgcn.graph import ModelBatchMatrix, PreparedGraph
+from crossgcn.models.baselines import GIN
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.models.registry import build_model
-from crossgcn.models.stack import Stack
-from crossgcn.training import step
-from crossgcn.training.full_batch import (
-    Diverged,
-    TrainedModel,
-    train_full_batch,
-    train_together,
-)
-from crossgcn.training.stacking import (
+from crossgcn.training.full_batch import Diverged, TrainedModel, train_full_batch, train_together
+from crossgcn.training.model_batch import (
     can_be_compiled,
     can_be_stacked,
     stack_models,
     state_shapes,
     unstack_state,
 )
+from crossgcn.training.steps import step
 
 SEEDS = [11, 2**32 - 1, 0]
 RATES: dict[str, Any] = {"epochs": 15, "learning_rate": 0.02}
@@ -48,12 +43,17 @@ def unequal_splits(data: Data) -> list[Split]:
     return [splits[0], few, fewer_to_select]
 
 
-def three(architecture: str, data: Data) -> list[Stack]:
+def three(architecture: str, data: Data) -> list[NodeClassifier]:
     return [make(architecture, data, seed=seed) for seed in (1, 2, 3)]
 
 
 def alone(
-    model: Stack, graph: PreparedGraph, data: Data, split: Split, seed: int, epochs: int = 15
+    model: NodeClassifier,
+    graph: PreparedGraph,
+    data: Data,
+    split: Split,
+    seed: int,
+    epochs: int = 15,
 ) -> TrainedModel:
     return train_full_batch(
         model, graph, data.y, split, seed=seed, epochs=epochs, learning_rate=0.02
@@ -127,7 +127,7 @@ def test_outputs_added_to_fill_words_change_nothing(
     models = three(architecture, small_graph)
     exact = train_together(models, graph, small_graph.y, splits, SEEDS, **RATES)
 
-    def widened(models: list[Stack], **_: int) -> Stack:
+    def widened(models: list[NodeClassifier], **_: int) -> NodeClassifier:
         stacked = stack_models(models, round_outputs_to=8)
         if not isinstance(stacked, GIN):
             assert stacked.layers[-1].out_channels == 8
@@ -209,7 +209,7 @@ def test_a_stack_scores_as_its_models_do_and_gives_their_weights_back(
     before = [{name: value.clone() for name, value in m.state_dict().items()} for m in models]
     stacked = stack_models(models)
     x = graph.x if isinstance(graph.x, torch.Tensor) else small_graph.x.to_dense()
-    edges = StackedMatrix([graph.adjacency] * 3)
+    edges = ModelBatchMatrix([graph.adjacency] * 3)
     with torch.no_grad():
         together = stacked.eval()(x.expand(3, -1, -1), edges)
         for position, model in enumerate(models):

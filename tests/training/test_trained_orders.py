@@ -12,12 +12,11 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph, stack_inputs
-from crossgcn.models.calibrate import calibrate
+from crossgcn.models.node_classifier import NodeClassifier, calibrate
 from crossgcn.models.registry import build_model
-from crossgcn.models.stack import Stack
 from crossgcn.training.full_batch import TrainedModel, train_full_batch, train_together
+from crossgcn.training.model_batch import can_be_compiled, can_be_stacked, stack_models
 from crossgcn.training.objective import make_optimizer, order_weight_penalty
-from crossgcn.training.stacking import can_be_compiled, can_be_stacked, stack_models
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "per-unit": {"order_weights": "per-unit"},
@@ -33,7 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def make(kind: str, graph: PreparedGraph, seed: int, **more: Any) -> Stack:
+def make(kind: str, graph: PreparedGraph, seed: int, **more: Any) -> NodeClassifier:
     torch.manual_seed(seed)
     settings = {"num_layers": 3, "order": 3, "bias": True} | SETTINGS[kind] | more
     model = build_model("cross-gcn", 24, 3, hidden_channels=8, **settings)

@@ -19,19 +19,14 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph, SparseMatrix
-from crossgcn.graph.graph_source import source_of
+from crossgcn.graph.sampling.source import source_of
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.models.registry import build_model
-from crossgcn.models.stack import Stack
-from crossgcn.training import unused_columns
-from crossgcn.training.full_batch import (
-    Diverged,
-    TrainedModel,
-    train_full_batch,
-    train_together,
-)
-from crossgcn.training.mini_batch import train_mini_batch
-from crossgcn.training.step import TrainingStep
-from crossgcn.training.unused_columns import find_unused_columns, follow_decay
+from crossgcn.training.batches.train import train_mini_batch
+from crossgcn.training.full_batch import Diverged, TrainedModel, train_full_batch, train_together
+from crossgcn.training.steps import unused_columns
+from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.steps.unused_columns import find_unused_columns, follow_decay
 
 SPARSE = [name for name, (preset, _) in ARCHITECTURES.items() if preset != "deep-walk"]
 DECAY = 0.05
@@ -51,7 +46,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unused_columns, "_WORTHWHILE", 1)
 
 
-def trained(model: Stack, data: Data, **settings: Any) -> TrainingStep:
+def trained(model: NodeClassifier, data: Data, **settings: Any) -> TrainingStep:
     nodes = make_splits(data, "random", num_splits=1, train=5)[0].train
     step = TrainingStep(
         [model],

@@ -13,8 +13,9 @@ from torch_geometric.data import Data
 from crossgcn.graph import SparseMatrix
 from crossgcn.kernels.draws import Draws
 from crossgcn.kernels.plain import drop
-from crossgcn.training import compiled_network, wide_input
-from crossgcn.training.wide_input import WideInput
+from crossgcn.training.compiled import blocked_features as wide_input
+from crossgcn.training.compiled import network as compiled_network
+from crossgcn.training.compiled.blocked_features import WideInput
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_steps_in_blocks_are_those_of_autograd_and_torchs_adam(
 def test_the_number_of_threads_changes_no_bit(
     small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crossgcn.kernels.cpu_loops._SHARED_FROM", 0)
+    monkeypatch.setattr("crossgcn.kernels.cpu.loops._SHARED_FROM", 0)
     states = []
     for threads in (1, 2):
         torch.set_num_threads(threads)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from crossgcn import __version__
-from crossgcn.cli.bench import bench
+from crossgcn.cli.bench import BENCHMARKS, bench
 from crossgcn.cli.check import check
 from crossgcn.cli.compare import compare
 from crossgcn.cli.data import data
@@ -21,12 +21,9 @@ from crossgcn.cli.report import report
 from crossgcn.cli.reproduce import reproduce
 from crossgcn.cli.train import train
 from crossgcn.cli.tune import tune
-from crossgcn.evaluation.candidates import CANDIDATES
-from crossgcn.evaluation.item_names import ITEM_NAMES
+from crossgcn.experiments.compare import CANDIDATES
 from crossgcn.models.presets import PRESETS
-from crossgcn.reports.benchmark_names import BENCHMARKS
-
-__all__ = ["app"]
+from crossgcn.reproduction.item_names import ITEM_NAMES
 
 app = typer.Typer(
     name="crossgcn",

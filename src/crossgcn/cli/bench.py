@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -16,9 +17,74 @@ from rich.console import Console
 import crossgcn
 from crossgcn.cli import options
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
-from crossgcn.reports.benchmark_names import BENCHMARKS
 
-__all__ = ["bench"]
+
+@dataclass(frozen=True)
+class BenchmarkEntry:
+    """One benchmark.
+
+    Attributes:
+        script: Its file in ``research/benchmarks/``, without the ending.
+        device: What it needs.
+        title: What it measures, in half a line.
+    """
+
+    script: str
+    device: Literal["cpu", "cuda"]
+    title: str
+
+
+BENCHMARKS: Mapping[str, BenchmarkEntry] = {
+    "cpu-step": BenchmarkEntry("cpu_step", "cpu", "one training step on the CPU"),
+    "cpu-protocol": BenchmarkEntry(
+        "cpu_protocol", "cpu", "the whole 20-split protocol on Citeseer, on the CPU"
+    ),
+    "growth": BenchmarkEntry(
+        "growth", "cpu", "time and memory of a step as the problem grows, on the CPU"
+    ),
+    "top-pairs": BenchmarkEntry(
+        "top_pairs", "cpu", "the exact strongest pairs of every class, without listing all"
+    ),
+    "peers": BenchmarkEntry(
+        "peers", "cpu", "other feature-crossing modules in the place of the cross transform"
+    ),
+    "wide-features": BenchmarkEntry(
+        "wide_features", "cpu", "one training step in a million sparse features"
+    ),
+    "big-graph": BenchmarkEntry(
+        "big_graph", "cpu", "a million nodes and ten million edges at once, on the CPU"
+    ),
+    "sampler": BenchmarkEntry(
+        "sampler", "cpu", "batches with sampled neighbours, from a graph on disk"
+    ),
+    "graph-import": BenchmarkEntry(
+        "graph_import", "cpu", "edges of a Parquet file made into a graph on disk"
+    ),
+    "ranks": BenchmarkEntry(
+        "ranks", "cpu", "training in batches by two processes of one thread, beside one"
+    ),
+    "sampled-accuracy": BenchmarkEntry(
+        "sampled_accuracy", "cpu", "what sampling neighbours costs in accuracy"
+    ),
+    "gpu-step": BenchmarkEntry("gpu_step", "cuda", "one training step on a GPU, and its roofline"),
+    "gpu-stack": BenchmarkEntry(
+        "gpu_stack", "cuda", "20 splits of four hidden sizes on Citeseer as stacks on a GPU"
+    ),
+    "gpu-growth": BenchmarkEntry(
+        "growth", "cuda", "time and memory of a step as the problem grows, on a GPU"
+    ),
+    "gpu-wide-features": BenchmarkEntry(
+        "wide_features", "cuda", "one training step in a million sparse features, on a GPU"
+    ),
+    "gpu-big-graph": BenchmarkEntry(
+        "big_graph", "cuda", "2.45 million nodes and 62 million edges at once, on a GPU"
+    ),
+    "precision": BenchmarkEntry("precision", "cuda", "what tf32 and bf16 cost in accuracy"),
+    "own-tables": BenchmarkEntry(
+        "own_tables", "cpu", "from two CSV files to a report, in three commands"
+    ),
+}
+"""In the order in which they are run and shown."""
 
 
 def bench(
@@ -95,20 +161,20 @@ def bench(
 
 
 def load_harness() -> Any:
-    """What the scripts share, from the checkout or from inside the installed package.
+    """Import the benchmarks from the checkout that this package is installed from.
 
     Raises:
-        BadInput: If the scripts are in neither.
+        BadInput: If the package is not installed from a checkout.
     """
-    package = Path(crossgcn.__file__).parent
-    for folder in (package / "benchmarks", package.parents[1] / "benchmarks"):
-        if (folder / "harness").is_dir():
-            if str(folder) not in sys.path:
-                sys.path.insert(0, str(folder))
-            return import_module("harness.command")
-    raise BadInput(
-        f"the benchmark scripts are not beside {package}: install the wheel, or use a checkout"
-    )
+    checkout = Path(crossgcn.__file__).parents[2]
+    if not (checkout / "research" / "benchmarks").is_dir():
+        raise BadInput(
+            "the benchmarks are not part of the installed package; clone the repository and "
+            "install it with `pip install -e .`, then run `crossgcn bench` again"
+        )
+    if str(checkout) not in sys.path:
+        sys.path.insert(0, str(checkout))
+    return import_module("research.benchmarks.harness.command")
 
 
 def _skip(command: Any, names: Sequence[str], *, asked: bool, console: Console) -> dict[str, str]:

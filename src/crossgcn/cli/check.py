@@ -11,14 +11,16 @@ import typer
 from rich.console import Console
 
 from crossgcn.cli import options
-from crossgcn.cli.option_groups import TableOptions, with_option_groups
+from crossgcn.cli.option_groups import (
+    EdgesArgument,
+    NodesArgument,
+    TableOptions,
+    with_option_groups,
+)
 from crossgcn.cli.running import answer_console, make_folder
-from crossgcn.cli.table_options import EdgesArgument, NodesArgument
-from crossgcn.data.atomic_file import write_json
-from crossgcn.data.stored.layout import is_graph_folder
+from crossgcn.data.files import write_json
+from crossgcn.data.stored.format import is_graph_folder
 from crossgcn.errors import BadInput
-
-__all__ = ["check"]
 
 
 @with_option_groups
@@ -43,10 +45,10 @@ def check(
         command = shlex.join(["crossgcn", "data", "show", str(folder), "--verify"])
         raise BadInput(f"{folder} is a graph folder and no table; to check it: {command}")
     with Console(stderr=True).status("reading the tables"):
-        from crossgcn.data.tables.check import check_tables
+        from crossgcn.data.tables.checks.check import check_tables
         from crossgcn.data.tables.plan import make_plan
-        from crossgcn.data.tables.table import read_table
-        from crossgcn.reports.check_view import check_page, summarise_check
+        from crossgcn.data.tables.read import read_table
+        from crossgcn.reports.terminal.check import check_page, summarise_check
 
         node_table = read_table(nodes, "nodes")
         edge_table = None if edges is None else read_table(edges, "edges")

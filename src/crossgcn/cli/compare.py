@@ -12,18 +12,17 @@ from rich.console import Console
 
 from crossgcn.cli import options
 from crossgcn.cli.option_groups import (
+    EdgesArgument,
     ModelOptions,
     RunOptions,
     TableOptions,
     TrainingOptions,
+    is_table,
     with_option_groups,
 )
-from crossgcn.cli.table_options import EdgesArgument, is_table
 from crossgcn.errors import BadInput
-from crossgcn.evaluation.candidates import CANDIDATES, DEFAULT_TRIALS, TRIALS
+from crossgcn.experiments.compare import CANDIDATES, DEFAULT_TRIALS, TRIALS
 from crossgcn.models.presets import PRESETS, get_preset
-
-__all__ = ["compare", "refuse_unused"]
 
 
 @with_option_groups
@@ -125,7 +124,7 @@ def _compare_presets(
     all_runs, folder = run_with_progress(configs, run, name="compare", save_models=False)
 
     from crossgcn.reports.summaries import summarise_comparison
-    from crossgcn.reports.tables import comparison_table, comparison_verdicts
+    from crossgcn.reports.terminal.tables import comparison_table, comparison_verdicts
 
     summary = summarise_comparison(all_runs, baseline)
     summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
@@ -183,15 +182,14 @@ def _compare_on_tables(
     if baseline is not None:
         _check_baseline(baseline, names or list(CANDIDATES))
 
-    from crossgcn.cli.running import finish, show_progress
-    from crossgcn.cli.tables import load_user_tables, table_defaults
+    from crossgcn.cli.running import finish, load_user_tables, show_progress, table_defaults
 
     graph = load_user_tables(nodes, edges, tables, run.out)
     started = time.perf_counter()
 
-    from crossgcn.evaluation.table_comparison import TableExperiment
-    from crossgcn.reports.table_comparison import candidates_table, summarise_candidates
-    from crossgcn.training.environment import describe_environment
+    from crossgcn.experiments.compare import TableExperiment
+    from crossgcn.reports.terminal.compare import candidates_table, summarise_candidates
+    from crossgcn.training.records import describe_environment
 
     given = {**details.shared(), "bias": details.bias, **training.settings()}
     settings = table_defaults(graph, training.splits) | {

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,11 +14,108 @@ import typer
 from rich.console import Console
 
 from crossgcn.cli import options
-from crossgcn.cli.import_graph import import_graph
-from crossgcn.data.catalogue import CATALOGUE, DATASET_NAMES
-from crossgcn.errors import unknown_name
+from crossgcn.cli.option_groups import TableOptions, with_option_groups
+from crossgcn.cli.running import work_progress
+from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES
+from crossgcn.errors import BadInput, unknown_name
 
-__all__ = ["data"]
+FolderOption = Annotated[
+    Path, typer.Option(help="The graph folder to make, new or empty.", metavar="FOLDER")
+]
+MemoryOption = Annotated[
+    int,
+    typer.Option("--memory", help="MiB that sorting may take; the rest is done on disk.", min=1),
+]
+
+
+@with_option_groups
+def import_graph(
+    edges: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Edges, a row each: CSV, TSV (also .gz) or Parquet; several with equal headers.",
+            metavar="EDGES",
+        ),
+    ],
+    out: FolderOption,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(help="Table of nodes. Without one, ends are numbers from 0.", metavar="NODES"),
+    ] = None,
+    *,
+    tables: TableOptions,
+    num_nodes: Annotated[
+        int | None,
+        typer.Option(help="How many nodes, if there is no table. \\[default: as edges say]", min=1),
+    ] = None,
+    directed: Annotated[
+        bool,
+        typer.Option("--directed", help="An edge counts for its second end alone."),
+    ] = False,
+    memory: MemoryOption = 256,
+    seed: options.UnusedSeedOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Read edges piece by piece into a folder that is opened, not loaded."""
+    if nodes is None and tables.target is not None:
+        raise BadInput("--target names a column of the table of nodes: give it as --nodes FILE")
+    warnings: list[str] = []
+
+    def warn(words: str) -> None:
+        warnings.append(words)
+        typer.echo(f"warning: {words}", err=True)
+
+    with showing_stages("importing") as show:
+        from crossgcn.data.stored.import_graph import build_graph
+        from crossgcn.reports.terminal.graph_folder import folder_lines, summarise_folder
+
+        graph = build_graph(
+            [str(path) for path in edges],
+            None if nodes is None else str(nodes),
+            out=out,
+            choices=tables.choices(),
+            num_nodes=num_nodes,
+            directed=directed,
+            memory_limit=memory << 20,
+            progress=show,
+            on_warning=warn,
+        )
+    if graph.preprocess is not None and graph.preprocess.encoding is not None:
+        typer.echo("\n".join(graph.preprocess.encoding["plan"]["reasons"]), err=True)
+    summary = summarise_folder(graph) | {"warnings": warnings}
+    if graph.num_features and graph.num_classes:
+        summary["next"] = shlex.join(["crossgcn", "train", str(out)]) + (
+            " --splits public" if graph.roles is not None else " --splits stratified"
+        )
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False))
+        return
+    typer.echo("\n".join(folder_lines(summary)))
+
+
+@contextmanager
+def showing_stages(what: str) -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar that starts anew with each stage of the work.
+
+    Args:
+        what: Said before the first stage begins.
+
+    Yields:
+        To be called with a stage, how much of it is done, and of how much.
+    """
+    with work_progress(Console(stderr=True)) as progress:
+        task = progress.add_task(what, total=None)
+        last = what
+
+        def show(stage: str, done: int, total: int | None) -> None:
+            nonlocal last
+            if stage != last:
+                progress.reset(task, description=stage, total=total)
+                last = stage
+            progress.update(task, completed=done, total=total)
+
+        yield show
+
 
 data = typer.Typer(
     help="List the datasets, fetch one, or import large graphs of your own.", no_args_is_help=True
@@ -26,8 +126,8 @@ data.command("import")(import_graph)
 @data.command("list")
 def list_datasets(as_json: options.JsonOption = False) -> None:
     """Show the known datasets and where each would be read from."""
-    from crossgcn.data.sources import available
-    from crossgcn.reports.tables import datasets_table
+    from crossgcn.data.datasets.registry import available
+    from crossgcn.reports.terminal.tables import datasets_table
 
     rows = [asdict(entry) | {"where": available(entry.name)} for entry in CATALOGUE.values()]
     if as_json:
@@ -54,7 +154,7 @@ def get_dataset(
     if name not in CATALOGUE:
         raise unknown_name("dataset", name, DATASET_NAMES)
 
-    from crossgcn.data.sources import available, fetch
+    from crossgcn.data.datasets.registry import available, fetch
 
     if CATALOGUE[name].origin == "planetoid":
         with Console(stderr=True).status(f"fetching {name}"):
@@ -62,8 +162,8 @@ def get_dataset(
     result = {"dataset": name, "where": available(name), "file": None}
     if out is not None:
         from crossgcn.cli.running import make_folder
-        from crossgcn.data.archive import save_graph
-        from crossgcn.data.datasets import load_dataset
+        from crossgcn.data.datasets.load import load_dataset
+        from crossgcn.data.graph_file import save_graph
 
         path = make_folder(out) / f"{name}.npz"
         save_graph(path, load_dataset(name, seed=seed))
@@ -83,8 +183,8 @@ def show_folder(
     as_json: options.JsonOption = False,
 ) -> None:
     """Say what a graph folder holds."""
-    from crossgcn.data.stored.stored_graph import open_graph
-    from crossgcn.reports.folder_view import folder_lines, summarise_folder
+    from crossgcn.data.stored.open import open_graph
+    from crossgcn.reports.terminal.graph_folder import folder_lines, summarise_folder
 
     graph = open_graph(folder)
     if verify:

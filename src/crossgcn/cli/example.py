@@ -11,10 +11,46 @@ import typer
 from typer.core import TyperGroup
 
 from crossgcn.cli import options
-from crossgcn.cli.example_graph import example_graph
+from crossgcn.cli.data import FolderOption, MemoryOption, showing_stages
 from crossgcn.errors import BadInput
 
-__all__ = ["example"]
+
+def example_graph(
+    out: FolderOption,
+    num_nodes: Annotated[int, typer.Option(help="How many nodes.")] = 100_000,
+    num_edges: Annotated[
+        int, typer.Option(help="Undirected edges to draw; a few are drawn twice.")
+    ] = 1_000_000,
+    num_features: Annotated[int, typer.Option(help="Of each node, dense.")] = 100,
+    num_classes: Annotated[int, typer.Option(help="Of unequal size.")] = 47,
+    memory: MemoryOption = 256,
+    seed: Annotated[int, typer.Option(help="Which draw.", min=0, max=2**32 - 1)] = 0,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Draw a heavy-tailed graph of any size with labels that can be learnt, as a graph folder."""
+    with showing_stages("drawing") as show:
+        from crossgcn.data.datasets.drawn_graphs import large_graph
+        from crossgcn.reports.terminal.graph_folder import folder_lines, summarise_folder
+
+        graph = large_graph(
+            out,
+            num_nodes,
+            num_edges,
+            num_features,
+            num_classes,
+            seed,
+            memory_limit=memory << 20,
+            progress=show,
+        )
+    summary = summarise_folder(graph) | {
+        "seed": seed,
+        "next": shlex.join(["crossgcn", "train", str(out), "--splits", "public"]),
+    }
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False))
+        return
+    typer.echo("\n".join(folder_lines(summary)))
+
 
 DEFAULT_FOLDER = Path("shop")
 
@@ -65,8 +101,7 @@ def example_shop(
         raise BadInput(f"two folders to write to, {folder} and --out {out}: give one of them")
     where = folder or out or DEFAULT_FOLDER
 
-    from crossgcn.data.shop import make_shop
-    from crossgcn.data.shop_files import write_shop
+    from crossgcn.data.datasets.shop import make_shop, write_shop
 
     shop = make_shop(nodes, num_columns=columns, seed=seed, crosses=crosses)
     files = write_shop(where, shop, file_format)

@@ -14,9 +14,7 @@ from crossgcn.cli.running import answer_console, make_folder, work_progress
 from crossgcn.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
-    from crossgcn.evaluation.run_folder import RunFolder
-
-__all__ = ["explain"]
+    from crossgcn.experiments.run_folder import RunFolder
 
 
 def explain(
@@ -56,7 +54,7 @@ def explain(
     """
     terminal = Console(stderr=True)
     with terminal.status("reading the run"):
-        from crossgcn.evaluation.run_folder import open_run
+        from crossgcn.experiments.run_folder import open_run
 
         trained = open_run(run)
         classes = trained.saved.preprocess.classes
@@ -87,7 +85,7 @@ def _explain_classes(
     from dataclasses import replace
 
     from crossgcn.explanation.run import explain_run
-    from crossgcn.reports.explain_view import class_tables
+    from crossgcn.reports.terminal.explain import class_tables
 
     with work_progress(Console(stderr=True)) as progress:
         task = progress.add_task("taking models apart", total=len(trained.runs))
@@ -131,7 +129,7 @@ def _explain_node(
     as_json: bool,
 ) -> None:
     from crossgcn.explanation.node import explain_node
-    from crossgcn.reports.explain_view import node_tables
+    from crossgcn.reports.terminal.explain import node_tables
 
     preprocess = trained.saved.preprocess
     target = None if class_name is None else preprocess.classes.index(class_name)

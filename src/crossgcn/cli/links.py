@@ -13,18 +13,21 @@ from rich.markup import escape
 
 from crossgcn.cli import options
 from crossgcn.cli.compare import refuse_unused
-from crossgcn.cli.option_groups import RunOptions, TableOptions, with_option_groups
-from crossgcn.cli.table_options import EdgesArgument, is_table
+from crossgcn.cli.option_groups import (
+    EdgesArgument,
+    RunOptions,
+    TableOptions,
+    is_table,
+    with_option_groups,
+)
 from crossgcn.errors import BadInput
-from crossgcn.evaluation.link_encoders import check_encoder, encoder_names
+from crossgcn.links.compare import check_encoder, encoder_names
+from crossgcn.links.predictor import DEFAULT_RANKS, LINK_DEFAULTS, LinkSettings
 from crossgcn.models.presets import get_preset
-from crossgcn.training.link_settings import DEFAULT_RANKS, LINK_DEFAULTS, LinkSettings
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.training.config import RunConfig
-
-__all__ = ["links"]
 
 _EDGES, _TRAINING = "Edges", "Training"
 _SETTINGS = LinkSettings()
@@ -192,7 +195,7 @@ def links(
     }
     started = time.perf_counter()
     with Console(stderr=True).status(f"loading {escape(dataset or 'citeseer')}"):
-        from crossgcn.evaluation.link_comparison import LinkExperiment
+        from crossgcn.links.compare import LinkExperiment
 
         experiment = LinkExperiment(
             configs,
@@ -208,7 +211,7 @@ def links(
     with show_progress(run, words, f"{stem}-links") as (folder, work):
         comparison = experiment.run(out=folder, **work)
 
-    from crossgcn.reports.link_comparison import links_table, links_verdicts, summarise_links
+    from crossgcn.reports.terminal.links import links_table, links_verdicts, summarise_links
 
     summary = summarise_links(comparison)
     summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
@@ -229,7 +232,7 @@ def _configure(
     training: LinkTrainingOptions,
     graph: TableGraph | None,
 ) -> RunConfig:
-    from crossgcn.cli.tables import cross_in_first_layer
+    from crossgcn.cli.running import cross_in_first_layer
     from crossgcn.training.config import RunConfig
 
     own = {
@@ -264,7 +267,7 @@ def _load_tables(
         )
     with terminal.status(f"reading {escape(nodes)}"):
         from crossgcn.data.tables.graph import load_tables
-        from crossgcn.reports.check_view import reading_lines
+        from crossgcn.reports.terminal.check import reading_lines
 
         graph = load_tables(Path(nodes), edges, tables.choices())
     terminal.print(*reading_lines(graph), sep="\n", highlight=False)

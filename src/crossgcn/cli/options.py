@@ -11,10 +11,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossgcn.data.catalogue import DATASET_NAMES
+from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
-from crossgcn.models.aggregation_names import AGGREGATION_NAMES
-from crossgcn.models.presets import PRESETS, TRANSFORM_NAMES
+from crossgcn.models.presets import AGGREGATION_NAMES, PRESETS, TRANSFORM_NAMES
 
 MODEL, VARIANT, _TRAINING, _RUN = "Model", "Model, in detail", "Training", "Run"
 BATCHES = "Training in batches"

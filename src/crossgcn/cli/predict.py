@@ -14,10 +14,8 @@ from crossgcn.cli import options
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
-    from crossgcn.evaluation.run_folder import RunFolder
-    from crossgcn.evaluation.score_tables import Scored
-
-__all__ = ["predict"]
+    from crossgcn.experiments.predict import Scored
+    from crossgcn.experiments.run_folder import RunFolder
 
 
 def predict(
@@ -57,12 +55,12 @@ def predict(
     terminal = Console(stderr=True)
     with terminal.status("reading the model"):
         from crossgcn.data.tables.export import write_table
-        from crossgcn.evaluation.run_folder import open_run
-        from crossgcn.evaluation.score_tables import (
+        from crossgcn.experiments.predict import (
             predictions_frame,
             score_known_nodes,
             score_new_nodes,
         )
+        from crossgcn.experiments.run_folder import open_run
 
         trained = open_run(run, load=nodes is not None or crosses > 0)
     with terminal.status("scoring"):

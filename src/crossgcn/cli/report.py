@@ -13,8 +13,6 @@ from crossgcn.cli import options
 from crossgcn.cli.running import work_progress
 from crossgcn.errors import BadInput
 
-__all__ = ["report"]
-
 
 def report(
     run: options.RunArgument,
@@ -45,11 +43,11 @@ def report(
         raise BadInput(f"{path}: give the name of a file in a folder that is there, as --out")
     terminal = Console(stderr=True)
     with terminal.status("reading the run"):
-        from crossgcn.evaluation.run_folder import open_run
+        from crossgcn.experiments.run_folder import open_run
         from crossgcn.explanation.layer_reading import NotASum
         from crossgcn.explanation.run import explain_run
-        from crossgcn.reports.run_report import write_run_report
-        from crossgcn.reports.view_of_run import read_comparison, view_run
+        from crossgcn.reports.run_report.collect import read_comparison, view_run
+        from crossgcn.reports.run_report.page import write_run_report
 
         trained = open_run(run)
         compared = None if comparison is None else read_comparison(comparison)

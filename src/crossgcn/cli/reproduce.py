@@ -13,16 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from crossgcn.cli import options
-from crossgcn.data.atomic_file import write_json
+from crossgcn.data.files import write_json
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
-from crossgcn.evaluation.item_names import ITEM_NAMES
+from crossgcn.reproduction.item_names import ITEM_NAMES
 
 if TYPE_CHECKING:
-    from crossgcn.evaluation.item_results import ItemResult
-    from crossgcn.evaluation.items import Item
-    from crossgcn.evaluation.plan import Plan
-
-__all__ = ["reproduce"]
+    from crossgcn.reproduction.collect import ItemResult
+    from crossgcn.reproduction.items import Item
+    from crossgcn.reproduction.plan import Plan
 
 
 def reproduce(
@@ -72,8 +70,8 @@ def reproduce(
     started = time.perf_counter()
 
     from crossgcn.cli.running import check_workers, prepare_folder
-    from crossgcn.evaluation.items import read_item
-    from crossgcn.evaluation.plan import plan_item
+    from crossgcn.reproduction.items import read_item
+    from crossgcn.reproduction.plan import plan_item
 
     workers = check_workers(workers, threads)
     wanted = None if datasets is None else [name.strip() for name in datasets.split(",")]
@@ -114,7 +112,7 @@ def reproduce(
     _announce(plans, console)
     pairs = _run(plans, folder, workers, threads, device, console)
 
-    from crossgcn.reports.reproduction import summarise_reproduction
+    from crossgcn.reproduction.page import summarise_reproduction
 
     summary = summarise_reproduction(pairs)
     summary |= {
@@ -192,10 +190,10 @@ def _run(
 
     terminal = Console(stderr=True)
     with terminal.status("loading the data"):
-        from crossgcn.evaluation.item_results import write_item_result
-        from crossgcn.evaluation.reproduction import Reproduction
-        from crossgcn.reports.item_table import item_table
-        from crossgcn.reports.reproduction import write_report
+        from crossgcn.reproduction.collect import write_item_result
+        from crossgcn.reproduction.item_table import item_table
+        from crossgcn.reproduction.page import write_report
+        from crossgcn.reproduction.run import Reproduction
 
         work = Reproduction(plans, folder, workers=workers, threads=threads, device=device)
     finished: dict[str, tuple[Item, ItemResult]] = {}
@@ -236,8 +234,8 @@ def _earlier(
     plans: Sequence[Plan], folder: Path, console: Console
 ) -> dict[str, tuple[Item, ItemResult]]:
     """Items that an earlier command finished in the same folder, for the report."""
-    from crossgcn.evaluation.item_results import read_item_result
-    from crossgcn.evaluation.items import read_item
+    from crossgcn.reproduction.collect import read_item_result
+    from crossgcn.reproduction.items import read_item
 
     found = {}
     for name in ITEM_NAMES:

@@ -25,29 +25,19 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from crossgcn.cli.option_groups import TableOptions
 from crossgcn.cli.options import available_cores
 from crossgcn.cli.torchrun import join_others, leads, refuse_unjoined
-from crossgcn.data.atomic_file import write_json
+from crossgcn.data.files import write_json
 from crossgcn.errors import BadInput
+from crossgcn.models.presets import first_layer_crosses, has_orders
 from crossgcn.training.launch import find_launch
 
 if TYPE_CHECKING:
     from crossgcn.cli.option_groups import RunOptions
     from crossgcn.data.tables.graph import TableGraph
-    from crossgcn.evaluation.repeats import Experiment, RepeatedRuns
+    from crossgcn.experiments.experiment import Experiment, RepeatedRuns
     from crossgcn.training.config import RunConfig
-
-__all__ = [
-    "answer_console",
-    "check_workers",
-    "finish",
-    "make_folder",
-    "prepare_folder",
-    "resumable",
-    "run_with_progress",
-    "show_progress",
-    "work_progress",
-]
 
 
 def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
@@ -178,8 +168,8 @@ def run_with_progress(
         run = stack.enter_context(join_others(configs, run))
         experiment, results, folder = _train(configs, run, name, save_models, graph)
     if save_models:
-        from crossgcn.evaluation.repeats import run_folder_name
-        from crossgcn.evaluation.run_folder import choose_model
+        from crossgcn.experiments.experiment import run_folder_name
+        from crossgcn.experiments.run_folder import choose_model
 
         ids = None if graph is None else graph.ids
         choose_model(folder, run_folder_name(configs[0]), experiment.data, ids)
@@ -195,16 +185,16 @@ def _train(
 ) -> tuple[Experiment, list[RepeatedRuns], Path]:
     dataset = configs[0].dataset
     with _terminal().status(f"loading {escape(dataset)}"):
-        from crossgcn.evaluation.repeats import Experiment
-        from crossgcn.graph.device_inputs import choose_device
-        from crossgcn.training.precision import check_precision
+        from crossgcn.experiments.experiment import Experiment
+        from crossgcn.graph.prepared import choose_device
+        from crossgcn.training.device import check_precision
 
         for config in configs:
             check_precision(config.precision, choose_device(run.device))
         if graph is None:
             experiment = Experiment(configs)
         else:
-            from crossgcn.data.tables.saved_encoding import describe_encoding
+            from crossgcn.data.tables.graph import describe_encoding
 
             experiment = Experiment(configs, graph.data, describe_encoding(graph))
     what = configs[0].model if len(configs) == 1 else f"{len(configs)} models"
@@ -236,3 +226,59 @@ def finish(
         return
     show(answer_console())
     print(f"\nWritten to {out} (result.json, and a run.json for every run).")
+
+
+def load_user_tables(
+    nodes: str, edges: Path | None, tables: TableOptions, out: Path | None
+) -> TableGraph:
+    """Read both tables, say on stderr what was decided and what may be wrong.
+
+    Args:
+        nodes: The table of nodes.
+        edges: The table of edges, if there is one.
+        tables: What the user said about them.
+        out: Where the work is to be kept, which must not be where the tables are.
+    """
+    terminal = Console(stderr=True)
+    for table in (Path(nodes), edges):
+        if out is not None and table is not None and out.resolve() == table.resolve().parent:
+            raise BadInput(f"--out {out} is where {table.name} is: give the work its own folder")
+    if tables.target is None:
+        raise BadInput(
+            f"{nodes} is a table: --target COLUMN says which of its columns to predict "
+            f"({tables.command('check', nodes, edges)} lists them)"
+        )
+    with terminal.status(f"reading {escape(nodes)}"):
+        from crossgcn.data.tables.graph import load_tables
+        from crossgcn.reports.terminal.check import reading_lines
+
+        graph = load_tables(Path(nodes), edges, tables.choices())
+    terminal.print(*reading_lines(graph), sep="\n", highlight=False)
+    return graph
+
+
+def table_defaults(graph: TableGraph, splits: str | None) -> dict[str, Any]:
+    """Settings for tables, where the user gave none: not the paper's protocol.
+
+    Args:
+        graph: The tables.
+        splits: What ``--splits`` says; it must go with what the tables say.
+    """
+    column = graph.plan.split_column
+    own = column is not None
+    if splits not in (None, "public" if own else "stratified"):
+        remedy = (
+            f"leave out --splits to keep to column {column!r}, or --ignore it to have splits drawn"
+            if own
+            else "leave out --splits, or name the column that says who trains by --split-column"
+        )
+        raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
+    return {"splits": "public" if own else "stratified", "dropout": 0.2, "bias": True}
+
+
+def cross_in_first_layer(config: RunConfig) -> RunConfig:
+    """``--order K`` on tables: crosses of columns, none of hidden units unless asked for."""
+    if not has_orders(config.model, config.transform) or isinstance(config.order, tuple):
+        return config
+    order = 2 if config.order is None else config.order
+    return config.model_copy(update={"order": first_layer_crosses(order, config.num_layers)})

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from crossgcn.cli.option_groups import RunOptions
     from crossgcn.training.config import RunConfig
 
-__all__ = ["join_others", "leads", "message_of", "refuse_other_commands", "refuse_unjoined"]
-
 SHARED_COMMANDS = ("train", "compare")
 
 

@@ -11,20 +11,19 @@ from rich.console import Console
 
 from crossgcn.cli import options
 from crossgcn.cli.option_groups import (
+    EdgesArgument,
     ModelOptions,
     RunOptions,
     TableOptions,
     TrainingOptions,
+    is_table,
     with_option_groups,
 )
-from crossgcn.cli.table_options import EdgesArgument, is_table
 from crossgcn.errors import BadInput
 from crossgcn.models.presets import get_preset
 
 if TYPE_CHECKING:
     pass
-
-__all__ = ["train"]
 
 
 @with_option_groups
@@ -69,7 +68,7 @@ def train(
         **training.settings(),
     )
     if graph is not None:
-        from crossgcn.cli.tables import cross_in_first_layer
+        from crossgcn.cli.running import cross_in_first_layer
 
         settings = cross_in_first_layer(settings)
     elif is_table(settings.dataset):
@@ -85,7 +84,7 @@ def train(
 
     from crossgcn.explanation.reading import can_be_explained
     from crossgcn.reports.summaries import summarise_training
-    from crossgcn.reports.tables import order_weight_lines, training_table
+    from crossgcn.reports.terminal.tables import order_weight_lines, training_table
 
     summary = summarise_training(runs)
     summary |= {

@@ -12,20 +12,19 @@ from rich.console import Console
 
 from crossgcn.cli import options
 from crossgcn.cli.option_groups import (
+    EdgesArgument,
     ModelOptions,
     RunOptions,
     TableOptions,
     TrainingOptions,
+    is_table,
     with_option_groups,
 )
-from crossgcn.cli.table_options import EdgesArgument, is_table
 from crossgcn.errors import BadInput
 from crossgcn.models.presets import get_preset
 
 if TYPE_CHECKING:
-    from crossgcn.evaluation.tuning_results import TuningResult
-
-__all__ = ["tune"]
+    from crossgcn.experiments.tune.space import TuningResult
 
 _SEARCH = "Search"
 
@@ -113,8 +112,8 @@ def tune(
     get_preset(model or "cross-gcn")
     graph, defaults = tables.load(dataset, edges, out=run.out, splits=training.splits)
 
-    from crossgcn.evaluation.tuning import Tuning
-    from crossgcn.evaluation.tuning_plan import plan_contestants
+    from crossgcn.experiments.tune.plan import plan_contestants
+    from crossgcn.experiments.tune.search import Tuning
 
     given = {"dataset": dataset, "model": model, **details.shared(), **details.variants()}
     contestants = plan_contestants(
@@ -138,7 +137,7 @@ def tune(
     check_workers(run.workers, run.threads)
     own: dict[str, Any] = {}
     if graph is not None:
-        from crossgcn.data.tables.saved_encoding import describe_encoding
+        from crossgcn.data.tables.graph import describe_encoding
 
         own = {"data": graph.data, "ids": graph.ids, "preprocess": describe_encoding(graph)}
     tuning = Tuning(
@@ -163,7 +162,7 @@ def tune(
     if graph is not None:
         summary["target"] = graph.plan.target
 
-    from crossgcn.reports.tuning_table import settings_table, tuning_notes, tuning_table
+    from crossgcn.reports.terminal.tune import settings_table, tuning_notes, tuning_table
 
     def show(console: Console) -> None:
         console.print(tuning_table(summary), settings_table(summary))
@@ -196,8 +195,8 @@ def _uses_of(folder: Path, model: str) -> str:
 
 def _keep(result: TuningResult, folder: Path, *, with_dataset: bool) -> dict[str, Any]:
     """Write the chosen settings and the picture, and sum all of it up."""
+    from crossgcn.reports.terminal.tune import summarise_tuning, write_config
     from crossgcn.reports.tuning_figure import write_tuning_figure
-    from crossgcn.reports.tuning_summary import summarise_tuning, write_config
 
     write_config(folder / "best.toml", result.ours, with_dataset=with_dataset)
     if result.twin is not None:

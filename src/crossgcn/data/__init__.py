@@ -10,29 +10,27 @@ from typing import TYPE_CHECKING
 from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from crossgcn.data.adopt import adopt_graph
-    from crossgcn.data.archive import read_graph, save_graph
-    from crossgcn.data.catalogue import CATALOGUE, DATASET_NAMES
-    from crossgcn.data.citeseer_cross import plant_crosses
-    from crossgcn.data.datasets import load_dataset
-    from crossgcn.data.explicit_crosses import cross_columns, explicit_crosses
+    from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES
+    from crossgcn.data.datasets.citeseer_cross import cross_columns, explicit_crosses, plant_crosses
+    from crossgcn.data.datasets.drawn_graphs import reddit400k_shaped
+    from crossgcn.data.datasets.graphsage import read_graphsage
+    from crossgcn.data.datasets.load import load_dataset
+    from crossgcn.data.datasets.planetoid import read_planetoid
+    from crossgcn.data.datasets.registry import available, fetch, locate, locate_splits
     from crossgcn.data.features import csr_tensor, row_normalise
-    from crossgcn.data.graphsage import read_graphsage
-    from crossgcn.data.planetoid import read_planetoid
-    from crossgcn.data.reddit import reddit400k_shaped
-    from crossgcn.data.sources import available, fetch, locate, locate_splits
+    from crossgcn.data.graph import canonical_graph, validate_data
+    from crossgcn.data.graph_file import read_graph, save_graph
     from crossgcn.data.splits import Split, make_splits, validate_split
     from crossgcn.data.stored import StoredGraph, build_graph, open_graph, store_graph
-    from crossgcn.data.validate import validate_data
 
 __all__ = [
     "CATALOGUE",
     "DATASET_NAMES",
     "Split",
     "StoredGraph",
-    "adopt_graph",
     "available",
     "build_graph",
+    "canonical_graph",
     "cross_columns",
     "csr_tensor",
     "explicit_crosses",
@@ -55,20 +53,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "adopt": ("adopt_graph",),
-    "archive": ("read_graph", "save_graph"),
-    "catalogue": ("CATALOGUE", "DATASET_NAMES"),
-    "citeseer_cross": ("plant_crosses",),
-    "datasets": ("load_dataset",),
-    "explicit_crosses": ("cross_columns", "explicit_crosses"),
+    "datasets.catalogue": ("CATALOGUE", "DATASET_NAMES"),
+    "datasets.citeseer_cross": ("plant_crosses", "cross_columns", "explicit_crosses"),
+    "datasets.drawn_graphs": ("reddit400k_shaped",),
+    "datasets.graphsage": ("read_graphsage",),
+    "datasets.load": ("load_dataset",),
+    "datasets.planetoid": ("read_planetoid",),
+    "datasets.registry": ("available", "fetch", "locate", "locate_splits"),
     "features": ("csr_tensor", "row_normalise"),
-    "graphsage": ("read_graphsage",),
-    "planetoid": ("read_planetoid",),
-    "reddit": ("reddit400k_shaped",),
-    "sources": ("available", "fetch", "locate", "locate_splits"),
+    "graph": ("canonical_graph", "validate_data"),
+    "graph_file": ("read_graph", "save_graph"),
     "splits": ("Split", "make_splits", "validate_split"),
     "stored": ("StoredGraph", "build_graph", "open_graph", "store_graph"),
-    "validate": ("validate_data",),
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -11,13 +11,10 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.hashes import LABELS_SHA256
-from crossgcn.data.npz import read_npz
-from crossgcn.data.sources import locate_splits
-from crossgcn.data.validate import ROLE_NAMES
+from crossgcn.data.datasets.registry import LABELS_SHA256, locate_splits
+from crossgcn.data.files import read_npz
+from crossgcn.data.graph import ROLE_NAMES
 from crossgcn.errors import BadInput, unknown_name
-
-__all__ = ["PROTOCOLS", "Split", "make_splits", "validate_split"]
 
 PROTOCOLS = ("random", "authors", "public", "stratified")
 

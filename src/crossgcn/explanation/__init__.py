@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING
 from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from crossgcn.explanation.node import NodeExplainer, explain_node
-    from crossgcn.explanation.node_explanation import NodeExplanation
+    from crossgcn.explanation.node import NodeExplainer, NodeExplanation, explain_node
     from crossgcn.explanation.pyg import CrossExplainer
-    from crossgcn.explanation.removal import accuracy_without
-    from crossgcn.explanation.stability import cross_stability
+    from crossgcn.explanation.removal import accuracy_without, cross_stability
     from crossgcn.explanation.strongest import first_order_terms, strongest_crosses
 
 _HOMES = {
-    "node": ("NodeExplainer", "explain_node"),
-    "node_explanation": ("NodeExplanation",),
+    "node": ("NodeExplainer", "explain_node", "NodeExplanation"),
     "pyg": ("CrossExplainer",),
-    "removal": ("accuracy_without",),
-    "stability": ("cross_stability",),
+    "removal": ("accuracy_without", "cross_stability"),
     "strongest": ("first_order_terms", "strongest_crosses"),
 }
 

@@ -8,14 +8,12 @@ from typing import Any
 import pandas as pd
 from torch import nn
 
-from crossgcn.data.feature_space import FeatureSpace
+from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
+from crossgcn.explanation.arguments import check_classes, check_integer
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.reading import Graph, read_layers
-from crossgcn.explanation.requests import check_classes, check_integer
 from crossgcn.explanation.strongest import strongest_crosses
-
-__all__ = ["explain"]
 
 
 def explain(

@@ -13,9 +13,7 @@ from torch.nn.parameter import UninitializedParameter
 from crossgcn.errors import BadInput
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
 from crossgcn.layers.aggregation.neighbour_sum import GCNSum
-from crossgcn.layers.trained_order_aggregation import WeightsPerUnit
-
-__all__ = ["Floats", "LayerReading", "NotASum", "read_layer"]
+from crossgcn.layers.orders.trained import WeightsPerUnit
 
 Floats = NDArray[np.float64]
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from crossgcn.data.features import FeatureSpace
 from crossgcn.explanation.layer_reading import Floats
-
-__all__ = ["PairOccurrence", "cross_products", "root_mean_square"]
 
 Ints = NDArray[np.int64]
 
@@ -80,3 +80,116 @@ def root_mean_square(inputs: sp.csr_array) -> Floats:
     """The size of each feature: two features' mean product is at most that of their sizes."""
     squares = np.bincount(inputs.indices, inputs.data**2, minlength=inputs.shape[1])
     return np.sqrt(squares / inputs.shape[0])
+
+
+@dataclass(frozen=True)
+class CrossRule:
+    """Which features name a cross with each other.
+
+    Features of different fields always do. A number and a range of that same number never
+    do: their product tells of one column only. Nor do two categories or ranges of one
+    column, which no node has both of; where features are summed over neighbours they meet,
+    but say no more than how a neighbourhood is mixed. Two words of one list do, as some
+    node has two of its words.
+
+    The rule goes by the features as the nodes have them, whatever a layer makes of them
+    before it crosses them.
+
+    Attributes:
+        field: A number for the field of each feature.
+        group: A number for its group; the numbers of a field are one, all else another.
+        shared: Whether some node has two features of that group, for each feature.
+    """
+
+    field: Ints
+    group: Ints
+    shared: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, space: FeatureSpace, features: sp.csr_array) -> CrossRule:
+        """The rule for named features.
+
+        A feature that has its field's name is that field's number. Where no feature of a
+        field has, its numbers are what is not always 0 or 1.
+
+        Args:
+            space: Names and fields.
+            features: What the nodes have, ``[nodes, features]``.
+        """
+        field = _number_off(space.fields)
+        named = np.array(space.names, dtype=object) == np.array(space.fields, dtype=object)
+        has_number = np.bincount(field, named, minlength=1)[field] > 0
+        number = np.where(has_number, named, ~binary_columns(features))
+        group = 2 * field + number
+        crowded = np.bincount(group)[group] > 1
+        row = np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
+        kept = crowded[features.indices] & (features.data != 0)
+        num_groups = 2 * len(space) + 2
+        held, times = np.unique(
+            row[kept] * num_groups + group[features.indices[kept]], return_counts=True
+        )
+        return cls(field, group, np.isin(group, held[times > 1] % num_groups))
+
+    def allows(self, first: Any, second: Any) -> NDArray[np.bool_]:
+        """Whether features, or arrays of them, may be crossed; a feature with itself may."""
+        same_field = self.field[first] == self.field[second]
+        same_group = self.group[first] == self.group[second]
+        allowed: NDArray[np.bool_] = (
+            ~same_field | (same_group & self.shared[first]) | np.equal(first, second)
+        )
+        return allowed
+
+
+def binary_columns(features: sp.csr_array) -> NDArray[np.bool_]:
+    """Which columns hold nothing but 0 and 1."""
+    other = (features.data != 1.0) & (features.data != 0.0)
+    found: NDArray[np.bool_] = (
+        np.bincount(features.indices[other], minlength=features.shape[1]) == 0
+    )
+    return found
+
+
+def _number_off(fields: tuple[str, ...]) -> Ints:
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in fields], np.int64)
+
+
+SLACK = 1.0 - 1e-9
+"""A bound that comes this near to the threshold is not ruled out: it was rounded, too."""
+
+
+class Best:
+    """The crosses of largest strength, whatever its sign; among equals the first by features.
+
+    Args:
+        num: How many are wanted, at least 1.
+        length: Features of each.
+
+    Attributes:
+        features: ``[found, length]``.
+        weight: Of each.
+        occurrence: Of each.
+        threshold: The size that a newcomer must reach; 0 until enough are found.
+    """
+
+    def __init__(self, num: int, length: int) -> None:
+        self.num = num
+        self.features = np.zeros((0, length), np.int64)
+        self.weight, self.occurrence = np.zeros(0), np.zeros(0)
+        self.threshold = 0.0
+
+    def offer(self, features: NDArray[np.int64], weight: Floats, occurrence: Floats) -> None:
+        """Take what is better than what is there; what has no strength is not taken."""
+        size = np.abs(weight) * occurrence
+        good = (size >= self.threshold) & (size > 0)
+        if not good.any():
+            return
+        features = np.concatenate([self.features, features[good]])
+        weight = np.concatenate([self.weight, weight[good]])
+        occurrence = np.concatenate([self.occurrence, occurrence[good]])
+        size = np.abs(weight) * occurrence
+        order = np.lexsort((*features.T[::-1], -size))[: self.num]
+        self.features, self.weight = features[order], weight[order]
+        self.occurrence = occurrence[order]
+        if order.size == self.num:
+            self.threshold = float(size[order[-1]])

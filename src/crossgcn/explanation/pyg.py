@@ -16,10 +16,7 @@ from torch_geometric.explain.config import MaskType, ModelMode, ModelReturnType,
 
 from crossgcn.errors import BadInput
 from crossgcn.explanation.layer_reading import Floats
-from crossgcn.explanation.node import NodeExplainer
-from crossgcn.explanation.node_explanation import NodeExplanation
-
-__all__ = ["CrossExplainer", "explanation_of", "feature_mask", "flow_along_edges"]
+from crossgcn.explanation.node import NodeExplainer, NodeExplanation
 
 
 class CrossExplainer(ExplainerAlgorithm):  # type: ignore[misc]

@@ -13,13 +13,11 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-from crossgcn.explanation.cross_rule import binary_columns
 from crossgcn.explanation.layer_reading import Floats, LayerReading, NotASum, read_layer
+from crossgcn.explanation.occurrence import binary_columns
 from crossgcn.graph import PreparedGraph, SparseMatrix, normalised_adjacency
 from crossgcn.layers import CrossGCNConv
-from crossgcn.models.stack import Stack
-
-__all__ = ["Reading", "can_be_explained", "read_layers", "read_model"]
+from crossgcn.models.node_classifier import NodeClassifier
 
 Graph: TypeAlias = Data | PreparedGraph
 
@@ -126,12 +124,12 @@ def read_model(model: nn.Module, graph: Graph) -> Reading:
 
 def read_layers(model: nn.Module) -> tuple[LayerReading, ...]:
     """Read a model's weights alone; see :func:`read_model`."""
-    if isinstance(model, Stack) and model.num_models is not None:
+    if isinstance(model, NodeClassifier) and model.num_models is not None:
         raise BadInput(
             f"this model holds the weights of {model.num_models} models at once; explain one of "
             "them, as a record's folder holds it"
         )
-    if isinstance(model, Stack) and model.residual != "none" and len(model.layers) > 1:
+    if isinstance(model, NodeClassifier) and model.residual != "none" and len(model.layers) > 1:
         raise NotASum(
             f"layers of this model add to what enters them (residual={model.residual!r}), which "
             "has no share in an explanation; explain a model with residual='none'"
@@ -149,7 +147,7 @@ def can_be_explained(model: nn.Module) -> bool:
 
 
 def _modules(model: nn.Module) -> list[nn.Module]:
-    return list(model.layers) if isinstance(model, Stack) else [model]
+    return list(model.layers) if isinstance(model, NodeClassifier) else [model]
 
 
 def _follow(

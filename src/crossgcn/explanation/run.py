@@ -7,13 +7,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from crossgcn.evaluation.run_folder import RunFolder
+from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.explanation.node import NodeExplainer
-from crossgcn.explanation.removal import accuracy_without
-from crossgcn.explanation.stability import cross_stability
+from crossgcn.explanation.removal import accuracy_without, cross_stability
 from crossgcn.explanation.strongest import first_order_terms, strongest_crosses
-
-__all__ = ["ExplainedRun", "explain_run"]
 
 _NODES_FOR_COMPLETENESS = 200
 

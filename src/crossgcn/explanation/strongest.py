@@ -9,19 +9,15 @@ import numpy as np
 import pandas as pd
 from torch import nn
 
-from crossgcn.data.feature_space import FeatureSpace
-from crossgcn.explanation.cross_rule import CrossRule
+from crossgcn.data.features import FeatureSpace
+from crossgcn.explanation.arguments import check_classes, check_integer
 from crossgcn.explanation.layer_reading import Floats
 from crossgcn.explanation.names import fitting_space, name_cross, object_column
-from crossgcn.explanation.occurrence import cross_products
-from crossgcn.explanation.pair_factors import pair_factors
+from crossgcn.explanation.occurrence import CrossRule, cross_products
+from crossgcn.explanation.pairs import pair_factors, top_pairs
 from crossgcn.explanation.reading import Graph, Reading, read_model
-from crossgcn.explanation.requests import check_classes, check_integer
 from crossgcn.explanation.terms import term_weights
-from crossgcn.explanation.top_pairs import top_pairs
-from crossgcn.explanation.top_tuples import LIMIT, top_tuples
-
-__all__ = ["first_order_terms", "strongest_crosses"]
+from crossgcn.explanation.tuples import LIMIT, top_tuples
 
 Found = list[tuple[int, tuple[int, ...], float]]
 
@@ -43,7 +39,7 @@ def strongest_crosses(
     read out by their first-order weights, each hidden unit counting with the share of
     nodes at which it is active. Crosses that never occur are not listed, nor are those of
     one column with itself, such as a number with a range of it, see
-    :class:`~crossgcn.explanation.cross_rule.CrossRule`.
+    :class:`~crossgcn.explanation.occurrence.CrossRule`.
 
     Args:
         model: A trained model.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, remove_self_loops
 
-from crossgcn.graph.sparse_matrix import SparseMatrix
-
-__all__ = ["EdgeKind", "edges_of_kind", "normalise_bipartite", "normalised_adjacency"]
+from crossgcn.graph.matrix import SparseMatrix
 
 EdgeKind = Literal["gcn", "self-loops", "neighbours", "symmetric"]
 """Which edges a node sums over, and how they are weighed; see :func:`edges_of_kind`."""
@@ -117,3 +116,29 @@ def normalise_bipartite(
     in_degree = weight.new_zeros(num_targets).index_add(0, target, weight)
     scale = (out_degree[source] * in_degree[target]).pow(-0.5)
     return weight * scale.masked_fill(~torch.isfinite(scale), 0.0)
+
+
+def mean_laplacian(adjacency: SparseMatrix) -> SparseMatrix:
+    r"""The graph's Laplacian over its number of edges, :math:`(\mathbf{D}-\mathbf{A})/|E|`.
+
+    Its quadratic form is a mean over the edges:
+
+    .. math:: \mathrm{tr}(\mathbf{P}^{\top}\mathbf{L}\mathbf{P})
+        = \frac{1}{|E|}\sum_{\{i,j\}\in E}\|\mathbf{p}_i-\mathbf{p}_j\|^2
+
+    An edge counts once, whatever its weight and in whichever direction it is
+    stored; self-loops do not count. Without edges all entries are zero.
+
+    Args:
+        adjacency: Any matrix with an entry for every edge, such as
+            :func:`~crossgcn.graph.normalised_adjacency`.
+    """
+    rows, columns = adjacency.to_scipy().nonzero()
+    between = rows != columns
+    pattern = sp.coo_array(
+        (np.ones(int(between.sum())), (rows[between], columns[between])), shape=adjacency.shape
+    ).tocsr()
+    connected = pattern.maximum(pattern.T)
+    num_edges = max(connected.nnz // 2, 1)
+    laplacian = sp.diags_array(connected.sum(axis=1)) - connected
+    return SparseMatrix.from_scipy(laplacian / num_edges)

@@ -16,17 +16,6 @@ from crossgcn.kernels import plain
 from crossgcn.kernels.draws import Draws
 from crossgcn.kernels.pattern import Pattern
 
-__all__ = [
-    "cross",
-    "cross_backward",
-    "drop",
-    "drop_backward",
-    "has_numba",
-    "has_triton",
-    "row_sums",
-    "score",
-]
-
 PLAIN = "CROSSGCN_PLAIN_KERNELS"
 """Environment variable; where it is 1, plain PyTorch is used throughout."""
 

@@ -13,8 +13,6 @@ from torch.nn import functional
 from crossgcn.kernels.draws import Draws, keep
 from crossgcn.kernels.pattern import Pattern
 
-__all__ = ["cross", "cross_backward", "drop", "drop_backward", "row_sums", "score"]
-
 
 def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
     """Sum rows of a dense matrix with weights, one sum per sparse row, in storage order.

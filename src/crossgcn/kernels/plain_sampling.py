@@ -12,18 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "ALL",
-    "NoRow",
-    "draw_entries",
-    "draw_key",
-    "find_own",
-    "insert_own",
-    "number",
-    "row_weights",
-    "shuffle",
-]
-
 Array = NDArray[Any]
 
 ALL = -1

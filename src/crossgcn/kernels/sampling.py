@@ -15,6 +15,6 @@ def loops() -> Any:
     """The module that does it; see :mod:`crossgcn.kernels.plain_sampling`."""
     if not has_numba():
         return plain_sampling
-    from crossgcn.kernels import cpu_sampling
+    from crossgcn.kernels.cpu import sampling as cpu_sampling
 
     return cpu_sampling

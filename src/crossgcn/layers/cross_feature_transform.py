@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from math import sqrt
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from crossgcn.errors import unknown_name
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.order_aggregation import (
+from crossgcn.layers.orders.order_aggregation import (
     FirstOrder,
     OrderWeights,
     check_order,
@@ -21,10 +21,33 @@ from crossgcn.layers.order_aggregation import (
     cross_orders,
     initial_order_weights,
 )
-from crossgcn.layers.projection_scale import Scaling, measure_scale
-from crossgcn.layers.trained_order_aggregation import OrderAggregator, make_order_aggregator
+from crossgcn.layers.orders.trained import OrderAggregator, make_order_aggregator
 
-__all__ = ["CrossFeatureTransform"]
+Scaling = Literal["none", "unit"]
+
+
+def measure_scale(projections: Tensor, size: float) -> Tensor:
+    """What to multiply each order's projections by, so that all products get one size.
+
+    Rows without features count for nothing; where there are no others, nothing is scaled.
+
+    Args:
+        projections: ``[..., order, channels]``, unscaled.
+        size: The root mean square that each order's products should have.
+
+    Returns:
+        ``[order]``.
+    """
+    rows = projections.detach().flatten(0, -3).double()
+    rows = rows[rows.any(dim=-1).any(dim=-1)]
+    product, scales = torch.ones_like(rows[:, 0]), []
+    for projection in rows.unbind(-2):
+        product = product * projection
+        scale = size / product.square().mean().sqrt()
+        scale = torch.where(scale.isfinite() & (scale > 0), scale, 1.0)
+        product = product * scale
+        scales.append(scale)
+    return torch.stack(scales).to(projections.dtype)
 
 
 class CrossFeatureTransform(nn.Module):
@@ -54,7 +77,7 @@ class CrossFeatureTransform(nn.Module):
             unit, ``"attention"`` averages the orders with weights that each row
             finds for itself, ``"concat"`` maps all orders together, and
             ``"lstm"`` reads them as a sequence (see
-            :mod:`~crossgcn.layers.trained_order_aggregation`).
+            :mod:`~crossgcn.layers.orders.trained`).
         first_order: ``"paper"`` has :math:`\mathbf{W}^1\mathbf{x}` as its
             first-order term, ``"release"`` the sum of all K projections, as
             in the authors' code (NOTE[D2]).
@@ -62,7 +85,7 @@ class CrossFeatureTransform(nn.Module):
         scaling: ``"unit"`` starts every order at the same size, whatever the
             features are like, once :meth:`calibrate` has seen some of them:
             for high orders, deep models, and very large or small features
-            (see :mod:`~crossgcn.layers.projection_scale`).
+            (see :mod:`~crossgcn.layers.cross_feature_transform`).
 
     Shapes:
         - **x**: ``[..., rows, in_channels]`` dense, or ``[rows, in_channels]``
@@ -206,7 +229,7 @@ class CrossFeatureTransform(nn.Module):
         """Set the scale so that every order starts at the same size on these rows.
 
         Nothing is random about it, and without scaling nothing happens. For a whole model
-        see :func:`~crossgcn.models.calibrate.calibrate`.
+        see :func:`~crossgcn.models.node_classifier.calibrate`.
         """
         with self.calibrating():
             self(x)

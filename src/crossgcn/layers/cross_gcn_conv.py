@@ -7,12 +7,10 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from crossgcn.errors import BadInput
+from crossgcn.layers.cross_feature_transform import Scaling
 from crossgcn.layers.graph_convolution import Aggregation, GraphConvolution
-from crossgcn.layers.order_aggregation import FirstOrder, OrderWeights, check_order
-from crossgcn.layers.projection_scale import Scaling
+from crossgcn.layers.orders.order_aggregation import FirstOrder, OrderWeights, check_order
 from crossgcn.layers.transforms import make_transform
-
-__all__ = ["ONLY_OF_CROSSES", "CrossGCNConv"]
 
 
 class CrossGCNConv(GraphConvolution):

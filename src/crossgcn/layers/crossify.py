@@ -20,9 +20,7 @@ from torch_geometric.nn.dense import Linear as PyGLinear
 
 from crossgcn.errors import BadInput
 from crossgcn.layers.cross_feature_transform import CrossFeatureTransform
-from crossgcn.layers.order_aggregation import FirstOrder, OrderWeights
-
-__all__ = ["crossed_maps", "crossify"]
+from crossgcn.layers.orders.order_aggregation import FirstOrder, OrderWeights
 
 Patterns = str | Sequence[str]
 

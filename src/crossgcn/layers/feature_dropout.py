@@ -11,9 +11,20 @@ from crossgcn import kernels
 from crossgcn.errors import BadInput
 from crossgcn.graph import DenseFeatures, SparseMatrix
 from crossgcn.kernels import Draws, plain
-from crossgcn.layers.compiled import may_use_kernels
 
-__all__ = ["FeatureDropout", "feature_dropout"]
+
+def may_use_kernels(*tensors: Tensor) -> bool:
+    """Whether these tensors are plain data that a kernel can read.
+
+    Not while ``torch.compile`` traces a model or ``torch.func`` transforms it: both want
+    to see PyTorch's own operations.
+    """
+    return not (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in tensors)
+    )
+
 
 SITES_PER_DRAW = 64
 """No model drops entries in more places than this."""

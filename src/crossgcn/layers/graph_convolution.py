@@ -20,8 +20,6 @@ from crossgcn.graph import EdgeKind, SparseMatrix, edges_of_kind, normalise_bipa
 from crossgcn.layers.aggregation import NodeAggregation, linear_aggregations, make_aggregation
 from crossgcn.layers.aggregation.neighbour_sum import NeighbourSum
 
-__all__ = ["FeatureTransform", "GraphConvolution"]
-
 Features = Tensor | SparseMatrix
 Aggregation = str | Callable[[int], NodeAggregation]
 

@@ -11,8 +11,6 @@ from crossgcn.graph import SparseMatrix
 from crossgcn.layers.cross_feature_transform import CrossFeatureTransform
 from crossgcn.layers.graph_convolution import GraphConvolution
 
-__all__ = ["MLPConv", "MLPTransform"]
-
 
 class MLPTransform(nn.Module):
     r"""A perceptron with one hidden layer, which may approximate crosses but multiplies nothing.

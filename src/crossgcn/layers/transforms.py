@@ -10,9 +10,7 @@ from crossgcn.errors import BadInput, unknown_name
 from crossgcn.layers.cross_feature_transform import CrossFeatureTransform
 from crossgcn.layers.graph_convolution import FeatureTransform
 from crossgcn.layers.mlp_conv import MLPTransform
-from crossgcn.layers.peers import PEERS
-
-__all__ = ["TRANSFORMS", "make_transform", "transform_settings"]
+from crossgcn.layers.other_crossings import OTHER_CROSSINGS
 
 
 def make_transform(
@@ -22,7 +20,7 @@ def make_transform(
 
     Args:
         name: ``cross`` (:class:`~crossgcn.CrossFeatureTransform`), ``linear``, ``mlp``
-            (one hidden layer), or one of the :mod:`~crossgcn.layers.peers`: ``dcn``, ``dcn-v2``,
+            (one hidden layer), or another crossing module: ``dcn``, ``dcn-v2``,
             ``cin``, ``hofm``.
         in_channels: Features per row.
         out_channels: Width of the output.
@@ -81,7 +79,7 @@ _MAKERS: Mapping[str, Callable[..., FeatureTransform]] = {
     "cross": CrossFeatureTransform,
     "linear": _make_linear,
     "mlp": _make_perceptron,
-    **PEERS,
+    **OTHER_CROSSINGS,
 }
 
 TRANSFORMS: tuple[str, ...] = tuple(_MAKERS)

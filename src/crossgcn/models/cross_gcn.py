@@ -10,13 +10,11 @@ from crossgcn.errors import BadInput, unknown_name
 from crossgcn.layers import CrossGCNConv
 from crossgcn.layers.aggregation import AGGREGATIONS, NodeAggregation, make_aggregation
 from crossgcn.layers.cross_gcn_conv import ONLY_OF_CROSSES
+from crossgcn.models.node_classifier import NodeClassifier, Residual, layer_widths
 from crossgcn.models.presets import WITHOUT_ORDER
-from crossgcn.models.stack import Residual, Stack, layer_widths
-
-__all__ = ["CrossGCN"]
 
 
-class CrossGCN(Stack):
+class CrossGCN(NodeClassifier):
     """A stack of :class:`~crossgcn.CrossGCNConv` of any depth.
 
     Args:
@@ -34,7 +32,7 @@ class CrossGCN(Stack):
             layers or one per layer: ``["mlp", "linear"]``. Where it would cross, a layer of
             order 1 is linear.
         residual: ``"add"`` for layers that add to what enters them, ``"norm"`` for such that
-            also even out its size, see :class:`~crossgcn.models.stack.Stack`.
+            also even out its size, see :class:`~crossgcn.models.node_classifier.NodeClassifier`.
         **kwargs: For every :class:`~crossgcn.CrossGCNConv`, such as
             ``order_weights``, ``first_order``, ``aggregate_first``, ``scaling``,
             ``bias`` and ``cached``.

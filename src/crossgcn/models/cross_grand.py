@@ -9,12 +9,10 @@ from typing import Any
 from crossgcn.errors import BadInput
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv, FeatureDropout
 from crossgcn.layers.aggregation import RandomPropagation
-from crossgcn.models.stack import Stack, layer_widths
-
-__all__ = ["CrossGrand"]
+from crossgcn.models.node_classifier import NodeClassifier, layer_widths
 
 
-class CrossGrand(Stack):
+class CrossGrand(NodeClassifier):
     r"""A perceptron over random propagations of the features, with crosses in its first layer.
 
     The recipe is GRAND's: features are averaged over several hops after whole nodes were

@@ -7,18 +7,13 @@ from typing import Any
 
 from crossgcn.errors import BadInput
 from crossgcn.layers.cross_gcn_conv import ONLY_OF_CROSSES
+from crossgcn.models.baselines import GCN, GIN, MLP, SemiEmb
 from crossgcn.models.cross_gcn import CrossGCN
 from crossgcn.models.cross_grand import CrossGrand
-from crossgcn.models.gcn import GCN
-from crossgcn.models.gin import GIN
-from crossgcn.models.mlp import MLP
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.models.presets import get_preset, has_orders
-from crossgcn.models.semi_emb import SemiEmb
-from crossgcn.models.stack import Stack
 
-__all__ = ["MODELS", "build_model"]
-
-MODELS: Mapping[str, Callable[..., Stack]] = {
+MODELS: Mapping[str, Callable[..., NodeClassifier]] = {
     "CrossGCN": CrossGCN,
     "CrossGrand": CrossGrand,
     "GCN": GCN,
@@ -37,7 +32,7 @@ def build_model(
     num_layers: int = 2,
     dropout: float = 0.5,
     **overrides: Any,
-) -> Stack:
+) -> NodeClassifier:
     """Build the model a preset names.
 
     Args:

@@ -13,9 +13,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from crossgcn.evaluation.items import Item
-
-__all__ = ["INK", "WIDTH", "colours", "figure_style", "model_colours", "tidy", "to_svg"]
+from crossgcn.reproduction.items import Item
 
 WIDTH: Final = 9.0
 """Of a figure, in inches of nine-point text: legible at 900 pixels."""

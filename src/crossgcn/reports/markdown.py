@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crossgcn.evaluation.item_results import CellResult, ItemResult
-from crossgcn.evaluation.items import Item
-from crossgcn.evaluation.verdicts import baseline_of, measured, paired_with
-from crossgcn.reports.tables import MODEL_COLUMNS, model_cells, paired_cell
-
-__all__ = [
-    "comparison_markdown",
-    "item_markdown",
-    "markdown_table",
-    "protocol_markdown",
-    "replace_block",
-]
+from crossgcn.reports.terminal.tables import MODEL_COLUMNS, model_cells, paired_cell
+from crossgcn.reproduction.collect import CellResult, ItemResult
+from crossgcn.reproduction.items import Item
+from crossgcn.reproduction.verdicts import baseline_of, measured, paired_with
 
 Summary = dict[str, Any]
 

@@ -7,12 +7,10 @@ from dataclasses import asdict
 from math import fsum
 from typing import Any
 
-from crossgcn.evaluation.repeats import RepeatedRuns
-from crossgcn.evaluation.statistics import paired_difference
+from crossgcn.experiments.experiment import RepeatedRuns
+from crossgcn.experiments.statistics import paired_difference
 from crossgcn.models.presets import get_preset
-from crossgcn.reports.paper import paper_result
-
-__all__ = ["summarise_comparison", "summarise_training"]
+from crossgcn.reproduction.paper import paper_result
 
 Summary = dict[str, Any]
 

@@ -14,13 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from crossgcn.data.atomic_file import replacing
-from crossgcn.evaluation.search_space import Choices, Entry
-from crossgcn.evaluation.tuning_results import TunedModel, TuningResult
-from crossgcn.evaluation.tuning_trials import Trial
+from crossgcn.data.files import replacing
+from crossgcn.experiments.tune.space import Choices, Entry, TunedModel, TuningResult
+from crossgcn.experiments.tune.trials import Trial
 from crossgcn.reports.figure_style import INK, WIDTH, figure_style, tidy
-
-__all__ = ["draw_tuning", "write_tuning_figure"]
 
 _OURS: Final = "#D55E00"
 _TWIN: Final = "#0072B2"

@@ -10,8 +10,6 @@ from torch.optim.adam import adam
 
 from crossgcn.kernels.dispatch import has_triton
 
-__all__ = ["Adam"]
-
 
 class Adam:
     r"""PyTorch's fused Adam, on the memory of each weight as it lies.

@@ -16,21 +16,18 @@ from safetensors.torch import load as weights_from_bytes
 from safetensors.torch import save as weights_to_bytes
 from torch import Tensor
 
-from crossgcn.data.atomic_file import replacing, write_json
+from crossgcn.data.files import (
+    digest_of_file,
+    is_sealed,
+    read_json_object,
+    replacing,
+    sealed,
+    write_json,
+)
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.sealed_json import digest_of_file, is_sealed, read_json_object, sealed
 from crossgcn.errors import BadInput
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.models.registry import build_model
-from crossgcn.models.stack import Stack
-
-__all__ = [
-    "MODEL_FILES",
-    "SavedModel",
-    "copy_model",
-    "load_model",
-    "load_saved",
-    "save_model",
-]
 
 CONFIG, WEIGHTS, PREPROCESS = "config.json", "model.safetensors", "preprocess.json"
 MODEL_FILES = (WEIGHTS, PREPROCESS, CONFIG)
@@ -50,7 +47,7 @@ class SavedModel:
         preprocess: What its inputs and outputs mean.
     """
 
-    model: Stack
+    model: NodeClassifier
     preset: str
     settings: dict[str, Any]
     preprocess: Preprocess
@@ -91,7 +88,7 @@ def copy_model(source: Path, target: Path) -> None:
             shutil.copyfileobj(original, file)
 
 
-def load_model(folder: Path | str) -> Stack:
+def load_model(folder: Path | str) -> NodeClassifier:
     """Read a saved model, ready to predict.
 
     Raises:

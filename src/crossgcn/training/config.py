@@ -12,9 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from crossgcn.data.splits import NUM_STRATIFIED_SPLITS
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.models.presets import PRESETS, get_preset
-from crossgcn.training.precision import Precision
-
-__all__ = ["MODEL_SETTINGS", "RunConfig"]
+from crossgcn.training.device import Precision
 
 _PAPERS_PROTOCOL: dict[str, Any] = {"num_splits": 20, "train": 20}
 _PROTOCOLS: dict[str, dict[str, Any]] = {
@@ -105,7 +103,7 @@ class RunConfig(BaseModel):
             out, and nothing is sampled then.
         fanout: In batches, how many neighbours are drawn for a node, in each hop or one number
             per hop, nearest first; -1 is all of them. What
-            :func:`~crossgcn.training.mini_batch.hop_fanouts` says when left out.
+            :func:`~crossgcn.training.batches.train.hop_fanouts` says when left out.
         evaluate_every: In batches, epochs from one look at the validation nodes to the next.
         checkpoint_every: In batches, epochs from one resume point to the next; 0 writes none.
     """

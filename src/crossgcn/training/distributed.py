@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,15 +20,59 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from crossgcn.errors import BadInput, CrossGCNError
-from crossgcn.graph.device_inputs import choose_device
+from crossgcn.graph.prepared import choose_device
 from crossgcn.training.launch import Launch, LostProcess
-from crossgcn.training.meeting import meet
 
-__all__ = ["Processes", "joined_processes", "lost_processes_named", "process_device", "processes"]
+_PAUSE = 0.05
+
+
+def meet(store: Store, launch: Launch, timeout: float) -> Store:
+    """A part of the store that only the processes of this start use.
+
+    Args:
+        store: One that all processes reach; it may hold anything.
+        launch: This process's place.
+        timeout: Seconds to wait for the others.
+
+    Raises:
+        LostProcess: If they do not come.
+    """
+    token, end = secrets.token_hex(8), time.monotonic() + timeout
+    if launch.rank == 0:
+        number = store.add("crossgcn/round", 1)
+        names = [token]
+        for rank in range(1, launch.world_size):
+            _wait_for(store, f"crossgcn/{number}/{rank}", end, launch)
+            names.append(store.get(f"crossgcn/{number}/{rank}").decode())
+        store.set(f"crossgcn/{number}/all", ",".join(names))
+        return PrefixStore(f"crossgcn/{number}/work", store)
+    while True:
+        number = store.add("crossgcn/round", 0)
+        store.set(f"crossgcn/{number}/{launch.rank}", token)
+        everyone = f"crossgcn/{number}/all"
+        if store.check([everyone]) and token in store.get(everyone).decode().split(","):
+            return PrefixStore(f"crossgcn/{number}/work", store)
+        _pause(end, launch)
+
+
+def _wait_for(store: Store, key: str, end: float, launch: Launch) -> None:
+    while not store.check([key]):
+        _pause(end, launch)
+
+
+def _pause(end: float, launch: Launch) -> None:
+    if time.monotonic() > end:
+        raise LostProcess(
+            f"{launch.name} waited in vain for the others: look for their messages, and start "
+            f"all {launch.world_size} again"
+        )
+    time.sleep(_PAUSE)
+
 
 TIMEOUT = "CROSSGCN_PROCESS_TIMEOUT"
 """Environment variable: seconds after which a process that says nothing counts as lost."""

@@ -12,13 +12,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.graph_source import GraphSource, MemoryGraph, source_of
+from crossgcn.graph.sampling.source import GraphSource, MemoryGraph, source_of
 from crossgcn.models.deep_walk import DeepWalkSettings, embed_nodes
 from crossgcn.models.presets import get_preset
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import digest
-
-__all__ = ["Inputs", "num_features_of"]
 
 
 class Inputs:

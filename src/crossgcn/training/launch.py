@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from crossgcn.errors import BadInput, WorkFailed
 
-__all__ = ["Launch", "LostProcess", "find_launch"]
-
 _NUMBERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 _NAMES = (*_NUMBERS, "MASTER_ADDR", "MASTER_PORT")
 

@@ -8,7 +8,7 @@ order weights of ``"learned"``; never a bias, never a ``"gated"`` order weight,
 which should grow or not by its own merit. The released code averages over the
 training nodes and halves the penalty, where the paper sums and does not.
 
-:class:`~crossgcn.models.semi_emb.SemiEmb` adds a third term, over all edges, and
+:class:`~crossgcn.models.baselines.SemiEmb` adds a third term, over all edges, and
 :class:`~crossgcn.models.cross_grand.CrossGrand` one over all nodes.
 """
 
@@ -20,22 +20,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from crossgcn.graph import PreparedGraph, SparseMatrix, StackedMatrix, mean_laplacian
+from crossgcn.graph import ModelBatchMatrix, PreparedGraph, SparseMatrix, mean_laplacian
 from crossgcn.layers import CrossFeatureTransform
+from crossgcn.models.baselines import SemiEmb
 from crossgcn.models.cross_grand import CrossGrand
-from crossgcn.models.semi_emb import SemiEmb
-from crossgcn.models.stack import Stack
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.adam import Adam
-from crossgcn.training.targets import find_targets
-
-__all__ = [
-    "Objective",
-    "Step",
-    "consistency_penalty",
-    "laplacian_penalty",
-    "make_optimizer",
-    "order_weight_penalty",
-]
+from crossgcn.training.steps.targets import find_targets
 
 
 @dataclass(frozen=True)
@@ -86,7 +77,7 @@ class Objective:
 
     def __init__(
         self,
-        model: Stack,
+        model: NodeClassifier,
         graph: PreparedGraph,
         y: Tensor,
         nodes: Sequence[Tensor],
@@ -104,7 +95,7 @@ class Objective:
         if isinstance(model, SemiEmb) and model.laplacian_weight > 0:
             laplacian = mean_laplacian(graph.adjacency)
             if model.num_models is not None:
-                laplacian = StackedMatrix([laplacian] * model.num_models)
+                laplacian = ModelBatchMatrix([laplacian] * model.num_models)
             self.laplacian = laplacian.to(device)
         if isinstance(model, CrossGrand) or self.laplacian is not None:
             everyone = torch.arange(graph.x.size(0))
@@ -165,7 +156,7 @@ class Objective:
         return scores[..., : self.targets.num_classes]
 
 
-def make_optimizer(model: Stack, learning_rate: float, weight_decay: float) -> Adam:
+def make_optimizer(model: NodeClassifier, learning_rate: float, weight_decay: float) -> Adam:
     """Adam, with the matrices' part of the penalty; frozen weights stay as they are."""
     least = 2 if model.num_models is None else 3
     trained = [p for p in model.parameters() if p.requires_grad]

@@ -15,13 +15,13 @@ from scipy import sparse
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
-from crossgcn.data.adopt import adopt_graph
-from crossgcn.data.datasets import load_dataset
+from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.features import csr_tensor
+from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import make_splits
 from crossgcn.data.stored import StoredGraph, build_graph, open_graph, store_graph, writing_graph
-from crossgcn.data.stored.layout import PAGE
+from crossgcn.data.stored.format import PAGE
 from crossgcn.errors import BadInput
 
 LEAST = 1 << 20
@@ -101,7 +101,7 @@ def test_pieces_and_memory_change_no_byte(tmp_path: Path, weighted: bool) -> Non
     graph = open_graph(folder)
     if weighted:
         assert graph.weights is not None
-        data = adopt_graph(
+        data = canonical_graph(
             Data(
                 x=torch.ones(700, 1),
                 edge_index=torch.from_numpy(ends),
@@ -132,21 +132,21 @@ def equal_data(first: Data, second: Data) -> bool:
 def test_a_graph_comes_back_as_it_was(small_graph: Data, tmp_path: Path) -> None:
     names = Preprocess(("a", "b", "c"))
     stored = store_graph(small_graph, tmp_path / "plain", preprocess=names)
-    assert equal_data(stored.to_data(), adopt_graph(small_graph))
+    assert equal_data(stored.to_data(), canonical_graph(small_graph))
     assert stored.preprocess == names
     heavy = small_graph.clone()
     heavy.x = heavy.x.to_dense()
     heavy.edge_index = torch.cat([heavy.edge_index, torch.tensor([[3, 5], [3, 5]])], dim=1)
     heavy.edge_weight = torch.rand(heavy.edge_index.shape[1])
     stored = store_graph(heavy, tmp_path / "heavy")
-    assert equal_data(stored.to_data(), adopt_graph(heavy))
+    assert equal_data(stored.to_data(), canonical_graph(heavy))
     assert stored.num_self_loops >= 2 and stored.preprocess is None
 
 
 def test_a_folder_is_a_dataset_with_its_own_splits(small_graph: Data, tmp_path: Path) -> None:
     store_graph(small_graph, tmp_path / "mine")
     data = load_dataset(tmp_path / "mine")
-    assert data.name == "mine" and equal_data(data, adopt_graph(small_graph))
+    assert data.name == "mine" and equal_data(data, canonical_graph(small_graph))
     (split,) = make_splits(data, "public")
     assert split.train.tolist() == list(range(30))
 

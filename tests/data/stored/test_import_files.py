@@ -13,11 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossgcn.data.shop import make_shop
-from crossgcn.data.shop_files import write_shop
+from crossgcn.data.datasets.shop import make_shop, write_shop
 from crossgcn.data.stored import build_graph
-from crossgcn.data.stored import find_nodes as find_nodes_module
-from crossgcn.data.stored.import_files import _space_for
+from crossgcn.data.stored import id_lookup as find_nodes_module
+from crossgcn.data.stored.import_graph import _space_for
 from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput, WorkFailed
@@ -35,7 +34,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     for finder in (find_nodes_module.NumberedNodes, find_nodes_module.NumberedIds):
         monkeypatch.setattr(finder, "piece_rows", 512)
     monkeypatch.setattr(find_nodes_module, "PIECE_ROWS", 512)
-    monkeypatch.setattr("crossgcn.data.stored.parquet_edges.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("crossgcn.data.stored.edge_files.SAMPLE_ROWS", 100)
 
 
 def leftovers(folder: Path) -> set[str]:

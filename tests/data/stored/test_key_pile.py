@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crossgcn.data.stored import key_parts, key_pile
-from crossgcn.data.stored.key_pile import KeyPile
+from crossgcn.data.stored import external_sort as key_parts
+from crossgcn.data.stored import external_sort as key_pile
+from crossgcn.data.stored.external_sort import KeyPile
 
 entries = st.lists(
     st.tuples(

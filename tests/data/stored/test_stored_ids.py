@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossgcn.data.sealed_json import sealed
-from crossgcn.data.stored import build_graph, open_graph, stored_ids, writing_graph
-from crossgcn.data.stored.layout import fingerprint_of
-from crossgcn.data.stored.stored_ids import StoredIds, encode_ids
+from crossgcn.data.files import sealed
+from crossgcn.data.stored import build_graph, open_graph, writing_graph
+from crossgcn.data.stored import open as stored_ids
+from crossgcn.data.stored.format import fingerprint_of
+from crossgcn.data.stored.open import StoredIds, encode_ids
 from crossgcn.errors import BadInput
 
 

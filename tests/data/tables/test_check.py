@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from table_parts import EDGES, NODES, UNREADABLE, BadTable
 
 import crossgcn.data.tables
-from crossgcn.data.tables.check import check_tables
-from crossgcn.data.tables.check_leaks import count_errors, count_errors_of_neighbours
-from crossgcn.data.tables.findings import Finding
+from crossgcn.data.tables.checks.check import check_tables
+from crossgcn.data.tables.checks.leaks import count_errors, count_errors_of_neighbours
+from crossgcn.data.tables.checks.problems import Finding
 from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices, make_plan
-from crossgcn.data.tables.table import read_table
+from crossgcn.data.tables.read import read_table
 from crossgcn.errors import BadInput
 
 Command = Callable[..., CompletedProcess[str]]

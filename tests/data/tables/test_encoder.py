@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from crossgcn.data.tables.encoder import TableEncoder
+from crossgcn.data.tables.encode.encoder import TableEncoder
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.table import Table, read_table
+from crossgcn.data.tables.read import Table, read_table
 from crossgcn.errors import BadInput
 
 CHOICES = TableChoices(

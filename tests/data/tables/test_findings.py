@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossgcn.data.tables.findings import Finding, quote, show_name
+from crossgcn.data.tables.checks.problems import Finding, quote, show_name
 
 
 def test_a_cell_is_described_with_place_count_and_remedy() -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossgcn.data.tables.encoder import TableEncoder
+from crossgcn.data.tables.encode.encoder import TableEncoder
 from crossgcn.data.tables.new_nodes import NewNodes, Unseen, load_new_tables
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.table import read_table
+from crossgcn.data.tables.read import read_table
 from crossgcn.errors import BadInput
 
 KNOWN = [f"u{i}" for i in range(40)]

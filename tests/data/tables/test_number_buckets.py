@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from crossgcn.data.tables.number_buckets import NumberBuckets, list_nice_numbers
+from crossgcn.data.tables.encode.numbers import NumberBuckets, list_nice_numbers
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 short = st.integers(-30, 30).map(lambda number: number / 4)

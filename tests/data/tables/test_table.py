@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crossgcn.data.tables.distinct import parse_number
-from crossgcn.data.tables.table import Table, missing_mask, read_table
+from crossgcn.data.tables.columns import parse_number
+from crossgcn.data.tables.read import Table, missing_mask, read_table
 from crossgcn.errors import BadInput
 
 IDS = [

@@ -7,7 +7,7 @@ import pytest
 
 from crossgcn import BadInput
 from crossgcn.layers.aggregation import AGGREGATIONS, make_aggregation
-from crossgcn.models.aggregation_names import AGGREGATION_DESCRIPTIONS, AGGREGATION_NAMES
+from crossgcn.models.presets import AGGREGATION_DESCRIPTIONS, AGGREGATION_NAMES
 
 
 def test_what_the_command_line_lists_is_what_there_is() -> None:
@@ -17,7 +17,7 @@ def test_what_the_command_line_lists_is_what_there_is() -> None:
 
 def test_the_names_are_known_without_torch() -> None:
     code = (
-        "import sys; import crossgcn.models.aggregation_names; "
+        "import sys; import crossgcn.models.presets; "
         "sys.exit(bool({'torch', 'numpy', 'scipy', 'pandas'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

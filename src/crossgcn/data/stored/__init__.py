@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from crossgcn.data.stored.building import build_graph, store_graph
-    from crossgcn.data.stored.graph_writer import GraphWriter, writing_graph
-    from crossgcn.data.stored.layout import is_graph_folder
-    from crossgcn.data.stored.stored_graph import StoredGraph, open_graph
+    from crossgcn.data.stored.format import is_graph_folder
+    from crossgcn.data.stored.import_graph import build_graph, store_graph
+    from crossgcn.data.stored.open import StoredGraph, open_graph
+    from crossgcn.data.stored.write import GraphWriter, writing_graph
 
 __all__ = [
     "GraphWriter",
@@ -26,10 +26,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "building": ("build_graph", "store_graph"),
-    "graph_writer": ("GraphWriter", "writing_graph"),
-    "layout": ("is_graph_folder",),
-    "stored_graph": ("StoredGraph", "open_graph"),
+    "format": ("is_graph_folder",),
+    "import_graph": ("build_graph", "store_graph"),
+    "open": ("StoredGraph", "open_graph"),
+    "write": ("GraphWriter", "writing_graph"),
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from crossgcn.data.tables.check import check_tables
-    from crossgcn.data.tables.encoder import TableEncoder
+    from crossgcn.data.tables.checks.check import check_tables
+    from crossgcn.data.tables.checks.problems import Finding
+    from crossgcn.data.tables.encode.encoder import TableEncoder
     from crossgcn.data.tables.export import write_table
-    from crossgcn.data.tables.findings import Finding
     from crossgcn.data.tables.graph import TableGraph, load_tables
     from crossgcn.data.tables.new_nodes import load_new_tables
     from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-    from crossgcn.data.tables.table import Table, read_table
+    from crossgcn.data.tables.read import Table, read_table
 
 __all__ = [
     "Finding",
@@ -35,14 +35,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "check": ("check_tables",),
-    "encoder": ("TableEncoder",),
+    "checks.check": ("check_tables",),
+    "checks.problems": ("Finding",),
+    "encode.encoder": ("TableEncoder",),
     "export": ("write_table",),
-    "findings": ("Finding",),
     "graph": ("TableGraph", "load_tables"),
     "new_nodes": ("load_new_tables",),
     "plan": ("TableChoices", "TablePlan", "make_plan"),
-    "table": ("Table", "read_table"),
+    "read": ("Table", "read_table"),
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

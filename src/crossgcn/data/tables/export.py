@@ -10,10 +10,8 @@ from typing import BinaryIO
 
 import pandas as pd
 
-from crossgcn.data.atomic_file import replacing
+from crossgcn.data.files import replacing
 from crossgcn.errors import BadInput
-
-__all__ = ["neutralise", "write_table"]
 
 _STARTS = r"=+\-@\uff1d\uff0b\uff0d\uff20"  # the last four are the full-width forms
 _SEPARATORS = r";|\t\r\n"

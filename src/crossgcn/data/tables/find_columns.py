@@ -7,11 +7,8 @@ from collections.abc import Set
 
 import numpy as np
 
-from crossgcn.data.tables.delimited import INDEX_COLUMN
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.read import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
-
-__all__ = ["SPLIT_WORDS", "find_edge_columns", "find_id_column", "find_split_column"]
 
 SPLIT_WORDS = {"train": 1, "training": 1, "validation": 2, "valid": 2, "val": 2, "test": 3}
 """What the cells of a split column say, in any case, and the role each stands for."""

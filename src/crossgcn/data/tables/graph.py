@@ -15,26 +15,28 @@ from scipy import sparse
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.adopt import adopt_graph
 from crossgcn.data.features import csr_tensor
-from crossgcn.data.tables.check import check_tables
-from crossgcn.data.tables.classes import class_of_values, name_classes
+from crossgcn.data.graph import canonical_graph
+from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.tables.checks.check import check_tables
+from crossgcn.data.tables.checks.problems import Finding
 from crossgcn.data.tables.columns import shorten
-from crossgcn.data.tables.edges import read_edges
-from crossgcn.data.tables.encoder import TableEncoder
+from crossgcn.data.tables.encode.encoder import TableEncoder
+from crossgcn.data.tables.encode.hashing import EncodedHash
 from crossgcn.data.tables.find_columns import SPLIT_WORDS
-from crossgcn.data.tables.findings import Finding
-from crossgcn.data.tables.ids import NodeIds, list_ids
+from crossgcn.data.tables.ids import NodeIds, class_of_values, list_ids, name_classes, read_edges
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.table import Table, read_table
+from crossgcn.data.tables.read import Table, read_table
 from crossgcn.errors import BadInput
 
 __all__ = [
     "TableGraph",
     "as_features",
     "as_matrix",
+    "describe_encoding",
     "load_tables",
     "name_classes",
+    "read_encoding",
     "read_labels",
     "read_roles",
     "refuse_errors",
@@ -50,7 +52,7 @@ class TableGraph:
     """A graph made of tables, and all it takes to make another like it.
 
     Attributes:
-        data: As :func:`~crossgcn.data.adopt.adopt_graph` gives it, features sparse. Nodes are
+        data: As :func:`~crossgcn.data.graph.canonical_graph` gives it, features sparse. Nodes are
             in the order of their rows, a node without a target has label -1, and ``roles`` is
             there if a column says who trains. Self-loops are left out: they add nothing to
             those that the normalisation gives every node.
@@ -115,7 +117,7 @@ def load_tables(
         roles=roles_of_labelled(node_table, plan.split_column, y),
     )
     return TableGraph(
-        data=adopt_graph(data, node_table.name),
+        data=canonical_graph(data, node_table.name),
         ids=ids,
         classes=classes,
         encoder=encoder,
@@ -225,3 +227,39 @@ def _as_options(choices: TableChoices) -> list[str]:
         text = ",".join(name.replace(",", "\\,") if is_list else name for name in names)
         words += [f"--{option}", text]
     return words
+
+
+def describe_encoding(graph: TableGraph) -> Preprocess:
+    """What a model trained on the graph should be saved with."""
+    return Preprocess(
+        graph.classes,
+        graph.encoder.space,
+        {"plan": graph.plan.to_json(), "encoder": graph.encoder.to_json()},
+    )
+
+
+def read_encoding(preprocess: Preprocess) -> tuple[TableEncoder, TablePlan]:
+    """The encoder and the plan of a saved model.
+
+    Raises:
+        BadInput: If the model was not trained on tables, or they do not fit it.
+    """
+    if preprocess.encoding is None or preprocess.space is None:
+        raise BadInput(
+            "the model was not trained on tables, so nothing says how one is encoded: train it "
+            "with crossgcn train NODES EDGES --target COLUMN"
+        )
+    try:
+        plan = TablePlan.from_json(preprocess.encoding["plan"])
+        encoder = TableEncoder.from_json(preprocess.encoding["encoder"])
+    except KeyError as error:
+        raise BadInput(f"the saved encoding has no {error}: train the model again") from None
+    if encoder.space != preprocess.space:
+        raise BadInput("the saved encoding names other features than the model: train it again")
+    bits = {column.bits for column in encoder.columns if isinstance(column, EncodedHash)}
+    if bits - {plan.hash_bits}:
+        raise BadInput(
+            f"the saved encoding hashes into 2^{max(bits)} features a column, but its plan has "
+            f"hash_features {plan.hash_features}: train the model again"
+        )
+    return encoder, plan

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from crossgcn.data.tables.columns import shorten
-from crossgcn.data.tables.delimited import INDEX_COLUMN
-from crossgcn.data.tables.edges import read_edges
-from crossgcn.data.tables.encoder import TableEncoder
-from crossgcn.data.tables.ids import NodeIds, list_ids
+from crossgcn.data.tables.encode.categories import Unseen
+from crossgcn.data.tables.encode.encoder import TableEncoder
+from crossgcn.data.tables.ids import NodeIds, list_ids, read_edges
 from crossgcn.data.tables.plan import TablePlan
-from crossgcn.data.tables.table import Table, read_table
-from crossgcn.data.tables.unseen import Unseen
+from crossgcn.data.tables.read import INDEX_COLUMN, Table, read_table
 from crossgcn.errors import BadInput
 
 __all__ = ["NewNodes", "Unseen", "load_new_tables"]

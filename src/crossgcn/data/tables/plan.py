@@ -7,15 +7,11 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from crossgcn.data.tables.columns import look_at
-from crossgcn.data.tables.delimited import INDEX_COLUMN
-from crossgcn.data.tables.distinct import MISSING_WORDS
-from crossgcn.data.tables.encoded_hash import MOST_BITS
+from crossgcn.data.tables.columns import MISSING_WORDS, look_at
+from crossgcn.data.tables.encode.hashing import MOST_BITS
 from crossgcn.data.tables.find_columns import find_edge_columns, find_id_column, find_split_column
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.read import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
-
-__all__ = ["NO_HEADER", "ColumnKind", "ColumnPlan", "TableChoices", "TablePlan", "make_plan"]
 
 ColumnKind = Literal["id", "target", "split", "categorical", "flag", "numeric", "list", "ignored"]
 

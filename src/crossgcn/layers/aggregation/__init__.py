@@ -3,11 +3,7 @@
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
 from crossgcn.layers.aggregation.pyg_aggregation import PyGAggregation
 from crossgcn.layers.aggregation.random_propagation import RandomPropagation
-from crossgcn.layers.aggregation.registry import (
-    AGGREGATIONS,
-    linear_aggregations,
-    make_aggregation,
-)
+from crossgcn.layers.aggregation.registry import AGGREGATIONS, linear_aggregations, make_aggregation
 
 __all__ = [
     "AGGREGATIONS",

@@ -14,8 +14,6 @@ from crossgcn.errors import BadInput
 from crossgcn.graph import SparseMatrix
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
 
-__all__ = ["GraphAttention", "GraphAttentionV2"]
-
 
 class GraphAttention(NodeAggregation):
     r"""A mean over a node and its neighbours whose weights depend on both ends (GAT).

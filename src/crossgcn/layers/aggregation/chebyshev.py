@@ -11,8 +11,6 @@ from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
 
-__all__ = ["Chebyshev"]
-
 
 class Chebyshev(NodeAggregation):
     r"""A learned filter of the graph's spectrum.

@@ -11,8 +11,6 @@ from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
 
-__all__ = ["MixHop"]
-
 
 class MixHop(NodeAggregation):
     r"""Powers of the adjacency side by side, projected to one vector.

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from crossgcn.graph import SparseMatrix, StackedMatrix
+from crossgcn.graph import ModelBatchMatrix, SparseMatrix
 from crossgcn.layers.aggregation.neighbour_sum import sum_of_weights
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
-
-__all__ = ["GCNAndPairs", "NeighbourPairs"]
 
 
 class NeighbourPairs(NodeAggregation):
@@ -102,7 +100,7 @@ def _without_own(hop: SparseMatrix) -> SparseMatrix:
     rows, columns = hop.shape
     device = hop.columns.device
     own = torch.arange(rows, device=device) if hop.own is None else hop.own
-    if isinstance(hop, StackedMatrix):
+    if isinstance(hop, ModelBatchMatrix):
         starts = columns * torch.arange(hop.models, device=device).unsqueeze(-1)
         own = (own + starts).flatten()
     return hop.with_values(hop.values.masked_fill(hop.columns == own[hop.rows], 0.0))

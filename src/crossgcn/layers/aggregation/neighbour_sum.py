@@ -9,8 +9,6 @@ from torch import Tensor
 from crossgcn.graph import SparseMatrix
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
 
-__all__ = ["GCNSum", "NeighbourMean", "NeighbourSum", "sum_of_weights"]
-
 
 class NeighbourSum(NodeAggregation):
     r"""The sum over a node and its neighbours, :math:`\sum_j w_{ij}\mathbf{x}_j`.

@@ -8,8 +8,6 @@ from torch import Tensor, nn
 
 from crossgcn.graph import EdgeKind, SparseMatrix
 
-__all__ = ["NodeAggregation"]
-
 
 class NodeAggregation(nn.Module):
     """Joins what the nodes around a node send, over one hop or several.
@@ -66,3 +64,12 @@ class NodeAggregation(nn.Module):
     def extra_repr(self) -> str:
         """What ``print(model)`` shows of it."""
         return str(self.channels)
+
+
+def weigh_messages(x: Tensor, hop: SparseMatrix) -> Tensor:
+    """The vector of each edge's source times the edge's weight, as PyG's layers send it.
+
+    Returns:
+        ``[nonzeros, channels]``, in the order of ``hop.rows``.
+    """
+    return x.index_select(0, hop.columns) * hop.values.to(x.dtype).unsqueeze(-1)

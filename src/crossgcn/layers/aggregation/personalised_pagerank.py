@@ -10,8 +10,6 @@ from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
 
-__all__ = ["PersonalisedPageRank"]
-
 
 class PersonalisedPageRank(NodeAggregation):
     r"""Steps of personalised PageRank.

@@ -11,10 +11,7 @@ from torch_geometric.nn import aggr
 
 from crossgcn.errors import unknown_name
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.aggregation.messages import weigh_messages
-from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
-
-__all__ = ["PYG_AGGREGATIONS", "PyGAggregation"]
+from crossgcn.layers.aggregation.node_aggregation import NodeAggregation, weigh_messages
 
 
 class PyGAggregation(NodeAggregation):

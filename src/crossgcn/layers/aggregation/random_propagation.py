@@ -12,8 +12,6 @@ from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
 from crossgcn.layers.feature_dropout import SITES_PER_DRAW, FeatureDropout
 
-__all__ = ["RandomPropagation"]
-
 
 class RandomPropagation(NodeAggregation):
     r"""Mixed-order propagation with random node drop (GRAND).

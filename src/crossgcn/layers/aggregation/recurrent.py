@@ -11,10 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.aggregation.messages import weigh_messages
-from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
-
-__all__ = ["GRUOverNeighbours", "LSTMOverNeighbours", "RecurrentAggregation"]
+from crossgcn.layers.aggregation.node_aggregation import NodeAggregation, weigh_messages
 
 
 class RecurrentAggregation(NodeAggregation):

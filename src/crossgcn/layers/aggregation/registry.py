@@ -22,8 +22,6 @@ from crossgcn.layers.aggregation.random_propagation import RandomPropagation
 from crossgcn.layers.aggregation.recurrent import GRUOverNeighbours, LSTMOverNeighbours
 from crossgcn.layers.aggregation.self_and_neighbours import SelfAndNeighbours
 
-__all__ = ["AGGREGATIONS", "linear_aggregations", "make_aggregation"]
-
 
 def make_aggregation(name: str, channels: int, **settings: Any) -> NodeAggregation:
     """Build the aggregation of that name.

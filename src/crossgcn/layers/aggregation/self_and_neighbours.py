@@ -11,8 +11,6 @@ from crossgcn.errors import BadInput
 from crossgcn.graph import SparseMatrix
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
 
-__all__ = ["SelfAndNeighbours"]
-
 
 class SelfAndNeighbours(NodeAggregation):
     r"""A node's own vector and what its neighbours join to, each mapped on its own.

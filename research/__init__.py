@@ -1,0 +1,1 @@
+"""What only the project needs: measurements, their records and pages. Not in the wheel."""

@@ -1,0 +1,73 @@
+"""Our side: a preset's model, and the step that trains it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from crossgcn.graph import PreparedGraph
+from crossgcn.layers import CrossFeatureTransform
+from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.models.registry import build_model
+from crossgcn.training.device import Precision
+from crossgcn.training.steps.step import TrainingStep
+
+__all__ = ["build_ours", "prepare", "raise_crosses", "training_step"]
+
+ORDER_WEIGHT = 0.5
+"""Given to the crosses where functions are compared: training starts with 0, which hides them."""
+
+
+def build_ours(
+    data: Data, order: int, *, hidden_channels: int = 32, dropout: float = 0.5, seed: int = 0
+) -> NodeClassifier:
+    """The preset ``cross-gcn`` with two layers of an order, or ``gcn`` for order 1."""
+    name, options = ("gcn", {}) if order == 1 else ("cross-gcn", {"order": order})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build_model(
+            name,
+            data.x.size(1),
+            data.num_classes,
+            hidden_channels=hidden_channels,
+            dropout=dropout,
+            **options,
+        )
+
+
+def raise_crosses(model: NodeClassifier) -> None:
+    """Let the crosses count, as they do after some training."""
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, CrossFeatureTransform) and module.order_weights is not None:
+                module.order_weights[1:] = ORDER_WEIGHT
+
+
+def prepare(data: Data) -> PreparedGraph:
+    """The graph as our models take it, made ready once."""
+    return PreparedGraph(data.x, data.edge_index)
+
+
+def training_step(
+    model: NodeClassifier,
+    graph: PreparedGraph,
+    data: Data,
+    train: Tensor,
+    *,
+    device: str = "cpu",
+    precision: Precision = "fp32",
+    weight_decay: float = 5e-4,
+    seed: int = 0,
+) -> TrainingStep:
+    """Our step for one model; a call does it."""
+    return TrainingStep(
+        [model],
+        graph,
+        data.y,
+        [train],
+        seeds=[seed],
+        weight_decay=weight_decay,
+        device=device,
+        precision=precision,
+    )

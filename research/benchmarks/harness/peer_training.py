@@ -1,0 +1,119 @@
+"""Training a peer as its users do: full batch, loss over the training mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch_geometric.data import Data
+
+from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.device import Precision
+from research.benchmarks.harness.peers import Peer
+
+__all__ = ["PeerTraining", "matmul_precision"]
+
+
+class PeerTraining:
+    """One peer with its optimiser on one graph; :meth:`step` and :meth:`epoch` are timed.
+
+    Args:
+        name: Of the :class:`~research.benchmarks.harness.peers.Peer`.
+        ours: Our model of the same order, whose weights and dropout it takes.
+        data: The graph.
+        train: Training nodes.
+        validation: Validation nodes, for :meth:`epoch`.
+        device: Where it runs.
+        precision: ``bf16`` runs under autocast; ``tf32`` needs :func:`matmul_precision`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        ours: NodeClassifier,
+        data: Data,
+        train: Tensor,
+        validation: Tensor | None = None,
+        *,
+        device: str = "cpu",
+        precision: Precision = "fp32",
+    ) -> None:
+        peer = Peer(name)
+        self.model = peer.build(ours).to(device)
+        self.precision = precision
+        dtype = torch.bfloat16 if precision == "bf16" else data.x.dtype
+        self.x, self.edges = peer.inputs(data.x.to(device), data.edge_index.to(device), dtype)
+        self.y: Tensor = data.y.to(device)
+        self.train = _mask(train, self.y)
+        self.validation = None if validation is None else _mask(validation, self.y)
+        matrices = [p for p in self.model.parameters() if p.dim() >= 2]
+        others = [p for p in self.model.parameters() if p.dim() < 2]
+        self.optimizer = torch.optim.Adam(
+            [
+                {"params": matrices, "weight_decay": 5e-4},
+                *([{"params": others, "weight_decay": 0.0}] if others else []),
+            ],
+            lr=0.01,
+            fused=peer.tuned or None,
+        )
+
+    def scores(self) -> Tensor:
+        """Class scores of the training nodes."""
+        with self._autocast():
+            scores: Tensor = self.model(self.x, self.edges)[self.train]
+            return scores
+
+    def loss(self) -> Tensor:
+        """Mean cross-entropy of the training nodes."""
+        with self._autocast():
+            return functional.cross_entropy(self.scores(), self.y[self.train])
+
+    def step(self) -> Tensor:
+        """Forward, backward, Adam."""
+        self.model.train()
+        self.optimizer.zero_grad()
+        loss = self.loss()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return loss.detach()
+
+    @torch.no_grad()
+    def validate(self) -> float:
+        """Validation accuracy, from a pass over the whole graph as in PyG's example."""
+        assert self.validation is not None
+        self.model.eval()
+        with self._autocast():
+            predicted = self.model(self.x, self.edges).argmax(dim=1)
+        right = predicted[self.validation] == self.y[self.validation]
+        return float(right.float().mean())
+
+    def epoch(self) -> float:
+        """A step, and the validation after it."""
+        self.step()
+        return self.validate()
+
+    def _autocast(self) -> torch.autocast | nullcontext[None]:
+        if self.precision != "bf16":
+            return nullcontext()
+        return torch.autocast(self.x.device.type, dtype=torch.bfloat16)
+
+
+@contextmanager
+def matmul_precision(precision: Precision) -> Iterator[None]:
+    """Let matrix products of float32 on GPUs use tf32 within the block, or not."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "tf32" if precision == "tf32" else "ieee"
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = before
+
+
+def _mask(nodes: Tensor, y: Tensor) -> Tensor:
+    mask = torch.zeros(y.numel(), dtype=torch.bool)
+    mask[nodes] = True
+    return mask.to(y.device)

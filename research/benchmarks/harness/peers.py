@@ -1,0 +1,157 @@
+"""The models that are compared with: what people run today, and the best PyG has to offer.
+
+None has a bias, as the presets of this package have none, so that both sides
+compute the same function. That favours the peers by a hair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch_geometric.nn import GCNConv, MessagePassing
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from crossgcn.data.features import csr_tensor
+from crossgcn.layers import CrossGCNConv
+from crossgcn.models.node_classifier import NodeClassifier
+
+__all__ = ["NaiveCrossConv", "Peer", "PeerModel", "csr_adjacency"]
+
+
+class NaiveCrossConv(MessagePassing):  # type: ignore[misc]
+    """Crosses of order 2 as one would write them first: two linear maps and their product.
+
+    Propagation is that of PyG's ``GCNConv`` with ``cached=True``.
+
+    Args:
+        in_channels: Features per node.
+        out_channels: Width of the output.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__(aggr="add")
+        self.first = nn.Linear(in_channels, out_channels, bias=False)
+        self.second = nn.Linear(in_channels, out_channels, bias=False)
+        self.order_weight = nn.Parameter(torch.zeros(1))
+        self._edges: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Cross each node's features, then sum over its neighbours."""
+        if self._edges is None:
+            self._edges = gcn_norm(edge_index, None, x.size(0), dtype=x.dtype)
+        projected = self.first(x)
+        crossed = projected + self.order_weight * projected * self.second(x)
+        edges, edge_weight = self._edges
+        out: Tensor = self.propagate(edges, x=crossed, edge_weight=edge_weight)
+        return out
+
+    def message(self, x_j: Tensor, edge_weight: Tensor) -> Tensor:
+        """What travels along an edge."""
+        return edge_weight.view(-1, 1) * x_j
+
+
+class PeerModel(nn.Module):
+    """Two convolutions with dropout before each, as in PyG's example of a GCN.
+
+    Args:
+        convolutions: The two layers.
+        dropout: Probability of dropping an entry of a layer's input; of a sparse input,
+            an entry that is stored.
+    """
+
+    def __init__(self, convolutions: Sequence[nn.Module], dropout: float) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(convolutions)
+        self.dropout = dropout
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Class scores of each node."""
+        hidden = x
+        for position, convolution in enumerate(self.convolutions):
+            if position > 0:
+                hidden = hidden.relu()
+            hidden = convolution(self._drop(hidden), edge_index)
+        return hidden
+
+    def _drop(self, hidden: Tensor) -> Tensor:
+        if hidden.layout != torch.sparse_csr:
+            return functional.dropout(hidden, self.dropout, self.training)
+        values = functional.dropout(hidden.values(), self.dropout, self.training)
+        offsets, columns = hidden.crow_indices(), hidden.col_indices()
+        return torch.sparse_csr_tensor(
+            offsets, columns, values, hidden.shape, check_invariants=False
+        )
+
+
+class Peer:
+    """The peers by name, made with the weights of one of our models.
+
+    - ``PyG GCN``: ``GCNConv(cached=True)`` twice, dense features, COO edges, the default
+      Adam; PyG's own ``examples/gcn.py``.
+    - ``tuned PyG GCN``: the normalised adjacency as a ``torch.sparse_csr`` tensor, which
+      ``GCNConv(normalize=False)`` multiplies with in one product; features that are sparse
+      as ``torch.sparse_csr`` too, which its ``Linear`` takes as they are, with dropout on
+      the stored entries; fused Adam. (PyG's ``EdgeIndex`` with its cache was no faster.)
+    - ``naive Cross-GCN``: :class:`NaiveCrossConv` twice, dense features, the default Adam.
+
+    Args:
+        name: One of these.
+    """
+
+    NAMES = ("PyG GCN", "tuned PyG GCN", "naive Cross-GCN")
+
+    def __init__(self, name: str) -> None:
+        if name not in self.NAMES:
+            raise ValueError(f"{name!r} is none of {', '.join(self.NAMES)}")
+        self.name = name
+        self.tuned = name == "tuned PyG GCN"
+        self.order = 2 if name == "naive Cross-GCN" else 1
+
+    def build(self, ours: NodeClassifier) -> PeerModel:
+        """The peer that computes what our model of the same order does."""
+        convolutions: list[nn.Module] = []
+        for layer in ours.layers:
+            assert isinstance(layer, CrossGCNConv)
+            transform = layer.transform
+            with torch.no_grad():
+                weight = transform.weight
+                size = (weight.size(2), weight.size(1))
+                if self.order == 2:
+                    naive = NaiveCrossConv(*size)
+                    naive.first.weight.copy_(weight[0])
+                    naive.second.weight.copy_(weight[1])
+                    assert transform.order_weights is not None
+                    naive.order_weight.copy_(transform.order_weights[1:])
+                    convolutions.append(naive)
+                else:
+                    options = {"normalize": False} if self.tuned else {"cached": True}
+                    convolution = GCNConv(*size, bias=False, **options)
+                    convolution.lin.weight.copy_(weight[0])
+                    convolutions.append(convolution)
+        return PeerModel(convolutions, ours.dropout.p).to(weight.dtype)
+
+    def inputs(self, x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Features and edges in the form that this peer takes.
+
+        Args:
+            x: Dense or ``torch.sparse_csr``.
+            edge_index: Sources and targets.
+            dtype: Of the adjacency's weights, for the tuned one.
+        """
+        if self.tuned:
+            return x, csr_adjacency(edge_index, x.size(0), dtype)
+        return x.to_dense() if x.layout != torch.strided else x, edge_index
+
+
+def csr_adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> Tensor:
+    """The normalised adjacency, transposed as PyG's layers take it."""
+    edges, weight = gcn_norm(edge_index.cpu(), None, num_nodes, dtype=torch.float64)
+    source, target = edges.numpy()
+    shape = (num_nodes, num_nodes)
+    matrix = sp.coo_array((weight.numpy(), (target, source)), shape=shape).tocsr()
+    adjacency = csr_tensor(matrix.indptr, matrix.indices, matrix.data, shape)
+    return adjacency.to(device=edge_index.device, dtype=dtype)

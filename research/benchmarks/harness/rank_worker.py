@@ -1,0 +1,116 @@
+"""One of the processes that ``ranks.py`` times; ``torchrun`` starts it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass
+from itertools import islice
+
+import torch
+
+from crossgcn.data.stored import open_graph
+from crossgcn.graph.sampling.batches import NodeBatches
+from crossgcn.graph.sampling.source import source_of
+from crossgcn.models.registry import build_model
+from crossgcn.training.batches.step import MiniBatchStep
+from crossgcn.training.distributed import Processes, joined_processes
+from crossgcn.training.launch import find_launch
+
+__all__ = ["Work", "do_work"]
+
+WARM_UP = 2
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is timed, the same for any number of processes.
+
+    Attributes:
+        folder: The graph.
+        batch_size: Nodes of a step, in all processes together.
+        fanouts: Neighbours drawn in each hop.
+        hidden: Hidden channels.
+        steps: How many are timed.
+        seed: Of weights, batches and draws.
+    """
+
+    folder: str
+    batch_size: int
+    fanouts: tuple[int, ...]
+    hidden: int
+    steps: int
+    seed: int
+
+
+def do_work(work: Work, processes: Processes) -> dict[str, float]:
+    """Train, first without dropout, for the losses to be compared, and then against the clock.
+
+    Args:
+        work: What to do.
+        processes: Those that share it.
+
+    Returns:
+        ``seconds`` of the timed steps, ``targets`` in them, and the ``loss`` of the first part.
+    """
+    source = source_of(open_graph(work.folder))
+    nodes = torch.nonzero(source.labels >= 0).flatten()
+    classes = int(source.labels.max()) + 1
+    result = {"targets": float(work.steps * work.batch_size)}
+    for dropout in (0.0, 0.5):
+        torch.manual_seed(work.seed)
+        model = build_model(
+            "cross-gcn", source.num_features, classes, hidden_channels=work.hidden, dropout=dropout
+        )
+        batches = NodeBatches(
+            source,
+            nodes,
+            model.propagations,
+            fanouts=work.fanouts,
+            batch_size=work.batch_size,
+            seed=work.seed,
+            rank=processes.rank,
+            world_size=processes.world_size,
+        )
+        step = MiniBatchStep(
+            model,
+            seed=work.seed,
+            learning_rate=0.01,
+            weight_decay=5e-4,
+            device=torch.device("cpu"),
+            precision="fp32",
+            processes=processes,
+        )
+        epoch = batches.epoch(1)
+        for batch in islice(epoch, WARM_UP):
+            step(batch)
+        if dropout == 0.0:
+            total = processes.add_up(step.totals)[0]
+            result["loss"] = float(total) / (WARM_UP * work.batch_size)
+            continue
+        processes.add_up(step.totals)  # which waits for all
+        started = time.perf_counter()
+        for batch in islice(epoch, work.steps):
+            step(batch)
+        processes.add_up(step.totals)
+        result["seconds"] = time.perf_counter() - started
+    return result
+
+
+def main() -> None:
+    """Do what the first argument says, and print the result."""
+    given = json.loads(sys.argv[1])
+    work = Work(**given | {"fanouts": tuple(given["fanouts"])})
+    torch.set_num_threads(1)
+    launch = find_launch()
+    assert launch is not None, "torchrun starts this"
+    with joined_processes(launch, torch.device("cpu")) as group:
+        result = do_work(work, group)
+    if launch.rank == 0:
+        print(json.dumps(asdict(work) | result))
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # the folder of this file, whose names are not to hide others'
+    main()

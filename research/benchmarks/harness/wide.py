@@ -1,0 +1,199 @@
+"""A graph in a vocabulary of a million words, and how else one would train on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch_geometric.data import Data
+from torch_geometric.utils import to_undirected
+
+from crossgcn.data.features import csr_tensor
+from crossgcn.data.splits import Split
+from crossgcn.graph import PreparedGraph, SparseMatrix
+from crossgcn.layers import CrossGCNConv
+from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.models.registry import build_model
+from crossgcn.training.full_batch import train_full_batch
+from crossgcn.training.steps.step import TrainingStep
+
+__all__ = [
+    "EmbeddingBags",
+    "WideSize",
+    "build",
+    "draw_wide",
+    "our_step",
+    "train_ours",
+    "train_peer",
+]
+
+LEARNING_RATE, WEIGHT_DECAY = 0.01, 5e-4
+
+
+@dataclass(frozen=True)
+class WideSize:
+    """Sizes of a graph and its model.
+
+    Attributes:
+        nodes: All of them train.
+        features: D, most of them in few nodes and many in none.
+        stored: Features of a node, about.
+        degree: Neighbours of a node, about.
+        classes: Classes.
+        hidden: E.
+    """
+
+    nodes: int = 100_000
+    features: int = 1_000_000
+    stored: int = 51
+    degree: int = 10
+    classes: int = 8
+    hidden: int = 16
+
+    @property
+    def name(self) -> str:
+        """What the results call it."""
+        return f"D {self.features:,}, E {self.hidden}"
+
+
+def draw_wide(size: WideSize, seed: int) -> Data:
+    """Words as frequent as Zipf's law, shifted by ten ranks, makes them; edges at random.
+
+    Which words are frequent is drawn too, so that no order of columns helps anyone.
+    """
+    random = np.random.default_rng(seed)
+    ends = np.cumsum(1.0 / (np.arange(size.features) + 10.0))
+    places = random.random((size.nodes, size.stored)) + np.arange(size.stored)
+    ranks = np.searchsorted(ends, places.ravel() * (ends[-1] / size.stored))
+    words = random.permutation(size.features)[ranks.clip(max=size.features - 1)]
+    words = np.sort(words.reshape(size.nodes, size.stored), axis=1)
+    is_new = np.diff(words, axis=1, prepend=-1) > 0
+    offsets = np.concatenate([[0], is_new.sum(axis=1).cumsum()])
+    values = random.random(int(offsets[-1]), dtype=np.float32)
+    links = random.integers(size.nodes, size=(2, size.nodes * size.degree // 2))
+    return Data(
+        x=csr_tensor(offsets, words[is_new], values, (size.nodes, size.features)),
+        edge_index=to_undirected(torch.from_numpy(links), num_nodes=size.nodes),
+        y=torch.from_numpy(random.integers(size.classes, size=size.nodes)),
+        num_classes=size.classes,
+        name="wide",
+    )
+
+
+def build(size: WideSize, *, dropout: float = 0.0, seed: int = 0) -> NodeClassifier:
+    """Crosses of order 2, then a linear layer, each followed by aggregation."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build_model(
+            "cross-gcn",
+            size.features,
+            size.classes,
+            hidden_channels=size.hidden,
+            order=[2, 1],
+            dropout=dropout,
+            bias=True,
+        )
+
+
+def our_step(
+    size: WideSize, graph: PreparedGraph, y: Tensor, device: str, *, dropout: float = 0.0
+) -> TrainingStep:
+    """Our step on all nodes."""
+    return TrainingStep(
+        [build(size, dropout=dropout)],
+        graph,
+        y,
+        [torch.arange(size.nodes)],
+        seeds=[0],
+        learning_rate=LEARNING_RATE,
+        weight_decay=WEIGHT_DECAY,
+        device=device,
+    )
+
+
+class EmbeddingBags(nn.Module):
+    """The same model as one would write it: an ``EmbeddingBag`` per order, default Adam.
+
+    Args:
+        model: From :func:`build`; its weights are the start, and are left as they are.
+        graph: The graph.
+        y: Class of each node.
+        device: Where to train.
+    """
+
+    def __init__(
+        self, model: NodeClassifier, graph: PreparedGraph, y: Tensor, device: str = "cpu"
+    ) -> None:
+        super().__init__()
+        first, last = model.layers
+        assert isinstance(first, CrossGCNConv) and isinstance(last, CrossGCNConv)
+        assert first.bias is not None and last.bias is not None
+        assert isinstance(graph.x, SparseMatrix)
+        self.bags = nn.ModuleList(
+            nn.EmbeddingBag(
+                first.in_channels, first.out_channels, mode="sum", include_last_offset=True
+            )
+            for _ in range(2)
+        )
+        self.order_weight = nn.Parameter(torch.zeros(()))
+        self.bias = nn.Parameter(first.bias.detach().clone())
+        self.readout = nn.Linear(last.in_channels, last.out_channels)
+        with torch.no_grad():
+            for bag, weight in zip(self.bags, first.weight, strict=True):
+                bag.weight.copy_(weight.T)  # type: ignore[operator]
+            self.readout.weight.copy_(last.weight[0])
+            self.readout.bias.copy_(last.bias)
+        x, adjacency = graph.x, graph.adjacency
+        self.words = [each.to(device) for each in (x.columns, x.row_offsets)]
+        self.values, self.y = x.values.to(device), y.to(device)
+        self.adjacency = torch.sparse_csr_tensor(
+            adjacency.row_offsets,
+            adjacency.columns,
+            adjacency.values,
+            adjacency.shape,
+            check_invariants=False,
+        ).to(device)
+        self.to(device)
+        parameters = list(self.parameters())
+        groups: list[dict[str, Any]] = [
+            {"params": [p for p in parameters if p.dim() > 1], "weight_decay": WEIGHT_DECAY},
+            {"params": [p for p in parameters if p.dim() <= 1]},
+        ]
+        self.optimizer = torch.optim.Adam(groups, lr=LEARNING_RATE)
+
+    def forward(self) -> Tensor:
+        """Scores of all nodes."""
+        one, two = (bag(*self.words, per_sample_weights=self.values) for bag in self.bags)
+        crossed = one + self.order_weight * (one * two)
+        hidden = torch.relu(self.adjacency @ crossed + self.bias)
+        return self.adjacency @ (hidden @ self.readout.weight.T) + self.readout.bias
+
+    def step(self) -> Tensor:
+        """Forward, backward and Adam; returns the loss."""
+        self.optimizer.zero_grad()
+        loss = cross_entropy(self(), self.y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return loss.detach()
+
+
+def train_ours(size: WideSize, seed: int) -> None:
+    """A whole training from nothing: epochs, validation, selection and test."""
+    data = draw_wide(size, seed)
+    nodes = torch.arange(size.nodes)
+    tenth = size.nodes // 10
+    split = Split(nodes, nodes[:tenth], nodes[tenth : 2 * tenth])
+    graph = PreparedGraph(data.x, data.edge_index)
+    train_full_batch(build(size, dropout=0.5), graph, data.y, split, seed=0, epochs=5)
+
+
+def train_peer(size: WideSize, seed: int) -> None:
+    """Some steps from nothing."""
+    data = draw_wide(size, seed)
+    peer = EmbeddingBags(build(size), PreparedGraph(data.x, data.edge_index), data.y)
+    for _ in range(5):
+        peer.step()

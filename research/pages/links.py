@@ -1,0 +1,31 @@
+"""What came out of link prediction, as Markdown for the page that shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crossgcn.reports.markdown import markdown_table
+from crossgcn.reports.terminal.links import METRIC_WORDS, links_verdicts, metric_cell
+from crossgcn.reports.terminal.tables import paired_cell
+
+
+def links_markdown(record: dict[str, Any]) -> str:
+    """One table and its verdicts for each dataset of ``results/links.json``."""
+    return "\n\n".join(_dataset(summary) for summary in record["datasets"])
+
+
+def _dataset(summary: dict[str, Any]) -> str:
+    header = ["model", *(METRIC_WORDS.get(m, m.capitalize()) for m in summary["metrics"])]
+    rows = []
+    for model in summary["models"]:
+        measured = [model["test"][metric] for metric in summary["metrics"]]
+        rows.append([model["name"], *map(metric_cell, measured)])
+        if model["name"] != summary["baseline"]:
+            rows.append([f"*paired to {summary['baseline']}*", *map(paired_cell, measured)])
+    edges, splits = summary["edges"], summary["num_splits"]
+    words = (
+        f"**{summary['dataset']}**: {edges['train']:,} edges to train, {edges['validation']:,} to "
+        f"validate, {edges['test']:,} to test; {splits} split{'s' * (splits > 1)}, "
+        f"{summary['epochs']} epochs"
+    )
+    return "\n\n".join([words, markdown_table(header, rows), *links_verdicts(summary)])

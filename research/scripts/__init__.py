@@ -1,0 +1,1 @@
+"""Scripts that measure, search, and write pages from records."""

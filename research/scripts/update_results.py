@@ -1,0 +1,155 @@
+"""Write the pages that show results anew from the records: all READMEs and the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from crossgcn.cli.bench import BENCHMARKS
+from crossgcn.data.files import replacing
+from crossgcn.reports.markdown import (
+    comparison_markdown,
+    item_markdown,
+    protocol_markdown,
+    replace_block,
+)
+from crossgcn.reproduction.collect import ItemResult, read_item_result
+from crossgcn.reproduction.item_names import ITEM_NAMES
+from crossgcn.reproduction.items import Item, read_item
+from crossgcn.reproduction.page import render_markdown, write_markdown
+from research.findings.crossings import peers_markdown
+from research.findings.depth import depth_markdown
+from research.findings.figure import write_differences
+from research.findings.page import (
+    findings_markdown,
+    findings_overview,
+    links_in_brief,
+    search_in_brief,
+)
+from research.findings.records import FindingsRecord, read_record
+from research.findings.tables import TABLE_NAMES, FindingsTable, read_search, read_table
+from research.pages.benchmarks import benchmark_markdown, read_floors, speed_markdown
+from research.pages.links import links_markdown
+from research.pages.shop import shop_answer_markdown, shop_seeds_markdown
+from research.scale.figure import write_scale_figure
+from research.scale.page import fit_to_records, scale_markdown
+
+PROJECT = Path(__file__).parents[2]
+REPRODUCTION = PROJECT / "results" / "paper"
+MEASURED = PROJECT / "results" / "benchmarks"
+FINDINGS = PROJECT / "results" / "findings"
+FIGURES = PROJECT / "docs" / "figures"
+GRAPHS = ("citeseer", "cora", "pubmed")
+
+
+def read(name: str) -> dict[str, Any]:
+    """One record."""
+    record: dict[str, Any] = json.loads((PROJECT / "results" / f"{name}.json").read_bytes())
+    return record
+
+
+def reproduction() -> list[tuple[Item, ItemResult]]:
+    """The items of the paper and what came out of them."""
+    return [
+        (read_item(name), read_item_result(REPRODUCTION / f"{name}.json"))
+        for name in ITEM_NAMES
+        if (REPRODUCTION / f"{name}.json").exists()
+    ]
+
+
+def measured() -> dict[str, dict[str, Any]]:
+    """The records of the benchmarks, by name."""
+    paths = {name: MEASURED / f"{name}.json" for name in BENCHMARKS}
+    return {name: json.loads(path.read_bytes()) for name, path in paths.items() if path.exists()}
+
+
+def benchmarks() -> dict[str, str]:
+    """Every benchmark's part of their page."""
+    floors = read_floors(PROJECT / "research" / "benchmarks" / "floors.toml")
+    records, parts = measured(), {}
+    for name in BENCHMARKS:
+        drawn = MEASURED / f"{name}.png"
+        figure = f"../../results/benchmarks/{drawn.name}" if drawn.exists() else ""
+        parts[name] = benchmark_markdown(name, records.get(name), floors, figure=figure)
+    return parts
+
+
+def found() -> list[tuple[FindingsTable, FindingsRecord | None]]:
+    """The tables beyond the paper and what came out of those that were measured."""
+    paths = {name: FINDINGS / f"{name}.json" for name in TABLE_NAMES}
+    return [
+        (read_table(name), read_record(path) if path.exists() else None)
+        for name, path in paths.items()
+    ]
+
+
+def findings() -> dict[str, str]:
+    """The parts of the page that says what helps and what does not."""
+    parts = {"overview": findings_overview(found())}
+    for table, record in found():
+        figure = _figure(f"findings-{table.name}")
+        parts[table.name] = findings_markdown(table, record, figure=figure)
+        if table.name == "peers":
+            joined = peers_markdown(table, record, measured().get("peers"))
+            parts["peers"] += f"\n\n{joined}" if joined else ""
+    for name in ("grand-search", "orders-search"):
+        search = FINDINGS / f"{name}.json"
+        parts[name] = search_in_brief(read_search(search) if search.exists() else None)
+    parts["links"] = links_in_brief(read("links"))
+    parts["depth"] = depth_markdown(read("depth"), figure=_figure("depth"))
+    return parts
+
+
+def _figure(name: str) -> str:
+    """A figure's address in the documents, if it was drawn."""
+    return f"figures/{name}.png" if (FIGURES / f"{name}.png").exists() else ""
+
+
+def render() -> Iterator[tuple[Path, str]]:
+    """Each page with the text it should have."""
+    protocol = read("paper_protocol")
+    items = {item.name: (item, result) for item, result in reproduction()}
+    make_run = comparison_markdown(read("make_run"))
+    shops = read("shop")["shops"]
+    blocks = {
+        "README.md": {
+            "make run": make_run,
+            "shop": shop_answer_markdown(shops[0]),
+            "citation": item_markdown(*items["citation"]),
+            "speed": speed_markdown(measured()),
+        },
+        "results/README.md": {
+            "make run": make_run,
+            "shop": shop_seeds_markdown(shops),
+            "protocol": protocol_markdown(protocol, GRAPHS),
+            "citeseer-cross": comparison_markdown(protocol["citeseer-cross"]),
+            "bias": protocol_markdown({name: read(f"bias_{name}") for name in GRAPHS}, GRAPHS),
+            "order of work, train 20": comparison_markdown(read("order_of_work_train_20")),
+            "order of work, train all": comparison_markdown(read("order_of_work_train_all")),
+        },
+    }
+    blocks["research/benchmarks/README.md"] = benchmarks()
+    blocks["docs/findings.md"] = findings()
+    blocks["docs/links.md"] = {"links": links_markdown(read("links"))}
+    blocks["docs/scale.md"] = scale_markdown(measured(), figure=_figure("scale"))
+    drawn = {path.stem: f"figures/{path.name}" for path in REPRODUCTION.glob("figures/*.svg")}
+    yield REPRODUCTION / "report.md", render_markdown(reproduction(), figures=drawn)
+    for name, content in blocks.items():
+        text = (PROJECT / name).read_text(encoding="utf-8")
+        for block, table in content.items():
+            text = replace_block(text, block, table)
+        yield PROJECT / name, text
+
+
+if __name__ == "__main__":
+    write_markdown(REPRODUCTION, reproduction())
+    for table, record in found():
+        if record is not None:
+            write_differences(FIGURES / f"findings-{table.name}.png", table, record)
+    if (fitted := fit_to_records(measured())) is not None:
+        write_scale_figure(FIGURES / "scale.png", fitted)
+    for path, text in render():
+        with replacing(path) as file:
+            file.write(text.encode())

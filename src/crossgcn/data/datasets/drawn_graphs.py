@@ -1,0 +1,246 @@
+"""Graphs of any size to measure with: heavy-tailed, learnable, drawn piece by piece."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch_geometric.data import Data
+
+from crossgcn.data.graph import canonical_graph
+from crossgcn.data.stored.format import check_free_space
+from crossgcn.data.stored.open import StoredGraph, open_graph
+from crossgcn.data.stored.write import MEMORY_LIMIT, Progress, writing_graph
+from crossgcn.errors import BadInput
+
+NUM_NODES, NUM_EDGES, NUM_FEATURES, NUM_CLASSES = 30_000, 386_742, 602, 41
+NUM_TRAIN, NUM_VALIDATION = 18_000, 3_000
+
+SAME_CLASS = 0.35
+"""How often an edge is drawn within its first end's class; else from all nodes."""
+
+DEGREE_TAIL, MOST_LIKELY = 1.6, 100.0
+"""Exponent of the power law of the nodes' drawing power, and where it is cut off."""
+
+SIGNAL = 0.12
+"""Standard deviation of the class means, in a feature whose noise has 1."""
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def reddit400k_shaped(seed: int = 0) -> Data:
+    """Draw a graph with the counts that the paper gives for Reddit400K.
+
+    It has 30,000 nodes, 386,742 distinct undirected edges without self-loops, 602
+    dense features and 41 classes of unequal size. It serves to measure speed; its
+    accuracies say nothing about Reddit. Still, it can be learnt from:
+
+    - every node has a drawing power from a power law, and ends of edges are drawn
+      in proportion to it, so that few nodes have very many neighbours;
+    - a third of the edges are drawn within a class, the others from all nodes;
+    - features are a weak mean of the class plus noise of standard deviation 1, so
+      that a node alone says less than it does with its neighbours.
+
+    Sixty in a hundred nodes train, as the paper's label rate has it, ten validate
+    and thirty test. Every node is labelled. Equal seeds give equal graphs.
+
+    Args:
+        seed: Which draw, 0 or more.
+    """
+    if seed < 0:
+        raise BadInput(f"seed is {seed}; give 0 or more")
+    random = np.random.default_rng([seed, NUM_NODES])
+    y = random.permutation(np.repeat(np.arange(NUM_CLASSES), class_sizes(NUM_NODES, NUM_CLASSES)))
+    edges = _draw_edges(y, random)
+    x = random.standard_normal((NUM_NODES, NUM_FEATURES), dtype=np.float32)
+    means = random.standard_normal((NUM_CLASSES, NUM_FEATURES), dtype=np.float32)
+    x += np.float32(SIGNAL) * means[y]
+    roles = np.full(NUM_NODES, 3, np.int8)
+    order = random.permutation(NUM_NODES)
+    roles[order[:NUM_TRAIN]] = 1
+    roles[order[NUM_TRAIN : NUM_TRAIN + NUM_VALIDATION]] = 2
+    data = Data(
+        x=torch.from_numpy(x),
+        edge_index=torch.from_numpy(edges),
+        y=torch.from_numpy(y),
+        roles=torch.from_numpy(roles).unsqueeze(0),
+        num_classes=NUM_CLASSES,
+        name="reddit400k-shaped",
+    )
+    return canonical_graph(data, "reddit400k-shaped")
+
+
+def class_sizes(num_nodes: int, num_classes: int) -> Integers:
+    """Sizes that fall off as communities' do; rounding is made up for in the largest.
+
+    Args:
+        num_nodes: Of all classes together.
+        num_classes: How many there are.
+    """
+    share = 1 / np.sqrt(np.arange(1, num_classes + 1))
+    sizes: Integers = np.floor(num_nodes * share / share.sum()).astype(np.int64)
+    sizes[0] += num_nodes - sizes.sum()
+    return sizes
+
+
+def _draw_edges(y: Integers, random: np.random.Generator) -> Integers:
+    """Distinct pairs of two different nodes, the first of them that come, ``[2, edges]``."""
+    power = np.minimum((1 - random.random(NUM_NODES)) ** (-1 / DEGREE_TAIL), MOST_LIKELY)
+    by_class = np.argsort(y, kind="stable")
+    reach = np.concatenate([[0.0], np.cumsum(power[by_class])])
+    last = np.cumsum(np.bincount(y, minlength=NUM_CLASSES))
+    start, stop = reach[np.concatenate([[0], last[:-1]])], reach[last]
+    keys = np.empty(0, np.int64)
+    while len(keys) < NUM_EDGES:
+        count = NUM_EDGES // 2
+        first = _node_at(random.random(count) * reach[-1], reach, by_class)
+        same = random.random(count) < SAME_CLASS
+        low = np.where(same, start[y[first]], 0.0)
+        high = np.where(same, stop[y[first]], reach[-1])
+        second = _node_at(low + random.random(count) * (high - low), reach, by_class)
+        key = np.minimum(first, second) * NUM_NODES + np.maximum(first, second)
+        keys = np.concatenate([keys, key[first != second]])
+        _, when = np.unique(keys, return_index=True)
+        keys = keys[np.sort(when)]
+    return np.stack(np.divmod(keys[:NUM_EDGES], NUM_NODES))
+
+
+def _node_at(position: Floats, reach: Floats, by_class: Integers) -> Integers:
+    """The node whose stretch of the line of drawing powers a position falls on."""
+    at = np.searchsorted(reach, position, side="right") - 1
+    nodes: Integers = by_class[np.minimum(at, NUM_NODES - 1)]
+    return nodes
+
+
+PIECE = 1 << 20
+"""Edges or features drawn at once, each piece with a seed of its own."""
+
+TAIL = 0.5
+"""How fast the drawing power of a class's nodes falls: as their rank to minus this."""
+
+TRAIN_SHARE, VALIDATION_SHARE = 0.6, 0.1
+
+MEAN_LENGTH = 1.3
+"""How far a class's mean is from 0, about, where noise in any one direction has 1."""
+
+
+def large_graph(
+    out: Path | str,
+    num_nodes: int,
+    num_edges: int,
+    num_features: int = 100,
+    num_classes: int = 47,
+    seed: int = 0,
+    *,
+    memory_limit: int = MEMORY_LIMIT,
+    progress: Progress | None = None,
+) -> StoredGraph:
+    """Draw a graph straight into a folder; memory grows with the nodes, not with the edges.
+
+    It is made like :func:`~crossgcn.data.reddit400k_shaped`: classes of unequal size, few
+    nodes with very many neighbours, a third of the edges within a class, features that are a
+    weak mean of the class plus noise. Sixty in a hundred nodes train, ten validate and thirty
+    test; every node is labelled and has its place by chance. Equal arguments give equal bytes.
+
+    Edges are drawn one by one. Those drawn twice count once and self-loops not at all, so
+    there are somewhat fewer than ``num_edges``: one in a thousand at 25 edges a node.
+
+    Args:
+        out: The folder to make, new or empty.
+        num_nodes: How many nodes.
+        num_edges: How many undirected edges to draw.
+        num_features: Of each node, dense.
+        num_classes: Each has at least one node.
+        seed: Which draw, 0 or more.
+        memory_limit: Bytes that sorting may take.
+        progress: Told what is being done, how much of it is done, and of how much.
+    """
+    for name, value, least in (
+        ("num_nodes", num_nodes, 2),
+        ("num_edges", num_edges, 1),
+        ("num_features", num_features, 1),
+        ("num_classes", num_classes, 1),
+        ("seed", seed, 0),
+    ):
+        if value < least:
+            raise BadInput(f"{name} is {value}; give {least} or more")
+    if class_sizes(num_nodes, num_classes).min() < 1:
+        raise BadInput(
+            f"num_classes is {num_classes}, of which some would have none of {num_nodes:,} nodes; "
+            "give fewer classes, or more nodes"
+        )
+    check_free_space(Path(out), 24 * num_edges + (4 * num_features + 17) * num_nodes)
+    random = np.random.default_rng([seed, num_nodes, 0])
+    nodes = _Nodes(num_nodes, num_classes, random)
+    say = progress or (lambda what, done, total: None)
+    with writing_graph(
+        out,
+        num_nodes=num_nodes,
+        keep_self_loops=False,
+        memory_limit=memory_limit,
+        progress=progress,
+    ) as writer:
+        writer.set_labels(nodes.labels, num_classes)
+        writer.set_roles(_draw_roles(num_nodes, random)[None])
+        means = random.standard_normal((num_classes, num_features), dtype=np.float32)
+        means *= np.float32(MEAN_LENGTH / num_features**0.5)
+        rows = max(1, PIECE // num_features)
+        for number, start in enumerate(range(0, num_nodes, rows)):
+            labels = nodes.labels[start : start + rows]
+            noise = np.random.default_rng([seed, num_nodes, 1, number])
+            x = noise.standard_normal((len(labels), num_features), dtype=np.float32)
+            writer.add_features(x + means[labels])
+            say("drawing features", start + len(labels), num_nodes)
+        for number, start in enumerate(range(0, num_edges, PIECE)):
+            count = min(PIECE, num_edges - start)
+            writer.add_edges(*nodes.draw_edges(count, [seed, num_nodes, 2, number]))
+            say("drawing edges", start + count, num_edges)
+    return open_graph(out)
+
+
+class _Nodes:
+    """Who is of which class, and who is drawn how often.
+
+    Within a class, the node of rank r is drawn in proportion to r to the minus ``TAIL``. The
+    sum of that has a closed form, which is inverted to draw a rank without looking it up.
+    """
+
+    def __init__(self, num_nodes: int, num_classes: int, random: np.random.Generator) -> None:
+        self._sizes = class_sizes(num_nodes, num_classes)
+        self._starts = np.cumsum(self._sizes) - self._sizes
+        self._place = random.permutation(num_nodes)
+        self.labels: Integers = np.empty(num_nodes, np.int64)
+        self.labels[self._place] = np.repeat(np.arange(num_classes), self._sizes)
+
+    def draw_edges(self, count: int, seed: list[int]) -> tuple[Integers, Integers]:
+        random = np.random.default_rng(seed)
+        first = self._draw_classes(random, count)
+        second = np.where(
+            random.random(count) < SAME_CLASS, first, self._draw_classes(random, count)
+        )
+        return self._draw_nodes(random, first), self._draw_nodes(random, second)
+
+    def _draw_classes(self, random: np.random.Generator, count: int) -> Integers:
+        """A class in proportion to its size."""
+        at = random.integers(self._sizes.sum(), size=count)
+        found: Integers = np.searchsorted(self._starts, at, side="right") - 1
+        return found
+
+    def _draw_nodes(self, random: np.random.Generator, classes: Integers) -> Integers:
+        share = random.random(len(classes)) ** (1 / (1 - TAIL))
+        ranks = (share * self._sizes[classes]).astype(np.int64)
+        drawn: Integers = self._place[self._starts[classes] + ranks]
+        return drawn
+
+
+def _draw_roles(num_nodes: int, random: np.random.Generator) -> NDArray[np.int8]:
+    train = round(TRAIN_SHARE * num_nodes)
+    validation = round(VALIDATION_SHARE * num_nodes)
+    roles = np.full(num_nodes, 3, np.int8)
+    roles[:train] = 1
+    roles[train : train + validation] = 2
+    shuffled: NDArray[np.int8] = random.permutation(roles)
+    return shuffled

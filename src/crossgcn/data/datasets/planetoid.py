@@ -1,0 +1,198 @@
+"""Planetoid's raw files, read without trusting them.
+
+The eight files of a graph are Python 2 pickles (and one text file). A pickle is
+a program; the reader here lets it name six globals and nothing else, and is the
+only place in the package that unpickles.
+"""
+
+from __future__ import annotations
+
+import collections
+import pickle
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy._core.multiarray import _reconstruct
+from numpy.typing import NDArray
+from scipy import sparse
+from torch_geometric.data import Data
+from torch_geometric.utils import to_undirected
+
+from crossgcn.data.datasets.catalogue import PLANETOID_PARTS
+from crossgcn.data.features import csr_tensor
+from crossgcn.data.graph_file import read_graph
+from crossgcn.errors import BadInput
+
+NUM_VALIDATION = 500
+"""Planetoid's public split validates on the rows that follow its training rows."""
+
+
+def _dtype(code: str, align: int = 0, copy: int = 0) -> np.dtype[Any]:
+    """``numpy.dtype`` as Python 2 pickles call it: with integers for flags."""
+    return np.dtype(code, align=bool(align), copy=bool(copy))
+
+
+_ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): _dtype,
+    ("scipy.sparse.csr", "csr_matrix"): sparse.csr_matrix,
+    ("collections", "defaultdict"): collections.defaultdict,
+    ("__builtin__", "list"): list,
+}
+
+
+class _PlanetoidUnpickler(pickle.Unpickler):
+    """An unpickler that knows six names, spelt exactly as these files spell them."""
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        try:
+            return _ALLOWED[module_name, global_name]
+        except KeyError:
+            raise _RefusedGlobal(f"{module_name}.{global_name}") from None
+
+
+class _RefusedGlobal(Exception):
+    """A pickle asked for a name that no Planetoid file needs."""
+
+
+def read_planetoid(folder: Path, name: str) -> Data:
+    """Read one of Planetoid's graphs, with features as they are in the files.
+
+    Test nodes are put where ``test.index`` says. A number in the test range that
+    ``test.index`` leaves out (Citeseer has 15) stays a node: with the edges the
+    graph gives it, without features, and unlabelled like every node whose one-hot
+    label is all zero (``y = -1``).
+
+    Args:
+        folder: Where ``ind.{name}.x`` and its seven companions lie.
+        name: The graph's name in those file names.
+
+    Returns:
+        ``x`` (sparse CSR, not normalised), ``edge_index`` (undirected, unique,
+        sorted, self-loops kept), ``y``, ``num_classes``, ``name``, and the public
+        split as ``roles`` ``[1, N]``: 0 none, 1 train, 2 validation, 3 test.
+    """
+    paths = {part: folder / f"ind.{name}.{part}" for part in PLANETOID_PARTS}
+    x, tx, allx = (_read_features(paths[part]) for part in ("x", "tx", "allx"))
+    ty, ally = (_read_one_hot(paths[part]) for part in ("ty", "ally"))
+    test = _read_test_index(paths["test.index"])
+
+    first_test, num_nodes = allx.shape[0], int(test.max()) + 1
+    _require(len(ally) == first_test, paths["ally"], f"{len(ally)} rows, allx {first_test}")
+    _require(len(ty) == tx.shape[0], paths["ty"], f"{len(ty)} rows, tx {tx.shape[0]}")
+    _require(len(test) == tx.shape[0], paths["test.index"], f"{len(test)} rows, tx {tx.shape[0]}")
+    _require(int(test.min()) == first_test, paths["test.index"], f"its least is {test.min()}")
+    _require(tx.shape[1] == allx.shape[1], paths["tx"], f"{tx.shape[1]} columns")
+    _require(ty.shape[1] == ally.shape[1], paths["ty"], f"{ty.shape[1]} columns")
+
+    # Numbers that test.index leaves out point at the empty row appended to tx.
+    tx_row = np.full(num_nodes - first_test, -1)
+    tx_row[test - first_test] = np.arange(len(test))
+    padded = sparse.vstack([tx, sparse.csr_matrix((1, tx.shape[1]), dtype=tx.dtype)], "csr")
+    features = sparse.csr_matrix(sparse.vstack([allx, padded[tx_row]]), dtype=np.float32)
+    features.sort_indices()
+
+    y = np.full(num_nodes, -1, np.int64)
+    y[:first_test] = _labels(ally)
+    y[test] = _labels(ty)
+
+    roles = np.zeros((1, num_nodes), np.int8)
+    roles[0, : x.shape[0]] = 1
+    roles[0, x.shape[0] : first_test][:NUM_VALIDATION] = 2
+    roles[0, test] = 3
+
+    return Data(
+        x=csr_tensor(features.indptr, features.indices, features.data, features.shape),
+        edge_index=_read_edges(paths["graph"], num_nodes),
+        y=torch.from_numpy(y),
+        roles=torch.from_numpy(roles),
+        name=name,
+        num_classes=ally.shape[1],
+        num_nodes=num_nodes,
+    )
+
+
+def _unpickle(path: Path) -> Any:
+    try:
+        with path.open("rb") as file:
+            return _PlanetoidUnpickler(file, encoding="latin1").load()
+    except _RefusedGlobal as refused:
+        raise BadInput(
+            f"{path}: refused, its pickle asks for {refused}, which no Planetoid file needs; "
+            "get the file again from a source you trust"
+        ) from None
+    except OSError as error:
+        raise BadInput(
+            f"{path}: cannot be read ({error.strerror}); a graph is eight files ind.NAME.*"
+        ) from error
+    except Exception as error:
+        # A damaged pickle can fail in any way, depending on which byte was lost.
+        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def _read_features(path: Path) -> sparse.csr_matrix:
+    matrix = _unpickle(path)
+    if not isinstance(matrix, sparse.csr_matrix):
+        raise _damaged(path, "it holds no CSR matrix")
+    try:
+        matrix.check_format(full_check=True)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise _damaged(path, str(error)) from error
+    return matrix
+
+
+def _read_one_hot(path: Path) -> NDArray[np.integer]:
+    array = _unpickle(path)
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "iu":
+        raise _damaged(path, "it holds no integer matrix of one-hot labels")
+    return array
+
+
+def _labels(one_hot: NDArray[np.integer]) -> NDArray[np.int64]:
+    # NOTE[D7]: a plain argmax would turn an all-zero row into class 0.
+    return np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)
+
+
+def _read_test_index(path: Path) -> NDArray[np.int64]:
+    try:
+        index = np.array([int(line) for line in path.read_text("ascii").split()], np.int64)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise _damaged(path, str(error)) from error
+    _require(len(index) > 0, path, "it is empty")
+    _require(len(np.unique(index)) == len(index), path, "it names a node twice")
+    return index
+
+
+def _read_edges(path: Path, num_nodes: int) -> torch.Tensor:
+    graph = _unpickle(path)
+    _require(isinstance(graph, dict), path, "it holds no mapping of nodes to neighbours")
+    try:
+        pairs = [(node, neighbour) for node, near in graph.items() for neighbour in near]
+        edges = np.array(pairs, np.int64).reshape(-1, 2)
+    except (TypeError, ValueError) as error:
+        raise _damaged(path, str(error)) from error
+    inside = edges.size == 0 or (edges.min() >= 0 and edges.max() < num_nodes)
+    _require(inside, path, f"it names nodes outside 0..{num_nodes - 1}")
+    edge_index: torch.Tensor = to_undirected(torch.from_numpy(edges.T.copy()), num_nodes=num_nodes)
+    return edge_index
+
+
+def _require(condition: bool, path: Path, found: str) -> None:
+    if not condition:
+        raise _damaged(path, found)
+
+
+def _damaged(path: Path, found: str) -> BadInput:
+    return BadInput(f"{path}: not a sound Planetoid file ({found}); get the file again")
+
+
+def read_bundled_citeseer() -> Data:
+    """Citeseer with raw binary features and Planetoid's public split."""
+    with as_file(files("crossgcn.data.datasets") / "citeseer.npz") as path:
+        return read_graph(path)

@@ -1,0 +1,205 @@
+"""An example to try everything on: a shop's customers, with crosses planted among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from numpy.typing import NDArray
+
+from crossgcn.data.datasets.shop_customers import (
+    CLASSES,
+    OWN_TAGS,
+    PLANTED,
+    PlantedCross,
+    allot,
+    draw_customers,
+    draw_friends,
+    draw_survey,
+)
+from crossgcn.data.files import replacing
+from crossgcn.data.tables.export import write_table
+from crossgcn.errors import BadInput
+
+FEWEST_NODES = 300
+"""With fewer, ranges of numbers may not come out as those that were planted."""
+
+FEWEST_COLUMNS = 15
+"""The id, what is bought, and thirteen to learn from."""
+
+EDGES_PER_NODE = 5
+NEW_PER_NODE = 0.05
+UNLABELLED = 0.03
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A shop's customers and who recommended it to whom, and some who came later.
+
+    Attributes:
+        nodes: A row per customer: ``customer``, columns to learn from, and ``buys``, which
+            is missing here and there.
+        edges: ``customer`` and the ``friend`` they named, a row per pair.
+        new_nodes: Customers to be scored, like ``nodes`` without ``buys``.
+        new_edges: Whom these named, each other among them.
+        new_answers: What these buy: ``customer`` and ``buys``.
+        crosses: What was planted; empty without crosses.
+    """
+
+    nodes: pd.DataFrame
+    edges: pd.DataFrame
+    new_nodes: pd.DataFrame
+    new_edges: pd.DataFrame
+    new_answers: pd.DataFrame
+    crosses: tuple[PlantedCross, ...]
+
+
+def make_shop(
+    num_nodes: int = 2000,
+    *,
+    num_columns: int = FEWEST_COLUMNS,
+    seed: int = 0,
+    crosses: bool = True,
+) -> Shop:
+    """Draw a shop in which pairs of features say what a customer buys.
+
+    First it is drawn what everyone buys. Friends tend to buy alike. For each class there is
+    a pair, such as ``gender=female & age=[20, 25)``, of which many customers of that class
+    have both members and few others do, while each member on its own is as frequent in
+    every class. Favourite tags hint at the class without any cross, so that models without
+    crosses learn something too.
+
+    Args:
+        num_nodes: Customers to learn from; a twentieth as many come later, and there are
+            five edges for each.
+        num_columns: Of the node table; answers of a survey that say nothing fill it up.
+        seed: Which draw, 0 or more.
+        crosses: Whether to plant the pairs. Without them columns and friends are alike, but
+            each member is more frequent in its class on its own, independently of the other.
+    """
+    _check_sizes(num_nodes, num_columns, seed)
+    random, survey_random = (np.random.default_rng([seed, num_nodes, part]) for part in (0, 1))
+    num_new = round(NEW_PER_NODE * num_nodes)
+    shares = np.array(list(CLASSES.values()))
+    classes = np.concatenate([allot(shares, count, random) for count in (num_nodes, num_new)])
+    known, new = np.split(np.arange(len(classes)), [num_nodes])
+    edges = draw_friends(classes[known], known, EDGES_PER_NODE * num_nodes, random)
+    new_edges = draw_friends(classes, new, EDGES_PER_NODE * num_new, random)
+    ids = pd.Series([f"u_{number}" for number in range(1, len(classes) + 1)], name="customer")
+    customers = pd.concat(
+        [
+            ids,
+            draw_customers(classes, crosses=crosses, random=random),
+            draw_survey(len(classes), num_columns - FEWEST_COLUMNS, survey_random),
+        ],
+        axis=1,
+    )
+    buys = pd.Series(np.array(list(CLASSES), dtype=object)[classes], name="buys")
+    labels = buys[known].mask(random.random(num_nodes) < UNLABELLED)
+    return Shop(
+        nodes=customers.iloc[known].assign(buys=labels),
+        edges=_name_ends(edges, ids),
+        new_nodes=customers.iloc[new].reset_index(drop=True),
+        new_edges=_name_ends(new_edges, ids),
+        new_answers=pd.concat([ids, buys], axis=1).iloc[new].reset_index(drop=True),
+        crosses=PLANTED if crosses else (),
+    )
+
+
+def _check_sizes(num_nodes: int, num_columns: int, seed: int) -> None:
+    if num_nodes < FEWEST_NODES:
+        raise BadInput(
+            f"a shop of {num_nodes} customers is too small to learn from; "
+            f"give at least {FEWEST_NODES}"
+        )
+    if num_columns < FEWEST_COLUMNS:
+        raise BadInput(
+            f"a table of {num_columns} columns has no room for the shop's own; "
+            f"give at least {FEWEST_COLUMNS}"
+        )
+    if seed < 0:
+        raise BadInput(f"seed is {seed}; give 0 or more")
+
+
+def _name_ends(pairs: NDArray[np.int64], ids: pd.Series) -> pd.DataFrame:
+    names = ids.to_numpy(dtype=object)
+    return pd.DataFrame({"customer": names[pairs[0]], "friend": names[pairs[1]]})
+
+
+FileFormat = Literal["csv", "parquet"]
+
+
+def write_shop(folder: Path, shop: Shop, file_format: FileFormat = "csv") -> tuple[Path, ...]:
+    """Write the tables and ``README.md``, each whole or not at all, the page last.
+
+    Args:
+        folder: Where; made if it is not there, and refused if it holds anything.
+        shop: What to write.
+        file_format: Of the tables.
+
+    Returns:
+        The files, in the order of the page.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"{folder} is there and not empty: give a folder that is new or empty")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"{folder}: cannot be made ({error.strerror}); give another folder"
+        ) from None
+    tables = {
+        "nodes": shop.nodes,
+        "edges": shop.edges,
+        "new_nodes": shop.new_nodes,
+        "new_edges": shop.new_edges,
+        "new_answers": shop.new_answers,
+    }
+    paths = {name: folder / f"{name}.{file_format}" for name in tables}
+    for name, frame in tables.items():
+        write_table(paths[name], frame)
+    page = folder / "README.md"
+    with replacing(page) as file:
+        file.write(describe_shop(shop, file_format).encode())
+    return (*paths.values(), page)
+
+
+def describe_shop(shop: Shop, file_format: FileFormat = "csv") -> str:
+    """What is in the tables, what was planted, and which commands to run, as Markdown.
+
+    Args:
+        shop: What was written.
+        file_format: Of the tables.
+    """
+    environment = Environment(
+        loader=PackageLoader("crossgcn.data.datasets", "."),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+    tags = [f"{buys} ({' and '.join(words)})" for buys, words in OWN_TAGS.items()]
+    members = [f"`{member}`" for cross in PLANTED for member in cross.members]
+    ids = shop.nodes["customer"]
+    return environment.get_template("shop_readme.md").render(
+        suffix=file_format,
+        num_nodes=f"{len(shop.nodes):,}",
+        num_unlabelled=int(shop.nodes["buys"].isna().sum()),
+        num_edges=f"{len(shop.edges):,}",
+        num_new=f"{len(shop.new_nodes):,}",
+        num_new_edges=f"{len(shop.new_edges):,}",
+        classes=_list(list(CLASSES), "or"),
+        crosses=shop.crosses,
+        tags=_list(tags, "or"),
+        members=_list(members, "and"),
+        one_customer="u_881" if (ids == "u_881").any() else ids.iloc[-1],
+    )
+
+
+def _list(words: list[str], last: str) -> str:
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"

@@ -1,0 +1,309 @@
+"""A PyG graph made by hand, brought to what the rest of this package expects."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.utils import coalesce, to_undirected
+
+from crossgcn.data.features import csr_tensor
+from crossgcn.errors import BadInput
+
+ROLE_NAMES = ("none", "train", "validation", "test")
+"""What the numbers 0 to 3 mean in ``roles``."""
+
+
+def validate_data(data: Data, where: str) -> None:
+    """Refuse a graph that a model would fail on, or worse, would not.
+
+    Args:
+        data: ``x [N, D]`` dense or sparse CSR, ``edge_index [2, E]``, ``y [N]``
+            with -1 for unlabelled, and optionally ``edge_weight [E]``,
+            ``num_classes`` and ``roles [S, N]``.
+        where: What to call it in messages: a file, or the argument's name.
+
+    Raises:
+        BadInput: Naming the tensor, the place in it, the value and the remedy.
+    """
+    x = _tensor(data, "x", where, "float [nodes, features]")
+    edge_index = _tensor(data, "edge_index", where, "int64 [2, edges]")
+    y = _tensor(data, "y", where, "int64 [nodes], -1 for unlabelled")
+    _check_features(x, where)
+    _check_edges(edge_index, x.shape[0], where)
+    if getattr(data, "edge_weight", None) is not None:
+        _check_edge_weight(data.edge_weight, edge_index.shape[1], where)
+    _check_labels(y, x.shape[0], getattr(data, "num_classes", None), where)
+    if getattr(data, "roles", None) is not None:
+        check_roles(data.roles, x.shape[0], where)
+
+
+def _tensor(data: Data, name: str, where: str, wanted: str) -> Tensor:
+    value = getattr(data, name, None)
+    if not isinstance(value, Tensor):
+        raise BadInput(f"{where}: {name} is missing; give it as {wanted}")
+    return value
+
+
+def _check_features(x: Tensor, where: str) -> None:
+    if x.dim() != 2 or not x.is_floating_point():
+        raise BadInput(f"{where}: x is {describe(x)}; it must be float [nodes, features]")
+    if x.shape[0] == 0 or x.shape[1] == 0:
+        raise BadInput(
+            f"{where}: x is {describe(x)}; a graph needs at least one node and one feature"
+        )
+    values = x.values() if x.layout == torch.sparse_csr else x
+    bad = torch.nonzero(~torch.isfinite(values))
+    if len(bad) == 0:
+        return
+    value = float(values[tuple(bad[0])])
+    if x.layout == torch.sparse_csr:
+        at = int(bad[0, 0])
+        row = int(torch.searchsorted(x.crow_indices(), at, right=True)) - 1
+        column = int(x.col_indices()[at])
+    else:
+        row, column = bad[0].tolist()
+    raise BadInput(
+        f"{where}: x row {row}, column {column} is {value} ({len(bad)} such in all); "
+        "replace missing values, and any that no 32-bit float can hold, by finite numbers"
+    )
+
+
+def _check_edges(edge_index: Tensor, num_nodes: int, where: str) -> None:
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype != torch.int64:
+        raise BadInput(
+            f"{where}: edge_index is {describe(edge_index)}; it must be int64 [2, edges]"
+        )
+    bad = torch.nonzero(((edge_index < 0) | (edge_index >= num_nodes)).t())
+    if len(bad):
+        column, end = bad[0].tolist()
+        raise BadInput(
+            f"{where}: edge_index[{end}, {column}] is {int(edge_index[end, column])}, but the "
+            f"graph has {num_nodes} nodes; use 0 to {num_nodes - 1}, or add the missing rows to x"
+        )
+
+
+def _check_edge_weight(edge_weight: Tensor, num_edges: int, where: str) -> None:
+    fits = isinstance(edge_weight, Tensor) and edge_weight.shape == (num_edges,)
+    if not fits or not edge_weight.is_floating_point():
+        raise BadInput(
+            f"{where}: edge_weight is {describe(edge_weight)}; it must be float [{num_edges}], "
+            "one per edge"
+        )
+    bad = torch.nonzero(~torch.isfinite(edge_weight) | (edge_weight < 0)).flatten()
+    if len(bad):
+        edge = int(bad[0])
+        raise BadInput(
+            f"{where}: edge_weight[{edge}] is {float(edge_weight[edge])} ({len(bad)} such in all); "
+            "weights are finite and not negative, because adjacencies are normalised by the root "
+            "of their sums"
+        )
+
+
+def _check_labels(y: Tensor, num_nodes: int, num_classes: int | None, where: str) -> None:
+    if y.dim() != 1 or y.dtype != torch.int64:
+        raise BadInput(f"{where}: y is {describe(y)}; it must be int64 [nodes]")
+    if len(y) != num_nodes:
+        raise BadInput(
+            f"{where}: y has {len(y)} labels for {num_nodes} nodes; "
+            "give one per row of x, -1 where there is none"
+        )
+    low = torch.nonzero(y < -1)
+    if len(low):
+        node = int(low[0])
+        raise BadInput(
+            f"{where}: y[{node}] is {int(y[node])}; labels are 0, 1, 2, ..., and -1 for unlabelled"
+        )
+    high = torch.nonzero(y >= num_classes) if num_classes is not None else low
+    if len(high):
+        node = int(high[0])
+        raise BadInput(
+            f"{where}: y[{node}] is {int(y[node])}, but num_classes is {num_classes}; "
+            f"raise num_classes, or use labels below it"
+        )
+
+
+def check_roles(roles: Tensor, num_nodes: int, where: str) -> None:
+    """Refuse roles that are no integers 0 to 3, a row a split and a column a node.
+
+    Args:
+        roles: What was given for them.
+        num_nodes: Nodes the graph has.
+        where: What to call the graph in messages.
+    """
+    fits = isinstance(roles, Tensor) and roles.dim() == 2 and roles.shape[1] == num_nodes
+    if not fits or roles.shape[0] == 0 or roles.is_floating_point() or roles.dtype == torch.bool:
+        raise BadInput(
+            f"{where}: roles is {describe(roles)}; it must be integers [splits, {num_nodes}]"
+        )
+    bad = torch.nonzero((roles < 0) | (roles >= len(ROLE_NAMES)))
+    if len(bad):
+        split, node = bad[0].tolist()
+        raise BadInput(
+            f"{where}: roles[{split}, {node}] is {int(roles[split, node])}; "
+            "use 0 none, 1 train, 2 validation, 3 test"
+        )
+
+
+def describe(value: object) -> str:
+    """Element type and shape of a tensor; of anything else, its type.
+
+    Args:
+        value: What was given.
+    """
+    if not isinstance(value, Tensor):
+        return f"of type {type(value).__name__}"
+    return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+
+
+MASK_NAMES = ("train_mask", "val_mask", "test_mask")
+"""In the order of the roles 1 to 3."""
+
+
+def gather_roles(data: Data, num_nodes: int, where: str) -> Tensor | None:
+    """Find a graph's splits, one a row, however it keeps them.
+
+    A mask ``[N, S]`` has a column a split; beside such a one, a mask ``[N]``
+    holds for every split.
+
+    Args:
+        data: With ``roles [S, N]``, all three masks, or none of these.
+        num_nodes: Nodes the graph has (:math:`N`).
+        where: What to call it in messages.
+
+    Returns:
+        ``[S, N]``, int8, or ``None`` where the graph has no splits.
+
+    Raises:
+        BadInput: Naming the tensor, the node and the remedy.
+    """
+    roles: Tensor | None = getattr(data, "roles", None)
+    masks = {name: getattr(data, name, None) for name in MASK_NAMES}
+    given = [name for name, mask in masks.items() if mask is not None]
+    if roles is not None and given:
+        raise BadInput(f"{where}: has both roles and {given[0]}; keep one of the two")
+    if given:
+        roles = _combine(masks, num_nodes, where)
+    if roles is None:
+        return None
+    check_roles(roles, num_nodes, where)
+    return roles.to(torch.int8)
+
+
+def _combine(masks: dict[str, Tensor | None], num_nodes: int, where: str) -> Tensor:
+    columns = {name: _as_columns(mask, name, num_nodes, where) for name, mask in masks.items()}
+    num_splits = max(mask.shape[1] for mask in columns.values())
+    for name, mask in columns.items():
+        if mask.shape[1] not in (1, num_splits):
+            raise BadInput(
+                f"{where}: {name} has {mask.shape[1]} columns where another mask has {num_splits}; "
+                "give every mask one column per split"
+            )
+    for first, second in (MASK_NAMES[:2], MASK_NAMES[1:], MASK_NAMES[::2]):
+        both = torch.nonzero((columns[first] & columns[second]).t())
+        if len(both):
+            split, node = both[0].tolist()
+            place = f"split {split}, node {node}" if num_splits > 1 else f"node {node}"
+            raise BadInput(
+                f"{where}: {place} is in {first} and in {second} ({len(both)} such in all); "
+                "a node has one role, clear it in one of the two"
+            )
+    roles = torch.zeros(num_splits, num_nodes, dtype=torch.int8)
+    for role, mask in enumerate(columns.values(), 1):
+        roles[mask.t().expand(num_splits, -1)] = role
+    return roles
+
+
+def _as_columns(mask: Tensor | None, name: str, num_nodes: int, where: str) -> Tensor:
+    if mask is None:
+        raise BadInput(
+            f"{where}: {name} is missing; give all of {', '.join(MASK_NAMES)}, or none of them"
+        )
+    fits = isinstance(mask, Tensor) and mask.dim() in (1, 2) and mask.shape[0] == num_nodes
+    if not fits or mask.dtype != torch.bool:
+        raise BadInput(
+            f"{where}: {name} is {describe(mask)}; it must be booleans, one per node: "
+            f"[{num_nodes}], or [{num_nodes}, splits]"
+        )
+    return mask.reshape(num_nodes, -1)
+
+
+def canonical_graph(data: Data, where: str = "data") -> Data:
+    """Check a graph and complete it with ``name``, ``num_classes`` and ``roles``.
+
+    Masks as PyG keeps them (``train_mask``, ``val_mask``, ``test_mask``) become
+    ``roles``, a row for each of their columns; classes are counted when nothing
+    says how many there are. Features and edge weights become 32-bit floats.
+
+    Edges become undirected, unique and sorted; self-loops stay. An edge given more
+    than once, in either direction, weighs the mean of its weights. A graph from a
+    file goes through here as well, and one that was here before comes out the same.
+    A graph that says ``directed=True``, as one from a directed graph folder does, keeps
+    the direction of its edges: each counts for its second end alone.
+
+    Args:
+        data: At least ``x``, ``edge_index`` and ``y``; it is not changed. Weights
+            are ``edge_weight [E]``, never ``edge_attr``, which is left behind.
+        where: What to call it in messages, and its name if it has none.
+
+    Raises:
+        BadInput: Naming the tensor, the place in it, the value and the remedy.
+    """
+    edge_weight = getattr(data, "edge_weight", None)
+    adopted = Data(
+        x=_float_features(data.x, where),
+        edge_index=data.edge_index,
+        edge_weight=edge_weight.float() if isinstance(edge_weight, Tensor) else edge_weight,
+        y=data.y,
+        name=getattr(data, "name", where),
+        num_classes=getattr(data, "num_classes", None),
+    )
+    validate_data(adopted, where)
+    adopted.num_nodes = adopted.x.shape[0]
+    ends, weight = adopted.edge_index, adopted.get("edge_weight")
+    if getattr(data, "directed", None) is True:
+        adopted.directed = True
+        adopted.edge_index, adopted.edge_weight = _keep_direction(ends, weight, adopted.num_nodes)
+    else:
+        adopted.edge_index, adopted.edge_weight = _make_undirected(ends, weight, adopted.num_nodes)
+    if "num_classes" not in adopted:
+        adopted.num_classes = int(adopted.y.max()) + 1
+    adopted.roles = gather_roles(data, adopted.num_nodes, where)
+    return adopted
+
+
+def _make_undirected(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
+) -> tuple[Tensor, Tensor | None]:
+    if edge_weight is None:
+        return to_undirected(edge_index, num_nodes=num_nodes), None
+    # Averaged in one direction only, so that both weigh the same to the last bit.
+    edge_index, edge_weight = coalesce(
+        edge_index.sort(dim=0).values, edge_weight.double(), num_nodes, reduce="mean"
+    )
+    edge_index, edge_weight = to_undirected(edge_index, edge_weight, num_nodes, reduce="mean")
+    return edge_index, edge_weight.float()
+
+
+def _keep_direction(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
+) -> tuple[Tensor, Tensor | None]:
+    """Unique and sorted by target, as the rows of a graph folder are."""
+    if edge_weight is None:
+        return coalesce(edge_index, num_nodes=num_nodes, sort_by_row=False), None
+    edge_index, edge_weight = coalesce(
+        edge_index, edge_weight.double(), num_nodes, reduce="mean", sort_by_row=False
+    )
+    return edge_index, edge_weight.float()
+
+
+def _float_features(x: Tensor | None, where: str) -> Tensor | None:
+    """The features in 32 bits, or what was given for the check to complain about."""
+    if x is None or (x.dtype == torch.float32 and x.layout != torch.sparse_coo):
+        return x
+    if x.layout == torch.strided:
+        return x.float()
+    if x.layout == torch.sparse_csr:
+        rows, columns = x.shape
+        return csr_tensor(x.crow_indices(), x.col_indices(), x.values().float(), (rows, columns))
+    raise BadInput(f"{where}: x has layout {x.layout}; give it dense or as x.to_sparse_csr()")

@@ -1,0 +1,1 @@
+"""Checks of a user's tables, by subject."""

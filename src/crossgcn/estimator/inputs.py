@@ -1,0 +1,335 @@
+"""Edges as scikit-learn's users give them, and as the rest of this package takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from torch import Tensor
+from torch_geometric.data import Data
+
+from crossgcn.data.features import csr_tensor
+from crossgcn.data.graph import canonical_graph
+from crossgcn.errors import BadInput
+from crossgcn.graph import PreparedGraph, SparseMatrix
+from crossgcn.models.node_classifier import NodeClassifier
+
+Array = NDArray[Any]
+
+
+def read_edges(
+    edge_index: Any, edge_weight: Any, node_index: Any, num_nodes: int
+) -> tuple[Tensor, Tensor | None]:
+    """Bring edges to numbers of rows.
+
+    Args:
+        edge_index: Integers ``[2, edges]``, an array or a tensor; or a SciPy sparse adjacency,
+            whose values are weights unless all are 1; or ``None`` for no edges.
+        edge_weight: One weight per edge of an array, or ``None``.
+        node_index: The number by which ``edge_index`` knows each row, or ``None`` where that
+            is the row's position. Edges to numbers that are not among them are left out.
+        num_nodes: Rows there are.
+
+    Returns:
+        ``[2, edges]`` between positions of rows, and the weights where there are any.
+
+    Raises:
+        BadInput: Naming the place, the value and the remedy.
+    """
+    names = None if node_index is None else _read_names(node_index, num_nodes)
+    if edge_index is None:
+        if edge_weight is not None:
+            raise BadInput("edge_weight is given without edge_index; give both or neither")
+        return torch.empty(2, 0, dtype=torch.int64), None
+    if sp.issparse(edge_index):
+        if edge_weight is not None:
+            raise BadInput(
+                "edge_weight goes with edges [2, edges]; a sparse adjacency holds its weights "
+                "as values"
+            )
+        edges, weights = _read_adjacency(edge_index, names, num_nodes)
+    else:
+        edges = _read_array(edge_index)
+        weights = None if edge_weight is None else _read_weights(edge_weight, edges.shape[1])
+    if names is not None:
+        edges, kept = _find_rows(edges, names)
+        edges = edges[:, kept]
+        weights = None if weights is None else weights[kept]
+    _check_ends(edges, num_nodes)
+    return torch.from_numpy(edges), None if weights is None else torch.from_numpy(weights)
+
+
+def _read_array(edge_index: Any) -> Array:
+    edges = _array(edge_index)
+    if edges.ndim != 2 or edges.shape[0] != 2 or not (edges.dtype.kind in "iu" or edges.size == 0):
+        turned = edges.ndim == 2 and edges.shape[1] == 2
+        hint = ", such as edge_index.T of this one" if turned else ""
+        raise BadInput(
+            f"edge_index is {edges.dtype} {list(edges.shape)}; give integers [2, edges]{hint}, "
+            "or a SciPy sparse adjacency [rows, rows]"
+        )
+    return edges.astype(np.int64)
+
+
+def _read_weights(edge_weight: Any, num_edges: int) -> Array:
+    weights = _array(edge_weight)
+    if weights.shape != (num_edges,) or weights.dtype.kind not in "iuf":
+        raise BadInput(
+            f"edge_weight is {weights.dtype} {list(weights.shape)}; give numbers [{num_edges}], "
+            "one per edge. (Cross-validation cuts whatever is as long as X: where there happen to "
+            "be as many edges as rows, give a SciPy sparse adjacency instead)"
+        )
+    weights = weights.astype(np.float32)
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise BadInput(
+            f"edge_weight[{bad[0]}] is {weights[bad[0]]} ({len(bad)} such in all); give weights "
+            "that are finite and not negative"
+        )
+    return weights
+
+
+def _read_adjacency(
+    adjacency: Any, names: Array | None, num_nodes: int
+) -> tuple[Array, Array | None]:
+    """Edges in the numbers that rows are named by, and weights."""
+    entries = sp.coo_array(adjacency)
+    entries.sum_duplicates()
+    entries.eliminate_zeros()
+    rows, columns = entries.shape
+    source, target = (ends.astype(np.int64) for ends in entries.coords)
+    if rows != columns:
+        # Cross-validation took the rows of a fold, but left all columns.
+        if names is None or rows != num_nodes:
+            raise BadInput(
+                f"edge_index is a sparse adjacency [{rows}, {columns}] for {num_nodes} rows; give "
+                "a square one; with cross-validation give node_index=np.arange(len(X)) as well"
+            )
+        source = names[source]
+    elif names is None and rows != num_nodes:
+        raise BadInput(
+            f"edge_index is a sparse adjacency [{rows}, {columns}], but X has {num_nodes} rows; "
+            f"give [{num_nodes}, {num_nodes}], or node_index to say which node each row of X is"
+        )
+    values = entries.data
+    if values.dtype.kind == "b" or bool((values == 1).all()):
+        return np.stack([source, target]), None
+    weights = values.astype(np.float32)
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise BadInput(
+            f"the adjacency has {weights[bad[0]]} from node {source[bad[0]]} to node "
+            f"{target[bad[0]]} ({len(bad)} such in all); give weights that are finite and not "
+            "negative"
+        )
+    return np.stack([source, target]), weights
+
+
+def _read_names(node_index: Any, num_nodes: int) -> Array:
+    names = _array(node_index)
+    if names.shape != (num_nodes,) or names.dtype.kind not in "iu":
+        raise BadInput(
+            f"node_index is {names.dtype} {list(names.shape)}; give integers [{num_nodes}], the "
+            "number of each row of X in edge_index"
+        )
+    values, first, counts = np.unique(names, return_index=True, return_counts=True)
+    if len(values) < num_nodes:
+        repeated = int(np.argmax(counts > 1))
+        raise BadInput(
+            f"node_index has {values[repeated]} {counts[repeated]} times, first in row "
+            f"{first[repeated]}; give every row of X a number of its own"
+        )
+    return names.astype(np.int64)
+
+
+def _find_rows(edges: Array, names: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """The row of each end, and which edges have both."""
+    order = np.argsort(names)
+    places = np.searchsorted(names, edges, sorter=order).clip(max=len(names) - 1)
+    rows = order[places]
+    kept: NDArray[np.bool_] = (names[rows] == edges).all(axis=0)
+    return rows, kept
+
+
+def _check_ends(edges: Array, num_nodes: int) -> None:
+    bad = np.argwhere(((edges < 0) | (edges >= num_nodes)).T)
+    if len(bad):
+        edge, end = bad[0]
+        raise BadInput(
+            f"edge_index[{end}, {edge}] is {edges[end, edge]}, but X has {num_nodes} rows; use 0 "
+            f"to {num_nodes - 1}, or say with node_index which node each row of X is, as in "
+            "cross-validation: edges to other nodes are then left out"
+        )
+
+
+def _array(values: Any) -> Array:
+    return values.numpy(force=True) if isinstance(values, Tensor) else np.asarray(values)
+
+
+def prepare_graph(x: Any, edge_index: Any, edge_weight: Any, node_index: Any) -> PreparedGraph:
+    """Features and adjacency; edges are made undirected and unique.
+
+    Args:
+        x: Features ``[rows, features]``, 32-bit floats, dense or SciPy CSR, which stays sparse.
+        edge_index: As :func:`~crossgcn.estimator.inputs.read_edges` takes it.
+        edge_weight: Likewise.
+        node_index: Likewise.
+    """
+    rows = x.shape[0]
+    edges, weights = read_edges(edge_index, edge_weight, node_index, rows)
+    no_labels = torch.full((rows,), -1)
+    data = Data(x=_tensor(x), edge_index=edges, edge_weight=weights, y=no_labels, num_nodes=rows)
+    data = canonical_graph(data, "X")
+    return PreparedGraph(data.x, data.edge_index, data.get("edge_weight"))
+
+
+@torch.no_grad()
+def score_rows(model: NodeClassifier, graph: PreparedGraph) -> NDArray[np.float64]:
+    """Class scores of every row, before any softmax.
+
+    In 64 bits, so that the score of a row does not depend on how many others are scored with
+    it, to any digit that a 32-bit weight could justify.
+
+    Args:
+        model: Its weights are left as they are.
+        graph: Features and adjacency.
+    """
+    x = _in_64_bits(graph.x) if isinstance(graph.x, SparseMatrix) else graph.x.double()
+    scores: Tensor = deepcopy(model).double().eval()(x, _in_64_bits(graph.adjacency))
+    return scores.numpy()
+
+
+def _tensor(x: Any) -> Tensor:
+    if isinstance(x, np.ndarray):
+        return torch.from_numpy(np.require(x, requirements=["C", "W"]))
+    # A stored zero, or one entry in two parts, would be dropped otherwise than the rest.
+    canonical = x.copy()
+    canonical.sum_duplicates()
+    canonical.eliminate_zeros()
+    return csr_tensor(canonical.indptr, canonical.indices, canonical.data, canonical.shape)
+
+
+def _in_64_bits(matrix: SparseMatrix) -> SparseMatrix:
+    return SparseMatrix(matrix.row_offsets, matrix.columns, matrix.values.double(), matrix.shape)
+
+
+Labels = NDArray[Any]
+
+AUTO = "auto"
+
+
+def encode_labels(y: Labels, unlabelled: object = AUTO) -> tuple[Labels, Tensor]:
+    """Number the classes.
+
+    Args:
+        y: A label per row.
+        unlabelled: As for :func:`find_unlabelled`.
+
+    Returns:
+        The classes, sorted, and the number of each row's class, ``-1`` where it has no label.
+
+    Raises:
+        BadInput: If there are fewer than two classes, or labels of several kinds.
+        ValueError: If the labels are no classes, such as the target of a regression.
+    """
+    labelled = ~find_unlabelled(y, unlabelled)
+    if not labelled.any():
+        raise BadInput(
+            f"y marks all {len(y)} rows as unlabelled; give rows of at least two classes"
+        )
+    known = tidy_labels(y[labelled])
+    check_classification_targets(known)
+    classes, numbers = np.unique(known, return_inverse=True)
+    if len(classes) < 2:
+        raise BadInput(
+            f"y has one class, {classes.tolist()[0]!r}, in its {len(known)} labelled rows; "
+            "give rows of at least two classes"
+        )
+    codes = np.full(len(y), -1, dtype=np.int64)
+    codes[labelled] = numbers
+    return classes, torch.from_numpy(codes)
+
+
+def find_unlabelled(
+    y: Labels, unlabelled: object = AUTO, classes: Labels | None = None
+) -> NDArray[np.bool_]:
+    """Tell the rows that have no label.
+
+    Args:
+        y: A label per row.
+        unlabelled: The value that stands for no label; ``None`` where every row has one.
+            ``"auto"`` is ``-1``, as a number or as text, unless all other labels are ``1``:
+            then ``-1`` and ``1`` are the two classes.
+        classes: Of a classifier that is fitted already; none of them is no label.
+    """
+    missing = [row for row, label in enumerate(y.tolist()) if label is None]
+    if missing:
+        raise BadInput(
+            f"y row {missing[0]} is None ({len(missing)} such in all); mark rows without a label "
+            "by -1"
+        )
+    if unlabelled is None:
+        return np.zeros(len(y), dtype=bool)
+    if unlabelled != AUTO:
+        return _equal_to(y, unlabelled)
+    found = _equal_to(y, -1, "-1")
+    if classes is not None:
+        return found & (not _equal_to(classes, -1, "-1").any())
+    others = y[~found]
+    two_classes = len(others) > 0 and _equal_to(others, 1, "1").all()
+    return found & (not two_classes)
+
+
+def tidy_labels(labels: Labels) -> Labels:
+    """Truth values and numbers out of an array of objects; texts stay as they are.
+
+    Raises:
+        BadInput: If there are labels of several kinds, which have no order.
+    """
+    if labels.dtype != object or all(isinstance(label, str) for label in labels):
+        return labels
+    kinds = {bool: bool | np.bool_, np.int64: Integral, np.float64: Real}
+    for dtype, kind in kinds.items():
+        if all(isinstance(label, kind) for label in labels):
+            return labels.astype(dtype)
+    types = sorted({type(label).__name__ for label in labels})
+    raise BadInput(
+        f"y has labels of types {' and '.join(types)}; give all as texts, all as numbers or all "
+        "as truth values"
+    )
+
+
+def describe_labels(classes: Labels) -> dict[str, Any]:
+    """The classes as JSON can hold them, their type included."""
+    return {"dtype": classes.dtype.str, "values": classes.tolist()}
+
+
+def restore_labels(description: Mapping[str, Any], count: int) -> Labels:
+    """The classes that :func:`describe_labels` described.
+
+    Args:
+        description: What it gave.
+        count: How many classes there should be.
+
+    Raises:
+        BadInput: If it describes other than that many.
+    """
+    try:
+        classes: Labels = np.array(description["values"], dtype=np.dtype(description["dtype"]))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise BadInput(f"the saved labels cannot be read ({error}); save the model again") from None
+    if classes.shape != (count,):
+        raise BadInput(f"{classes.size} labels are saved for {count} classes; save the model again")
+    return classes
+
+
+def _equal_to(labels: Labels, *values: object) -> NDArray[np.bool_]:
+    """Element by element, so that a number and a text are different and nothing is converted."""
+    return np.array([label in values for label in labels.tolist()], dtype=bool)

@@ -1,1 +1,0 @@
-"""What averages runs: repeats over splits, means and paired differences."""

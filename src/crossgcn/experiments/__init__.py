@@ -1,0 +1,1 @@
+"""Experiments: models over many splits, comparisons, searches, and the folders they leave."""

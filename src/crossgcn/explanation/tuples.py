@@ -1,0 +1,203 @@
+r"""The strongest products of three or more features, exactly, among those that occur.
+
+The search grows products feature by feature. Nodes that hold all features so far show
+which others occur with them, and how often, so tuples that never occur cost nothing. A
+product so far is given up when even the best that could follow would not reach the
+best found: its weight is at most :math:`\sum_e|a_e|\prod_i\sum_m|w^m_{ei}|`, and it
+occurs no more than it does already, times the largest values still to come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from crossgcn.explanation.layer_reading import Floats, LayerReading
+from crossgcn.explanation.occurrence import SLACK, Best, CrossRule, binary_columns
+from crossgcn.explanation.terms import term_weights
+
+Ints = NDArray[np.int64]
+
+LIMIT = 5_000_000
+"""Tuples looked at for one class before the search gives up."""
+
+_MANY = 30
+"""From this fraction of the nodes on, it is faster to multiply with all of them."""
+
+
+@dataclass(frozen=True)
+class TupleSearch:
+    """What a search found.
+
+    Attributes:
+        best: The strongest products.
+        looked_at: How many were looked at.
+        complete: Whether all were, or ruled out; if not, a stronger one may exist.
+    """
+
+    best: Best
+    looked_at: int
+    complete: bool
+
+
+def top_tuples(
+    layer: LayerReading,
+    readout: Floats,
+    inputs: sp.csr_array,
+    rule: CrossRule,
+    *,
+    length: int,
+    top: int,
+    limit: int = LIMIT,
+) -> TupleSearch:
+    """The products of ``length`` features with the largest weight × occurrence for one class.
+
+    At least two of them differ; a feature that is not binary may stand in it repeatedly.
+
+    Args:
+        layer: The layer whose products they are.
+        readout: What each of its units counts for the class, ``[channels]``.
+        inputs: The features, ``[nodes, features]``.
+        rule: Which features may be crossed.
+        length: Features of a product, at least 2.
+        top: How many products.
+        limit: How many to look at before giving up.
+    """
+    used = np.flatnonzero(readout)
+    best = Best(top, length)
+    search = _Search(layer.of_units(used), readout[used], inputs, rule, length, best, limit)
+    complete = search.run()
+    return TupleSearch(search.best, search.looked_at, complete)
+
+
+class _LimitReached(Exception):
+    """Too many tuples were looked at."""
+
+
+class _Search:
+    def __init__(
+        self,
+        layer: LayerReading,
+        readout: Floats,
+        inputs: sp.csr_array,
+        rule: CrossRule,
+        length: int,
+        best: Best,
+        limit: int,
+    ) -> None:
+        self.layer, self.readout, self.rule = layer, readout, rule
+        self.length, self.best, self.limit, self.looked_at = length, best, limit, 0
+        self.num_nodes = inputs.shape[0]
+        sizes = np.abs(layer.projections[: layer.order])
+        single = sizes.sum(axis=0)
+        folded = (1.0 + sizes).prod(axis=0) - 1.0 if layer.order > length else single
+        scale = np.abs(readout) * np.abs(layer.order_weights[length - 1 :]).sum(axis=0)
+        self.folds = binary_columns(inputs)
+        bounds = np.where(self.folds, folded, single)
+        means = np.bincount(inputs.indices, np.abs(inputs.data), minlength=inputs.shape[1])
+        self.order = np.argsort(-(scale @ bounds) * means, kind="stable")
+        self.means = means[self.order] / self.num_nodes
+        self.bounds, self.scale = bounds[:, self.order].T.copy(), scale
+        self.binary = self.folds[self.order]
+        self.sizes = sp.csr_array(abs(inputs)[:, self.order])
+        self.sizes.sort_indices()
+        self.by_feature = sp.csr_array(self.sizes.T)
+        largest = np.zeros(inputs.shape[1])
+        np.maximum.at(largest, self.sizes.indices, self.sizes.data)
+        ahead = self.bounds * largest[:, np.newaxis]
+        self.ahead = np.maximum.accumulate(ahead[::-1], axis=0)[::-1]
+
+    def run(self) -> bool:
+        """Search; ``False`` where the limit was reached."""
+        if not self.scale.size or not self.scale.any():
+            return True
+        everything = np.arange(len(self.order))
+        try:
+            self._visit((), np.ones_like(self.scale), everything, self.means)
+        except _LimitReached:
+            return False
+        return True
+
+    def _visit(
+        self, prefix: tuple[int, ...], weight: Floats, features: Ints, occurrence: Floats
+    ) -> None:
+        """Extend a product by each of some features, the most promising first.
+
+        Args:
+            prefix: The features so far, by rank.
+            weight: Bound of their weight in each unit.
+            features: What may come next, by rank.
+            occurrence: How often the product occurs with each of them.
+        """
+        left = self.length - len(prefix) - 1
+        units = self.bounds[features] * (weight * self.scale)
+        if left:
+            units = units * self.ahead[features] ** left
+        reach = units.sum(axis=1) * occurrence
+        near = np.flatnonzero((reach > 0) & (reach >= self.best.threshold * SLACK))
+        if not left:
+            self._weigh(prefix, features[near], occurrence[near])
+            return
+        for place in near[np.argsort(-reach[near], kind="stable")].tolist():
+            if reach[place] < self.best.threshold * SLACK:
+                return
+            feature = int(features[place])
+            grown = (*prefix, feature)
+            following, often = self._extensions(grown)
+            self._visit(grown, weight * self.bounds[feature], following, often)
+
+    def _extensions(self, prefix: tuple[int, ...]) -> tuple[Ints, Floats]:
+        """What occurs together with some features, none before the last of them."""
+        last = prefix[-1]
+        again = not self.binary[last] and (self.length - len(prefix) > 1 or prefix[0] != last)
+        found, often = self._met_by(*self._nodes(prefix), last if again else last + 1)
+        allowed = np.ones(found.size, np.bool_)
+        for feature in prefix:
+            allowed &= self.rule.allows(self.order[found], self.order[feature])
+        self.looked_at += found.size
+        if self.looked_at > self.limit:
+            raise _LimitReached
+        return found[allowed], often[allowed] / self.num_nodes
+
+    def _met_by(self, nodes: Ints, sizes: Floats, first: int) -> tuple[Ints, Floats]:
+        """Features from the first on that some nodes have, and their sizes there, added up."""
+        if _MANY * nodes.size > self.num_nodes:
+            everywhere = np.zeros(self.num_nodes)
+            everywhere[nodes] = sizes
+            sums: Floats = (self.by_feature @ everywhere)[first:]
+            return np.flatnonzero(sums) + first, sums[sums != 0]
+        starts = self.sizes.indptr[nodes]
+        lengths = self.sizes.indptr[nodes + 1] - starts
+        places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+        places += np.arange(places.size)
+        features, values = self.sizes.indices[places], self.sizes.data[places]
+        values = values * np.repeat(sizes, lengths)
+        later = features >= first
+        found, inverse = np.unique(features[later], return_inverse=True)
+        sums = np.bincount(inverse, values[later], minlength=found.size).astype(np.float64)
+        return found.astype(np.int64), sums
+
+    def _nodes(self, prefix: tuple[int, ...]) -> tuple[Ints, Floats]:
+        """The nodes that have all these features, and the size of their product there."""
+        matrix = self.by_feature
+        rows = [slice(matrix.indptr[feature], matrix.indptr[feature + 1]) for feature in prefix]
+        nodes, sizes = matrix.indices[rows[0]], matrix.data[rows[0]]
+        for row in rows[1:]:
+            nodes, here, there = np.intersect1d(
+                nodes, matrix.indices[row], assume_unique=True, return_indices=True
+            )
+            sizes = sizes[here] * matrix.data[row][there]
+        return nodes.astype(np.int64), sizes
+
+    def _weigh(self, prefix: tuple[int, ...], features: Ints, occurrence: Floats) -> None:
+        if not features.size:
+            return
+        tuples = np.empty((features.size, self.length), np.int64)
+        tuples[:, :-1] = self.order[list(prefix)]
+        tuples[:, -1] = self.order[features]
+        tuples.sort(axis=1)
+        weights = term_weights(self.layer, tuples, self.folds) @ self.readout
+        self.best.offer(tuples, weights, occurrence)

@@ -1,0 +1,1 @@
+"""Mini-batches: neighbour samplers, blocks and the graphs they are cut from."""

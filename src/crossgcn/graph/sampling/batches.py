@@ -1,0 +1,327 @@
+"""Mini-batches of nodes, each with the piece of the graph that a model needs for them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.sampler import NodeSamplerInput, SamplerOutput
+
+from crossgcn.errors import BadInput
+from crossgcn.graph.matrix import SparseMatrix, make_rows
+from crossgcn.graph.normalise import EdgeKind
+from crossgcn.graph.sampling.blocks import BlockMaker, check_propagations
+from crossgcn.graph.sampling.sampler import CSRSampler, SamplerName, make_sampler
+from crossgcn.graph.sampling.source import Features, GraphSource
+from crossgcn.kernels.sampling import ALL, draw_key, shuffle
+
+
+class BatchShares:
+    """Which nodes make which batch, and one process's part of each.
+
+    Args:
+        nodes: All of them, each once.
+        batch_size: Nodes of a batch, in all processes together.
+        seed: Decides on the order.
+        shuffled: Have another order in each epoch; else the nodes' own in all.
+        rank: Which process this is.
+        world_size: Of how many.
+    """
+
+    def __init__(
+        self,
+        nodes: Tensor,
+        batch_size: int,
+        seed: int,
+        shuffled: bool,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        if batch_size < 1:
+            raise BadInput(f"batch_size must be at least 1; got {batch_size}")
+        if not 0 <= rank < world_size:
+            raise BadInput(f"rank is from 0 to world_size - 1 = {world_size - 1}; got {rank}")
+        if torch.unique(nodes).numel() < nodes.numel():
+            raise BadInput("a node is named twice: give each once")
+        self.nodes, self.batch_size, self.seed = nodes, batch_size, seed
+        self._shuffled, self._rank, self._world_size = shuffled, rank, world_size
+
+    def __len__(self) -> int:
+        return -(-self.nodes.numel() // self.batch_size)
+
+    def epoch(self, number: int) -> Iterator[tuple[Tensor, int]]:
+        """This process's part of each batch of an epoch, and the size of the whole batch."""
+        nodes = self.nodes
+        if self._shuffled:
+            nodes = torch.from_numpy(shuffle(nodes.numpy(), draw_key(self.seed, number)))
+        for first in range(0, nodes.numel(), self.batch_size):
+            batch = nodes[first : first + self.batch_size]
+            yield batch.tensor_split(self._world_size)[self._rank], batch.numel()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some nodes and what a model needs for them: ``model(x, blocks)`` has a row per target.
+
+    Attributes:
+        targets: The nodes, this process's share of the batch; may be empty.
+        x: Features of the nodes in their receptive field.
+        blocks: One piece of the adjacency per propagation.
+        labels: The targets' classes.
+        num_targets_everywhere: How many targets the whole batch has, in all processes together.
+    """
+
+    targets: Tensor
+    x: Features
+    blocks: tuple[SparseMatrix, ...]
+    labels: Tensor
+    num_targets_everywhere: int
+
+
+class NodeBatches:
+    """Goes through some nodes in batches, with drawn neighbours or with all of them.
+
+    Which nodes make a batch depends on seed and epoch; which neighbours are drawn for a node, on
+    seed, epoch, batch, hop and node. So any number of processes does the same work: each takes
+    its share of every batch, and their gradients add up to one process's.
+
+    Args:
+        source: The graph.
+        nodes: The nodes to go through.
+        propagations: A model's ``propagations``.
+        fanouts: Neighbours drawn per node, one number per propagation, in PyG's order: the first
+            is for the first hop from the targets, which is the last propagation. -1 takes all.
+            ``None`` samples nothing: every block is exact, as from
+            :func:`~crossgcn.graph.receptive_field`.
+        batch_size: Targets of a batch, in all processes together.
+        seed: Decides on batches and draws.
+        shuffle: Go through the nodes in another order in each epoch.
+        rank: Which process this is.
+        world_size: Of how many.
+        num_workers: Threads that prepare batches ahead of time.
+        sampler: See :func:`~crossgcn.graph.sampling.sampler.make_sampler`. With PyG's, draws follow
+            the seed too, but depend on the number of processes; batches are prepared in turn.
+        rescaled: For each propagation, whether drawn neighbours weigh as much as all would, which
+            makes sums unbiased; all do when left out. See
+            :func:`~crossgcn.training.batches.step.batches_of`.
+    """
+
+    def __init__(
+        self,
+        source: GraphSource,
+        nodes: Tensor,
+        propagations: Sequence[EdgeKind],
+        *,
+        fanouts: Sequence[int] | None,
+        batch_size: int,
+        seed: int = 0,
+        shuffle: bool = True,
+        rank: int = 0,
+        world_size: int = 1,
+        num_workers: int = 0,
+        sampler: SamplerName = "auto",
+        rescaled: Sequence[bool] | None = None,
+    ) -> None:
+        self.propagations = check_propagations(propagations)
+        if fanouts is not None and len(fanouts) != len(self.propagations):
+            raise BadInput(
+                f"fanouts {list(fanouts)} are for {len(fanouts)} hops, but the model has "
+                f"{len(self.propagations)}: give one number per hop, the targets' own first"
+            )
+        self.source = source
+        self.shares = BatchShares(nodes, batch_size, seed, shuffle, rank, world_size)
+        self._num_workers = num_workers
+        exact = fanouts is None
+        self._sampler = make_sampler(
+            source,
+            [ALL] * len(self.propagations) if fanouts is None else fanouts,
+            seed=seed,
+            which="ours" if exact else sampler,
+        )
+        self._maker = BlockMaker(source)
+        self._rescaled = rescaled
+
+    def __len__(self) -> int:
+        return len(self.shares)
+
+    def epoch(self, number: int) -> Iterator[Batch]:
+        """All batches of an epoch, in order.
+
+        Args:
+            number: Of the epoch; the same number gives the same batches.
+        """
+        shares = self.shares.epoch(number)
+        if self._num_workers == 0 or not isinstance(self._sampler, CSRSampler):
+            for position, (targets, everywhere) in enumerate(shares):
+                yield self._make(targets, everywhere, number, position)
+            return
+        ahead: deque[Future[Batch]] = deque()
+        with ThreadPoolExecutor(self._num_workers, "batches") as pool:
+            try:
+                for position, (targets, everywhere) in enumerate(shares):
+                    ahead.append(pool.submit(self._make, targets, everywhere, number, position))
+                    if len(ahead) > 2 * self._num_workers:
+                        yield ahead.popleft().result()
+                while ahead:
+                    yield ahead.popleft().result()
+            finally:
+                for waiting in ahead:
+                    waiting.cancel()
+
+    def _make(self, targets: Tensor, everywhere: int, epoch: int, position: int) -> Batch:
+        output = self._draw(targets, self.shares.seed, epoch, position)
+        redrawn = isinstance(self._sampler, CSRSampler)
+        return Batch(
+            targets,
+            self.source.features(output.node),
+            self._maker.blocks(output, self.propagations, redrawn=redrawn, rescaled=self._rescaled),
+            self.source.labels[targets],
+            everywhere,
+        )
+
+    def _draw(self, targets: Tensor, *numbers: int) -> SamplerOutput:
+        if isinstance(self._sampler, CSRSampler):
+            return self._sampler.sample(targets, *numbers)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(draw_key(*numbers) >> 1)
+            output = self._sampler.sample_from_nodes(NodeSamplerInput(None, targets))
+        permutation = self._sampler.edge_permutation
+        if permutation is not None:
+            output.edge = permutation[output.edge]
+        return cast(SamplerOutput, output)
+
+
+_ENTRIES_PER_CHUNK = 1 << 22
+
+
+class ExactRows:
+    """Rows of a graph's adjacency, made when they are asked for.
+
+    Args:
+        source: The graph.
+        rows_per_chunk: The most nodes in a chunk. A chunk of heavy nodes has fewer, so that its
+            edges are bounded too.
+    """
+
+    def __init__(self, source: GraphSource, rows_per_chunk: int = 1 << 16) -> None:
+        if rows_per_chunk < 1:
+            raise BadInput(f"rows_per_chunk must be at least 1; got {rows_per_chunk}")
+        self.source = source
+        self._rows_per_chunk = rows_per_chunk
+        self._maker = BlockMaker(source)
+        self._sampler = CSRSampler.from_source(source, [ALL])
+
+    def block(self, nodes: Tensor, kind: EdgeKind) -> tuple[Tensor, SparseMatrix]:
+        """The rows of some nodes, and the nodes that are its columns.
+
+        Args:
+            nodes: One per row, each once.
+            kind: How edges are weighed.
+        """
+        output = self._sampler.sample(nodes)
+        (block,) = self._maker.blocks(output, (kind,), redrawn=True)
+        return output.node, block
+
+    def rows(self, nodes: Tensor, kind: EdgeKind) -> SparseMatrix:
+        """The same with a column for every node of the graph, so that none need be numbered."""
+        return self._maker.rows(nodes, kind)
+
+    def chunks(self, nodes: Tensor | None = None) -> Iterator[Tensor]:
+        """The nodes in pieces of bounded work; all nodes where none are named."""
+        if nodes is None:
+            nodes = torch.arange(self.source.num_nodes)
+        offsets = self.source.offsets
+        until = (offsets[nodes + 1] - offsets[nodes]).cumsum(0).numpy()
+        first = 0
+        while first < nodes.numel():
+            before = until[first - 1] if first else 0
+            fits = int(np.searchsorted(until, before + _ENTRIES_PER_CHUNK, side="right"))
+            last = min(max(fits, first + 1), first + self._rows_per_chunk)
+            yield nodes[first:last]
+            first = last
+
+    def reach(self, nodes: Tensor) -> Tensor:
+        """The nodes and all their neighbours, ascending."""
+        reached = torch.zeros(self.source.num_nodes, dtype=torch.bool)
+        for chunk in self.chunks(nodes):
+            reached[self._sampler.sample(chunk).node] = True
+        return reached.nonzero().flatten()
+
+
+class AggregatedRows:
+    r"""Goes through some nodes in batches whose features were summed over neighbours before.
+
+    A layer that computes :math:`\mathcal{F}(\hat{\mathbf{A}}\mathbf{X})` needs of the graph no
+    more than :math:`\hat{\mathbf{A}}\mathbf{X}`, which training does not change. It is computed
+    once, for the nodes that are gone through. A batch is some of its rows and, in place of edges,
+    one from each node to itself, so ``model(x, blocks)`` gives exactly what it gives on the whole
+    graph. Dropout then drops entries of :math:`\hat{\mathbf{A}}\mathbf{X}`, not of
+    :math:`\mathbf{X}`.
+
+    Args:
+        source: The graph, with dense features.
+        nodes: The nodes to go through, each once.
+        kind: How the layer weighs edges.
+        batch_size: Targets of a batch, in all processes together.
+        seed: Decides on batches.
+        shuffle: Go through the nodes in another order in each epoch.
+        rank: Which process this is.
+        world_size: Of how many.
+        folder: Keep the sums in a temporary file there instead of in memory.
+    """
+
+    def __init__(
+        self,
+        source: GraphSource,
+        nodes: Tensor,
+        kind: EdgeKind,
+        *,
+        batch_size: int,
+        seed: int = 0,
+        shuffle: bool = True,
+        rank: int = 0,
+        world_size: int = 1,
+        folder: Path | None = None,
+    ) -> None:
+        self.source = source
+        self.shares = BatchShares(nodes, batch_size, seed, shuffle, rank, world_size)
+        self._sorted, _ = nodes.sort()
+        self._sums = make_rows(nodes.numel(), source.num_features, torch.float32, folder)
+        rows = ExactRows(source)
+        done = 0
+        for chunk in rows.chunks(self._sorted):
+            columns, block = rows.block(chunk, kind)
+            features = source.features(columns)
+            if isinstance(features, SparseMatrix):
+                raise BadInput(
+                    "sums of sparse features over neighbours are not kept: they are many times as "
+                    "long as the features; use NodeBatches with fanouts=None, which is exact too"
+                )
+            self._sums[done : done + chunk.numel()] = block @ features
+            done += chunk.numel()
+
+    def __len__(self) -> int:
+        return len(self.shares)
+
+    def epoch(self, number: int) -> Iterator[Batch]:
+        """All batches of an epoch, in order.
+
+        Args:
+            number: Of the epoch; the same number gives the same batches.
+        """
+        for targets, everywhere in self.shares.epoch(number):
+            rows = self._sums[torch.searchsorted(self._sorted, targets)]
+            labels = self.source.labels[targets]
+            yield Batch(targets, rows, (_identity(targets.numel()),), labels, everywhere)
+
+
+def _identity(size: int) -> SparseMatrix:
+    numbers = torch.arange(size + 1)
+    return SparseMatrix(numbers, numbers[:size], torch.ones(size), (size, size))

@@ -1,0 +1,189 @@
+"""From sampled edges to the blocks a model multiplies with, such that sums stay unbiased."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.sampler import SamplerOutput
+
+from crossgcn.errors import unknown_name
+from crossgcn.graph.matrix import SparseMatrix
+from crossgcn.graph.normalise import EdgeKind
+from crossgcn.graph.sampling.source import CheckedRows, GraphSource
+from crossgcn.kernels.sampling import ALL, loops
+
+_NODES_AT_ONCE = 1 << 20
+_SELF = {"gcn": True, "self-loops": True, "neighbours": False, "symmetric": False}
+_NORMALISED = ("gcn", "symmetric")
+
+
+class BlockMaker:
+    r"""Weighs sampled edges as :func:`~crossgcn.graph.edges_of_kind` weighs all of them.
+
+    Of node ``i``'s neighbours :math:`\mathcal{N}_i`, itself not counted, :math:`\mathcal{S}_i`
+    were drawn. A block's row sums
+
+    .. math:: a_{ii}\mathbf{x}_i + \frac{|\mathcal{N}_i|}{|\mathcal{S}_i|}
+        \sum_{j\in\mathcal{S}_i} a_{ij}\mathbf{x}_j
+
+    with the whole graph's :math:`a_{ij}`, so its mean over all draws is the whole graph's sum;
+    where every neighbour is drawn, it is that sum.
+
+    Args:
+        source: The graph. Its degrees are added up once, when first needed, and stay in memory as
+            long as it does: 4 bytes per node.
+    """
+
+    def __init__(self, source: GraphSource) -> None:
+        self._source = source
+        self._rows = CheckedRows.of(source)
+
+    def blocks(
+        self,
+        output: SamplerOutput,
+        propagations: Sequence[EdgeKind],
+        *,
+        redrawn: bool,
+        rescaled: Sequence[bool] | None = None,
+    ) -> tuple[SparseMatrix, ...]:
+        """One block per propagation, first to last; ``output.node`` enters the first.
+
+        Args:
+            output: What was drawn, over as many hops.
+            propagations: How each propagation weighs edges.
+            redrawn: Whether each hop drew for all nodes before it (see
+                :class:`~crossgcn.graph.sampling.sampler.CSRSampler`); else for the last hop's only.
+            rescaled: For each propagation, whether the drawn stand for all; ``False`` leaves
+                edges their weights. All are when left out.
+        """
+        rescaled = rescaled if rescaled is not None else [True] * len(propagations)
+        node = output.node.numpy()
+        targets, sources, entries = (t.numpy() for t in (output.col, output.row, output.edge))
+        nodes_until = np.cumsum(output.num_sampled_nodes)
+        edges_until = np.concatenate([[0], np.cumsum(output.num_sampled_edges)])
+        blocks = []
+        last_first = zip(reversed(propagations), reversed(rescaled), strict=True)
+        for hop, (kind, rescale) in enumerate(last_first):
+            edges = slice(edges_until[hop] if redrawn else 0, edges_until[hop + 1])
+            blocks.append(
+                self._block(
+                    kind,
+                    rescale,
+                    node[: nodes_until[hop]],
+                    int(nodes_until[hop + 1]),
+                    targets[edges],
+                    sources[edges],
+                    entries[edges],
+                )
+            )
+        return tuple(reversed(blocks))
+
+    def whole(self, kind: EdgeKind) -> SparseMatrix:
+        """The adjacency of the whole graph; a row and a column per node."""
+        self._rows.check_all()
+        offsets, neighbours = self._source.offsets.numpy(), self._source.neighbours.numpy()
+        nodes = np.arange(self._source.num_nodes)
+        rows = np.repeat(nodes, np.diff(offsets))
+        entries = (neighbours != rows).nonzero()[0]
+        rows, columns = rows[entries], neighbours[entries].astype(np.int64)
+        return self._block(kind, False, nodes, nodes.size, rows, columns, entries)
+
+    def rows(self, nodes: Tensor, kind: EdgeKind) -> SparseMatrix:
+        """The rows of some nodes in the adjacency of the whole graph; a column per node."""
+        own = nodes.numpy()
+        starts, entries, drawn = self._rows.draw(own, ALL, 0, True)
+        targets = np.repeat(np.arange(own.size), np.diff(starts))
+        sources = drawn.astype(np.int64)
+        size = self._source.num_nodes
+        return self._block(kind, False, own, size, targets, sources, entries, own)
+
+    def _block(
+        self,
+        kind: EdgeKind,
+        rescale: bool,
+        rows: NDArray[np.int64],
+        num_columns: int,
+        targets: NDArray[np.int64],
+        sources: NDArray[np.int64],
+        entries: NDArray[np.int64],
+        own_columns: NDArray[np.int64] | None = None,
+    ) -> SparseMatrix:
+        """The block of some nodes' rows; their own columns are the first where left out."""
+        kernels = loops()
+        if (np.diff(targets) < 0).any():
+            order = np.argsort(targets, kind="stable")
+            targets, sources, entries = targets[order], sources[order], entries[order]
+        offsets, neighbours = self._source.offsets.numpy(), self._source.neighbours.numpy()
+        loop = self._rows.find_own(rows)
+        drawn = np.bincount(targets, minlength=rows.size)
+        values = np.ones(targets.size, np.float32)
+        if rescale:
+            degrees = offsets[rows + 1] - offsets[rows] - (loop >= 0)
+            values = (degrees / np.maximum(drawn, 1)).astype(np.float32)[targets]
+        own = np.ones(rows.size, np.float32)
+        if self._source.weights is not None:
+            weights = self._source.weights.numpy()
+            values *= weights[entries]
+            own[loop >= 0] = weights[loop[loop >= 0]]
+        nodes = neighbours[entries]
+        if kind in _NORMALISED:
+            roots = self._inverse_roots(_SELF[kind])
+            values *= roots[rows][targets] * roots[nodes]
+            own *= roots[rows] ** 2
+        starts = np.concatenate([[0], np.cumsum(drawn)])
+        columns = np.arange(rows.size) if own_columns is None else own_columns
+        if _SELF[kind]:
+            starts, sources, values = kernels.insert_own(
+                starts, nodes, sources, values, rows, columns, own
+            )
+        block = SparseMatrix(
+            torch.from_numpy(starts),
+            torch.from_numpy(sources),
+            torch.from_numpy(values),
+            (rows.size, num_columns),
+        )
+        if own_columns is not None or rows.size < num_columns:
+            block.own = torch.from_numpy(columns)
+        return block
+
+    def _inverse_roots(self, own: bool) -> NDArray[np.float32]:
+        """One over the root of each node's degree, zero where it has none, as PyG's."""
+        with _LOCK:
+            roots = _ROOTS.setdefault(self._source, {})
+            if own not in roots:
+                roots[own] = _add_up_degrees(self._source, own)
+            return roots[own]
+
+
+_ROOTS: WeakKeyDictionary[GraphSource, dict[bool, NDArray[np.float32]]] = WeakKeyDictionary()
+_LOCK = Lock()
+
+
+def _add_up_degrees(source: GraphSource, own: bool) -> NDArray[np.float32]:
+    rows = CheckedRows.of(source)
+    weights = np.empty(0, np.float32) if source.weights is None else source.weights.numpy()
+    roots = np.empty(source.num_nodes, np.float32)
+    for first in range(0, roots.size, _NODES_AT_ONCE):
+        last = min(first + _NODES_AT_ONCE, roots.size)
+        total = rows.weigh(weights, own, first, last)
+        roots[first:last] = _inverse_root(torch.from_numpy(total)).numpy()
+    return roots
+
+
+def check_propagations(propagations: Sequence[EdgeKind]) -> tuple[EdgeKind, ...]:
+    """Refuse kinds of edges that have no blocks."""
+    for kind in propagations:
+        if kind not in _SELF:
+            raise unknown_name("kind of edges", str(kind), _SELF)
+    return tuple(propagations)
+
+
+def _inverse_root(total: Tensor) -> Tensor:
+    root = total.float().pow(-0.5)
+    return root.masked_fill(root == torch.inf, 0.0)

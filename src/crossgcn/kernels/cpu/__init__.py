@@ -1,0 +1,122 @@
+"""The kernels compiled for the CPU by Numba; equal to :mod:`crossgcn.kernels.plain`.
+
+Products with a sparse matrix are left to PyTorch's embedding bag, which is faster. The
+others pass once over memory where PyTorch passes once per operation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossgcn.kernels.cpu import loops as cpu_loops
+from crossgcn.kernels.cpu.loops import ROWS_PER_CHUNK, call
+from crossgcn.kernels.draws import Draws, threshold
+from crossgcn.kernels.plain import row_sums, score
+
+__all__ = ["cross", "cross_backward", "drop", "drop_backward", "row_sums", "score"]
+
+
+def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool) -> Tensor:
+    """As :func:`crossgcn.kernels.plain.drop`."""
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    flat = _array(x).reshape(-1)
+    # Without a ReLU the result is the gradient of the identity, masked and scaled.
+    call(
+        cpu_loops.drop,
+        x.numel(),
+        flat,
+        flat,
+        _array(out).reshape(-1),
+        *_drawn(x, starts, draws, p),
+        activate,
+    )
+    return out
+
+
+def drop_backward(
+    gradient: Tensor, x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool
+) -> Tensor:
+    """As :func:`crossgcn.kernels.plain.drop_backward`."""
+    gradient, x = gradient.contiguous(), x.contiguous()
+    out = torch.empty_like(gradient)
+    call(
+        cpu_loops.drop,
+        x.numel(),
+        _array(gradient).reshape(-1),
+        _array(x).reshape(-1),
+        _array(out).reshape(-1),
+        *_drawn(x, starts, draws, p),
+        activate,
+    )
+    return out
+
+
+def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
+    """As :func:`crossgcn.kernels.plain.cross`."""
+    projections = projections.contiguous()
+    models, rows, width = projections.shape
+    out = projections.new_empty(models, rows, width // order_weights.size(1))
+    call(
+        cpu_loops.cross,
+        projections.numel(),
+        _array(projections),
+        _array(order_weights.to(projections.dtype)),
+        release,
+        _array(out),
+    )
+    return out
+
+
+def cross_backward(
+    gradient: Tensor,
+    projections: Tensor,
+    order_weights: Tensor,
+    release: bool,
+    with_order_weights: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """As :func:`crossgcn.kernels.plain.cross_backward`."""
+    gradient, projections = gradient.contiguous(), projections.contiguous()
+    models, rows, width = projections.shape
+    order = order_weights.size(1)
+    chunks = -(-rows // ROWS_PER_CHUNK)
+    for_projections = torch.empty_like(projections)
+    sums = np.zeros((models, chunks, order, width // order), dtype=np.float32)
+    call(
+        cpu_loops.cross_backward,
+        projections.numel(),
+        _array(gradient),
+        _array(projections),
+        _array(order_weights.to(projections.dtype)),
+        release,
+        _array(for_projections),
+        sums if with_order_weights else sums[:, :, :0],
+    )
+    if not with_order_weights:
+        return for_projections, None
+    totals = sums.sum(axis=(1, 3), dtype=np.float64)
+    return for_projections, torch.from_numpy(totals).to(order_weights.dtype)
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().numpy()
+
+
+def _drawn(x: Tensor, starts: Tensor | None, draws: Draws, p: float) -> tuple[Any, ...]:
+    if starts is None:
+        models = draws.seeds.numel()
+        bounds = np.arange(models + 1, dtype=np.int64) * (x.numel() // models)
+    else:
+        bounds = _array(starts)
+    return (
+        bounds,
+        _array(draws.seeds),
+        draws.step.item(),
+        draws.site,
+        np.uint32(threshold(p)),
+        np.float32(1.0 / (1.0 - p)),
+    )

@@ -1,0 +1,392 @@
+"""The loops of the CPU's kernels, compiled by Numba; arrays in, arrays filled.
+
+Each is compiled twice, for one thread and for several. Which entry a thread takes changes
+no result: no sum crosses a chunk of rows before the last, serial addition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+
+ROWS_PER_CHUNK = 64
+_FIRST, _SECOND = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
+_FIFTEEN, _SIXTEEN = np.uint32(15), np.uint32(16)
+_SHARED_FROM = 1 << 18
+"""Entries from which the work is shared among threads."""
+
+Kernel = tuple[Callable[..., None], Callable[..., None]]
+
+
+def call(kernel: Kernel, size: int, *arguments: Any) -> None:
+    """Run a kernel on one thread or on PyTorch's number of them, by the size of the work."""
+    serial, shared = kernel
+    threads = torch.get_num_threads()
+    if threads == 1 or size < _SHARED_FROM:
+        serial(*arguments)
+        return
+    most = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    numba.set_num_threads(min(threads, most))
+    shared(*arguments)
+
+
+def _jit(**settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Numba's compiler, whose work is kept on disk where there is a place to keep it."""
+
+    def compile_one(function: Callable[..., Any]) -> Callable[..., Any]:
+        try:
+            kept: Callable[..., Any] = numba.njit(cache=True, nogil=True, **settings)(function)
+        except RuntimeError:  # no folder that may be written to
+            kept = numba.njit(nogil=True, **settings)(function)
+        return kept
+
+    return compile_one
+
+
+def _compiled(function: Callable[..., None]) -> Kernel:
+    serial = _jit(error_model="numpy")
+    return serial(function), _jit(error_model="numpy", parallel=True)(function)
+
+
+@_jit(inline="always")
+def _mix(bits: Any) -> Any:
+    bits = np.uint32(bits ^ (bits >> _SIXTEEN))
+    bits = np.uint32(bits * _FIRST)
+    bits = np.uint32(bits ^ (bits >> _FIFTEEN))
+    bits = np.uint32(bits * _SECOND)
+    return np.uint32(bits ^ (bits >> _SIXTEEN))
+
+
+@_compiled
+def drop(
+    taken: Any,
+    x: Any,
+    out: Any,
+    starts: Any,
+    seeds: Any,
+    step: Any,
+    site: Any,
+    least: Any,
+    scale: Any,
+    activate: Any,
+) -> None:
+    """Entries of ``taken``, masked, scaled, and with ``activate`` zero where ``x`` is not above."""
+    nothing = np.float32(0.0)
+    for model in range(seeds.size):
+        key = _mix(np.uint32(seeds[model]))
+        key = _mix(np.uint32(key + np.uint32(step)))
+        key = _mix(np.uint32(key + np.uint32(site)))
+        stride = np.uint32(key | np.uint32(1))
+        entries = slice(starts[model], starts[model + 1])
+        value, sign, result = taken[entries], x[entries], out[entries]
+        if activate:
+            for i in numba.prange(value.size):
+                bits = _mix(np.uint32(np.uint32(i) * stride + key))
+                kept = value[i] * scale if bits >= least else nothing
+                result[i] = nothing if sign[i] <= nothing else kept
+        else:
+            for i in numba.prange(value.size):
+                bits = _mix(np.uint32(np.uint32(i) * stride + key))
+                result[i] = value[i] * scale if bits >= least else nothing
+
+
+@_compiled
+def cross(projections: Any, order_weights: Any, release: Any, out: Any) -> None:
+    """See :func:`crossgcn.kernels.plain.cross`."""
+    models, rows, channels = out.shape
+    order = order_weights.shape[1]
+    nothing = np.float32(0.0)
+    for model in range(models):
+        alpha = order_weights[model]
+        for chunk in numba.prange((rows + ROWS_PER_CHUNK - 1) // ROWS_PER_CHUNK):
+            hidden = np.empty(channels, dtype=out.dtype)
+            first = chunk * ROWS_PER_CHUNK
+            for row in range(first, min(first + ROWS_PER_CHUNK, rows)):
+                given, result = projections[model, row], out[model, row]
+                part = given[:channels]
+                if order == 2:
+                    also = alpha[0] if release else nothing
+                    _pair(part, given[channels:], alpha[0], alpha[1], also, result)
+                    continue
+                _start(part, alpha[0], hidden, result)
+                for k in range(1, order):
+                    part = given[k * channels : (k + 1) * channels]
+                    _multiply_on(part, alpha[k], hidden, result)
+                    if release:
+                        _add_scaled(part, alpha[0], result)
+
+
+@_compiled
+def cross_backward(
+    gradient: Any,
+    projections: Any,
+    order_weights: Any,
+    release: Any,
+    for_projections: Any,
+    sums: Any,
+) -> None:
+    """See :func:`crossgcn.kernels.plain.cross_backward`; sums are per chunk and channel."""
+    models, rows, channels = gradient.shape
+    order = order_weights.shape[1]
+    with_sums = sums.shape[2] > 0
+    nothing = np.float32(0.0)
+    for model in range(models):
+        alpha = order_weights[model]
+        direct = alpha[0] if release else nothing
+        for chunk in numba.prange((rows + ROWS_PER_CHUNK - 1) // ROWS_PER_CHUNK):
+            suffix = np.empty(channels, dtype=gradient.dtype)
+            first = chunk * ROWS_PER_CHUNK
+            for row in range(first, min(first + ROWS_PER_CHUNK, rows)):
+                g = gradient[model, row]
+                given, result = projections[model, row], for_projections[model, row]
+                if order == 2:
+                    p, q = given[:channels], given[channels:]
+                    _pair_slopes(
+                        g, p, q, alpha[0], alpha[1], direct, result[:channels], result[channels:]
+                    )
+                    if with_sums:
+                        _add_product(g, p, sums[model, chunk, 0])
+                        _add_triple(g, p, q, sums[model, chunk, 1])
+                    if with_sums and release:
+                        _add_product(g, q, sums[model, chunk, 0])
+                    continue
+                result[:channels] = 1.0
+                for k in range(1, order):
+                    before = slice((k - 1) * channels, k * channels)
+                    _product(given[before], result[before], result[k * channels :])
+                suffix[:] = 0.0
+                for k in range(order - 1, -1, -1):
+                    here = slice(k * channels, (k + 1) * channels)
+                    if with_sums and not (release and k == 0):
+                        _add_triple(g, result[here], given[here], sums[model, chunk, k])
+                    if with_sums and release:
+                        _add_product(g, given[here], sums[model, chunk, 0])
+                    own = nothing if release and k == 0 else alpha[k]
+                    _slope(g, own, direct, suffix, result[here])
+                    if k > 0:
+                        _scale(given[here], suffix)
+
+
+# The loops over channels, each simple enough for the compiler to make vectors of.
+
+
+@_jit()
+def _pair(p: Any, q: Any, first: Any, second: Any, also: Any, result: Any) -> None:
+    for e in range(result.size):
+        result[e] = first * p[e] + also * q[e] + second * (p[e] * q[e])
+
+
+@_jit()
+def _pair_slopes(
+    g: Any, p: Any, q: Any, first: Any, second: Any, also: Any, for_p: Any, for_q: Any
+) -> None:
+    for e in range(g.size):
+        for_p[e] = g[e] * (first + second * q[e])
+        for_q[e] = g[e] * (also + second * p[e])
+
+
+@_jit()
+def _start(part: Any, alpha: Any, hidden: Any, result: Any) -> None:
+    for e in range(hidden.size):
+        hidden[e] = part[e]
+        result[e] = alpha * part[e]
+
+
+@_jit()
+def _multiply_on(part: Any, alpha: Any, hidden: Any, result: Any) -> None:
+    for e in range(hidden.size):
+        hidden[e] *= part[e]
+        result[e] += alpha * hidden[e]
+
+
+@_jit()
+def _add_scaled(part: Any, alpha: Any, result: Any) -> None:
+    for e in range(result.size):
+        result[e] += alpha * part[e]
+
+
+@_jit()
+def _product(left: Any, right: Any, result: Any) -> None:
+    for e in range(left.size):
+        result[e] = left[e] * right[e]
+
+
+@_jit()
+def _add_product(left: Any, right: Any, total: Any) -> None:
+    for e in range(total.size):
+        total[e] += left[e] * right[e]
+
+
+@_jit()
+def _add_triple(first: Any, second: Any, third: Any, total: Any) -> None:
+    for e in range(total.size):
+        total[e] += first[e] * second[e] * third[e]
+
+
+@_jit()
+def _slope(gradient: Any, own: Any, direct: Any, suffix: Any, result: Any) -> None:
+    for e in range(suffix.size):
+        suffix[e] += own
+        result[e] = gradient[e] * (result[e] * suffix[e] + direct)
+
+
+@_jit()
+def _scale(part: Any, suffix: Any) -> None:
+    for e in range(suffix.size):
+        suffix[e] *= part[e]
+
+
+@_compiled
+def row_sums(row_offsets: Any, columns: Any, values: Any, dense: Any, bias: Any, out: Any) -> None:
+    """Weighted sums of dense rows, and a bias on top where there is one."""
+    with_bias = bias.size > 0
+    for row in numba.prange(out.shape[0]):
+        total = out[row]
+        total[:] = 0.0
+        for k in range(row_offsets[row], row_offsets[row + 1]):
+            _add_scaled(dense[columns[k]], values[k], total)
+        if with_bias:
+            _add_scaled(bias, np.float32(1.0), total)
+
+
+@_jit()
+def compact(
+    row_offsets: Any,
+    columns: Any,
+    values: Any,
+    order: Any,
+    kept_offsets: Any,
+    kept_columns: Any,
+    kept_values: Any,
+) -> None:
+    """The entries that are not zero, close together; entry k is ``values[order[k]]``.
+
+    Indices are unsigned, which spares a test for negative ones in every access.
+    """
+    count, one, none = np.uint64(0), np.uint64(1), np.uint64(0)
+    ordered = order.size > 0
+    for row in range(row_offsets.size - 1):
+        kept_offsets[row] = count
+        for k in range(np.uint64(row_offsets[row]), np.uint64(row_offsets[row + 1])):
+            value = values[order[k]] if ordered else values[k]
+            kept_columns[count] = columns[k]
+            kept_values[count] = value
+            count += one if value != 0.0 else none
+    kept_offsets[row_offsets.size - 1] = count
+
+
+@_jit()
+def add_bias(bias: Any, out: Any) -> None:
+    """Add the same to every row."""
+    for row in range(out.shape[0]):
+        _add_scaled(bias, np.float32(1.0), out[row])
+
+
+@_jit()
+def column_sums(matrix: Any, out: Any) -> None:
+    """The sum of all rows."""
+    out[:] = 0.0
+    for row in range(matrix.shape[0]):
+        _add_scaled(matrix[row], np.float32(1.0), out)
+
+
+@_jit(error_model="numpy")
+def cross_entropy(scores: Any, labels: Any, gradient: Any) -> tuple[float, int]:
+    """Mean cross-entropy, how many rows score highest where they should, and the gradient."""
+    rows, classes = scores.shape
+    loss, right = 0.0, 0
+    for row in range(rows):
+        own = scores[row]
+        best = 0
+        for c in range(1, classes):
+            if own[c] > own[best]:
+                best = c
+        right += best == labels[row]
+        total = np.float32(0.0)
+        for c in range(classes):
+            gradient[row, c] = np.exp(own[c] - own[best])
+            total += gradient[row, c]
+        loss += np.log(total) - (own[labels[row]] - own[best])
+        for c in range(classes):
+            gradient[row, c] /= total * np.float32(rows)
+        gradient[row, labels[row]] -= np.float32(1.0) / np.float32(rows)
+    return loss / rows, right
+
+
+@_compiled
+def adam(
+    weight: Any,
+    gradient: Any,
+    mean: Any,
+    square: Any,
+    step_size: Any,
+    correction: Any,
+    weight_decay: Any,
+) -> None:
+    """One step of Adam on flat arrays; the step size holds the first moment's correction."""
+    old, new = np.float32(0.9), np.float32(0.1)
+    old_square, new_square = np.float32(0.999), np.float32(0.001)
+    for i in numba.prange(weight.size):
+        g = gradient[i] + weight_decay * weight[i]
+        m = old * mean[i] + new * g
+        s = old_square * square[i] + new_square * (g * g)
+        mean[i], square[i] = m, s
+        weight[i] -= step_size * m / (np.sqrt(s) * correction + np.float32(1e-8))
+
+
+_BLOCK = 1024
+
+
+@_compiled
+def drop_ordered(
+    values: Any, order: Any, out: Any, seed: Any, step: Any, least: Any, scale: Any
+) -> None:
+    """Drop entries as :func:`~crossgcn.kernels.cpu.loops.drop` does, in another order.
+
+    Args:
+        values: What may be dropped.
+        order: The position of each where it is dropped in its own order.
+        out: What is left of them.
+        seed: Of the model.
+        step: Of its training.
+        least: The random number from which an entry is kept.
+        scale: What those that are kept are multiplied by.
+    """
+    nothing = np.float32(0.0)
+    key = _mix(np.uint32(seed))
+    key = _mix(np.uint32(key + np.uint32(step)))
+    key = _mix(key)
+    stride = np.uint32(key | np.uint32(1))
+    for k in numba.prange(values.size):
+        bits = _mix(np.uint32(order[k] * stride + key))
+        out[k] = values[k] * scale if bits >= least else nothing
+
+
+@_compiled
+def decay_alone(weight: Any, step_sizes: Any, corrections: Any, weight_decay: Any) -> None:
+    """Steps of Adam on weights whose gradient is their decay, all of them at once.
+
+    Args:
+        weight: Flat; its running means are zero before.
+        step_sizes: Of each step, with the first moment's correction.
+        corrections: Of each step, the second moment's.
+        weight_decay: λ.
+    """
+    old, new = np.float32(0.9), np.float32(0.1)
+    old_square, new_square = np.float32(0.999), np.float32(0.001)
+    for block in numba.prange((weight.size + _BLOCK - 1) // _BLOCK):
+        own = weight[block * _BLOCK : min((block + 1) * _BLOCK, weight.size)]
+        mean = np.zeros(own.size, dtype=np.float32)
+        square = np.zeros(own.size, dtype=np.float32)
+        for step in range(step_sizes.size):
+            size, correction = step_sizes[step], corrections[step]
+            for i in range(own.size):
+                g = weight_decay * own[i]
+                m = old * mean[i] + new * g
+                s = old_square * square[i] + new_square * (g * g)
+                mean[i], square[i] = m, s
+                own[i] -= size * m / (np.sqrt(s) * correction + np.float32(1e-8))

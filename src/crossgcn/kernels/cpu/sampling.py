@@ -1,0 +1,289 @@
+"""The loops of :mod:`crossgcn.kernels.plain_sampling`, compiled; they hold no lock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossgcn.kernels.cpu.loops import _jit
+from crossgcn.kernels.plain_sampling import ALL, NoRow
+
+Array = NDArray[Any]
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_ONE, _ELEVEN = np.uint64(1), np.uint64(11)
+_THIRTY, _TWENTY_SEVEN, _THIRTY_ONE = np.uint64(30), np.uint64(27), np.uint64(31)
+_INSERTION_UNTIL = 48
+"""Up to so many draws, a sorted list is the fastest set."""
+
+
+def draw_entries(
+    offsets: Array, neighbours: Array, nodes: Array, fanout: int, key: int, skip_own: bool
+) -> tuple[Array, Array]:
+    """See :func:`crossgcn.kernels.plain_sampling.draw_entries`."""
+    starts = np.empty(nodes.size + 1, dtype=np.int64)
+    own = np.empty(nodes.size, dtype=np.int64)
+    checked = _count(offsets, neighbours, nodes, fanout, skip_own, starts, own)
+    if checked < nodes.size:
+        raise NoRow(int(nodes[checked]))
+    entries = np.empty(starts[-1], dtype=np.int64)
+    _draw(offsets, nodes, fanout, np.uint64(key), starts, own, entries)
+    return starts, entries
+
+
+def find_own(offsets: Array, neighbours: Array, nodes: Array) -> Array:
+    """See :func:`crossgcn.kernels.plain_sampling.find_own`."""
+    own = np.empty(nodes.size, dtype=np.int64)
+    checked = _find_all(offsets, neighbours, nodes, own)
+    if checked < nodes.size:
+        raise NoRow(int(nodes[checked]))
+    return own
+
+
+def number(known: Array, found: Array) -> tuple[Array, Array]:
+    """See :func:`crossgcn.kernels.plain_sampling.number`."""
+    nodes = np.empty(known.size + found.size, dtype=np.int64)
+    nodes[: known.size] = known
+    numbers = np.empty(found.size, dtype=np.int64)
+    # A table twice as large as what it may hold, by a power of two.
+    slots = np.full(1 << (2 * nodes.size + 1).bit_length(), -1, dtype=np.int64)
+    count = _number(known.size, nodes, found, slots, numbers)
+    return nodes[:count].copy(), numbers
+
+
+def insert_own(
+    starts: Array,
+    nodes: Array,
+    columns: Array,
+    values: Array,
+    own_nodes: Array,
+    own_columns: Array,
+    own_values: Array,
+) -> tuple[Array, Array, Array]:
+    """See :func:`crossgcn.kernels.plain_sampling.insert_own`."""
+    rows = own_nodes.size
+    more = np.empty(columns.size + rows, dtype=columns.dtype)
+    merged = np.empty(columns.size + rows, dtype=values.dtype)
+    own = (own_nodes, own_columns, own_values)
+    _insert(starts, nodes, columns, values, *own, more, merged)
+    return starts + np.arange(rows + 1), more, merged
+
+
+def row_weights(
+    offsets: Array, neighbours: Array, weights: Array, own: bool, first: int, last: int
+) -> Array:
+    """See :func:`crossgcn.kernels.plain_sampling.row_weights`."""
+    total = np.empty(last - first, dtype=np.float64)
+    checked = _add_up(offsets, neighbours, weights, own, first, total)
+    if checked < total.size:
+        raise NoRow(first + checked)
+    return total
+
+
+@_jit(inline="always")
+def _mix(bits: Any) -> Any:
+    bits = (bits ^ (bits >> _THIRTY)) * _FIRST
+    bits = (bits ^ (bits >> _TWENTY_SEVEN)) * _SECOND
+    return bits ^ (bits >> _THIRTY_ONE)
+
+
+@_jit(inline="always")
+def _bits(key: Any, position: Any) -> Any:
+    return _mix((np.uint64(position) + _ONE) * _ODD + key)
+
+
+@_jit(inline="always")
+def _is_row(offsets: Any, neighbours: Any, node: Any) -> Any:
+    """Whether a node's offsets enclose entries that there are; nothing may be read before."""
+    return 0 <= offsets[node] <= offsets[node + 1] <= neighbours.size
+
+
+@_jit()
+def _find(offsets: Any, neighbours: Any, node: Any) -> Any:
+    """Where a node stands among its own neighbours, -1 if nowhere."""
+    low, end = offsets[node], offsets[node + 1]
+    high = end
+    while low < high:
+        middle = (low + high) // 2
+        if neighbours[middle] < node:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and neighbours[low] == node else -1
+
+
+@_jit()
+def _find_all(offsets: Any, neighbours: Any, nodes: Any, own: Any) -> Any:
+    """How many nodes have a row, up to the first that has none."""
+    for i in range(nodes.size):
+        if not _is_row(offsets, neighbours, nodes[i]):
+            return i
+        own[i] = _find(offsets, neighbours, nodes[i])
+    return nodes.size
+
+
+@_jit()
+def _count(
+    offsets: Any, neighbours: Any, nodes: Any, fanout: Any, skip_own: Any, starts: Any, own: Any
+) -> Any:
+    """As for :func:`_find_all`."""
+    total = 0
+    for i in range(nodes.size):
+        if not _is_row(offsets, neighbours, nodes[i]):
+            return i
+        starts[i] = total
+        own[i] = _find(offsets, neighbours, nodes[i]) if skip_own else -1
+        degree = offsets[nodes[i] + 1] - offsets[nodes[i]] - (own[i] >= 0)
+        total += degree if fanout == ALL or degree < fanout else fanout
+    starts[nodes.size] = total
+    return nodes.size
+
+
+@_jit()
+def _draw(
+    offsets: Any, nodes: Any, fanout: Any, key: Any, starts: Any, own: Any, entries: Any
+) -> None:
+    size = 1
+    while size < 2 * fanout:
+        size *= 2
+    slots, stamps = np.empty(size, dtype=np.int64), np.full(size, -1, dtype=np.int64)
+    for i in range(nodes.size):
+        node = nodes[i]
+        first = offsets[node]
+        degree = offsets[node + 1] - first - (own[i] >= 0)
+        places = entries[starts[i] : starts[i + 1]]
+        if places.size == degree:
+            for k in range(degree):
+                places[k] = k
+        elif fanout <= _INSERTION_UNTIL:
+            _draw_few(_bits(key, node), degree, places)
+        else:
+            _draw_many(_bits(key, node), degree, places, i, slots, stamps)
+        for k in range(places.size):
+            entry = first + places[k]
+            places[k] = entry + 1 if own[i] >= 0 and entry >= own[i] else entry
+
+
+@_jit(inline="always")
+def _place(key: Any, step: Any, last: Any) -> Any:
+    """A place from 0 to ``last``."""
+    return np.int64(np.float64(_bits(key, step) >> _ELEVEN) * 2.0**-53 * np.float64(last + 1))
+
+
+@_jit()
+def _draw_few(key: Any, degree: Any, places: Any) -> None:
+    """Different places below ``degree``, kept sorted as they come."""
+    fanout = places.size
+    for step in range(fanout):
+        last = degree - fanout + step
+        place = _place(key, step, last)
+        at = 0
+        while at < step and places[at] < place:
+            at += 1
+        if at < step and places[at] == place:
+            place, at = last, step  # above all that were drawn before
+        for k in range(step, at, -1):
+            places[k] = places[k - 1]
+        places[at] = place
+
+
+@_jit()
+def _draw_many(key: Any, degree: Any, places: Any, stamp: Any, slots: Any, stamps: Any) -> None:
+    """The same with a hash table, whose entries of other stamps are empty."""
+    fanout = places.size
+    for step in range(fanout):
+        last = degree - fanout + step
+        place = _place(key, step, last)
+        if not _add(place, stamp, slots, stamps):
+            place = last
+            _add(place, stamp, slots, stamps)
+        places[step] = place
+    places.sort()
+
+
+@_jit()
+def _add(place: Any, stamp: Any, slots: Any, stamps: Any) -> Any:
+    """Put a number into the table; whether it was not there."""
+    mask = np.uint64(slots.size - 1)
+    slot = _mix(np.uint64(place)) & mask
+    while stamps[slot] == stamp:
+        if slots[slot] == place:
+            return False
+        slot = (slot + _ONE) & mask
+    slots[slot], stamps[slot] = place, stamp
+    return True
+
+
+@_jit()
+def _number(known: Any, nodes: Any, found: Any, slots: Any, numbers: Any) -> Any:
+    """Slots hold places in ``nodes``, which grows; how long it became."""
+    for i in range(known):
+        _look_up(nodes[i], i, nodes, slots)
+    count = known
+    for i in range(found.size):
+        place = _look_up(np.int64(found[i]), count, nodes, slots)
+        if place == count:
+            nodes[count] = found[i]
+            count += 1
+        numbers[i] = place
+    return count
+
+
+@_jit()
+def _look_up(node: Any, count: Any, nodes: Any, slots: Any) -> Any:
+    """A node's place, which is ``count`` if it had none."""
+    mask = np.uint64(slots.size - 1)
+    slot = _mix(np.uint64(node)) & mask
+    while slots[slot] >= 0:
+        if nodes[slots[slot]] == node:
+            return slots[slot]
+        slot = (slot + _ONE) & mask
+    slots[slot] = count
+    return count
+
+
+@_jit()
+def _insert(
+    starts: Any,
+    nodes: Any,
+    columns: Any,
+    values: Any,
+    own_nodes: Any,
+    own_columns: Any,
+    own_values: Any,
+    more: Any,
+    merged: Any,
+) -> None:
+    to = 0
+    for row in range(own_nodes.size):
+        waiting = True
+        for k in range(starts[row], starts[row + 1]):
+            if waiting and nodes[k] > own_nodes[row]:
+                more[to], merged[to], waiting = own_columns[row], own_values[row], False
+                to += 1
+            more[to], merged[to] = columns[k], values[k]
+            to += 1
+        if waiting:
+            more[to], merged[to] = own_columns[row], own_values[row]
+            to += 1
+
+
+@_jit()
+def _add_up(offsets: Any, neighbours: Any, weights: Any, own: Any, first: Any, total: Any) -> Any:
+    """As for :func:`_find_all`."""
+    weighted = weights.size > 0
+    for i in range(total.size):
+        if not _is_row(offsets, neighbours, first + i):
+            return i
+        sum_, loop = 0.0, False
+        for k in range(offsets[first + i], offsets[first + i + 1]):
+            weight = np.float64(weights[k]) if weighted else 1.0
+            if neighbours[k] == first + i:
+                loop = True
+                weight = weight if own else 0.0
+            sum_ += weight
+        total[i] = sum_ + 1.0 if own and not loop else sum_
+    return total.size

@@ -1,0 +1,168 @@
+"""The cross of projections on a GPU: each is read once, each result written once."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power_of_two, tl
+
+
+def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
+    """See :func:`crossgcn.kernels.plain.cross`."""
+    order = order_weights.size(1)
+    models, rows, channels = _sizes(projections, order)
+    out = projections.new_empty(models, rows, channels)
+    if out.numel() == 0:
+        return out
+    block_rows, block_channels = _tile(channels, order)
+    with on_device_of(projections):
+        _cross[(blocks(rows, block_rows), blocks(channels, block_channels), models)](
+            projections.contiguous(),
+            order_weights.contiguous(),
+            out,
+            rows,
+            CHANNELS=channels,
+            ORDER=order,
+            RELEASE=release,
+            BLOCK_ROWS=block_rows,
+            BLOCK_CHANNELS=block_channels,
+            num_warps=4,
+        )
+    return out
+
+
+def cross_backward(
+    gradient: Tensor,
+    projections: Tensor,
+    order_weights: Tensor,
+    release: bool,
+    with_order_weights: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """See :func:`crossgcn.kernels.plain.cross_backward`."""
+    order = order_weights.size(1)
+    models, rows, channels = _sizes(projections, order)
+    block_rows, block_channels = _tile(channels, order)
+    grid = (blocks(rows, block_rows), blocks(channels, block_channels), models)
+    for_projections = torch.empty_like(projections, memory_format=torch.contiguous_format)
+    sums = for_projections.new_empty(models, order, grid[0] * grid[1], dtype=torch.float32)
+    if for_projections.numel() > 0:
+        with on_device_of(projections):
+            _cross_backward[grid](
+                gradient.contiguous(),
+                projections.contiguous(),
+                order_weights.contiguous(),
+                for_projections,
+                sums,
+                rows,
+                CHANNELS=channels,
+                ORDER=order,
+                RELEASE=release,
+                WITH_ORDER_WEIGHTS=with_order_weights,
+                BLOCK_ROWS=block_rows,
+                BLOCK_CHANNELS=block_channels,
+                num_warps=4,
+            )
+    if not with_order_weights:
+        return for_projections, None
+    return for_projections, sums.sum(dim=2).to(order_weights.dtype)
+
+
+def _sizes(projections: Tensor, order: int) -> tuple[int, int, int]:
+    models, rows, width = projections.shape
+    return models, rows, width // order
+
+
+def _tile(channels: int, order: int) -> tuple[int, int]:
+    """Rows and channels of a program: fewer for high orders, which need more registers."""
+    block_channels = min(power_of_two(max(channels, 1)), 128)
+    return (1024 if order <= 4 else 512) // block_channels, block_channels
+
+
+@jit
+def _cross(
+    projections: tl.tensor,
+    order_weights: tl.tensor,
+    out: tl.tensor,
+    num_rows: tl.int64,
+    CHANNELS: tl.constexpr,
+    ORDER: tl.constexpr,
+    RELEASE: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_CHANNELS: tl.constexpr,
+) -> None:
+    model = tl.program_id(2).to(tl.int64)
+    row = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)[:, None]
+    channel = tl.program_id(1) * BLOCK_CHANNELS + tl.arange(0, BLOCK_CHANNELS)[None, :]
+    inside = (row < num_rows) & (channel < CHANNELS)
+    row_of_all = model * num_rows + row
+    place = projections + row_of_all * (ORDER * CHANNELS) + channel
+    hidden = tl.load(place, mask=inside, other=0.0).to(tl.float32)
+    first = hidden
+    total = tl.zeros((BLOCK_ROWS, BLOCK_CHANNELS), dtype=tl.float32)
+    for k in tl.static_range(1, ORDER):
+        part = tl.load(place + k * CHANNELS, mask=inside, other=0.0).to(tl.float32)
+        hidden *= part
+        total += tl.load(order_weights + model * ORDER + k).to(tl.float32) * hidden
+        if RELEASE:
+            first += part
+    total += tl.load(order_weights + model * ORDER).to(tl.float32) * first
+    place = out + row_of_all * CHANNELS + channel
+    tl.store(place, total.to(out.dtype.element_ty), mask=inside)
+
+
+@jit
+def _cross_backward(
+    gradient: tl.tensor,
+    projections: tl.tensor,
+    order_weights: tl.tensor,
+    for_projections: tl.tensor,
+    sums: tl.tensor,
+    num_rows: tl.int64,
+    CHANNELS: tl.constexpr,
+    ORDER: tl.constexpr,
+    RELEASE: tl.constexpr,
+    WITH_ORDER_WEIGHTS: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_CHANNELS: tl.constexpr,
+) -> None:
+    model = tl.program_id(2).to(tl.int64)
+    row = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)[:, None]
+    channel = tl.program_id(1) * BLOCK_CHANNELS + tl.arange(0, BLOCK_CHANNELS)[None, :]
+    inside = (row < num_rows) & (channel < CHANNELS)
+    row_of_all = model * num_rows + row
+    offset = row_of_all * (ORDER * CHANNELS) + channel
+    slope = tl.load(gradient + row_of_all * CHANNELS + channel, mask=inside, other=0.0)
+    slope = slope.to(tl.float32)
+
+    parts = []
+    before = []
+    hidden = tl.full((BLOCK_ROWS, BLOCK_CHANNELS), 1.0, dtype=tl.float32)
+    first = tl.zeros((BLOCK_ROWS, BLOCK_CHANNELS), dtype=tl.float32)
+    # Where the sums of this program go: one row per order, one column per program.
+    num_programs = tl.num_programs(0) * tl.num_programs(1)
+    program = tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
+    for k in tl.static_range(ORDER):
+        part = tl.load(projections + offset + k * CHANNELS, mask=inside, other=0.0)
+        part = part.to(tl.float32)
+        parts += [part]
+        before += [hidden]
+        hidden *= part
+        first += part
+        if WITH_ORDER_WEIGHTS and (k > 0 or not RELEASE):
+            sum_place = sums + (model * ORDER + k) * num_programs + program
+            tl.store(sum_place, tl.sum(slope * hidden))
+    if WITH_ORDER_WEIGHTS and RELEASE:
+        tl.store(sums + model * ORDER * num_programs + program, tl.sum(slope * first))
+
+    first_weight = tl.load(order_weights + model * ORDER).to(tl.float32)
+    suffix = tl.zeros((BLOCK_ROWS, BLOCK_CHANNELS), dtype=tl.float32)
+    for k in tl.static_range(ORDER - 1, -1, -1):
+        if k > 0 or not RELEASE:
+            suffix += tl.load(order_weights + model * ORDER + k).to(tl.float32)
+        result = before[k] * suffix
+        if RELEASE:
+            result += first_weight
+        place = for_projections + offset + k * CHANNELS
+        tl.store(place, (slope * result).to(for_projections.dtype.element_ty), mask=inside)
+        suffix *= parts[k]

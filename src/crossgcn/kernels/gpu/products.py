@@ -1,0 +1,409 @@
+"""Products with a matrix of which entries are dropped, on the tensor cores of a GPU.
+
+In float32, by kernels of our own. There the dropped matrix is either never written, its
+mask being drawn anew in every tile, or written once in aligned rows: the first suits narrow
+products, which wait for memory, the second wide ones, for which every tile would be drawn
+many times. In TF32 and bfloat16 PyTorch's library multiplies what was dropped and aligned.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from crossgcn.kernels.draws import Draws
+from crossgcn.kernels.gpu.padded_copies import (
+    Dropping,
+    aligned,
+    drop_tile,
+    high_part,
+    model_key,
+    with_readable_rows,
+)
+from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, tl
+
+
+@jit
+def multiply_along_rows(
+    left: tl.tensor,
+    right_high: tl.tensor,
+    right_low: tl.tensor,
+    out: tl.tensor,
+    seeds: tl.tensor,
+    step: tl.tensor,
+    site: tl.uint32,
+    drop_below: tl.uint32,
+    scale: tl.float32,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TERMS: tl.constexpr,
+    LEFT_STRIDE: tl.constexpr,
+    STRIDE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    DROP: tl.constexpr,
+    SPLIT: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLUMNS: tl.constexpr,
+    BLOCK_DEPTH: tl.constexpr,
+) -> None:
+    """``out[chunk] = left[:, chunk] @ right[:, chunk].T``.
+
+    Both operands lie along the summed dimension: the left one, ``[ROWS, TERMS]``, in rows
+    of ``LEFT_STRIDE``, the right ones in rows of ``STRIDE``. A tile of the left one is read
+    by all column blocks in turn, so that is the fast axis of the grid. Without ``SPLIT`` the
+    right one comes whole and is cut here.
+    """
+    column = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
+    row = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
+    chunk = tl.program_id(2)
+    in_rows, in_width = row < ROWS, column < WIDTH
+    left_rows = left + row.to(tl.int64)[:, None] * LEFT_STRIDE
+    right_rows = column.to(tl.int64)[:, None] * STRIDE
+    if DROP:
+        key = model_key(seeds, step, site)
+    sums = tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), dtype=tl.float32)
+    for begin in range(0, CHUNK, BLOCK_DEPTH):
+        term = chunk * CHUNK + begin + tl.arange(0, BLOCK_DEPTH)
+        # Whatever lies between rows is read too: so the loads of a tile stay vectors.
+        within = in_rows[:, None] & (term < LEFT_STRIDE)[None, :]
+        a = tl.load(left_rows + term[None, :], mask=within, other=0.0)
+        if LEFT_STRIDE > TERMS:
+            a = tl.where((term < TERMS)[None, :], a, 0.0)
+        if DROP:
+            a = drop_tile(a, row, term, key, drop_below, TERMS)
+        within = in_width[:, None] & (term < STRIDE)[None, :]
+        b = tl.load(right_high + right_rows + term[None, :], mask=within, other=0.0)
+        if SPLIT:
+            b_low = tl.load(right_low + right_rows + term[None, :], mask=within, other=0.0)
+        else:
+            b_low = b - high_part(b)
+            b = high_part(b)
+        near = high_part(a)
+        part = tl.dot(a - near, tl.trans(b), input_precision="tf32")
+        part = tl.dot(near, tl.trans(b_low), part, input_precision="tf32")
+        sums += tl.dot(near, tl.trans(b), part, input_precision="tf32")
+    places = (chunk * ROWS + row.to(tl.int64))[:, None] * WIDTH + column[None, :]
+    inside = in_rows[:, None] & in_width[None, :]
+    tl.store(out + places, (sums * scale), mask=inside)
+
+
+@jit
+def multiply_down_columns(
+    left: tl.tensor,
+    right: tl.tensor,
+    out: tl.tensor,
+    seeds: tl.tensor,
+    step: tl.tensor,
+    site: tl.uint32,
+    drop_below: tl.uint32,
+    scale: tl.float32,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    FEATURES: tl.constexpr,
+    STRIDE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    DROP: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLUMNS: tl.constexpr,
+    BLOCK_DEPTH: tl.constexpr,
+) -> None:
+    """``out[chunk] = left[chunk].T @ right[chunk]``, both turned on the way.
+
+    The left operand is ``[ROWS, FEATURES]``, in rows of ``STRIDE``.
+    """
+    feature = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
+    column = tl.program_id(1) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
+    chunk = tl.program_id(2)
+    in_width = column < WIDTH
+    if DROP:
+        key = model_key(seeds, step, site)
+    sums = tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), dtype=tl.float32)
+    for begin in range(0, CHUNK, BLOCK_DEPTH):
+        row = chunk * CHUNK + begin + tl.arange(0, BLOCK_DEPTH)
+        in_rows, long_row = row < ROWS, row.to(tl.int64)[:, None]
+        # Beyond the features lie rows of the result that are not stored.
+        within = in_rows[:, None] & (feature < STRIDE)[None, :]
+        a = tl.load(left + long_row * STRIDE + feature[None, :], mask=within, other=0.0)
+        if DROP:
+            a = drop_tile(a, row, feature, key, drop_below, FEATURES)
+        within = in_rows[:, None] & in_width[None, :]
+        b = tl.load(right + long_row * WIDTH + column[None, :], mask=within, other=0.0)
+        a = tl.trans(a)
+        near_a, near_b = high_part(a), high_part(b)
+        part = tl.dot(a - near_a, near_b, input_precision="tf32")
+        part = tl.dot(near_a, b - near_b, part, input_precision="tf32")
+        sums += tl.dot(near_a, near_b, part, input_precision="tf32")
+    places = (chunk * FEATURES + feature.to(tl.int64))[:, None] * WIDTH + column[None, :]
+    inside = (feature < FEATURES)[:, None] & in_width[None, :]
+    tl.store(out + places, (sums * scale), mask=inside)
+
+
+@jit
+def add_chunks(
+    parts: tl.tensor,
+    out: tl.tensor,
+    num_entries: tl.int32,
+    CHUNKS: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Add up the chunks of a product, in order."""
+    entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = entry < num_entries
+    sums = tl.zeros((BLOCK,), dtype=tl.float32)
+    for chunk in tl.static_range(CHUNKS):
+        first = parts + tl.cast(num_entries, tl.int64) * chunk
+        sums += tl.load(first + entry, mask=inside, other=0.0)
+    tl.store(out + entry, sums, mask=inside)
+
+
+_ADD_BLOCK = 512
+
+
+class ProductShape(NamedTuple):
+    """How a product is shared out.
+
+    Attributes:
+        block_rows: Rows of a program's part of the result, a power of two.
+        block_columns: Columns of it, a power of two.
+        block_depth: How many terms are read at once, a power of two.
+        num_warps: Warps of a program; Hopper's tensor cores are fed by four together.
+        num_stages: How many tiles are under way from memory.
+        chunks: In how many parts at most the sum is cut, each the work of another program.
+    """
+
+    block_rows: int
+    block_columns: int
+    block_depth: int
+    num_warps: int
+    num_stages: int
+    chunks: int = 1
+
+
+def along_rows(
+    left: Tensor, right: list[Tensor], shape: ProductShape, dropping: Dropping, drop: bool
+) -> Tensor:
+    """``scale * left @ right.T``, the entries of ``left`` dropped if asked for.
+
+    Args:
+        left: ``[rows, terms]``, rows readable.
+        right: ``[width, terms]`` from :func:`crossgcn.kernels.gpu.padded_copies.aligned`,
+            split or whole.
+        shape: How the work is shared out.
+        dropping: Gives the scale, and the entries to drop.
+        drop: Whether they are still to be dropped.
+    """
+    (rows, terms), (width, stride) = left.shape, right[0].shape
+    chunk, chunks = _cut(terms, shape)
+    parts = left.new_empty(chunks, rows, width)
+    if parts.numel() and terms:
+        grid = blocks(width, shape.block_columns), blocks(rows, shape.block_rows), chunks
+        with on_device_of(left):
+            multiply_along_rows[grid](
+                left,
+                right[0],
+                right[-1],
+                parts,
+                *dropping.arguments,
+                dropping.scale,
+                ROWS=rows,
+                WIDTH=width,
+                TERMS=terms,
+                LEFT_STRIDE=left.stride(0),
+                STRIDE=stride,
+                DROP=drop and dropping.draws is not None,
+                SPLIT=len(right) > 1,
+                CHUNK=chunk,
+                **_meta(shape),
+            )
+    return _add(parts, any_terms=terms > 0)
+
+
+def down_columns(
+    left: Tensor, right: Tensor, shape: ProductShape, dropping: Dropping, drop: bool
+) -> Tensor:
+    """``scale * left.T @ right``, the entries of ``left`` dropped if asked for.
+
+    Args:
+        left: ``[rows, features]``, rows readable.
+        right: ``[rows, width]``, contiguous.
+        shape: How the work is shared out.
+        dropping: Gives the scale, and the entries to drop.
+        drop: Whether they are still to be dropped.
+    """
+    (rows, width), features = right.shape, left.size(1)
+    chunk, chunks = _cut(rows, shape)
+    parts = left.new_empty(chunks, features, width)
+    if parts.numel() and rows:
+        grid = blocks(features, shape.block_rows), blocks(width, shape.block_columns), chunks
+        with on_device_of(left):
+            multiply_down_columns[grid](
+                left,
+                right,
+                parts,
+                *dropping.arguments,
+                dropping.scale,
+                ROWS=rows,
+                WIDTH=width,
+                FEATURES=features,
+                STRIDE=left.stride(0),
+                DROP=drop and dropping.draws is not None,
+                CHUNK=chunk,
+                **_meta(shape),
+            )
+    return _add(parts, any_terms=rows > 0)
+
+
+def _cut(terms: int, shape: ProductShape) -> tuple[int, int]:
+    """The length of a chunk, and how many of that length there are: none is empty."""
+    chunk = blocks(blocks(terms, shape.block_depth), shape.chunks) * shape.block_depth
+    return chunk, blocks(terms, chunk) if terms else 1
+
+
+def _meta(shape: ProductShape) -> dict[str, int]:
+    return {
+        "BLOCK_ROWS": shape.block_rows,
+        "BLOCK_COLUMNS": shape.block_columns,
+        "BLOCK_DEPTH": shape.block_depth,
+        "num_warps": shape.num_warps,
+        "num_stages": shape.num_stages,
+    }
+
+
+def _add(parts: Tensor, any_terms: bool) -> Tensor:
+    if not any_terms:
+        return parts.new_zeros(parts.shape[1:])
+    if parts.size(0) == 1:
+        return parts[0]
+    out = parts.new_empty(parts.shape[1:])
+    entries = out.numel()
+    if entries:
+        with on_device_of(parts):
+            add_chunks[(blocks(entries, _ADD_BLOCK),)](
+                parts, out, entries, CHUNKS=parts.size(0), BLOCK=_ADD_BLOCK, num_warps=4
+            )
+    return out
+
+
+Precision = Literal["fp32", "tf32", "bf16"]
+"""Three TF32 products, as exact as one of float32; one TF32 product; bfloat16 operands."""
+
+
+_MANY_ROWS = 1 << 18
+_PROGRAMS = 256
+"""As many keep an H200's 132 processors busy."""
+
+
+class Plan(NamedTuple):
+    """How a product and its gradient are computed.
+
+    Attributes:
+        keep: Write the dropped matrix out, and keep it for the gradient.
+        turn: For the gradient, write both operands transposed first.
+        forward: How the product is shared out.
+        backward: How the gradient is.
+    """
+
+    keep: bool
+    turn: bool
+    forward: ProductShape
+    backward: ProductShape
+
+
+def plan_for(width: int, rows: int = 0, features: int = 0) -> Plan:
+    """The plan for a width of the result.
+
+    Args:
+        width: Of the result.
+        rows: Of the matrix; where they are many, the gradient's sum is cut into more parts.
+        features: Of the matrix.
+    """
+    if width <= 64:
+        columns = 64 if width > 32 else 32
+        forward = ProductShape(128, columns, 32, num_warps=8, num_stages=3)
+        backward = ProductShape(128, columns, 32, num_warps=4, num_stages=3, chunks=52)
+        return Plan(False, False, forward, backward)
+    shape = ProductShape(128, 128, 32, num_warps=8, num_stages=3)
+    chunks = 26 if width <= 128 else 13
+    if rows >= _MANY_ROWS:
+        tiles = blocks(features, shape.block_rows) * blocks(width, shape.block_columns)
+        chunks = max(chunks, blocks(_PROGRAMS, tiles))
+    return Plan(width >= 512, True, shape, shape._replace(chunks=chunks))
+
+
+class DroppedProduct:
+    """``drop(x) @ weight`` of one model, and the gradient for the weight.
+
+    Drops what :func:`crossgcn.kernels.plain.drop` drops, adds nothing atomically, and may
+    be captured in a CUDA graph. One object serves one training step: it keeps between the
+    two products what they share.
+
+    Args:
+        x: ``[rows, features]``; gets no gradient. See :func:`pad_rows` for one that is
+            used often.
+        draws: Of one model, decide which entries are kept; all are when left out.
+        p: Probability of dropping; 0 drops none.
+        precision: Of the products; sums are in float32.
+    """
+
+    def __init__(self, x: Tensor, draws: Draws | None, p: float, precision: Precision) -> None:
+        self.x = with_readable_rows(x)
+        self.precision: Precision = precision
+        self._dropping = Dropping(draws if p > 0.0 else None, p)
+        self._dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        self._kept: Tensor | None = None
+
+    def project(self, weight: Tensor, plan: Plan | None = None) -> Tensor:
+        """The product with a weight ``[features, width]``.
+
+        Args:
+            weight: The weight.
+            plan: How a product in float32 is computed.
+
+        Returns:
+            ``[rows, width]``, in float32, or in bfloat16 if that is the precision.
+        """
+        if self.precision != "fp32":
+            left = self._keep()
+            below = left.size(1) - weight.size(0)
+            scaled = (weight * self._dropping.scale).to(self._dtype)
+            return left @ functional.pad(scaled, (0, 0, 0, below))
+        plan = plan or plan_for(weight.size(1))
+        right = aligned(weight, self._dtype, turn=True, split=True)
+        left = self._keep() if plan.keep else self.x
+        return along_rows(left, right, plan.forward, self._dropping, drop=not plan.keep)
+
+    def project_backward(self, gradient: Tensor, plan: Plan | None = None) -> Tensor:
+        """The gradient for the weight, from that for the product, ``[rows, width]``.
+
+        Returns:
+            ``[features, width]``, in the type of the product.
+        """
+        features = self.x.size(1)
+        if self.precision != "fp32":
+            for_weight = self._keep().t() @ gradient.to(self._dtype)
+            return for_weight[:features] * self._dropping.scale
+        plan = plan or plan_for(gradient.size(1), gradient.size(0), features)
+        if plan.turn:
+            # Read once, it is cut as it is read; cut beforehand, if it is read several times.
+            split = features > plan.backward.block_rows
+            right = aligned(gradient, self._dtype, turn=True, split=split)
+            (left,) = aligned(self.x, self._dtype, True, False, self._dropping)
+            return along_rows(left, right, plan.backward, self._dropping, drop=False)
+        left = self._keep()[:, :features] if plan.keep else self.x
+        return down_columns(
+            left, gradient.contiguous(), plan.backward, self._dropping, drop=not plan.keep
+        )
+
+    def _keep(self) -> Tensor:
+        if self._kept is None:
+            (self._kept,) = aligned(self.x, self._dtype, False, False, self._dropping)
+        return self._kept
+
+
+def pad_rows(x: Tensor) -> Tensor:
+    """Copy a matrix into rows that start at aligned addresses, which are read faster."""
+    (copy,) = aligned(x, x.dtype, turn=False, split=False)
+    return copy[:, : x.size(1)]

@@ -1,0 +1,1 @@
+"""Order aggregations: from the hidden vectors of the K orders to one vector."""

@@ -1,0 +1,204 @@
+"""The compressed interaction network of xDeepFM (Lian et al., 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from crossgcn.errors import BadInput
+from crossgcn.graph import SparseMatrix
+from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, check_count, draw
+
+
+class CompressedInteractionNetwork(FeatureCrossing):
+    r"""K-1 layers of CIN over features as fields, beside a linear map.
+
+    Feature j is a field with the embedding :math:`\mathbf{X}^0_j = x_j\mathbf{v}_j` of width C.
+    Each layer has H feature maps; all of them, summed over the width, are read out:
+
+    .. math::
+        \mathbf{X}^{k}_h = \sum_{i}\sum_{j} W^{k}_{hij}\,
+        (\mathbf{X}^{k-1}_i \odot \mathbf{X}^0_j), \qquad
+        \mathbf{z} = \mathbf{W}\mathbf{x} + \sum_{k=1}^{K-1}\sum_{h} \mathbf{r}_{kh}
+        \sum_{c} X^{k}_{hc} + \mathbf{b}
+
+    As in xDeepFM, layers have no activation and the linear map stands beside them.
+    Full weights have :math:`HD^2` parameters in the first layer and :math:`H^2D` in each
+    other. With ``rank`` they are the decomposition that the paper proposes against that,
+
+    .. math:: W^k_{hij} = \sum_{s=1}^{r} U^k_{his} V^k_{hjs}
+
+    which is another, smaller model: :math:`KHrD` parameters beside the embeddings. It sees a
+    row through projections only,
+    :math:`\sum_j V^k_{hjs}\,v_{jc}\,x_j` for all k, h, s and c: exact, sparse rows stay sparse, and
+    the work is :math:`KHrC` for each entry, C times the parameters. Full weights have no
+    such form: they take dense rows, :math:`HD^2C` work for each, and :math:`HDC` memory.
+
+    It starts with Glorot's :math:`\mathbf{W}`, embeddings of variance 1, and the others such that
+    for features of mean square one each feature map has mean square one, and the
+    read-out of all together too.
+
+    Args:
+        in_channels: Features per row.
+        out_channels: Width of the output.
+        order: Highest order K of the crosses, at least 1.
+        feature_maps: H; as many as ``out_channels`` when left out.
+        embedding_channels: C.
+        rank: r of the decomposed weights; full ones when ``None``.
+        bias: Add :math:`\mathbf{b}`.
+
+    Attributes:
+        weight: :math:`\mathbf{W}`, ``[out_channels, in_channels]``.
+        embedding: All :math:`\mathbf{v}_j`, ``[embedding_channels, in_channels]``; none of order 1.
+        field_weight: With ``rank``, :math:`\mathbf{U}^1` and then all :math:`\mathbf{V}^k`,
+            ``[order, feature_maps, rank, in_channels]``; else :math:`\mathbf{W}^1`,
+            ``[feature_maps, in_channels, in_channels]``.
+        map_weight: With ``rank``, all other :math:`\mathbf{U}^k`,
+            ``[order - 2, feature_maps, rank, feature_maps]``; else all other :math:`\mathbf{W}^k`,
+            ``[order - 2, feature_maps, feature_maps, in_channels]``; none below order 3.
+        read_out: All :math:`\mathbf{r}_{kh}`, ``[out_channels, (order - 1) * feature_maps]``.
+    """
+
+    embedding: nn.Parameter | None
+    field_weight: nn.Parameter | None
+    map_weight: nn.Parameter | None
+    read_out: nn.Parameter | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        order: int = 2,
+        *,
+        feature_maps: int | None = None,
+        embedding_channels: int = 8,
+        rank: int | None = 1,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(in_channels, out_channels, order, bias)
+        maps = out_channels if feature_maps is None else check_count("feature_maps", feature_maps)
+        width = check_count("embedding_channels", embedding_channels)
+        self.feature_maps, self.embedding_channels = maps, width
+        self.rank = None if rank is None else check_count("rank", rank)
+        layers = self.num_layers = self.order - 1
+        if self.rank is None:
+            field_shape: tuple[int, ...] = (maps, in_channels, in_channels)
+            map_shape = (layers - 1, maps, maps, in_channels)
+        else:
+            field_shape = (layers + 1, maps, self.rank, in_channels)
+            map_shape = (layers - 1, maps, self.rank, maps)
+        self.weight = nn.Parameter(torch.empty(out_channels, in_channels))
+        for name, wanted, shape in (
+            ("embedding", layers > 0, (width, in_channels)),
+            ("field_weight", layers > 0, field_shape),
+            ("map_weight", layers > 1, map_shape),
+            ("read_out", layers > 0, (out_channels, layers * maps)),
+        ):
+            self.register_parameter(name, nn.Parameter(torch.empty(shape)) if wanted else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        super().reset_parameters()
+        nn.init.xavier_uniform_(self.weight)
+        draw(self.embedding, 1.0)
+        if self.rank is None:
+            draw(self.field_weight, 1 / self.in_channels**2)
+            draw(self.map_weight, 1 / (self.feature_maps * self.in_channels))
+        else:
+            draw(self.field_weight, 1 / self.in_channels)
+            draw(self.map_weight, 1 / (self.feature_maps * self.rank))
+            if self.field_weight is not None:
+                with torch.no_grad():
+                    self.field_weight[0] /= self.rank**0.5
+        maps = max(1, self.num_layers) * self.feature_maps
+        draw(self.read_out, 1 / (maps * self.embedding_channels))
+
+    @property
+    def num_projections(self) -> int:
+        """Width of the linear part, which is all features with full weights."""
+        if self.num_layers == 0:
+            return self.out_channels
+        if self.rank is None:
+            return self.in_channels
+        fields = self.order * self.feature_maps * self.rank
+        return self.out_channels + fields * self.embedding_channels
+
+    @property
+    def kept_numbers(self) -> tuple[int, int]:
+        """Of a row its projections and maps; with full weights, of a feature all its partners."""
+        maps = self.num_layers * self.feature_maps * self.embedding_channels
+        if self.rank is None and self.num_layers:
+            return self.out_channels + maps, 1 + self.embedding_channels + 2 * maps
+        return self.num_projections + maps * (1 + (self.rank or 0)), 1
+
+    def project(self, x: Tensor | SparseMatrix) -> Tensor:
+        """With ``rank``, all projections in one matrix product; else dense rows as they are."""
+        if self.field_weight is None or self.embedding is None:
+            return x @ self.weight.mT
+        if self.rank is None:
+            return _dense(x)
+        embedded = self.field_weight.unsqueeze(-2) * self.embedding[..., None, None, None, :, :]
+        return x @ torch.cat([self.weight, embedded.flatten(-5, -2)], dim=-2).mT
+
+    def combine(self, projections: Tensor) -> Tensor:
+        """Cross the fields, and read out what their maps sum to; no bias is added."""
+        if self.read_out is None:
+            return projections
+        if self.rank is None:
+            linear = projections @ self.weight.mT
+            maps = self._full_maps(projections)
+        else:
+            linear, fields = projections.tensor_split([self.out_channels], dim=-1)
+            shape = (self.order, self.feature_maps, self.rank, self.embedding_channels)
+            maps = self._decomposed_maps(torch.unflatten(fields, -1, shape).unbind(-4))
+        pooled = torch.cat([each.sum(-1) for each in maps], dim=-1)
+        return linear + pooled @ self.read_out.mT
+
+    def extra_repr(self) -> str:
+        """What ``print(model)`` shows of this layer."""
+        return (
+            f"{super().extra_repr()}, feature_maps={self.feature_maps}, "
+            f"embedding_channels={self.embedding_channels}, rank={self.rank}"
+        )
+
+    def _decomposed_maps(self, fields: Sequence[Tensor]) -> list[Tensor]:
+        r"""The maps of every layer, ``[..., rows, feature_maps, embedding_channels]``.
+
+        Args:
+            fields: What :math:`\mathbf{U}^1` and every :math:`\mathbf{V}^k` make of the fields,
+                each ``[..., rows, feature_maps, rank, embedding_channels]``.
+        """
+        maps = [(fields[0] * fields[1]).sum(-2)]
+        for layer, field in enumerate(fields[2:]):
+            assert self.map_weight is not None
+            weight = self.map_weight.select(-4, layer).flatten(-3, -2).unsqueeze(-3)
+            mixed = torch.unflatten(weight @ maps[-1], -2, field.shape[-3:-1])
+            maps.append((mixed * field).sum(-2))
+        return maps
+
+    def _full_maps(self, x: Tensor) -> list[Tensor]:
+        """The same from dense rows and full weights."""
+        assert self.embedding is not None and self.field_weight is not None
+        fields = x.unsqueeze(-2) * self.embedding.unsqueeze(-3)
+        weights: list[Tensor] = [self.field_weight]
+        if self.map_weight is not None:
+            weights += self.map_weight.unbind(-4)
+        maps, before = [], fields
+        for weight in weights:
+            partners = fields @ weight.flatten(-3, -2).mT.unsqueeze(-3)
+            partners = torch.unflatten(partners, -1, weight.shape[-3:-1])
+            before = (partners * before.unsqueeze(-2)).sum(-1)
+            maps.append(before.mT)
+        return maps
+
+
+def _dense(x: Tensor | SparseMatrix) -> Tensor:
+    if isinstance(x, Tensor) and x.layout == torch.strided:
+        return x
+    raise BadInput(
+        "a CompressedInteractionNetwork with full weights takes dense rows: pass x.to_dense(), "
+        "or give a rank, with which rows may be sparse"
+    )

@@ -1,0 +1,109 @@
+"""The cross network of DCN (Wang et al., 2017)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from crossgcn.graph import SparseMatrix
+from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, draw
+
+
+class CrossNetwork(FeatureCrossing):
+    r"""K-1 cross layers of DCN, and a linear read-out.
+
+    .. math::
+        \mathbf{x}_{l+1} = \mathbf{x}_0\,(\mathbf{w}_l^\top\mathbf{x}_l) + \mathbf{b}_l
+        + \mathbf{x}_l, \qquad \mathbf{z} = \mathbf{R}\,\mathbf{x}_{K-1} + \mathbf{b}
+
+    A layer only stretches the row and shifts it by a constant, so that
+    :math:`\mathbf{x}_l = s_l\mathbf{x}_0 + \mathbf{c}_l`. What has to be computed is K-1 inner
+    products and one number per row and layer:
+
+    .. math::
+        s_{l+1} = s_l + s_l\,\mathbf{w}_l^\top\mathbf{x}_0 + \mathbf{w}_l^\top\mathbf{c}_l, \qquad
+        \mathbf{c}_{l+1} = \mathbf{c}_l + \mathbf{b}_l, \qquad
+        \mathbf{z} = s_{K-1}\,\mathbf{R}\mathbf{x}_0 + \mathbf{R}\,\mathbf{c}_{K-1} + \mathbf{b}
+
+    Work and parameters are :math:`D(E + K)`. All outputs share one stretch, a product of K-1
+    sums: much less than a cross per output unit.
+
+    It starts with zero biases, Glorot's :math:`\mathbf{R}`, and :math:`\mathbf{w}_l` of variance
+    :math:`1/(D(K-1))`: for features of mean square one, the mean square of the stretch is then
+    :math:`(1 + \frac{1}{K-1})^{K-1} < e`, whatever the order.
+
+    Args:
+        in_channels: Features per row.
+        out_channels: Width of the output.
+        order: Highest order K of the crosses, at least 1.
+        cross_bias: Use :math:`\mathbf{b}_l`.
+        bias: Add :math:`\mathbf{b}`.
+
+    Attributes:
+        read_out: :math:`\mathbf{R}`, ``[out_channels, in_channels]``.
+        cross_weight: All :math:`\mathbf{w}_l`, ``[order - 1, in_channels]``; none of order 1.
+        cross_bias: All :math:`\mathbf{b}_l` in a row, ``[(order - 1) * in_channels]``, or none.
+    """
+
+    cross_weight: nn.Parameter | None
+    cross_bias: nn.Parameter | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        order: int = 2,
+        *,
+        cross_bias: bool = True,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(in_channels, out_channels, order, bias)
+        layers = self.num_layers = self.order - 1
+        self.read_out = nn.Parameter(torch.empty(out_channels, in_channels))
+        weight = nn.Parameter(torch.empty(layers, in_channels)) if layers else None
+        shifts = nn.Parameter(torch.empty(layers * in_channels)) if layers and cross_bias else None
+        self.register_parameter("cross_weight", weight)
+        self.register_parameter("cross_bias", shifts)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        super().reset_parameters()
+        nn.init.xavier_uniform_(self.read_out)
+        draw(self.cross_weight, 1 / (self.in_channels * max(1, self.num_layers)))
+        if self.cross_bias is not None:
+            nn.init.zeros_(self.cross_bias)
+
+    @property
+    def num_projections(self) -> int:
+        """Width of the linear part."""
+        return self.out_channels + self.num_layers
+
+    def project(self, x: Tensor | SparseMatrix) -> Tensor:
+        r"""Read-out and inner products, ``[..., rows, out_channels + order - 1]``."""
+        weight: Tensor = self.read_out
+        if self.cross_weight is not None:
+            weight = torch.cat([weight, self.cross_weight], dim=-2)
+        return x @ weight.mT
+
+    def combine(self, projections: Tensor) -> Tensor:
+        """Stretch and shift the read-out; no bias is added to the output."""
+        if self.cross_weight is None:
+            return projections
+        read, inner = projections.tensor_split([self.out_channels], dim=-1)
+        products = inner.unbind(-1)
+        if self.cross_bias is None:
+            stretch = torch.ones_like(products[0])
+            for product in products:
+                stretch = stretch + stretch * product
+            return stretch.unsqueeze(-1) * read
+
+        by_layer = torch.unflatten(self.cross_bias, -1, (self.num_layers, self.in_channels))
+        shifts = by_layer.cumsum(-2)
+        before = torch.cat([torch.zeros_like(shifts[..., :1, :]), shifts[..., :-1, :]], dim=-2)
+        shifted = (self.cross_weight * before).sum(-1, keepdim=True).unbind(-2)
+        stretch = torch.ones_like(products[0])
+        for product, constant in zip(products, shifted, strict=True):
+            stretch = stretch + stretch * product + constant
+        constant_part = shifts[..., -1:, :] @ self.read_out.mT
+        return stretch.unsqueeze(-1) * read + constant_part

@@ -1,0 +1,145 @@
+"""Higher-order factorisation machines (Blondel et al., 2016)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from crossgcn.graph import SparseMatrix
+from crossgcn.layers.other_crossings.entries import sparse_rows
+from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, check_count, draw
+
+
+class HigherOrderFM(FeatureCrossing):
+    r"""A factorisation machine of order K for each output unit.
+
+    .. math::
+        z_e = \mathbf{w}_e^\top\mathbf{x} + \sum_{k=2}^{K}\sum_{s=1}^{r}
+        A_k(\mathbf{p}^k_{es} \odot \mathbf{x}) + b_e, \qquad
+        A_k(\mathbf{u}) = \sum_{d_1 < \dots < d_k} u_{d_1} \cdots u_{d_k}
+
+    The ANOVA kernel :math:`A_k` multiplies k *different* features: no squares. It follows from
+    power sums by Newton's identities,
+
+    .. math::
+        A_k = \frac{1}{k}\sum_{t=1}^{k} (-1)^{t+1} A_{k-t}\,S_t, \qquad
+        S_t = \sum_d (p_d x_d)^t
+
+    and a power of a sparse row is as sparse as the row. Parameters are
+    :math:`DE(1 + (K-1)r)`, with rank 1 as many as ours; products :math:`E + Er(K+2)(K-1)/2`
+    for each feature, since order k needs k power sums of its own factors.
+
+    Newton's identities subtract, so that the error is relative to :math:`|S_1|^k` and not to
+    :math:`A_k`: a row with fewer than k features has crosses of order k that are zero but
+    for rounding.
+
+    Powers are not linear in a row, so that what can be exchanged with neighbour aggregation
+    is the row itself, dense.
+
+    It starts with Glorot's :math:`\mathbf{w}` and with factors of variance :math:`1/D`, those of
+    order k divided by :math:`((K-1)r)^{1/2k}`: for features of mean square one all crosses together
+    have a mean square of at most 1/2.
+
+    Args:
+        in_channels: Features per row.
+        out_channels: Width of the output.
+        order: Highest order K of the crosses, at least 1.
+        rank: r, factor vectors for each output unit and order.
+        bias: Add :math:`\mathbf{b}`.
+
+    Attributes:
+        weight: All :math:`\mathbf{w}_e`, ``[out_channels, in_channels]``.
+        factors: All :math:`\mathbf{p}^k_{es}`, ``[order - 1, out_channels, rank, in_channels]``;
+            none of order 1.
+    """
+
+    factors: nn.Parameter | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        order: int = 2,
+        *,
+        rank: int = 1,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(in_channels, out_channels, order, bias)
+        self.rank = check_count("rank", rank)
+        self.weight = nn.Parameter(torch.empty(out_channels, in_channels))
+        shape = (self.order - 1, out_channels, self.rank, in_channels)
+        factors = nn.Parameter(torch.empty(shape)) if self.order > 1 else None
+        self.register_parameter("factors", factors)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        super().reset_parameters()
+        nn.init.xavier_uniform_(self.weight)
+        if self.factors is not None:
+            terms = (self.order - 1) * self.rank
+            for order, factors in enumerate(self.factors.detach(), 2):
+                draw(factors, terms ** (-1 / order) / self.in_channels)
+
+    @property
+    def num_projections(self) -> int:
+        """Width of the linear part, which is all features above order 1."""
+        return self.out_channels if self.factors is None else self.in_channels
+
+    @property
+    def kept_numbers(self) -> tuple[int, int]:
+        """Of a row all power sums and kernels, of a feature its powers."""
+        sums = self.order * (self.order - 1) // 2
+        return self.out_channels * (1 + 3 * self.rank * sums), self.order
+
+    def cross(self, x: Tensor | SparseMatrix) -> Tensor:
+        """All but the bias of the output; sparse rows stay sparse."""
+        dense = isinstance(x, Tensor) and x.layout == torch.strided
+        if dense or self.factors is None:
+            return self.combine(self.project(x))
+        return self._cross_powers(sparse_rows(x), self.factors)
+
+    def project(self, x: Tensor | SparseMatrix) -> Tensor:
+        """Dense rows as they are; of order 1, the linear map."""
+        return x @ self.weight.mT if self.factors is None else self._every_feature(x)
+
+    def combine(self, projections: Tensor) -> Tensor:
+        """Cross dense rows; no bias is added to the output."""
+        if self.factors is None:
+            return projections
+        return self._cross_powers(projections, self.factors)
+
+    def extra_repr(self) -> str:
+        """What ``print(model)`` shows of this layer."""
+        return f"{super().extra_repr()}, rank={self.rank}"
+
+    def _cross_powers(self, x: Tensor | SparseMatrix, factors: Tensor) -> Tensor:
+        """The linear map, and the ANOVA kernels of all orders side by side."""
+        laid_out = factors.movedim(-1, -4)
+        first = torch.cat([self.weight.mT, laid_out.flatten(-3)], dim=-1)
+        out, sums = (x @ first).tensor_split([self.out_channels], dim=-1)
+        # Of each power, for every order that needs it: from 2, and from the power on.
+        power_sums = [torch.unflatten(sums, -1, laid_out.shape[-3:])]
+        for power in range(2, self.order + 1):
+            needed = laid_out[..., power - 2 :, :, :]
+            product = _raise(x, power) @ needed.pow(power).flatten(-3)
+            power_sums.append(torch.unflatten(product, -1, needed.shape[-3:]))
+
+        kernels = [torch.ones_like(power_sums[0]), power_sums[0]]
+        for degree in range(2, self.order + 1):
+            orders = self.order - degree + 1
+            terms = [
+                (-1) ** (power + 1)
+                * kernels[degree - power][..., -orders:, :, :]
+                * power_sums[power - 1][..., -orders:, :, :]
+                for power in range(1, degree + 1)
+            ]
+            kernels.append(torch.stack(terms).sum(0) / degree)
+            out = out + kernels[degree][..., 0, :, :].sum(-1)
+        return out
+
+
+def _raise(x: Tensor | SparseMatrix, power: int) -> Tensor | SparseMatrix:
+    if isinstance(x, SparseMatrix):
+        return x.with_values(x.values**power)
+    return x**power

@@ -1,0 +1,257 @@
+"""Encoders compared as link predictors: the same edges, negatives and training, paired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch_geometric.data import Data
+
+from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data.graph import canonical_graph
+from crossgcn.errors import BadInput
+from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
+from crossgcn.graph.prepared import choose_device
+from crossgcn.links.edge_splits import (
+    NUM_EDGE_SPLITS,
+    TEST_SHARE,
+    VALIDATION_SHARE,
+    make_edge_splits,
+    training_negatives,
+)
+from crossgcn.links.predictor import LinkPredictor, LinkSettings, metric_names
+from crossgcn.links.training import LinkTrainer
+from crossgcn.models.presets import PRESETS, get_preset
+from crossgcn.training.config import RunConfig
+from crossgcn.training.device import check_precision
+from crossgcn.training.pool import train_many
+from crossgcn.training.trainer import Record, Run, Trainer
+
+_ENCODERS = ("CrossGCN", "GCN", "GIN", "MLP")
+"""Classes whose training is the minimisation of a loss of their output and nothing besides."""
+
+
+def encoder_names() -> list[str]:
+    """The presets that can be encoders.
+
+    Others bring a way of training of their own, which is about classes, or inputs learned
+    from all edges, those to be predicted among them.
+    """
+    return [name for name in PRESETS if _is_encoder(name)]
+
+
+def check_encoder(name: str) -> None:
+    """Refuse a model that is not known or is no encoder."""
+    get_preset(name)
+    if not _is_encoder(name):
+        raise BadInput(
+            f"model {name!r} cannot predict links, because its training is about classes "
+            f"or looks at all edges beforehand: use one of {', '.join(encoder_names())}"
+        )
+
+
+def _is_encoder(name: str) -> bool:
+    preset = PRESETS[name]
+    return preset.model in _ENCODERS and preset.inputs == "features"
+
+
+_SHARED = ("dataset", "seed", "epochs", "learning_rate", "weight_decay", "precision")
+"""What encoders must have in common for their results to be paired."""
+
+
+@dataclass(frozen=True)
+class LinkResult:
+    """One encoder over all splits.
+
+    Attributes:
+        name: Its own in this comparison.
+        config: What it is.
+        records: One per split.
+    """
+
+    name: str
+    config: RunConfig
+    records: tuple[Record, ...]
+
+    def values(self, metric: str) -> list[float]:
+        """A metric on the test pairs, one number per split."""
+        return [record["test"][metric] for record in self.records]
+
+    def summary(self, metric: str) -> Summary:
+        """Its mean and standard deviation."""
+        return summarise(self.values(metric))
+
+    @property
+    def seconds(self) -> float:
+        """Of all its runs, added up."""
+        return fsum(record["seconds"] for record in self.records)
+
+
+@dataclass(frozen=True)
+class LinkComparison:
+    """All encoders; the first is the baseline.
+
+    Attributes:
+        results: In the order in which they were given.
+        metrics: The names of the metrics, in the order in which they are shown.
+        test_to_train: Test edges for each training edge, for the intervals: splits are dealt
+            out from the same edges.
+    """
+
+    results: tuple[LinkResult, ...]
+    metrics: tuple[str, ...]
+    test_to_train: float
+
+    def difference(self, result: LinkResult, metric: str) -> PairedDifference:
+        """To the baseline, paired over the splits and corrected for their overlap."""
+        return paired_difference(
+            result.values(metric),
+            self.results[0].values(metric),
+            test_to_train=self.test_to_train,
+        )
+
+
+class LinkExperiment:
+    """Encoders to be trained as link predictors on the same splits of the same edges.
+
+    Making one loads the data and checks everything that can be checked, so that a mistake is
+    found before the work starts.
+
+    Args:
+        configs: The encoders by name, the baseline first; they share the dataset and all that
+            is about training. What they say about splits of nodes is not looked at.
+        settings: Of the predictors.
+        data: The graph, when it is not one to be loaded by name.
+        num_splits: How many times the edges are dealt out.
+        validation_share: Of the edges.
+        test_share: Of the edges.
+        negatives: Pairs that are no edges, for each validation and test edge.
+    """
+
+    def __init__(
+        self,
+        configs: Mapping[str, RunConfig],
+        settings: LinkSettings | None = None,
+        data: Data | None = None,
+        *,
+        num_splits: int = NUM_EDGE_SPLITS,
+        validation_share: float = VALIDATION_SHARE,
+        test_share: float = TEST_SHARE,
+        negatives: int = 1,
+    ) -> None:
+        _check_comparable(configs)
+        self.settings = settings or LinkSettings()
+        first = next(iter(configs.values()))
+        self.data = load_dataset(first.dataset) if data is None else canonical_graph(data)
+        self.configs = {
+            name: config if data is None else config.model_copy(update={"dataset": self.data.name})
+            for name, config in configs.items()
+        }
+        self.splits = make_edge_splits(
+            self.data,
+            num_splits=num_splits,
+            validation_share=validation_share,
+            test_share=test_share,
+            negatives=negatives,
+            seed=first.seed,
+        )
+        self._check_numbers()
+        negatives = self.splits[0].test_negatives.size(1)
+        self.settings = self.settings.fit_ranks(negatives, self.data.name)
+        for config in configs.values():
+            _check_model(config, self.data.x.size(1), self.settings)
+
+    def run(
+        self,
+        *,
+        out: Path | None = None,
+        workers: int = 1,
+        threads: int = 1,
+        device: str = "cpu",
+        on_epochs: Callable[[int, int], None] | None = None,
+    ) -> LinkComparison:
+        """Train every encoder on every split.
+
+        Args:
+            out: Where records are written; a run found finished there is not repeated.
+            workers: Processes that share the work. With more than one, a script
+                must guard its entry with ``if __name__ == "__main__"``.
+            threads: Threads of each run.
+            device: ``cpu``, ``cuda`` or ``auto``.
+            on_epochs: Called now and then with epochs done and epochs in all.
+        """
+        place = choose_device(device)
+        for config in self.configs.values():
+            check_precision(config.precision, place)
+        # Split by split, so that what was done when work is stopped can be compared.
+        runs = [
+            Run(config, split, folder=None if out is None else out / name / f"split-{split:02d}")
+            for split in range(len(self.splits))
+            for name, config in self.configs.items()
+        ]
+        total, done = sum(run.config.epochs for run in runs), 0
+
+        def count(epochs: int) -> None:
+            nonlocal done
+            done += epochs
+            if on_epochs is not None:
+                on_epochs(done, total)
+
+        workload = LinkTrainer(self.data, self.splits, self.settings, threads=threads, device=place)
+        # The engine asks no more of a workload than this one has.
+        records = train_many(cast(Trainer, workload), runs, workers=workers, on_epochs=count)
+        split = self.splits[0]
+        return LinkComparison(
+            tuple(
+                LinkResult(name, config, tuple(records[position :: len(self.configs)]))
+                for position, (name, config) in enumerate(self.configs.items())
+            ),
+            metric_names(self.settings.ranks),
+            split.test.size(1) / split.train.size(1),
+        )
+
+    def _check_numbers(self) -> None:
+        """Whether folds go with the number of edges."""
+        split, name = self.splits[0], self.data.name
+        trained, folds = split.train.size(1), self.settings.folds
+        if trained < folds:
+            raise BadInput(
+                f"{name}: {trained} training edges cannot be dealt out to {folds} folds; "
+                "ask for fewer folds, or give a graph with more edges"
+            )
+        pool = training_negatives(split, self.data.num_nodes)
+        if pool.count < -(-trained // folds):
+            raise BadInput(
+                f"{name}: {pool.count} pairs that are no edges are left to train on, and "
+                f"each step takes {-(-trained // folds)}; ask for more folds or fewer negatives"
+            )
+
+
+def _check_model(config: RunConfig, in_channels: int, settings: LinkSettings) -> None:
+    """Whether it can be made, without the memory that it takes."""
+    try:
+        with torch.device("meta"):
+            LinkPredictor(config.model, in_channels, settings, **config.model_settings())
+    except (RuntimeError, TypeError) as error:
+        raise BadInput(
+            f"model {config.model!r} cannot be made ({str(error).splitlines()[0]}); "
+            "lower hidden_channels, num_layers or order"
+        ) from None
+
+
+def _check_comparable(configs: Mapping[str, RunConfig]) -> None:
+    if not configs:
+        raise BadInput("there is nothing to train: give at least one encoder")
+    first = next(iter(configs.values()))
+    for config in configs.values():
+        check_encoder(config.model)
+        for setting in _SHARED:
+            ours, theirs = getattr(first, setting), getattr(config, setting)
+            if ours != theirs:
+                raise BadInput(
+                    f"encoders compared must share {setting}: {ours!r} and {theirs!r} were given"
+                )

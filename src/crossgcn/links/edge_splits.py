@@ -1,0 +1,209 @@
+"""Which edges carry messages, train, validate and test, and pairs that are no edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.data import Data
+
+from crossgcn.errors import BadInput
+
+NUM_EDGE_SPLITS = 10
+VALIDATION_SHARE, TEST_SHARE = 0.05, 0.1
+"""Of all edges; the rest trains."""
+
+
+@dataclass(frozen=True)
+class EdgeSplit:
+    """Pairs of different nodes, ``[2, pairs]``, the lower node first; no pair is in two of them.
+
+    Args:
+        train: Edges that models may see.
+        validation: Edges that choose the epoch.
+        test: Edges read once, after the choice.
+        validation_negatives: Pairs that are no edges, to be told from ``validation``.
+        test_negatives: Likewise, from ``test``.
+    """
+
+    train: Tensor
+    validation: Tensor
+    test: Tensor
+    validation_negatives: Tensor
+    test_negatives: Tensor
+
+
+class OtherPairs:
+    """All pairs of different nodes but some, counted without gaps so that any can be drawn.
+
+    Args:
+        num_nodes: How many nodes there are.
+        *excluded: Pairs that are not to be drawn, ``[2, pairs]`` each, the lower node first.
+
+    Attributes:
+        count: How many pairs are left.
+    """
+
+    def __init__(self, num_nodes: int, *excluded: Tensor) -> None:
+        numbers = np.unique(np.concatenate([_number_pairs(pairs.numpy()) for pairs in excluded]))
+        self.count = num_nodes * (num_nodes - 1) // 2 - len(numbers)
+        # How many pairs that are left come before each excluded one.
+        self._left_before = numbers - np.arange(len(numbers))
+
+    def draw(self, count: int, generator: np.random.Generator) -> Tensor:
+        """So many different pairs, each as likely as any other, ``[2, count]``."""
+        places = generator.choice(self.count, count, replace=False, shuffle=False)
+        numbers = places + np.searchsorted(self._left_before, places, side="right")
+        return torch.from_numpy(_pairs_of_numbers(numbers))
+
+
+def find_pairs(data: Data) -> Tensor:
+    """Every edge between different nodes once, ``[2, pairs]``, the lower node first.
+
+    Args:
+        data: A graph whose edges are undirected and unique, as loaded or adopted.
+    """
+    edge_index: Tensor = data.edge_index
+    return edge_index[:, edge_index[0] < edge_index[1]]
+
+
+def make_edge_splits(
+    data: Data,
+    *,
+    num_splits: int = NUM_EDGE_SPLITS,
+    validation_share: float = VALIDATION_SHARE,
+    test_share: float = TEST_SHARE,
+    negatives: int = 1,
+    seed: int = 0,
+) -> list[EdgeSplit]:
+    """Deal out the edges of a graph anew for every split.
+
+    An edge is a pair of nodes: both its directions go the same way. Self-loops are no links
+    and are in no set. Negatives are drawn from the pairs that are edges nowhere in the graph,
+    no pair twice. Split ``i`` depends on ``seed`` and ``i`` only, so asking for more splits
+    changes none.
+
+    Args:
+        data: A graph from :func:`~crossgcn.data.load_dataset` or
+            :func:`~crossgcn.data.canonical_graph`.
+        num_splits: How many.
+        validation_share: Of the edges.
+        test_share: Of the edges.
+        negatives: Pairs drawn for each validation and test edge.
+        seed: Which draw.
+
+    Raises:
+        BadInput: Shares that leave nothing to train on, or a graph with too few edges, or
+            with too many for negatives to be found, or with edges that lead one way.
+    """
+    for name, value, least in (("num_splits", num_splits, 1), ("negatives", negatives, 1)):
+        if value < least:
+            raise BadInput(f"{name} is {value}; give at least {least}")
+    if seed < 0:
+        raise BadInput(f"seed is {seed}; give 0 or more")
+    for name, share in (("validation_share", validation_share), ("test_share", test_share)):
+        if not 0 < share < 1:
+            raise BadInput(f"{name} is {share}; give a share of the edges between 0 and 1")
+    if data.get("directed"):
+        raise BadInput(
+            f"{data.name}: its edges are directed, and links are pairs of nodes without a "
+            "direction; import the graph without --directed"
+        )
+    pairs = find_pairs(data)
+    num_edges = pairs.size(1)
+    held_out = [max(1, round(share * num_edges)) for share in (validation_share, test_share)]
+    if sum(held_out) >= num_edges:
+        raise BadInput(
+            f"{data.name}: {num_edges} edges between different nodes cannot be dealt out to train "
+            f"and to hold out {held_out[0]} for validation and {held_out[1]} for test; give a "
+            "graph with more edges, or smaller shares"
+        )
+    others = OtherPairs(data.num_nodes, pairs)
+    wanted = negatives * sum(held_out)
+    if wanted >= others.count:
+        raise BadInput(
+            f"{data.name}: {wanted} pairs that are no edges are asked for, and the graph has "
+            f"{others.count} of them; ask for fewer negatives, or give a graph with fewer edges"
+        )
+    return [
+        _deal_out(pairs, others, held_out, negatives, np.random.default_rng([seed, index]))
+        for index in range(num_splits)
+    ]
+
+
+def _deal_out(
+    pairs: Tensor,
+    others: OtherPairs,
+    held_out: list[int],
+    negatives: int,
+    generator: np.random.Generator,
+) -> EdgeSplit:
+    validation, test = held_out
+    order = torch.from_numpy(generator.permutation(pairs.size(1)))
+    drawn = others.draw(negatives * (validation + test), generator)
+    drawn = drawn[:, torch.from_numpy(generator.permutation(drawn.size(1)))]
+    return EdgeSplit(
+        train=pairs[:, order[validation + test :].sort().values],
+        validation=pairs[:, order[:validation].sort().values],
+        test=pairs[:, order[validation : validation + test].sort().values],
+        validation_negatives=drawn[:, : negatives * validation],
+        test_negatives=drawn[:, negatives * validation :],
+    )
+
+
+def training_negatives(split: EdgeSplit, num_nodes: int) -> OtherPairs:
+    """The pairs that training may take for no edges.
+
+    No edge of the graph is among them, and no pair that validation or test will score: those
+    are never seen in training, be they edges or not, so that having been seen gives none away.
+    """
+    return OtherPairs(
+        num_nodes,
+        split.train,
+        split.validation,
+        split.test,
+        split.validation_negatives,
+        split.test_negatives,
+    )
+
+
+def deal_folds(pairs: Tensor, num_folds: int, generator: np.random.Generator) -> list[Tensor]:
+    """Deal pairs out to folds of the same size, give or take one; each pair to one of them."""
+    order = torch.from_numpy(generator.permutation(pairs.size(1)))
+    return [pairs[:, fold.sort().values] for fold in order.tensor_split(num_folds)]
+
+
+def message_edges(data: Data, pairs: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The graph with these edges alone: both directions of each, with weights, and self-loops.
+
+    Args:
+        data: The whole graph.
+        pairs: Edges of it, ``[2, pairs]``, the lower node first.
+
+    Returns:
+        ``edge_index`` and ``edge_weight``, which is none where the graph has none.
+    """
+    ends = data.edge_index.sort(dim=0).values.numpy()
+    loops = ends[0] == ends[1]
+    kept = loops | (np.isin(_number_pairs(ends), _number_pairs(pairs.numpy())) & ~loops)
+    mask = torch.from_numpy(kept)
+    weight: Tensor | None = data.get("edge_weight")
+    return data.edge_index[:, mask], None if weight is None else weight[mask]
+
+
+def _number_pairs(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number pairs (0, 1), (0, 2), (1, 2), (0, 3), ... from 0 on."""
+    lower, upper = pairs
+    numbers: NDArray[np.int64] = upper * (upper - 1) // 2 + lower
+    return numbers
+
+
+def _pairs_of_numbers(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    upper = ((1 + np.sqrt(1 + 8 * numbers.astype(np.float64))) / 2).astype(np.int64)
+    # The root of a large number may be off by one either way.
+    upper -= upper * (upper - 1) // 2 > numbers
+    upper += upper * (upper + 1) // 2 <= numbers
+    return np.stack([numbers - upper * (upper - 1) // 2, upper])

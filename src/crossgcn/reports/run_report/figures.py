@@ -1,0 +1,324 @@
+"""What of a run is drawn: how it was trained, and how far its probabilities can be trusted.
+
+Only numbers and this package's own words are drawn. Names from the user's tables
+are set as text by the page, which wraps, shortens and escapes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from crossgcn.experiments.statistics import summarise
+from crossgcn.reports.figure_style import INK, figure_style, tidy, to_svg
+from crossgcn.reports.run_report.scores import Calibration, Confusion
+from crossgcn.reports.run_report.view import (
+    Comparison,
+    Curve,
+    FieldStrengths,
+    LayerWeights,
+    number,
+    percent,
+    shorten,
+)
+
+BLUE: Final = "#0072B2"
+ORANGE: Final = "#D55E00"
+
+_HALF: Final = 4.7
+_MOST_POINTS: Final = 120
+
+
+class _Line(NamedTuple):
+    """One split's values, and how to draw them."""
+
+    curve: Curve
+    values: tuple[float, ...]
+    colour: str
+    strong: bool
+
+
+def draw_loss_curves(curves: Sequence[Curve], shown: int) -> str:
+    """Training and validation loss of every split.
+
+    Args:
+        curves: One for each split.
+        shown: The one to draw strongly, from 1.
+    """
+    splits = list(enumerate(curves, start=1))
+    training = [_Line(curve, curve.train_loss, BLUE, at == shown) for at, curve in splits]
+    validation = [_Line(curve, curve.validation_loss, ORANGE, at == shown) for at, curve in splits]
+    marks = {"training": BLUE, "validation": ORANGE}
+    return _draw_curves("loss-curves", "loss", training + validation, marks)
+
+
+def draw_accuracy_curves(curves: Sequence[Curve], shown: int) -> str:
+    """Validation accuracy of every split, with the epochs that were chosen.
+
+    Args:
+        curves: One for each split.
+        shown: The one to draw strongly, from 1.
+    """
+    lines = [
+        _Line(curve, curve.validation_accuracy, ORANGE, at == shown)
+        for at, curve in enumerate(curves, start=1)
+    ]
+    marks = {"validation": ORANGE}
+    return _draw_curves("accuracy-curves", "validation accuracy", lines, marks, shares=True)
+
+
+def draw_order_weights(layers: Sequence[LayerWeights]) -> str | None:
+    """The weight each layer gives each order; none where no layer has more than one.
+
+    Args:
+        layers: From the first.
+    """
+    rows = [
+        (f"layer {layer}, order {order}", weights)
+        for layer, each in enumerate(layers, start=1)
+        if max(map(len, each.weights), default=0) > 1
+        for order, weights in enumerate(zip(*each.weights, strict=True), start=1)
+    ]
+    if not rows:
+        return None
+    label = "Order weights, a dot for each split: " + "; ".join(
+        f"{name}: mean {fmean(weights):.2f}" for name, weights in rows
+    )
+    with figure_style("order-weights"):
+        figure = Figure(figsize=(_HALF, 0.75 + 0.34 * len(rows)), layout="constrained")
+        axes = figure.subplots()
+        for place, (_, weights) in enumerate(rows):
+            axes.plot(weights, [place] * len(weights), "o", color=BLUE, alpha=0.35, zorder=3)
+            axes.plot(fmean(weights), place, "D", color=ORANGE, markersize=6, zorder=4)
+        axes.axvline(0, color=INK, linewidth=0.8)
+        axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlabel("weight |α|")
+        axes.margins(x=0.06)
+        tidy(axes)
+        return to_svg(figure, "order-weights", label)
+
+
+def draw_calibration(calibration: Calibration) -> str | None:
+    """Accuracy over confidence, and how many predictions are that confident.
+
+    Args:
+        calibration: Of the test nodes; with no bins there is nothing to draw.
+    """
+    if not calibration.bins:
+        return None
+    confidence = [each.confidence for each in calibration.bins]
+    accuracy = [each.accuracy for each in calibration.bins]
+    counts = [each.count for each in calibration.bins]
+    with figure_style("calibration"):
+        figure = Figure(figsize=(_HALF, 4.3), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+        above.plot([0, 1], [0, 1], color="#9aa1ad", linewidth=1, linestyle="--")
+        above.vlines(confidence, confidence, accuracy, color=ORANGE, linewidth=1.4)
+        above.plot(confidence, accuracy, "o", color=BLUE)
+        above.set(xlim=(0, 1), ylim=(-0.03, 1.03), ylabel="share that is right")
+        above.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        below.bar(confidence, counts, width=0.035, color=BLUE, alpha=0.6)
+        below.set(xlabel="confidence", ylabel="nodes")
+        below.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        below.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+        tidy(above)
+        tidy(below)
+        label = f"Reliability of {calibration.total} predictions in {len(counts)} bins"
+        return to_svg(figure, "calibration", label)
+
+
+def draw_comparison(comparison: Comparison) -> str:
+    """Every model's accuracy: a small dot for each split, a large one for their mean.
+
+    Args:
+        comparison: What was compared; the two models that were judged are coloured.
+    """
+    judged = {comparison.with_crosses: ORANGE, comparison.without_crosses: BLUE}
+    models = comparison.models
+    with figure_style("comparison"), rc_context({"text.parse_math": False}):
+        figure = Figure(figsize=(_HALF, 0.75 + 0.34 * len(models)), layout="constrained")
+        axes = figure.subplots()
+        for place, model in enumerate(models):
+            colour = judged.get(model.name, "#7b8494")
+            summary = summarise(model.test_accuracy)
+            dots = [100 * each for each in model.test_accuracy]
+            axes.plot(dots, [place] * len(dots), "o", color=colour, alpha=0.3, markersize=3.5)
+            axes.errorbar(
+                100 * summary.mean,
+                place,
+                xerr=None if summary.sd is None else 100 * summary.sd,
+                fmt="o",
+                markersize=7,
+                color=colour,
+                zorder=3,
+            )
+        axes.set_yticks(range(len(models)), [model.name for model in models])
+        axes.set_ylim(len(models) - 0.4, -0.6)
+        axes.set_xlabel("test accuracy, %")
+        tidy(axes)
+        return to_svg(figure, "comparison", "Test accuracy of every model that was compared")
+
+
+def _draw_curves(
+    name: str, title: str, lines: Sequence[_Line], marks: dict[str, str], *, shares: bool = False
+) -> str:
+    """Lines over epochs, with the same axes, legend and look for all.
+
+    Args:
+        name: Of the figure.
+        title: What is drawn.
+        lines: All splits, whichever order.
+        marks: What each colour stands for.
+        shares: Whether values are fractions, to be read as percentages.
+    """
+    with figure_style(name):
+        figure = Figure(figsize=(_HALF, 3.2), layout="constrained")
+        axes = figure.subplots()
+        for line in lines:
+            _draw_line(axes, line)
+        axes.set_xlabel("epoch")
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        if shares:
+            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.set_title(title)
+        handles = [Line2D([], [], color=colour, label=words) for words, colour in marks.items()]
+        handles.append(Line2D([], [], color=INK, marker="o", linestyle="", label="chosen epoch"))
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+        tidy(axes)
+        return to_svg(figure, name, f"{title} over the epochs")
+
+
+def _draw_line(axes: Axes, line: _Line) -> None:
+    epochs, values = line.curve.epochs, line.values
+    chosen = [i for i in range(len(values)) if epochs[i] == line.curve.chosen_epoch]
+    evenly = np.linspace(0, len(values) - 1, min(len(values), _MOST_POINTS)).round().astype(int)
+    places = sorted({*evenly.tolist(), *chosen})
+    axes.plot(
+        [epochs[i] for i in places],
+        [values[i] for i in places],
+        color=line.colour,
+        linewidth=1.8 if line.strong else 0.8,
+        alpha=1.0 if line.strong else 0.3,
+        zorder=3 if line.strong else 2,
+    )
+    axes.plot(
+        [epochs[i] for i in chosen],
+        [values[i] for i in chosen],
+        "o",
+        color=INK,
+        markersize=5.5 if line.strong else 2.5,
+        alpha=1.0 if line.strong else 0.5,
+        zorder=5,
+    )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One square.
+
+    Attributes:
+        text: What it says.
+        shade: How dark it is, from 0 to 1.
+        tone: Which colour: mistakes look unlike what is right.
+        title: The whole story, for who points at it.
+    """
+
+    text: str
+    shade: float
+    tone: Literal["plus", "minus"]
+    title: str
+
+    @property
+    def deep(self) -> bool:
+        """Whether dark text would be hard to read on it."""
+        return self.shade > 0.55
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A square table with the same names on both sides.
+
+    Attributes:
+        names: Shortened.
+        rows: Of cells.
+        left_out: How many rows and columns are not shown.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    left_out: int
+
+    @property
+    def upright(self) -> bool:
+        """Whether the names over the columns are short and few enough to lie flat."""
+        return len(self.names) <= 8 and max(map(len, self.names), default=0) <= 10
+
+
+def confusion_matrix(confusion: Confusion, most: int) -> Matrix:
+    """How often each class was taken for each; shades are shares of the true class.
+
+    Args:
+        confusion: The counts.
+        most: How many classes to show; those with the most test nodes are kept, in their order.
+    """
+    support = [sum(row) for row in confusion.counts]
+    kept = sorted(_greatest(support, most))
+    names = [shorten(name) for name in confusion.classes]
+
+    def make_cell(true: int, predicted: int) -> Cell:
+        count = confusion.counts[true][predicted]
+        share = count / support[true] if support[true] else 0.0
+        return Cell(
+            number(count) if count else "",
+            round(share, 3),
+            "plus" if true == predicted else "minus",
+            f"{names[true]} taken for {names[predicted]}: {number(count)} ({percent(share)})",
+        )
+
+    return _build(names, kept, make_cell)
+
+
+def field_matrix(strengths: FieldStrengths, most: int) -> Matrix:
+    """How strongly fields are crossed, in hundredths of the strongest; the strongest first.
+
+    Args:
+        strengths: Of all fields.
+        most: How many to show.
+    """
+    kept = _greatest([sum(row) for row in strengths.values], most)
+    greatest = max((value for row in strengths.values for value in row), default=0.0)
+    names = [shorten(name) for name in strengths.fields]
+
+    def make_cell(one: int, other: int) -> Cell:
+        value = strengths.values[one][other]
+        share = value / greatest if greatest > 0 else 0.0
+        text = f"{100 * share:.0f}"
+        title = f"{names[one]} & {names[other]}: {value:.4g}"
+        return Cell("" if text == "0" else text, round(share, 3), "plus", title)
+
+    return _build(names, kept, make_cell)
+
+
+def _greatest(values: Sequence[float], most: int) -> list[int]:
+    """Where the greatest are, the greatest first; of equals the first."""
+    return sorted(range(len(values)), key=lambda i: -values[i])[:most]
+
+
+def _build(
+    names: Sequence[str], kept: Sequence[int], make_cell: Callable[[int, int], Cell]
+) -> Matrix:
+    return Matrix(
+        tuple(names[i] for i in kept),
+        tuple(tuple(make_cell(i, j) for j in kept) for i in kept),
+        len(names) - len(kept),
+    )

@@ -1,0 +1,1 @@
+"""Tables printed at the terminal."""

@@ -1,0 +1,160 @@
+"""What ``check`` shows: how the tables were read, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table as TerminalTable
+from rich.text import Text
+
+from crossgcn.data.tables.checks.problems import Finding, show_file, show_name
+
+if TYPE_CHECKING:
+    from crossgcn.data.tables.graph import TableGraph
+    from crossgcn.data.tables.plan import ColumnPlan, TablePlan
+    from crossgcn.data.tables.read import Table
+
+Summary = dict[str, Any]
+
+MOST_COLUMNS = 60
+"""So many columns are shown one by one."""
+
+STYLES = {"error": "bold red", "warning": "yellow"}
+
+
+def summarise_check(
+    nodes: Table,
+    edges: Table | None,
+    plan: TablePlan,
+    findings: Sequence[Finding],
+    next_command: str,
+) -> Summary:
+    """Everything that was decided and found, as JSON has it.
+
+    Args:
+        nodes: The node table.
+        edges: The edge table, if there is one.
+        plan: What their columns are taken for.
+        findings: What is wrong with them.
+        next_command: What to type when nothing is.
+    """
+    severities = Counter(finding.severity for finding in findings)
+    return {
+        "nodes": {
+            "file": nodes.name,
+            "rows": len(nodes),
+            "id_column": plan.id_column,
+            "target": plan.target,
+            "split_column": plan.split_column,
+        },
+        "edges": None
+        if edges is None
+        else {
+            "file": edges.name,
+            "rows": len(edges),
+            "source_column": plan.source_column,
+            "destination_column": plan.destination_column,
+            "weight_column": plan.weight_column,
+        },
+        "columns": [asdict(column) for column in plan.columns],
+        "reasons": list(plan.reasons),
+        "findings": [finding.to_json() for finding in findings],
+        "errors": severities["error"],
+        "warnings": severities["warning"],
+        "next": None if severities["error"] else next_command,
+    }
+
+
+def check_page(summary: Summary) -> Group:
+    """The whole answer of ``check``.
+
+    Args:
+        summary: From :func:`summarise_check`.
+    """
+    findings = [Finding(**content) for content in summary["findings"]]
+    parts: list[RenderableType] = [_sizes(summary), *map(Text, summary["reasons"])]
+    parts.append(_columns_table(summary["columns"]))
+    if findings:
+        parts += [_findings_table(findings), Text()]
+    parts.append(_conclusion(summary))
+    return Group(*parts)
+
+
+def reading_lines(graph: TableGraph) -> list[Text]:
+    """What was read and decided, in a few lines, and each warning in one.
+
+    Args:
+        graph: A user's tables, as they are trained on.
+    """
+    lines = [Text(reason) for reason in graph.plan.reasons]
+    lines.append(Text(_kinds_line(graph.plan.columns)))
+    for finding in graph.findings:
+        label = (f"{finding.severity}: ", STYLES[finding.severity])
+        lines.append(Text.assemble(label, finding.describe()))
+    return lines
+
+
+def _kinds_line(columns: Sequence[ColumnPlan]) -> str:
+    """``columns: 4 categorical, 2 numeric; ignored: name``."""
+    kinds: Counter[str] = Counter(column.kind for column in columns)
+    wanted = ("categorical", "flag", "numeric", "list")
+    used = [f"{kinds[kind]:,} {kind}" for kind in wanted if kinds[kind]]
+    ignored = [show_name(column.name) for column in columns if column.kind == "ignored"]
+    shown = ", ".join(ignored[:10]) + (f" and {len(ignored) - 10:,} more" * (len(ignored) > 10))
+    return f"columns: {', '.join(used)}" + (f"; ignored: {shown}" if ignored else "")
+
+
+def _sizes(summary: Summary) -> Text:
+    nodes, edges = summary["nodes"], summary["edges"]
+    width = _count(len(summary["columns"]), "column")
+    words = f"{show_file(nodes['file'])}: {_count(nodes['rows'], 'node')}, {width}"
+    if edges is None:
+        return Text(f"{words}; no edges", style="bold")
+    return Text(
+        f"{words}; {show_file(edges['file'])}: {_count(edges['rows'], 'edge')}", style="bold"
+    )
+
+
+def _columns_table(columns: Sequence[Summary]) -> RenderableType:
+    table = TerminalTable(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for header in ("column", "taken for", "why"):
+        table.add_column(header, overflow="fold")
+    for column in columns[:MOST_COLUMNS]:
+        style = "dim" if column["kind"] == "ignored" else None
+        name = Text(show_name(column["name"]))
+        table.add_row(name, column["kind"], Text(column["reason"]), style=style)
+    hidden = Counter(column["kind"] for column in columns[MOST_COLUMNS:])
+    if not hidden:
+        return table
+    kinds = ", ".join(f"{number:,} {kind}" for kind, number in hidden.items())
+    return Group(table, Text(f"and {hidden.total():,} more columns: {kinds} (--json has all)\n"))
+
+
+def _findings_table(findings: Sequence[Finding]) -> TerminalTable:
+    """Severity, and beside it where, what, and the remedy on a line of its own."""
+    table = TerminalTable.grid(padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(overflow="fold")
+    for finding in findings:
+        told = Text.assemble((f"{finding.place}: ", "bold"), finding.statement)
+        table.add_row(Text(finding.severity, style=STYLES[finding.severity]), told)
+        table.add_row("", Text(f"→ {finding.remedy}", style="italic"))
+    return table
+
+
+def _conclusion(summary: Summary) -> Text:
+    """How many errors and warnings, and what to do next."""
+    errors, warnings = summary["errors"], summary["warnings"]
+    counted = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    if errors:
+        return Text(f"{counted}: correct the errors and check again", style=STYLES["error"])
+    return Text(f"{counted}: {summary['next']} is next", style="green")
+
+
+def _count(number: int, what: str) -> str:
+    return f"no {what}s" if number == 0 else f"{number:,} {what}{'' if number == 1 else 's'}"

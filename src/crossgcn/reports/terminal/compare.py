@@ -1,0 +1,145 @@
+"""The answer of ``compare`` on a user's tables: one JSON object, one table, a few sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from crossgcn.experiments.compare import CANDIDATES, CandidateResult, TableComparison
+from crossgcn.experiments.statistics import PairedDifference
+from crossgcn.reports.terminal.tables import number_columns, paired_cell, with_spread
+
+Summary = dict[str, Any]
+
+
+def summarise_candidates(comparison: TableComparison, baseline: str | None = None) -> Summary:
+    """Models and answer, for ``--json`` and ``result.json``.
+
+    Args:
+        comparison: What was measured.
+        baseline: The model the others are paired with; the best one without crosses when left
+            out.
+    """
+    plain = baseline or comparison.best("none") or comparison.results[0].name
+    ours = comparison.best("crosses")
+    against = comparison.best("none")
+    judged = comparison.difference(ours, against) if ours and against else None
+    return {
+        "baseline": plain,
+        "models": [_model(comparison, result, plain) for result in comparison.results],
+        "crosses_help": comparison.crosses_help,
+        "with_crosses": ours,
+        "without_crosses": against,
+        "difference": None if judged is None else judged.mean,
+        "interval": None if judged is None else judged.interval(),
+        "recommended": comparison.recommended,
+        "answer": answer(comparison),
+    }
+
+
+def _model(comparison: TableComparison, result: CandidateResult, baseline: str) -> Summary:
+    summary = result.summary
+    itself = result.name == baseline
+    difference = comparison.difference(result.name, baseline)
+    return {
+        "model": result.name,
+        "description": result.candidate.description,
+        "parameters": result.parameters,
+        "hidden_channels": result.hidden_channels,
+        "test_accuracy": list(result.test_accuracy),
+        "mean": summary.mean,
+        "sd": summary.sd,
+        "validation_accuracy": list(result.validation_accuracy),
+        "chosen_trials": list(result.trials),
+        "paired_difference": None if itself else difference.mean,
+        "paired_se": None if itself else difference.standard_error,
+        "paired_interval": None if itself else difference.interval(),
+        "seconds": result.seconds,
+        "train_options": None if result.train_options is None else list(result.train_options),
+    }
+
+
+def answer(comparison: TableComparison) -> list[str]:
+    """Whether crosses help, what a perceptron does instead, and which model to take."""
+    sentences = []
+    ours, plain = comparison.best("crosses"), comparison.best("none")
+    if ours is not None and plain is not None:
+        sentences.append(_verdict(comparison, ours, plain))
+    perceptron = comparison.best("perceptron")
+    if ours is not None and perceptron is not None:
+        difference = comparison.difference(perceptron, ours)
+        sentences.append(f"A perceptron instead of crosses ({perceptron}) {_relate(difference)}.")
+    if len(comparison.results) > 1:
+        simplest = comparison.recommended
+        description = CANDIDATES[simplest].description
+        sentences.append(f"Recommended: {simplest} ({description}), {_why(comparison)}.")
+    return sentences
+
+
+def _why(comparison: TableComparison) -> str:
+    best, simplest = comparison.best(), comparison.recommended
+    if len(comparison.results[0].test_accuracy) == 1:
+        return "the best by validation; one split cannot tell it from simpler ones"
+    if best == simplest:
+        return "the best by validation, which beats every simpler one on test nodes"
+    return f"the simplest that the best by validation, {best}, does not beat on test nodes"
+
+
+def _verdict(comparison: TableComparison, ours: str, plain: str) -> str:
+    difference = comparison.difference(ours, plain)
+    interval = difference.interval()
+    measured = f"{ours} against {plain}, the best with neither crosses nor a perceptron"
+    if interval is None:
+        verdict = (
+            "One split cannot tell whether crosses help (several can: --num-splits 5, and --ignore "
+            "for a column that says who trains)"
+        )
+    elif interval[0] > 0:
+        verdict = "Crosses help here"
+    elif interval[1] < 0:
+        verdict = "Crosses do not help here, they make it worse"
+    else:
+        verdict = "Crosses do not help here, as far as these splits can tell"
+    return f"{verdict}. {measured}: {_points(difference)}."
+
+
+def _relate(difference: PairedDifference) -> str:
+    interval = difference.interval()
+    if interval is None or interval[0] <= 0 <= interval[1]:
+        return f"cannot be told apart from ours: {_points(difference)}"
+    return f"does {'better' if interval[0] > 0 else 'worse'}: {_points(difference)}"
+
+
+def _points(difference: PairedDifference) -> str:
+    interval = difference.interval()
+    numbers = [100 * value for value in (difference.mean, *(interval or ()))]
+    digits = 1 if min(map(abs, numbers)) >= 0.05 else 3
+    mean, *ends = (f"{number:+z.{digits}f}" for number in numbers)
+    words = f"{mean} points"
+    if interval is None:
+        return words
+    low, high = ends
+    return f"{words} (95 % interval {low} to {high}, paired over {difference.count} splits)"
+
+
+def candidates_table(summary: Summary) -> Group:
+    """All models as rows, simplest first."""
+    table = number_columns("model", "mean ± sd", f"paired to {summary['baseline']}", "parameters")
+    table.add_column("what it is")
+    for model in summary["models"]:
+        sd = None if model["sd"] is None else 100 * model["sd"]
+        table.add_row(
+            model["model"],
+            with_spread(100 * model["mean"], sd),
+            paired_cell(model),
+            f"{model['parameters']:,}",
+            model["description"],
+        )
+    title = (
+        f"{summary['dataset']}, {summary['target']}: test accuracy in %, {summary['num_splits']} "
+        f"split{'s' * (summary['num_splits'] > 1)}, {summary['epochs']} epochs, best of "
+        f"{summary['trials']} trial{'s' * (summary['trials'] > 1)} by validation"
+    )
+    return Group(Text(title, style="bold"), table)

@@ -1,0 +1,189 @@
+"""A search as the one JSON object that ``tune`` prints and keeps, and as a TOML file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rich.table import Table
+
+from crossgcn.data.files import replacing
+from crossgcn.experiments.statistics import summarise
+from crossgcn.experiments.tune.space import TunedModel, TuningResult
+from crossgcn.experiments.tune.trials import Trial
+from crossgcn.reports.summaries import summarise_training
+from crossgcn.reports.terminal.tables import (
+    comparison_verdicts,
+    number_columns,
+    paired_cell,
+    with_spread,
+)
+from crossgcn.training.config import RunConfig
+
+Summary = dict[str, Any]
+
+
+def summarise_tuning(result: TuningResult) -> Summary:
+    """The tuned model, its twin, every trial of both, and their paired difference."""
+    base = result.ours.contestant.base
+    difference = result.difference
+    return {
+        **summarise_training(result.ours.runs),
+        **{name: getattr(base, name) for name in ("dataset", "splits", "train")},
+        **_model(result.ours),
+        "twin": None if result.twin is None else _model(result.twin),
+        "paired_difference": None if difference is None else difference.mean,
+        "paired_se": None if difference is None else difference.standard_error,
+        "paired_interval": None if difference is None else difference.interval(),
+        "seconds": result.ours.seconds + (result.twin.seconds if result.twin else 0.0),
+    }
+
+
+def write_config(path: Path, tuned: TunedModel, *, with_dataset: bool) -> None:
+    """Write chosen settings as a file for ``--config``.
+
+    Args:
+        path: The file.
+        tuned: Whose settings.
+        with_dataset: Whether the file names the dataset; tables are given as arguments.
+    """
+    score = tuned.chosen.score
+    assert score is not None
+    words = (
+        f"# {tuned.config.model}: trial {tuned.chosen.number} of {len(tuned.trials)}, chosen by "
+        f"validation accuracy ({100 * score:.2f} %).\n"
+    )
+    if tuned.config.splits == "stratified":
+        words += (
+            "# Test nodes were set apart meanwhile. Training again deals all nodes out anew and\n"
+            "# tests on nodes that chose the settings: its accuracy is too good. Use the\n"
+            f"# model in {tuned.folder.parent.name}/{tuned.folder.name}.\n"
+        )
+    with replacing(path) as file:
+        file.write((words + config_as_toml(tuned.config, with_dataset=with_dataset)).encode())
+
+
+def config_as_toml(config: RunConfig, *, with_dataset: bool = True) -> str:
+    """Settings in the form that :meth:`RunConfig.create` reads; those left to a preset are not."""
+    values = config.model_dump(mode="json", exclude_none=True)
+    if not with_dataset:
+        del values["dataset"]
+    return "".join(f"{name} = {_as_toml(value)}\n" for name, value in values.items())
+
+
+def _model(tuned: TunedModel) -> Summary:
+    summary = summarise(tuned.runs.test_accuracy)
+    space = tuned.contestant.space
+    return {
+        "model": tuned.config.model,
+        "num_layers": tuned.config.num_layers,
+        "settings": {name: getattr(tuned.config, name) for name in space},
+        "space": {name: entry.describe() for name, entry in space.items()},
+        "chosen_trial": tuned.chosen.number,
+        "search_validation": tuned.chosen.score,
+        "validation_accuracy": tuned.runs.validation_accuracy,
+        "test_accuracy": tuned.runs.test_accuracy,
+        "mean": summary.mean,
+        "sd": summary.sd,
+        "test_reads": tuned.test_reads,
+        "num_trials": len(tuned.trials),
+        "failed_trials": sum(trial.failure is not None for trial in tuned.trials),
+        "trials": [_trial(trial) for trial in tuned.trials],
+        "best_so_far": _best_so_far(tuned.trials),
+        "folder": str(tuned.folder),
+    }
+
+
+def _trial(trial: Trial) -> Summary:
+    return {
+        "number": trial.number,
+        "values": trial.values,
+        "validation_accuracy": trial.score,
+        "failure": trial.failure,
+    }
+
+
+def _best_so_far(trials: tuple[Trial, ...]) -> list[float | None]:
+    best: list[float | None] = []
+    for trial in trials:
+        scores = [score for score in (*best[-1:], trial.score) if score is not None]
+        best.append(max(scores, default=None))
+    return best
+
+
+def _as_toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_toml, value))}]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value)
+
+
+def tuning_table(summary: Summary) -> Table:
+    """Each model with the trials it had and how its chosen settings did."""
+    twin = summary["twin"]
+    paired = [] if twin is None else [f"paired to {twin['model']}"]
+    table = number_columns("model", "trials", "chosen", "validation", "test mean ± sd", *paired)
+    for model in _models(summary):
+        failed = f" ({model['failed_trials']} failed)" if model["failed_trials"] else ""
+        sd = None if model["sd"] is None else 100 * model["sd"]
+        table.add_row(
+            model["model"],
+            f"{model['num_trials']}{failed}",
+            str(model["chosen_trial"]),
+            f"{100 * fmean(model['validation_accuracy']):.1f}",
+            with_spread(100 * model["mean"], sd),
+            *([] if twin is None else ["—" if model is twin else paired_cell(summary)]),
+        )
+    return table
+
+
+def settings_table(summary: Summary) -> Table:
+    """The chosen settings, each beside what it was chosen from."""
+    models = list(_models(summary))
+    table = number_columns("setting", *(model["model"] for model in models))
+    table.add_column("searched", overflow="fold")
+    for name, searched in summary["space"].items():
+        cells = (_shown(model["settings"].get(name)) for model in models)
+        table.add_row(name, *cells, searched)
+    return table
+
+
+def tuning_notes(summary: Summary) -> list[str]:
+    """What follows from the numbers, and what to keep in mind about them."""
+    notes = []
+    twin = summary["twin"]
+    if twin is not None:
+        notes += comparison_verdicts({"baseline": twin["model"], "models": [summary]})
+    order = summary["settings"].get("order")
+    if order is not None and max(order if isinstance(order, list | tuple) else [order]) == 1:
+        notes.append("The search chose no crosses (order 1).")
+    if any(model["test_reads"] > 1 for model in _models(summary)):
+        notes.append(
+            "Test nodes were read more than once in this folder: the search was continued after "
+            "it had ended, and chose again. Its last test accuracy is a little less honest."
+        )
+    if summary["splits"] == "stratified":
+        notes.append(
+            "Test nodes were set apart before the search, and the saved model has seen none of "
+            "them. Training again with best.toml on stratified splits deals all nodes out anew, "
+            "and so tests on nodes that chose the settings: its accuracy would be too good."
+        )
+    return notes
+
+
+def _models(summary: Summary) -> Iterator[Summary]:
+    yield summary
+    if summary["twin"] is not None:
+        yield summary["twin"]
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "—"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

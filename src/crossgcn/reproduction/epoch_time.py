@@ -1,0 +1,166 @@
+"""How long one epoch of training takes, for the paper's Table 6."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import Any
+
+import torch
+from torch_geometric.data import Data
+
+from crossgcn.data.splits import make_splits
+from crossgcn.errors import BadInput
+from crossgcn.graph import PreparedGraph
+from crossgcn.graph.prepared import choose_device
+from crossgcn.models.registry import build_model
+from crossgcn.training.config import RunConfig
+from crossgcn.training.device import enough_memory
+from crossgcn.training.records import describe_dataset, describe_environment
+from crossgcn.training.steps.step import TrainingStep
+
+
+def measurement_identity(
+    config: RunConfig, data: Data, *, epochs: int = 50, device: str = "auto"
+) -> dict[str, Any]:
+    """What makes a measurement that measurement; a record with the same entries is its result.
+
+    Args:
+        config: As for :func:`measure_epoch_seconds`.
+        data: Likewise.
+        epochs: Likewise.
+        device: Likewise.
+    """
+    place = choose_device(device)
+    on_gpu = place.type == "cuda"
+    return {
+        "config": config.model_dump(mode="json", exclude={"epochs", "num_splits", "repeats"}),
+        "dataset": describe_dataset(data),
+        "epochs": epochs,
+        "device": place.type,
+        "device_name": torch.cuda.get_device_name(place) if on_gpu else _processor(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def measure_epoch_seconds(
+    config: RunConfig, data: Data, *, epochs: int = 50, warmup: int = 3, device: str = "auto"
+) -> dict[str, Any]:
+    """Time full-batch training epochs of one model on one graph.
+
+    An epoch is a forward pass for the training nodes of the configuration's first
+    split, the objective, its backward pass and a step of Adam. There is no
+    validation. As in training, only the rows that the training nodes depend on are
+    computed. On a GPU the clock is read once it is idle.
+
+    Args:
+        config: Model, widths, dropout, splits and seed; its ``epochs`` is not used.
+        data: The graph, from :func:`~crossgcn.data.load_dataset`.
+        epochs: Epochs to time.
+        warmup: Epochs before them that are not timed.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` is a GPU where there is one.
+
+    Returns:
+        A record for JSON: ``seconds`` of each epoch with ``mean``, ``sd`` (``None`` for
+        one epoch) and ``median``; ``config``, ``dataset``, ``train_nodes``,
+        ``input_nodes`` (rows of features that are read), ``parameters``, ``losses`` of
+        the first and last timed epoch (``None`` where not finite, which costs the same
+        time), ``device``, ``device_name``, ``peak_memory_bytes`` (``None`` on a CPU) and
+        ``environment``.
+
+    Raises:
+        BadInput: A number of epochs or a device that cannot be used.
+        WorkFailed: Graph and model do not fit into memory.
+    """
+    if epochs < 1 or warmup < 0:
+        raise BadInput(
+            f"epochs is {epochs} and warmup {warmup}; give at least 1 epoch and no fewer than 0 "
+            "to warm up"
+        )
+    place = choose_device(device)
+    split = make_splits(data, config.splits, num_splits=1, train=config.train, seed=config.seed)[0]
+    with enough_memory(_sizes(config, data), place), _seeded(config.seed, place):
+        if place.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(place)
+        model = build_model(
+            config.model, data.x.size(1), data.num_classes, **config.model_settings()
+        )
+        graph = PreparedGraph(data.x, data.edge_index, getattr(data, "edge_weight", None))
+        step = TrainingStep(
+            [model],
+            graph,
+            data.y,
+            [split.train],
+            seeds=[config.seed],
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            device=place,
+            precision=config.precision,
+        )
+        seconds, losses = _time_epochs(step, epochs, warmup)
+    timed = seconds[warmup:]
+    return measurement_identity(config, data, epochs=epochs, device=device) | {
+        "train_nodes": split.train.numel(),
+        "input_nodes": step.objective.input_rows,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "warmup": warmup,
+        "seconds": timed,
+        "mean": fmean(timed),
+        "sd": stdev(timed) if epochs > 1 else None,
+        "median": median(timed),
+        "losses": [
+            value if math.isfinite(value) else None for value in (losses[warmup], losses[-1])
+        ],
+        "peak_memory_bytes": (
+            torch.cuda.max_memory_allocated(place) if place.type == "cuda" else None
+        ),
+        "environment": describe_environment(place),
+    }
+
+
+def _time_epochs(step: TrainingStep, epochs: int, warmup: int) -> tuple[list[float], list[float]]:
+    """Seconds and loss of every epoch, those of the warm-up included."""
+    seconds, losses = [], []
+    for _ in range(warmup + epochs):
+        _wait_for(step.device)
+        started = time.perf_counter()
+        loss = step()
+        _wait_for(step.device)
+        seconds.append(time.perf_counter() - started)
+        losses.append(float(loss[0]))
+    return seconds, losses
+
+
+def _processor() -> str:
+    """The name of the CPU, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+def _sizes(config: RunConfig, data: Data) -> str:
+    return (
+        f"{config.model} with {config.num_layers} layers of {config.hidden_channels} hidden "
+        f"channels on {data.name} ({data.x.size(0):,} nodes, {data.edge_index.size(1):,} "
+        f"directed edges, {data.x.size(1):,} features)"
+    )

@@ -1,0 +1,256 @@
+"""Results drawn as the paper draws them: ours as lines with bands, the paper's as hollow marks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from math import ceil
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from crossgcn.reports.figure_style import (
+    INK,
+    WIDTH,
+    colours,
+    figure_style,
+    model_colours,
+    tidy,
+    to_svg,
+)
+from crossgcn.reproduction.collect import CellResult, ItemResult
+from crossgcn.reproduction.items import Item
+from crossgcn.reproduction.verdicts import measured
+
+_APART = 0.17
+"""Half the distance of ours and the paper's mark, in rows."""
+
+_PAPER = "#8b93a1"
+
+
+def draw_table(item: Item, result: ItemResult) -> Figure | None:
+    """One panel for each column of the table, a line for each row."""
+    run = {(cell.panel, cell.column) for cell in result.cells if measured(cell) is not None}
+    panels = [line.label for line in item.panels if any(p == line.label for p, _ in run)]
+    columns = [line.label for line in item.columns if any(c == line.label for _, c in run)]
+    if not run:
+        return None
+    shape = (len(panels), len(columns)) if len(columns) > 1 else (1, len(panels))
+    height = (0.34 * len(item.rows) + 0.55) * shape[0] + 0.5
+    width = WIDTH if shape[1] > 1 else 0.75 * WIDTH
+    figure = Figure(figsize=(width, height), layout="constrained")
+    same_data = "dataset" in item.settings
+    grid = figure.subplots(*shape, squeeze=False, sharex=same_data, sharey=True)
+    for axes, (panel, column) in zip(grid.flat, product(panels, columns), strict=True):
+        axes.set_title(" · ".join(part for part in (panel, column) if part))
+        _draw_dots(axes, item, result, panel, column)
+        tidy(axes)
+    for axes in grid[-1]:
+        axes.set_xlabel("test accuracy, %")
+    names = [row.label for row in item.rows]
+    grid[0, 0].set_yticks(range(len(names)), names)
+    grid[0, 0].set_ylim(len(names) - 0.4, -0.6)
+    figure.legend(
+        handles=[
+            Line2D([], [], color=INK, marker="o", label="ours, mean ± sd"),
+            Line2D([], [], color=_PAPER, marker="s", mfc="white", label="paper, mean ± sd"),
+        ],
+        loc="outside lower center",
+        ncols=2,
+    )
+    return figure
+
+
+def _draw_dots(axes: Axes, item: Item, result: ItemResult, panel: str, column: str) -> None:
+    shades = model_colours(item)
+    for cell in item.cells():
+        if (cell.panel, cell.column) != (panel, column):
+            continue
+        height = next(i for i, row in enumerate(item.rows) if row.label == cell.row)
+        found = result.find(panel, cell.row, column)
+        ours = None if found is None else measured(found)
+        if ours is not None:
+            axes.errorbar(ours.mean, height - _APART, xerr=ours.sd, color=shades[cell.row], fmt="o")
+        if cell.paper is not None:
+            mean, sd = cell.paper.mean, cell.paper.sd
+            axes.errorbar(
+                mean, height + _APART, xerr=sd, color=_PAPER, fmt="s", mfc="white", markersize=4
+            )
+
+
+def draw_item(item: Item, result: ItemResult) -> str | None:
+    """An item as an ``<svg>`` element; none where a picture would say nothing.
+
+    Args:
+        item: What the paper shows; its kind says how it is drawn.
+        result: What was measured.
+    """
+    draw = _DRAWINGS.get(item.kind)
+    if draw is None:
+        return None
+    with figure_style(item.name):
+        figure = draw(item, result)
+        return None if figure is None else to_svg(figure, item.name, f"{item.source}: {item.title}")
+
+
+def _draw_lines(item: Item, result: ItemResult) -> Figure | None:
+    """Accuracy over a setting, a panel for each dataset."""
+    cells = [cell for cell in result.cells if cell.x is not None and measured(cell) is not None]
+    if not cells:
+        return None
+    panels = [p.label for p in item.panels if any(cell.panel == p.label for cell in cells)]
+    figure, grid = _grid(len(panels), share="dataset" in item.settings)
+    for axes, panel in zip(grid, panels, strict=False):
+        for row, colour in colours(item).items():
+            line = [cell for cell in cells if (cell.panel, cell.row) == (panel, row)]
+            _draw_line(axes, line, colour)
+        axes.set_title(panel)
+        _set_x_axis(axes, item, [cell for cell in cells if cell.panel == panel])
+    grid[0].set_ylabel("test accuracy, %")
+    _add_legend(figure, item, cells, "ours: mean, band of one sd")
+    return figure
+
+
+def _draw_line(axes: Axes, line: Sequence[CellResult], colour: str) -> None:
+    xs, means, lows, highs = [], [], [], []
+    for cell in sorted(line, key=lambda cell: cell.x or 0.0):
+        ours = measured(cell)
+        if ours is None or cell.x is None:
+            continue
+        xs.append(cell.x)
+        means.append(ours.mean)
+        lows.append(ours.mean - (ours.sd or 0.0))
+        highs.append(ours.mean + (ours.sd or 0.0))
+        if cell.paper is not None:
+            axes.errorbar(cell.x, cell.paper.mean, cell.paper.sd, **_hollow(colour))
+    axes.plot(xs, means, color=colour, marker="o")
+    axes.fill_between(xs, lows, highs, color=colour, alpha=0.2, linewidth=0)
+
+
+def _draw_curves(item: Item, result: ItemResult) -> Figure | None:
+    """Training accuracy on the left, test accuracy on the right, epoch by epoch."""
+    cells = [cell for cell in result.cells if cell.curve is not None]
+    panels = [p.label for p in item.panels if any(cell.panel == p.label for cell in cells)]
+    if not cells:
+        return None
+    figure = Figure(figsize=(WIDTH, 0.4 + 2.9 * len(panels)), layout="constrained")
+    grid = figure.subplots(len(panels), 2, squeeze=False, sharex=True, sharey="row")
+    shades = colours(item)
+    for pair, panel in zip(grid, panels, strict=True):
+        for axes, side in zip(pair, ("training", "test"), strict=True):
+            axes.set_title(f"{panel}: {side}" if panel else f"{side} accuracy")
+            tidy(axes)
+        pair[0].set_ylabel("accuracy, %")
+        for cell in cells:
+            if cell.panel == panel and cell.curve is not None:
+                curve, colour = cell.curve, shades[cell.row]
+                _draw_curve(pair[0], curve.epoch, curve.train, curve.train_sd, colour)
+                _draw_curve(pair[1], curve.epoch, curve.test, curve.test_sd, colour)
+    for axes in grid[-1]:
+        axes.set_xlabel("epoch")
+    _add_legend(figure, item, cells, "ours: mean, band of one sd")
+    return figure
+
+
+def _draw_curve(
+    axes: Axes, epochs: Sequence[int], means: Sequence[float], sds: Sequence[float], colour: str
+) -> None:
+    low = [100 * (mean - sd) for mean, sd in zip(means, sds, strict=True)]
+    high = [100 * (mean + sd) for mean, sd in zip(means, sds, strict=True)]
+    axes.plot(epochs, [100 * mean for mean in means], color=colour)
+    axes.fill_between(epochs, low, high, color=colour, alpha=0.2, linewidth=0)
+
+
+def _draw_timing(item: Item, result: ItemResult) -> Figure | None:
+    """Seconds of an epoch over hidden size, both logarithmic."""
+    cells = [cell for cell in result.cells if cell.x is not None and measured(cell) is not None]
+    if not cells:
+        return None
+    panels = [p.label for p in item.panels if any(cell.panel == p.label for cell in cells)]
+    figure, grid = _grid(len(panels), height=3.6)
+    for axes, panel in zip(grid, panels, strict=False):
+        axes.set_yscale("log")
+        for row, colour in colours(item).items():
+            line = [cell for cell in cells if (cell.panel, cell.row) == (panel, row)]
+            ours = [(cell.x, value.mean) for cell in line if (value := measured(cell)) is not None]
+            paper = [(cell.x, cell.paper.mean) for cell in line if cell.paper is not None]
+            if ours:
+                axes.plot(*zip(*ours, strict=True), color=colour, marker="o")
+            if paper:
+                axes.plot(*zip(*paper, strict=True), linestyle="--", linewidth=1, **_hollow(colour))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.set_title(panel)
+        _set_x_axis(axes, item, [cell for cell in cells if cell.panel == panel])
+    grid[0].set_ylabel("seconds an epoch")
+    _add_legend(figure, item, cells, "ours")
+    return figure
+
+
+def _grid(count: int, height: float = 2.9, share: bool = False) -> tuple[Figure, list[Axes]]:
+    """Up to three panels side by side."""
+    columns = min(count, 3)
+    rows = ceil(count / columns)
+    width = WIDTH if columns > 1 else 0.7 * WIDTH
+    figure = Figure(figsize=(width, 0.5 + height * rows), layout="constrained")
+    grid = list(figure.subplots(rows, columns, squeeze=False, sharey=share).flat)
+    for axes in grid[count:]:
+        axes.remove()
+    for axes in grid[:count]:
+        tidy(axes)
+    return figure, grid[:count]
+
+
+def _set_x_axis(axes: Axes, item: Item, cells: Sequence[CellResult]) -> None:
+    """Ticks where the columns are; zero keeps its place on a logarithmic axis."""
+    labels = {cell.x: cell.column for cell in cells if cell.x is not None}
+    xs = sorted(labels)
+    positive = [x for x in xs if x > 0]
+    if item.log_x and positive and xs[0] <= 0:
+        axes.set_xscale("symlog", base=2, linthresh=positive[0], linscale=0.7)
+    elif item.log_x or item.kind == "timing":
+        axes.set_xscale("log", base=2)
+    if len(xs) <= 12:
+        axes.xaxis.set_major_locator(FixedLocator(xs))
+        axes.xaxis.set_major_formatter(FixedFormatter([labels[x] for x in xs]))
+    elif not item.log_x:
+        axes.xaxis.set_major_locator(MaxNLocator(8))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel(item.x_label)
+
+
+def _add_legend(figure: Figure, item: Item, cells: Sequence[CellResult], ours: str) -> None:
+    """The rows by colour, then what solid and hollow marks mean."""
+    drawn = {cell.row for cell in cells}
+    handles = [
+        Line2D([], [], color=colour, label=row)
+        for row, colour in colours(item).items()
+        if row in drawn
+    ]
+    if any(cell.paper is not None for cell in cells) and item.kind != "curves":
+        handles.append(Line2D([], [], color=INK, marker="o", label=ours))
+        style: Any = "--" if item.kind == "timing" else ""
+        label = "the paper's numbers"
+        handles.append(Line2D([], [], linestyle=style, **_hollow(INK), label=label))
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5))
+
+
+def _hollow(colour: str) -> dict[str, Any]:
+    return {
+        "color": colour,
+        "marker": "o",
+        "markerfacecolor": "white",
+        "markersize": 6,
+        "zorder": 4,
+    }
+
+
+_DRAWINGS: dict[str, Callable[[Item, ItemResult], Figure | None]] = {
+    "figure": _draw_lines,
+    "curves": _draw_curves,
+    "timing": _draw_timing,
+    "table": draw_table,
+}

@@ -1,0 +1,306 @@
+"""Run the items of the paper: every configuration once, every finished run kept.
+
+Items share their runs: a configuration that stands in two of them is trained
+once, and one pool of processes works through everything.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch_geometric.data import Data
+
+from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data.files import write_json
+from crossgcn.errors import WorkFailed
+from crossgcn.experiments.experiment import Experiment, RepeatedRuns
+from crossgcn.reproduction.collect import ItemResult, collect_item
+from crossgcn.reproduction.epoch_time import measure_epoch_seconds, measurement_identity
+from crossgcn.reproduction.plan import Plan, config_name
+from crossgcn.training.config import RunConfig
+from crossgcn.training.pool import train_many
+from crossgcn.training.records import finished_run
+from crossgcn.training.trainer import JointTrainer, Record, Run, shared_settings
+
+_TIMED_EPOCHS, _TIMED_EPOCHS_ON_A_GPU = 4, 50
+_UNITS_PER_SECOND = 1_000_000
+
+
+class Reproduction:
+    """Items of the paper, ready to run.
+
+    Making one loads the data and looks for runs that are finished already.
+
+    Args:
+        plans: What to do for each item.
+        out: Where records are kept.
+        workers: Processes that share the work.
+        threads: Threads of each run.
+        device: Where models are trained: ``cpu``, ``cuda`` or ``auto``.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        out: Path,
+        *,
+        workers: int = 1,
+        threads: int = 1,
+        device: str = "cpu",
+    ) -> None:
+        self.plans = plans
+        self.out = out
+        self.workers = workers
+        self.threads = threads
+        self.device = device
+        self.configs = {config_name(config): config for plan in plans for config in plan.configs()}
+        groups: dict[tuple[Any, ...], list[RunConfig]] = {}
+        for config in self.configs.values():
+            groups.setdefault(shared_settings(config), []).append(config)
+        experiments = {key: Experiment(members) for key, members in groups.items()}
+        self.workload = JointTrainer(
+            {
+                key: experiment.workload(threads=threads, device=device)
+                for key, experiment in experiments.items()
+            }
+        )
+        self._runs = {
+            name: list(experiments[shared_settings(config)].runs_of(config, self._folder(config)))
+            for name, config in self.configs.items()
+        }
+        self._records: dict[str, dict[int, Record]] = {name: {} for name in self.configs}
+        for name, runs in self._runs.items():
+            for position, run in enumerate(runs):
+                assert run.folder is not None
+                found = finished_run(run.folder, self.workload.identity(run))
+                if found is not None:
+                    self._records[name][position] = found
+        self._costs: dict[str, int] = {}
+        self._failures: dict[str, dict[int, WorkFailed]] = {}
+
+    @property
+    def num_runs(self) -> int:
+        """Runs in all."""
+        return sum(map(len, self._runs.values()))
+
+    @property
+    def num_waiting(self) -> int:
+        """Runs still to be done."""
+        return len(self._waiting())
+
+    def expected_seconds(self, on_config: Callable[[int, int], None] | None = None) -> float:
+        """How long the rest will take, from a few epochs of each kind of run, timed now.
+
+        Args:
+            on_config: Called with the number of configurations timed and their total.
+        """
+        waiting = self._waiting()
+        names = list(dict.fromkeys(name for name, _ in waiting))
+        untimed = [config for config in self._timed_configs() if self._found_timing(config) is None]
+        kinds: dict[tuple[Any, ...], int] = {}
+        for name in names:
+            config = self.configs[name]
+            telling = ("model", "num_layers", "order", "hidden_channels", "aggregate_first")
+            kind = (*shared_settings(config), *(getattr(config, name) for name in telling))
+            if kind not in kinds:
+                kinds[kind] = self._time(self._runs[name])
+            self._costs[name] = kinds[kind]
+            if on_config is not None:
+                on_config(len(self._costs), len(names) + len(untimed))
+        for done, config in enumerate(untimed, len(names) + 1):
+            seconds = self._measure(config, epochs=1)["mean"]
+            self._costs[config_name(config)] = max(1, round(seconds * _UNITS_PER_SECOND))
+            if on_config is not None:
+                on_config(done, len(names) + len(untimed))
+        units = sum(self.configs[name].epochs * self._costs[name] for name, _ in waiting)
+        alone = sum(config.epochs * self._costs[config_name(config)] for config in untimed)
+        shared = 1 if self.workload.device.type == "cuda" else min(self.workers, len(waiting))
+        return (units / max(1, shared) + alone) / _UNITS_PER_SECOND
+
+    def run(
+        self,
+        *,
+        on_work: Callable[[int, int], None] | None = None,
+        on_item: Callable[[Plan, ItemResult], None] | None = None,
+        on_timing: Callable[[str], None] | None = None,
+    ) -> list[ItemResult]:
+        """Do everything that is not finished.
+
+        A run that diverges leaves its cell out of the result, with the reason in
+        the item's ``skipped``; all others go on.
+
+        Args:
+            on_work: Called now and then with the work done and the work in all, in
+                units that take about the same time each.
+            on_item: Called with each item as soon as its last run is finished.
+            on_timing: Called with what is timed next, once all training is done.
+        """
+        waiting = self._waiting()
+        runs = [
+            replace(self._runs[name][position], cost=self._costs.get(name, 1))
+            for name, position in waiting
+        ]
+        untimed = [config for config in self._timed_configs() if self._found_timing(config) is None]
+        total = sum(run.config.epochs * run.cost for run in runs)
+        total += sum(self._units_of_timing(config) for config in untimed)
+        done = 0
+        results: dict[str, ItemResult] = {}
+
+        def finish_items() -> None:
+            for plan in self.plans:
+                if plan.item.name not in results and plan.item.kind != "timing":
+                    names = {config_name(config) for config in plan.configs()}
+                    if all(self._is_over(name) for name in names):
+                        finish(plan)
+
+        def finish(plan: Plan) -> None:
+            result = collect_item(plan, self._runs_of, self._folders_of, self._timing_of)
+            results[plan.item.name] = result
+            if on_item is not None:
+                on_item(plan, result)
+
+        def count(units: int) -> None:
+            nonlocal done
+            done += units
+            if on_work is not None:
+                on_work(done, total)
+
+        def keep(place: int, record: Record) -> None:
+            name, position = waiting[place]
+            self._records[name][position] = record
+            if self._is_over(name):
+                finish_items()
+
+        def fail(place: int, error: WorkFailed) -> None:
+            name, position = waiting[place]
+            self._failures.setdefault(name, {})[position] = error
+            if self._is_over(name):
+                finish_items()
+
+        finish_items()
+        train_many(
+            self.workload,
+            runs,
+            workers=self.workers,
+            on_epochs=count,
+            on_record=keep,
+            on_failure=fail,
+        )
+        for config in untimed:
+            if on_timing is not None:
+                on_timing(f"{config.model}, hidden size {config.hidden_channels}")
+            try:
+                write_json(self._timing_path(config), self._measure(config, config.epochs))
+            except WorkFailed as error:
+                self._failures[config_name(config)] = {0: error}
+            count(self._units_of_timing(config))
+        for plan in self.plans:
+            if plan.item.kind == "timing":
+                finish(plan)
+        return [results[plan.item.name] for plan in self.plans]
+
+    def _folder(self, config: RunConfig) -> Path:
+        return self.out / "records" / config.dataset / config_name(config)
+
+    def _waiting(self) -> list[tuple[str, int]]:
+        return [
+            (name, position)
+            for name, runs in self._runs.items()
+            for position in range(len(runs))
+            if position not in self._records[name]
+        ]
+
+    def _is_over(self, name: str) -> bool:
+        ended = len(self._records[name]) + len(self._failures.get(name, ()))
+        return ended == len(self._runs[name])
+
+    def _time(self, runs: Sequence[Run]) -> int:
+        """Units of work in one epoch of one of these runs, which are of one configuration."""
+        on_gpu = self.workload.device.type == "cuda"
+        epochs = _TIMED_EPOCHS_ON_A_GPU if on_gpu else _TIMED_EPOCHS
+        short = runs[0].config.model_copy(update={"epochs": epochs})
+        stack = self.workload.stacks(dict(enumerate(runs)))[0]
+        trial = [replace(runs[i], config=short, folder=None) for i in stack]
+        ends: list[tuple[float, int]] = []
+        self.workload.train_together(trial, lambda count: ends.append((time.perf_counter(), count)))
+        if len(ends) < 2:
+            return 1
+        counted = sum(count for _, count in ends[1:])
+        seconds = (ends[-1][0] - ends[0][0]) / counted / len(trial)
+        return max(1, round(seconds * _UNITS_PER_SECOND))
+
+    def _runs_of(self, config: RunConfig) -> RepeatedRuns:
+        name = config_name(config)
+        for error in self._failures.get(name, {}).values():
+            raise error
+        records = self._records[name]
+        return RepeatedRuns(config, tuple(records[position] for position in sorted(records)))
+
+    def _folders_of(self, config: RunConfig) -> list[Path]:
+        return [run.folder for run in self._runs[config_name(config)] if run.folder is not None]
+
+    def _timed_configs(self) -> list[RunConfig]:
+        """Width by width, so that models that are compared are timed one after another."""
+        plans = [plan for plan in self.plans if plan.item.kind == "timing"]
+        planned = [cell for plan in plans for cell in plan.cells]
+        planned.sort(key=lambda cell: cell.cell.x or 0)
+        return [cell.candidates[0].config for cell in planned]
+
+    def _units_of_timing(self, config: RunConfig) -> int:
+        return config.epochs * self._costs.get(config_name(config), 1)
+
+    def _timing_of(self, config: RunConfig) -> Record:
+        for error in self._failures.get(config_name(config), {}).values():
+            raise error
+        found = self._found_timing(config)
+        assert found is not None
+        return found
+
+    def _timing_path(self, config: RunConfig) -> Path:
+        path = self._folder(config).with_suffix(".json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def _found_timing(self, config: RunConfig) -> Record | None:
+        """The measurement on disk, if it was taken of the same thing on the same machine."""
+        try:
+            found = json.loads(self._timing_path(config).read_bytes())
+        except (OSError, ValueError):
+            return None
+        with _threads(self.workers * self.threads):
+            wanted = measurement_identity(
+                config, _load(config.dataset), epochs=config.epochs, device=self.device
+            )
+        same = isinstance(found, dict) and all(
+            found.get(name) == value for name, value in json.loads(json.dumps(wanted)).items()
+        )
+        return found if same else None
+
+    def _measure(self, config: RunConfig, epochs: int) -> Record:
+        with _threads(self.workers * self.threads):
+            return measure_epoch_seconds(
+                config, _load(config.dataset), epochs=epochs, device=self.device
+            )
+
+
+@cache
+def _load(dataset: str) -> Data:
+    return load_dataset(dataset)
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,133 @@
+"""How well a model does on some nodes of a graph of any size, with nothing sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from crossgcn.graph.matrix import SparseMatrix
+from crossgcn.graph.sampling.batches import Batch, NodeBatches
+from crossgcn.graph.sampling.source import Features, GraphSource
+from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.batches.layerwise import infer
+from crossgcn.training.batches.step import batch_inputs, score_part
+from crossgcn.training.device import multiplying_in
+from crossgcn.training.distributed import Processes
+
+_NODES_AT_ONCE = 1024
+_KEPT_BYTES = 256 << 20
+"""Of receptive fields, with their features, kept from one look to the next in each process."""
+
+
+class ExactScorer:
+    """Loss and accuracy on given nodes, with the weights as they are at each call.
+
+    The nodes' receptive fields are enough where they are far smaller than the graph; they are
+    cut out once and kept, unless they are large. Else all nodes are scored, layer by layer.
+    Either way the processes share the work.
+
+    Args:
+        model: On its device.
+        source: The graph, with its labels.
+        nodes: The nodes.
+        device: Where the model is.
+        precision: As for training.
+        processes: Those that share the work.
+        folder: Keep hidden values in temporary files there instead of in memory.
+    """
+
+    def __init__(
+        self,
+        model: NodeClassifier,
+        source: GraphSource,
+        nodes: Tensor,
+        device: torch.device,
+        precision: str,
+        processes: Processes,
+        folder: Path | None = None,
+    ) -> None:
+        self.model, self.source, self.nodes = model, source, nodes
+        self.device, self.precision, self.processes = device, precision, processes
+        self.folder = folder
+        self.by_fields = _fields_are_small(source, nodes, len(model.propagations))
+        self._kept: list[Batch] | None = None
+
+    @torch.no_grad()
+    def __call__(self) -> tuple[float, float]:
+        """Mean cross-entropy, and the fraction of the nodes scored right."""
+        self.model.eval()
+        totals = torch.zeros(2, dtype=torch.float64, device=self.device)
+        with multiplying_in(self.precision, self.device):
+            for scores, labels in self._scores():
+                loss, right, _ = score_part(scores, labels, self.nodes.numel())
+                totals += torch.stack([loss, right])
+        loss, accuracy = (self.processes.add_up(totals) / self.nodes.numel()).tolist()
+        return loss, accuracy
+
+    def _scores(self) -> Iterator[tuple[Tensor, Tensor]]:
+        if not self.by_fields:
+            yield self._layer_by_layer()
+            return
+        for batch in self._kept if self._kept is not None else self._cut_out():
+            yield self.model(*batch_inputs(batch, self.device)), batch.labels
+
+    def _layer_by_layer(self) -> tuple[Tensor, Tensor]:
+        """Scores and labels of this process's share, after all have worked on all layers."""
+        rank, world_size = self.processes.rank, self.processes.world_size
+        scores = infer(
+            self.model,
+            self.source,
+            nodes=self.nodes,
+            folder=self.folder,
+            device=self.device,
+            rank=rank,
+            world_size=world_size,
+        )
+        labels = self.source.labels[self.nodes]
+        own_scores, own_labels = (all_.tensor_split(world_size)[rank] for all_ in (scores, labels))
+        return own_scores.to(self.device), own_labels
+
+    def _cut_out(self) -> Iterator[Batch]:
+        """Receptive fields of this process's share, kept for the next time while they are small."""
+        batches = NodeBatches(
+            self.source,
+            self.nodes,
+            self.model.propagations,
+            fanouts=None,
+            batch_size=_NODES_AT_ONCE * self.processes.world_size,
+            shuffle=False,
+            rank=self.processes.rank,
+            world_size=self.processes.world_size,
+        )
+        kept, size = [], 0
+        for batch in batches.epoch(0):
+            size += sum(_bytes_of(part) for part in (batch.x, *batch.blocks))
+            if size <= _KEPT_BYTES:
+                kept.append(batch)
+            else:
+                kept.clear()
+            yield batch
+        if size <= _KEPT_BYTES:
+            self._kept = kept
+
+
+def _bytes_of(matrix: Features) -> int:
+    parts = (
+        [matrix.row_offsets, matrix.columns, matrix.values]
+        if isinstance(matrix, SparseMatrix)
+        else [matrix]
+    )
+    return sum(part.nbytes for part in parts)
+
+
+def _fields_are_small(source: GraphSource, nodes: Tensor, hops: int) -> bool:
+    """Whether what lies within so many hops of the nodes is likely a small part of the graph."""
+    if hops <= 1:
+        return True
+    entries = source.neighbours.numel()
+    neighbours = int((source.offsets[nodes + 1] - source.offsets[nodes]).sum()) + nodes.numel()
+    growth = (entries / max(source.num_nodes, 1) + 1) ** (hops - 1)
+    return bool(neighbours * growth <= (entries + source.num_nodes) / 4)

@@ -1,0 +1,1 @@
+"""Training steps compiled for the CPU by Numba."""

@@ -1,0 +1,221 @@
+"""Every split, seed and model of an experiment, on all cores or a GPU, with nothing lost.
+
+Runs are independent and each is seeded by itself, so how many processes share
+the work changes no result. On a GPU the runs of one configuration are trained together. A
+finished run, or stack of runs, is on disk before the next starts.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any
+
+from crossgcn.errors import WorkFailed
+from crossgcn.training.distributed import processes
+from crossgcn.training.records import finished_run
+from crossgcn.training.trainer import JointTrainer, Record, Run, Trainer
+
+
+def train_many(
+    workload: Trainer | JointTrainer,
+    runs: Sequence[Run],
+    *,
+    workers: int = 1,
+    on_epochs: Callable[[int], None] | None = None,
+    on_record: Callable[[int, Record], None] | None = None,
+    on_failure: Callable[[int, WorkFailed], None] | None = None,
+) -> list[Record]:
+    """Do all runs, reusing the records of those that were finished before.
+
+    Args:
+        workload: The graph and its splits.
+        runs: In the order in which their records are returned.
+        workers: Processes that share the work; 1 does it all in this one, as a GPU does, and
+            as those of ``torchrun`` do, which share each batch instead.
+        on_epochs: Called now and then with the number of epochs done since
+            the last call, finished runs of before included; an epoch counts as
+            many times as its run's ``cost``.
+        on_record: Called with the position of each run and its record, as soon
+            as it is finished or found.
+        on_failure: Called with the position of each run that diverged, and why; the
+            others go on, and its place in the result is missing.
+
+    Raises:
+        WorkFailed: If a run diverged and ``on_failure`` was not given, or if a worker
+            died. Finished runs stay on disk.
+    """
+    report = on_epochs or (lambda count: None)
+    group = processes()
+    records: dict[int, Record] = {}
+
+    def keep(position: int, record: Record) -> None:
+        records[position] = record
+        if on_record is not None:
+            on_record(position, record)
+
+    for position, run in enumerate(runs):
+        if run.folder is not None:
+            wanted = workload.identity(run)
+            found = group.share(partial(finished_run, run.folder, wanted, workload.save_models))
+            if found is not None:
+                keep(position, found)
+                report(run.config.epochs * run.cost)
+    waiting = {position: run for position, run in enumerate(runs) if position not in records}
+    workload.prepare(waiting.values())
+
+    stacks = workload.stacks(waiting)
+    on_gpu = workload.device.type == "cuda"
+    if on_gpu or group.world_size > 1 or min(workers, len(stacks)) <= 1:
+        results = _one_by_one(workload, waiting, stacks, report)
+    else:
+        results = _in_processes(workload, waiting, stacks, workers, report)
+    with closing(results):
+        for position, result in results:
+            if not isinstance(result, WorkFailed):
+                keep(position, result)
+            elif on_failure is not None:
+                on_failure(position, result)
+            else:
+                raise result
+    return [records[position] for position in sorted(records)]
+
+
+Results = Generator[tuple[int, Record | WorkFailed], None, None]
+
+
+def _one_by_one(
+    workload: Trainer | JointTrainer,
+    waiting: dict[int, Run],
+    stacks: list[list[int]],
+    report: Callable[[int], None],
+) -> Results:
+    for stack in stacks:
+        runs = [waiting[position] for position in stack]
+        yield from zip(stack, workload.train_together(runs, _counting(runs, report)), strict=True)
+
+
+def _counting(runs: Sequence[Run], report: Callable[[int], None]) -> Callable[[int], None]:
+    cost = sum(run.cost for run in runs)
+    return lambda epochs: report(epochs * cost)
+
+
+def _in_processes(
+    workload: Trainer | JointTrainer,
+    waiting: dict[int, Run],
+    stacks: list[list[int]],
+    workers: int,
+    report: Callable[[int], None],
+) -> Results:
+    """This process is one of the workers: it takes from the end of the queue.
+
+    So it is at work while the others start, which takes as long as several runs.
+    """
+    context = multiprocessing.get_context("spawn")
+    done, stop = context.Value("q", 0), context.Event()
+    executor = ProcessPoolExecutor(
+        min(workers, len(stacks)) - 1, context, _start_worker, (workload, done, stop)
+    )
+    reported = 0
+
+    def report_others() -> None:
+        nonlocal reported
+        total = done.value
+        report(total - reported)
+        reported = total
+
+    def count(units: int) -> None:
+        report(units)
+        report_others()
+
+    try:
+        with _interrupts_held():
+            pending: dict[Future[list[Record | WorkFailed]], list[int]] = {
+                executor.submit(_work, [waiting[position] for position in stack]): stack
+                for stack in stacks
+            }
+        for future, stack in reversed(list(pending.items())):
+            if future.cancel():
+                del pending[future]
+                runs = [waiting[position] for position in stack]
+                yield from zip(
+                    stack, workload.train_together(runs, _counting(runs, count)), strict=True
+                )
+                yield from _finished(pending, timeout=0.0)
+        while pending:
+            yield from _finished(pending, timeout=0.1)
+            report_others()
+        report_others()
+    except BrokenProcessPool:
+        raise WorkFailed(
+            "a worker process died, most likely for lack of memory: use fewer --workers; "
+            "finished runs are kept and --resume continues from them"
+        ) from None
+    finally:
+        stop.set()
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _finished(
+    pending: dict[Future[list[Record | WorkFailed]], list[int]], timeout: float
+) -> Results:
+    """What other processes have finished, taken off the list."""
+    finished, _ = wait(pending, timeout=timeout, return_when=FIRST_COMPLETED)
+    for future in finished:
+        stack = pending.pop(future)
+        yield from zip(stack, future.result(), strict=True)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let Ctrl-C wait; workers started meanwhile never see it, not even while importing."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_worker: tuple[Trainer | JointTrainer, Any, Any] | None = None
+
+
+class _Stopped(Exception):
+    """The other side has given up; end this run."""
+
+
+def _start_worker(workload: Trainer | JointTrainer, done: Any, stop: Any) -> None:
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _worker = (workload, done, stop)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for more work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(runs: list[Run]) -> list[Record | WorkFailed]:
+    assert _worker is not None
+    workload, done, stop = _worker
+
+    def count(units: int) -> None:
+        if stop.is_set():
+            raise _Stopped
+        with done.get_lock():
+            done.value += units
+
+    return workload.train_together(runs, _counting(runs, count))

@@ -1,0 +1,1 @@
+"""Training steps: what one epoch or batch computes."""

@@ -1,0 +1,123 @@
+"""The nodes whose scores a model is judged by, and what it must see to score them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossgcn import kernels
+from crossgcn.graph import PreparedGraph, stack_inputs
+from crossgcn.graph.matrix import Inputs
+from crossgcn.graph.prepared import move_inputs
+from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.device import multiplying_in
+from crossgcn.training.model_batch import can_be_compiled
+
+if TYPE_CHECKING:
+    from crossgcn.training.compiled.network import CompiledNetwork
+
+_NO_NODE = -1
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Nodes and labels of each model, on the model's device.
+
+    Attributes:
+        inputs: What the model takes, cut down to the rows it needs.
+        labels: ``[models, nodes]``; where a model has fewer nodes than another,
+            a number that is no class.
+        counts: Nodes of each model, ``[models]``.
+        num_classes: How many classes there are.
+    """
+
+    inputs: Inputs
+    labels: Tensor
+    counts: Tensor
+    num_classes: int
+
+    def score(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """How well each model does; no graph of it is kept.
+
+        Args:
+            scores: ``[models, nodes, width]``, or ``[nodes, width]`` of one model; the
+                classes' are the first.
+
+        Returns:
+            Each model's mean cross-entropy, the fraction of its nodes scored right, and the
+            gradient of the cross-entropy for the scores.
+        """
+        losses, accuracies, slope = kernels.score(
+            scores.detach().view(*self.labels.shape, -1), self.labels, self.counts, self.num_classes
+        )
+        return losses, accuracies, slope.view_as(scores)
+
+
+def find_targets(
+    model: NodeClassifier,
+    graph: PreparedGraph,
+    y: Tensor,
+    nodes: Sequence[Tensor],
+    device: torch.device,
+) -> Targets:
+    """Cut a graph down to what a model must see to score some nodes.
+
+    Args:
+        model: One model, or several stacked.
+        graph: Features and adjacency.
+        y: Class of each node.
+        nodes: The nodes of each model.
+        device: Where the model is.
+    """
+    views: dict[int, Inputs] = {}
+    for own in nodes:
+        if id(own) not in views:
+            views[id(own)] = graph.view(own, model.propagations)
+    inputs = [views[id(own)] for own in nodes]
+    labels = torch.full((len(nodes), max(own.numel() for own in nodes)), _NO_NODE)
+    for row, own in zip(labels, nodes, strict=True):
+        row[: own.numel()] = y[own]
+    return Targets(
+        move_inputs(inputs[0] if model.num_models is None else stack_inputs(inputs), device),
+        labels.to(device),
+        torch.tensor([own.numel() for own in nodes], device=device),
+        model.num_scores or int(model.layers[-1].out_channels),  # type: ignore[arg-type]
+    )
+
+
+class Scorer:
+    """Loss and accuracy on given nodes, with the weights as they are at each call.
+
+    Args:
+        model: One model, or several stacked.
+        targets: The nodes.
+        precision: As for training.
+    """
+
+    def __init__(self, model: NodeClassifier, targets: Targets, precision: str = "fp32") -> None:
+        self.model, self.targets, self.precision = model, targets, precision
+        self.device = targets.labels.device
+        self._network: CompiledNetwork | None = None
+        if self.device.type == "cpu" and can_be_compiled(model):
+            from crossgcn.training.compiled.network import CompiledNetwork
+
+            self._network = CompiledNetwork(model, targets)
+
+    @torch.no_grad()
+    def __call__(self) -> tuple[Tensor, Tensor]:
+        """Losses and accuracies, ``[models]`` each."""
+        if self._network is not None:
+            with np.errstate(all="ignore"):
+                self._network.forward()
+                loss, right = self._network.loss()
+            return torch.tensor([loss]), torch.tensor([right]) / self.targets.counts.double()
+        self.model.eval()
+        with multiplying_in(self.precision, self.device):
+            scores = self.model(*self.targets.inputs)
+        losses, accuracies, _ = self.targets.score(scores)
+        return losses, accuracies

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from crossgcn.data.preprocess import Preprocess
+from crossgcn.errors import BadInput
+from crossgcn.experiments.experiment import Experiment, run_folder_name
+from crossgcn.experiments.run_folder import choose_model, open_run
+from crossgcn.training.checkpoints import load_saved
+from crossgcn.training.config import RunConfig
+
+IDS = [f"u_{node}" for node in range(90)]
+
+
+@pytest.fixture
+def run_folder(small_graph: Data, tmp_path: Path) -> Path:
+    config = RunConfig.create(
+        model="cross-gcn", splits="stratified", num_splits=3, epochs=6, hidden_channels=4
+    )
+    folder = tmp_path / "run"
+    experiment = Experiment([config], small_graph, Preprocess(("a", "b", "c")))
+    experiment.run(out=folder, save_models=True)
+    choose_model(folder, run_folder_name(config), experiment.data, IDS)
+    return folder
+
+
+def test_the_folder_is_the_model_that_validated_best(run_folder: Path) -> None:
+    run = open_run(run_folder)
+    assert len(run.runs) == len(run.splits) == 3
+    best = max(one.record["validation_accuracy"] for one in run.runs)
+    assert run.chosen.record["validation_accuracy"] == best
+    assert run.saved.preprocess.classes == ("a", "b", "c")
+    for mine, theirs in zip(
+        run.saved.model.state_dict().values(),
+        run.chosen.model().model.state_dict().values(),
+        strict=True,
+    ):
+        assert torch.equal(mine, theirs)
+    assert set(run.runs[0].curve()) >= {"epoch", "train_loss", "validation_accuracy"}
+    assert len(run.runs[0].curve()["epoch"]) == 6
+
+
+def test_the_graph_and_the_names_of_its_nodes_come_back(
+    run_folder: Path, small_graph: Data
+) -> None:
+    run = open_run(run_folder)
+    assert torch.equal(run.data.y, small_graph.y)
+    assert run.ids == tuple(IDS)
+    assert run.find("u_17") == 17
+    with pytest.raises(BadInput, match=r"there is no node 'u_99'.*'u_0', 'u_1', 'u_2'"):
+        run.find("u_99")
+
+
+def test_a_folder_moved_elsewhere_still_opens(run_folder: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere" / "run"
+    shutil.copytree(run_folder, moved)
+    shutil.rmtree(run_folder)
+    assert open_run(moved).ids == tuple(IDS)
+    assert load_saved(moved).preset == "cross-gcn"
+
+
+def test_a_folder_without_a_model_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"config\.json: cannot be read \(No such file"):
+        open_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda run: (run / "graph.npz").unlink(), r"graph\.npz: no such file"),
+        (lambda run: (run / "nodes.json").unlink(), r"nodes\.json: is not what crossgcn train"),
+        (lambda run: (run / "nodes.json").write_text('{"ids": 5}'), r"nodes\.json: is not what"),
+        (lambda run: (run / "chosen.json").write_text("{"), r"chosen\.json: is not valid JSON"),
+        (lambda run: (run / "chosen.json").write_text("[]"), r"chosen\.json: is not what"),
+        (lambda run: (run / "chosen.json").write_text("{}"), r"chosen\.json: is not what"),
+        (lambda run: shutil.rmtree(run / "cross-gcn-2-layer"), r"split-0.*: is not what"),
+        (lambda run: (run / "graph.npz").write_bytes(b"PK\3\4"), r"graph\.npz"),
+    ],
+)
+def test_a_damaged_folder_is_refused_with_a_reason(
+    damage: object, complaint: str, run_folder: Path
+) -> None:
+    assert callable(damage)
+    damage(run_folder)
+    with pytest.raises(BadInput, match=complaint):
+        open_run(run_folder)
+
+
+def test_another_graph_is_noticed(run_folder: Path, small_graph: Data) -> None:
+    from crossgcn.data.graph_file import save_graph
+
+    changed = small_graph.clone()
+    changed.y = changed.y.roll(1)
+    save_graph(run_folder / "graph.npz", changed)
+    with pytest.raises(BadInput, match=r"graph\.npz: is not the graph the model was trained on"):
+        open_run(run_folder)
+
+
+@pytest.mark.parametrize("change", [{"test_accuracy": 0.999}, {"split": {"index": 10**6}}])
+def test_a_changed_record_is_noticed(change: dict[str, object], run_folder: Path) -> None:
+    path = run_folder / "cross-gcn-2-layer" / "split-01" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | change))
+    with pytest.raises(BadInput, match=r"split-01/run\.json: is not what crossgcn train wrote"):
+        open_run(run_folder)
+
+
+def test_swapped_names_are_noticed(run_folder: Path) -> None:
+    (run_folder / "nodes.json").write_text(json.dumps({"ids": IDS[::-1]}))
+    with pytest.raises(BadInput, match=r"nodes\.json: is not what crossgcn train wrote"):
+        open_run(run_folder)
+
+
+def test_another_choice_is_noticed(run_folder: Path) -> None:
+    path = run_folder / "chosen.json"
+    chosen = json.loads(path.read_bytes())
+    others = {f"cross-gcn-2-layer/split-0{split}" for split in range(3)} - {chosen["run"]}
+    path.write_text(json.dumps(chosen | {"run": min(others)}))
+    with pytest.raises(BadInput, match=r"chosen\.json: is not what crossgcn train wrote"):
+        open_run(run_folder)
+
+
+def test_a_model_of_places_has_nothing_to_explain(tmp_path: Path, small_graph: Data) -> None:
+    pytest.importorskip("gensim")
+    config = RunConfig.create(model="deep-walk", splits="stratified", num_splits=1, epochs=2)
+    experiment = Experiment([config], small_graph)
+    experiment.run(out=tmp_path, save_models=True)
+    choose_model(tmp_path, run_folder_name(config), experiment.data)
+    with pytest.raises(BadInput, match="deep-walk sees no features"):
+        open_run(tmp_path)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+import scipy.sparse as sp
+import torch
+from torch_geometric.data import Data
+from torch_geometric.utils import to_undirected
+
+from crossgcn.cli import main
+from crossgcn.data.features import csr_tensor
+from crossgcn.data.graph_file import save_graph
+
+
+@pytest.fixture
+def small_graph() -> Data:
+    """Ninety nodes of three classes that words and neighbours tell apart; sparse features."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(90) % 3
+    topical = torch.arange(24) % 3 == y.unsqueeze(1)
+    x = (torch.rand(90, 24, generator=generator) < torch.where(topical, 0.3, 0.1)).float()
+    x[:, 0] = 1.0
+    words = sp.csr_array(x.numpy())
+    within = 3 * torch.randint(30, (2, 120), generator=generator) + torch.arange(120) % 3
+    across = torch.randint(90, (2, 30), generator=generator)
+    return Data(
+        x=csr_tensor(words.indptr, words.indices, words.data, (90, 24)),
+        edge_index=to_undirected(torch.cat([within, across], dim=1), num_nodes=90),
+        y=y,
+        roles=torch.arange(90).div(30, rounding_mode="floor").add(1).unsqueeze(0),
+        num_classes=3,
+        name="small",
+    )
+
+
+@pytest.fixture
+def graph_file(small_graph: Data, tmp_path: Path) -> Path:
+    """The small graph as a user would have it on disk."""
+    path = tmp_path / "small.npz"
+    save_graph(path, small_graph)
+    return path
+
+
+@pytest.fixture
+def crossgcn(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., CompletedProcess[str]]:
+    """The command line within this process, in an empty folder of a machine without data."""
+    monkeypatch.delenv("CROSSGCN_DATA", raising=False)
+    monkeypatch.setattr("crossgcn.data.datasets.registry.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> CompletedProcess[str]:
+        command = ["crossgcn", *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", command)
+        code = main()
+        return CompletedProcess(command, code, *capsys.readouterr())
+
+    return run
