@@ -13,7 +13,7 @@ import pytest
 from crossgcn.cli.links import LinkModelOptions, links
 from crossgcn.links.compare import encoder_names
 from crossgcn.links.edge_splits import NUM_EDGE_SPLITS, TEST_SHARE, VALIDATION_SHARE
-from crossgcn.models.presets import PRESETS
+from crossgcn.models.catalogue import PRESETS
 
 Command = Callable[..., CompletedProcess[str]]
 TINY = (

@@ -4,9 +4,9 @@ import runpy
 from typing import Any
 
 import pytest
+from crossgcn.layers.transforms import transform_settings
 
 from crossgcn.cli.bench import load_harness
-from crossgcn.layers.transforms import transform_settings
 from research.findings.crossings import peers_markdown
 from research.findings.records import CellRecord, FindingsRecord
 from research.findings.tables import read_table

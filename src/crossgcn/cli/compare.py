@@ -22,7 +22,7 @@ from crossgcn.cli.option_groups import (
 )
 from crossgcn.errors import BadInput
 from crossgcn.experiments.compare import CANDIDATES, DEFAULT_TRIALS, TRIALS
-from crossgcn.models.presets import PRESETS, get_preset
+from crossgcn.models.catalogue import PRESETS, get_preset
 
 
 @with_option_groups

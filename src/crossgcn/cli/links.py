@@ -23,7 +23,7 @@ from crossgcn.cli.option_groups import (
 from crossgcn.errors import BadInput
 from crossgcn.links.compare import check_encoder, encoder_names
 from crossgcn.links.predictor import DEFAULT_RANKS, LINK_DEFAULTS, LinkSettings
-from crossgcn.models.presets import get_preset
+from crossgcn.models.catalogue import get_preset
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph

@@ -13,7 +13,8 @@ import typer
 
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import AGGREGATION_NAMES, PRESETS, TRANSFORM_NAMES
+from crossgcn.layers.catalogue import AGGREGATIONS, ORDER_AGGREGATIONS, TRANSFORMS
+from crossgcn.models.catalogue import PRESETS
 
 MODEL, VARIANT, _TRAINING, _RUN = "Model", "Model, in detail", "Training", "Run"
 BATCHES = "Training in batches"
@@ -57,8 +58,8 @@ OrderOption = Annotated[
 OrderWeightsOption = Annotated[
     str | None,
     typer.Option(
-        help="How orders are joined: fixed, learned, gated, mean, per-unit, attention, concat, "
-        "lstm, or one number per order (1,0.5). \\[default: the model's]",
+        help=f"How orders are joined: {', '.join(ORDER_AGGREGATIONS)}, or one number per order "
+        "(1,0.5). \\[default: the model's]",
         rich_help_panel=VARIANT,
     ),
 ]
@@ -92,7 +93,7 @@ LaplacianWeightOption = Annotated[
 AggrOption = Annotated[
     str | None,
     typer.Option(
-        help=f"How neighbours are joined: {', '.join(AGGREGATION_NAMES)}. \\[default: gcn]",
+        help=f"How neighbours are joined: {', '.join(AGGREGATIONS)}. \\[default: gcn]",
         metavar="NAME",
         rich_help_panel=VARIANT,
     ),
@@ -100,7 +101,7 @@ AggrOption = Annotated[
 TransformOption = Annotated[
     str | None,
     typer.Option(
-        help=f"What crosses features: {', '.join(TRANSFORM_NAMES)}; for all layers or one per "
+        help=f"What crosses features: {', '.join(TRANSFORMS)}; for all layers or one per "
         "layer (mlp,linear). \\[default: cross]",
         metavar="NAME",
         rich_help_panel=VARIANT,

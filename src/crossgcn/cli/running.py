@@ -30,7 +30,7 @@ from crossgcn.cli.options import available_cores
 from crossgcn.cli.torchrun import join_others, leads, refuse_unjoined
 from crossgcn.data.files import write_json
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import first_layer_crosses, has_orders
+from crossgcn.models.catalogue import first_layer_crosses, has_orders
 from crossgcn.training.launch import find_launch
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from crossgcn.cli.option_groups import (
     with_option_groups,
 )
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import get_preset
+from crossgcn.models.catalogue import get_preset
 
 if TYPE_CHECKING:
     from crossgcn.experiments.tune.space import TuningResult

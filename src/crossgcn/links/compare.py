@@ -25,14 +25,11 @@ from crossgcn.links.edge_splits import (
 )
 from crossgcn.links.predictor import LinkPredictor, LinkSettings, metric_names
 from crossgcn.links.training import LinkTrainer
-from crossgcn.models.presets import PRESETS, get_preset
+from crossgcn.models.catalogue import PRESETS, get_preset
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision
 from crossgcn.training.pool import train_many
 from crossgcn.training.trainer import Record, Run, Trainer
-
-_ENCODERS = ("CrossGCN", "GCN", "GIN", "MLP")
-"""Classes whose training is the minimisation of a loss of their output and nothing besides."""
 
 
 def encoder_names() -> list[str]:
@@ -41,22 +38,16 @@ def encoder_names() -> list[str]:
     Others bring a way of training of their own, which is about classes, or inputs learned
     from all edges, those to be predicted among them.
     """
-    return [name for name in PRESETS if _is_encoder(name)]
+    return [name for name, preset in PRESETS.items() if preset.predicts_links]
 
 
 def check_encoder(name: str) -> None:
     """Refuse a model that is not known or is no encoder."""
-    get_preset(name)
-    if not _is_encoder(name):
+    if not get_preset(name).predicts_links:
         raise BadInput(
             f"model {name!r} cannot predict links, because its training is about classes "
             f"or looks at all edges beforehand: use one of {', '.join(encoder_names())}"
         )
-
-
-def _is_encoder(name: str) -> bool:
-    preset = PRESETS[name]
-    return preset.model in _ENCODERS and preset.inputs == "features"
 
 
 _SHARED = ("dataset", "seed", "epochs", "learning_rate", "weight_decay", "precision")

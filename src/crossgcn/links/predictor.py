@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.graph import SparseMatrix
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 
 Decoder = Literal["dot", "hadamard"]
 DECODERS: tuple[Decoder, ...] = get_args(Decoder)
@@ -117,7 +117,7 @@ class LinkPredictor(nn.Module):
         preset: The encoder's name.
         in_channels: Features per node.
         settings: The embeddings' width and the decoder.
-        **encoder_settings: As of :func:`~crossgcn.models.registry.build_model`.
+        **encoder_settings: As of :func:`~crossgcn.models.catalogue.build_model`.
     """
 
     def __init__(

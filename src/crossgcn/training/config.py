@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from crossgcn.data.splits import NUM_STRATIFIED_SPLITS
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.models.presets import PRESETS, get_preset
+from crossgcn.models.catalogue import PRESETS, get_preset
 from crossgcn.training.device import Precision
 
 _PAPERS_PROTOCOL: dict[str, Any] = {"num_splits": 20, "train": 20}
@@ -65,7 +65,7 @@ class RunConfig(BaseModel):
 
     Attributes:
         dataset: A known name or the path of a graph file.
-        model: A preset of :mod:`crossgcn.models.presets`.
+        model: A preset of :mod:`crossgcn.models.catalogue`.
         num_layers: Graph convolutions.
         hidden_channels: Width of the hidden layers.
         order: Highest order of the crosses, for all layers or one per layer.
@@ -202,7 +202,7 @@ class RunConfig(BaseModel):
         return config
 
     def model_settings(self) -> dict[str, Any]:
-        """The arguments of :func:`~crossgcn.models.registry.build_model`."""
+        """The arguments of :func:`~crossgcn.models.catalogue.build_model`."""
         return {name: getattr(self, name) for name in MODEL_SETTINGS}
 
     def identity(self) -> dict[str, Any]:
