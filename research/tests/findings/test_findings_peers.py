@@ -4,9 +4,9 @@ import runpy
 from typing import Any
 
 import pytest
-from crossgcn.layers.transforms import transform_settings
 
 from crossgcn.cli.bench import load_harness
+from crossgcn.layers import TRANSFORMS
 from research.findings.crossings import peers_markdown
 from research.findings.records import CellRecord, FindingsRecord
 from research.findings.tables import read_table
@@ -95,4 +95,4 @@ def test_the_benchmark_measures_the_modules_of_the_findings() -> None:
         "dcn-v2",
         "cin",
     ]
-    assert transform_settings("dcn-v2")["rank"] == 32, "the findings take the default"
+    assert TRANSFORMS["dcn-v2"].options()["rank"] == 32, "the findings take the default"
