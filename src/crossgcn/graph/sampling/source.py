@@ -198,7 +198,7 @@ class CheckedRows:
     def draw(
         self, nodes: Array, fanout: int, key: int, skip_own: bool
     ) -> tuple[Array, Array, Array]:
-        """See :func:`~crossgcn.kernels.plain_sampling.draw_entries`.
+        """See :func:`~crossgcn.kernels.sampling.draw_entries`.
 
         Returns:
             Where the drawn of each node start, their entries, and the neighbours themselves.
@@ -215,7 +215,7 @@ class CheckedRows:
         return starts, entries, drawn
 
     def find_own(self, nodes: Array) -> Array:
-        """See :func:`~crossgcn.kernels.plain_sampling.find_own`."""
+        """See :func:`~crossgcn.kernels.sampling.find_own`."""
         try:
             own: Array = loops().find_own(*self._arrays(), nodes)
         except NoRow as error:
@@ -223,7 +223,7 @@ class CheckedRows:
         return own
 
     def weigh(self, weights: Array, own: bool, first: int, last: int) -> Array:
-        """See :func:`~crossgcn.kernels.plain_sampling.row_weights`."""
+        """See :func:`~crossgcn.kernels.sampling.row_weights`."""
         try:
             total: Array = loops().row_weights(*self._arrays(), weights, own, first, last)
         except NoRow as error:
