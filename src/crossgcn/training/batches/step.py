@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn import kernels
-from crossgcn.graph.matrix import Inputs, SparseMatrix
+from crossgcn.graph.matrix import ModelInputs, SparseMatrix
 from crossgcn.graph.prepared import move_inputs
 from crossgcn.graph.sampling.batches import AggregatedRows, Batch, NodeBatches
 from crossgcn.graph.sampling.source import GraphSource
@@ -90,7 +90,7 @@ class MiniBatchStep:
         """Start new sums."""
         self.totals.zero_()
 
-    def _backward(self, batch: Batch, inputs: Inputs, share: float) -> None:
+    def _backward(self, batch: Batch, inputs: ModelInputs, share: float) -> None:
         self.model.zero_grad(set_to_none=True)
         self.model.train()
         with multiplying_in(self.precision, self.device):
@@ -123,7 +123,7 @@ class MiniBatchStep:
                 own.copy_(tensors[name])
 
 
-def batch_inputs(batch: Batch, device: torch.device) -> Inputs:
+def batch_inputs(batch: Batch, device: torch.device) -> ModelInputs:
     """What the model takes for a batch, on its device."""
     inputs = (batch.x, batch.blocks)
     return inputs if device.type == "cpu" else move_inputs(inputs, device)
