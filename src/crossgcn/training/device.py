@@ -84,7 +84,7 @@ def _kept_by_transform(transform: CrossFeatureTransform | FeatureCrossing) -> tu
     return copies * transform.num_projections, 1
 
 
-def stack_limit(model: NodeClassifier, graph: PreparedGraph, device: torch.device) -> int:
+def model_batch_limit(model: NodeClassifier, graph: PreparedGraph, device: torch.device) -> int:
     """How many such models a GPU has room for at once, at least 1."""
     return max(1, int(_USABLE * _free_bytes(device) / max(1, estimate_bytes(model, graph))))
 
