@@ -190,10 +190,12 @@ def test_runs_are_stacked_by_configuration_up_to_the_limit(
         for split in range(5)
     ]
     waiting = {position: run for position, run in enumerate(runs) if position != 1}
-    assert sorted(map(tuple, workload.stacks(waiting))) == [(position,) for position in waiting]
+    assert sorted(map(tuple, workload.model_batches(waiting))) == [
+        (position,) for position in waiting
+    ]
     workload.device = GPU
     monkeypatch.setattr("crossgcn.training.trainer.model_batch_limit", lambda *_: 3)
-    stacks = sorted(map(tuple, workload.stacks(waiting)))
+    stacks = sorted(map(tuple, workload.model_batches(waiting)))
     assert stacks == [(0, 2, 3), (4,), *((p,) for p in range(5, 10)), (10, 11, 12), (13, 14)]
 
 

@@ -1,14 +1,13 @@
-r"""What is minimised, and the one rule for what is decayed.
+r"""The objective of training, and the rule for weight decay.
 
 .. math:: \Gamma = \frac{1}{M}\sum_{i=1}^{M} l(\hat{\mathbf{y}}_i, \mathbf{y}_i)
     + \frac{\lambda}{2}\|\mathbf{\Theta}\|_F^2
 
-NOTE[D5] The rule, for every model: Θ is every matrix of every layer, and the
-order weights of ``"learned"``; never a bias, never a ``"gated"`` order weight,
-which should grow or not by its own merit. The released code averages over the
-training nodes and halves the penalty, where the paper sums and does not.
+NOTE[D5] The rule for every model: Θ is every matrix of every layer, and the order weights
+of ``"learned"``; never a bias or a ``"gated"`` order weight. The released code averages over
+the training nodes and halves the penalty, where the paper sums and does not.
 
-:class:`~crossgcn.models.baselines.SemiEmb` adds a third term, over all edges, and
+:class:`~crossgcn.models.baselines.SemiEmb` adds a term over all edges, and
 :class:`~crossgcn.models.cross_grand.CrossGrand` one over all nodes.
 """
 
@@ -31,14 +30,14 @@ from crossgcn.training.steps.targets import find_targets
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass of the model gives.
+    """The results of one forward pass.
 
     Attributes:
-        scores: Of the training nodes, ``[models, nodes, width]``; the classes' come first.
-        slope: Gradient of the losses for the scores, which comes with them at no cost.
-        losses: Mean cross-entropy of each model, ``[models]``; no gradient goes through it.
-        accuracies: The fraction of the nodes scored right, ``[models]``.
-        penalties: What is added to the losses, but for what the optimiser decays.
+        scores: Of the training nodes, ``[models, nodes, width]``; those of the classes first.
+        slope: Gradient of the losses for the scores.
+        losses: Mean cross-entropy of each model, ``[models]``, detached.
+        accuracies: ``[models]``.
+        penalties: Further terms of the objective, without those that the optimiser decays.
     """
 
     scores: Tensor
@@ -48,7 +47,7 @@ class Pass:
     penalties: tuple[Tensor, ...]
 
     def gradients(self, weights: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-        """Of what is minimised, for each weight; ``None`` for one it does not depend on."""
+        """Return the gradient of the objective for each weight; ``None`` where it has none."""
         return torch.autograd.grad(
             [self.scores, *self.penalties],
             list(weights),
@@ -58,21 +57,21 @@ class Pass:
 
 
 class Objective:
-    """What is minimised, for one model or several stacked; a call is one pass.
+    """The objective of one model or several stacked; a call is one forward pass.
 
-    The pass computes the rows the objective depends on and no others: those of the
-    training nodes, or all where neighbours, or several draws, are to agree. A model of
-    several draws makes as many passes, and its scores are those of all of them.
+    The pass computes only the rows that the objective depends on: those of the training nodes,
+    or all if the objective has a term over all nodes. A model with several draws makes as many
+    passes, and the scores of all draws are concatenated.
 
     Args:
-        model: Read at every call, in whatever mode it is then.
+        model: Its mode, training or evaluation, is not changed.
         graph: Features and adjacency.
         y: Class of each node.
         nodes: The training nodes of each model.
         weight_decay: λ.
         device: Where the model is.
-        step: The number of the step, one number that its owner counts up; terms that grow
-            from nothing are at their full weight without it.
+        step: The number of the step, which its owner counts up. Without it, terms with a warm-up
+            have their full weight.
     """
 
     def __init__(
@@ -132,7 +131,7 @@ class Objective:
         return Pass(scores, slope, losses, accuracies, tuple(penalties))
 
     def _draw(self, model: CrossGrand, penalties: list[Tensor]) -> Tensor:
-        """Scores of the training nodes in every draw, one after the other."""
+        """Return the scores of the training nodes in every draw, one after the other."""
         draws = []
         for draw in range(model.draws):
             model.choose_draw(draw)
@@ -147,7 +146,7 @@ class Objective:
         return torch.cat([self._at_nodes(scores) for scores in draws], dim=1)
 
     def _at_nodes(self, scores: Tensor) -> Tensor:
-        """The training nodes' rows of everyone's, ``[models, nodes, width]``."""
+        """Return the rows of the training nodes, ``[models, nodes, width]``."""
         if scores.dim() == 2:
             scores = scores.unsqueeze(0)
         return scores.gather(1, self.rows.unsqueeze(-1).expand(-1, -1, scores.size(-1)))
@@ -169,10 +168,10 @@ def make_optimizer(model: torch.nn.Module, learning_rate: float, weight_decay: f
 
 
 def order_weight_penalty(model: torch.nn.Module, weight_decay: float) -> Tensor | None:
-    r"""The order weights' part, :math:`\frac{\lambda}{2}\sum_{k\ge2}\alpha_k^2`.
+    r"""Return the penalty of order weights, :math:`\frac{\lambda}{2}\sum_{k\ge2}\alpha_k^2`.
 
-    It stands in the loss and not in the optimiser because :math:`\alpha_1` is
-    not trained and must not be decayed. None when no order weight is decayed.
+    It is part of the loss and not of the optimiser because :math:`\alpha_1` is not trained and
+    must not be decayed. ``None`` when no order weight is decayed.
     """
     decayed = [
         module.order_weights[..., 1:]
@@ -188,13 +187,12 @@ def order_weight_penalty(model: torch.nn.Module, weight_decay: float) -> Tensor 
 
 
 def consistency_penalty(draws: Sequence[Tensor], temperature: float) -> Tensor:
-    r"""How far the predictions of several draws are from their sharpened mean.
+    r"""Return the squared distance of several draws' predictions from their sharpened mean.
 
     .. math:: \frac{1}{SN}\sum_{s,i} \|\mathbf{p}^{(s)}_i - \bar{\mathbf{p}}'_i\|^2, \qquad
         \bar{p}'_{ic} = \bar{p}_{ic}^{1/T} \Big/ \sum_{c'} \bar{p}_{ic'}^{1/T}
 
-    No gradient goes through the mean, which is what the draws are to agree with. Models
-    side by side are added up.
+    The mean is detached. The penalties of stacked models are added up.
 
     Args:
         draws: Class scores of all nodes, ``[..., nodes, classes]``, one for each draw.
@@ -202,13 +200,13 @@ def consistency_penalty(draws: Sequence[Tensor], temperature: float) -> Tensor:
     """
     predictions = torch.stack(list(draws)).softmax(dim=-1)
     with torch.no_grad():
-        # Powers in logarithms: a small probability to a high power is no number any more.
+        # In logarithms: a high power of a small probability would underflow.
         agreed = (predictions.mean(dim=0).log() / temperature).softmax(dim=-1)
     return (predictions - agreed).square().sum() / (len(draws) * predictions.size(-2))
 
 
 def laplacian_penalty(scores: Tensor, laplacian: SparseMatrix) -> Tensor:
-    r"""How unlike neighbours are predicted.
+    r"""Return the mean squared difference of the predictions of neighbours.
 
     .. math:: \mathrm{tr}(\mathbf{P}^{\top}\mathbf{L}\mathbf{P})
         = \frac{1}{|E|}\sum_{\{i,j\}\in E}\|\mathbf{p}_i-\mathbf{p}_j\|^2
