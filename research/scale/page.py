@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from crossgcn.cli.bench import BENCHMARKS
 from crossgcn.reports.markdown import markdown_table
+from research.benchmarks.catalogue import BENCHMARKS
 from research.scale.cluster import (
     FAST,
     SLOW,

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crossgcn.cli.bench import BENCHMARKS
 from crossgcn.data.files import replacing
 from crossgcn.reports.markdown import (
     comparison_markdown,
@@ -19,6 +18,7 @@ from crossgcn.reproduction.collect import ItemResult, read_item_result
 from crossgcn.reproduction.item_names import ITEM_NAMES
 from crossgcn.reproduction.items import Item, read_item
 from crossgcn.reproduction.page import render_markdown, write_markdown
+from research.benchmarks.catalogue import BENCHMARKS
 from research.findings.crossings import peers_markdown
 from research.findings.depth import depth_markdown
 from research.findings.figure import write_differences

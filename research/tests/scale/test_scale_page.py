@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from crossgcn.cli.bench import BENCHMARKS
+from research.benchmarks.catalogue import BENCHMARKS
 from research.scale.cluster import sampled_shape
 from research.scale.cost_model import Fitted
 from research.scale.cost_points import full_batch, step_work
