@@ -1,4 +1,4 @@
-"""The generated parts of ``docs/scale.md``: what was measured, the fit, and what it predicts."""
+"""The generated parts of ``docs/scale.md`` and ``research/scale/README.md``."""
 
 from __future__ import annotations
 

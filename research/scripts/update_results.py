@@ -133,7 +133,9 @@ def render() -> Iterator[tuple[Path, str]]:
     blocks["research/benchmarks/README.md"] = benchmarks()
     blocks["docs/findings.md"] = findings()
     blocks["docs/links.md"] = {"links": links_markdown(read("links"))}
-    blocks["docs/scale.md"] = scale_markdown(measured(), figure=_figure("scale"))
+    scale = scale_markdown(measured(), figure="../../docs/figures/scale.png")
+    blocks["docs/scale.md"] = {"measured": scale.pop("measured")}
+    blocks["research/scale/README.md"] = scale
     drawn = {path.stem: f"figures/{path.name}" for path in REPRODUCTION.glob("figures/*.svg")}
     yield REPRODUCTION / "report.md", render_markdown(reproduction(), figures=drawn)
     for name, content in blocks.items():
