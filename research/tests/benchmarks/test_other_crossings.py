@@ -47,4 +47,4 @@ def test_sparse_rows_that_give_something_else_stop_it() -> None:
 
     case = peers.Case(64, 2, 20)
     with pytest.raises(WorkFailed, match="wrong of sparse and of dense rows differ"):
-        peers.check_rows(Wrong(), case, case.draw(0))
+        peers.check_rows(Wrong(), case, case.draw(0))  # type: ignore[arg-type]

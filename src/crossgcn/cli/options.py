@@ -149,7 +149,10 @@ class SettingOptions:
             words = words.partition(" [default:")[0] + f" [default: {self.defaults[name]}]"
         elif "[default:" not in words and setting.default is not None:
             words += f" [default: {self._default(name)}]"
-        kind, metavar = (str, _TEXTS[name][0]) if name in _TEXTS else (setting.annotation, None)
+        kind: Any = setting.annotation
+        metavar = None
+        if name in _TEXTS:
+            kind, metavar = str, _TEXTS[name][0]
         panel = _PANELS.get(name, DETAILS if name in MODEL_OPTIONS else TRAINING)
         option = typer.Option(
             _FLAGS.get(name, option_name(name)),
