@@ -14,8 +14,7 @@ from crossgcn.experiments.tune.space import (
     default_space,
     make_config,
 )
-from crossgcn.models.presets import PRESETS
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.training.config import RunConfig
 
 

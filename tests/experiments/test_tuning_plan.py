@@ -8,7 +8,7 @@ import pytest
 from crossgcn.errors import BadInput
 from crossgcn.experiments.tune.plan import plan_contestants
 from crossgcn.experiments.tune.space import Choices, default_space
-from crossgcn.models.presets import PRESETS
+from crossgcn.models.catalogue import PRESETS
 
 
 def test_a_model_and_its_twin_are_treated_alike() -> None:

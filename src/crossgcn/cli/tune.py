@@ -25,7 +25,7 @@ from crossgcn.cli.tables import (
     refuse_table_in_config,
     table_defaults,
 )
-from crossgcn.models.presets import get_preset
+from crossgcn.models.catalogue import get_preset
 
 if TYPE_CHECKING:
     from crossgcn.experiments.tune.space import TuningResult

@@ -20,8 +20,7 @@ from crossgcn.data.stored.open import is_opened, open_dataset, open_graph
 from crossgcn.errors import BadInput
 from crossgcn.experiments.statistics import Summary, summarise
 from crossgcn.graph.prepared import choose_device
-from crossgcn.models.presets import get_preset
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model, get_preset
 from crossgcn.training.batches.train import check_batches
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision

@@ -27,7 +27,7 @@ from crossgcn.data.graph_file import read_graph, save_graph
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.data.stored.open import open_dataset
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import get_preset
+from crossgcn.models.catalogue import get_preset
 from crossgcn.training.checkpoints import MODEL_FILES, SavedModel, copy_model, load_saved
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import EPOCHS, RECORD, describe_dataset, describe_split

@@ -12,8 +12,6 @@ from torch.nn.parameter import UninitializedParameter
 
 from crossgcn.errors import BadInput
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
-from crossgcn.layers.aggregation.neighbour_sum import GCNSum
-from crossgcn.layers.orders.trained import WeightsPerUnit
 
 Floats = NDArray[np.float64]
 
@@ -97,12 +95,11 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
     if isinstance(module, CrossGCNConv):
         transform, bias = module.transform, module.bias
         aggregate_first = module.aggregate_first
-        if not _sums_as_gcn(module):
-            own = module.aggregation
-            name = repr(module.aggr if own is None else own.name)
+        if not module.sums_neighbours:
             raise NotASum(
-                f"{where} joins neighbours by {name}, which is not read here; explain a model "
-                "whose neighbours are joined by GCN's sum (aggr='gcn', as in --model cross-gcn)"
+                f"{where} joins neighbours by {module.aggr_name!r}, which has no exact "
+                "explanation; explain a model whose neighbours are joined by GCN's sum "
+                "(aggr='gcn', as in --model cross-gcn)"
             )
         if not isinstance(transform, CrossFeatureTransform):
             raise NotASum(
@@ -135,12 +132,6 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
     )
 
 
-def _sums_as_gcn(module: CrossGCNConv) -> bool:
-    if module.aggregation is None:
-        return module.aggr in ("add", "sum")
-    return isinstance(module.aggregation, GCNSum)
-
-
 def _projections(transform: CrossFeatureTransform) -> Floats:
     """The weights, with the constants that projections are multiplied by."""
     weight = _numbers(transform.weight)
@@ -150,24 +141,16 @@ def _projections(transform: CrossFeatureTransform) -> Floats:
 
 
 def _order_weights(transform: CrossFeatureTransform, where: str) -> Floats:
-    """The weights of the orders in every unit, ``[order, channels]``."""
-    if isinstance(transform.aggregator, WeightsPerUnit):
-        return _numbers(transform.aggregator.order_weights())
-    weights = transform.effective_order_weights()
+    """Return the weight of each order and unit, ``[order, channels]``."""
+    weights = transform.unit_order_weights()
     if weights is None:
+        assert transform.aggregator is not None
         raise NotASum(
-            f"{where} {_NO_SUMS[str(transform.order_aggregation)]} "
+            f"{where} {transform.aggregator.refusal} "
             f"(order_weights={transform.order_aggregation!r}), which has no exact explanation; "
             "explain a model with 'gated', 'per-unit', 'learned', 'fixed' or 'mean' order weights"
         )
-    return np.repeat(_numbers(weights)[:, np.newaxis], transform.out_channels, axis=1)
-
-
-_NO_SUMS = {
-    "attention": "weighs its orders node by node, so it is no sum of products",
-    "concat": "maps its orders together, so its units share each other's products",
-    "lstm": "reads its orders with an LSTM, so it is no sum of products",
-}
+    return _numbers(weights)
 
 
 def _numbers(tensor: Tensor) -> Floats:

@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from crossgcn.errors import BadInput
 from crossgcn.explanation.layer_reading import Floats, LayerReading, NotASum, read_layer
 from crossgcn.explanation.occurrence import binary_columns
-from crossgcn.graph import PreparedGraph, SparseMatrix, normalised_adjacency
+from crossgcn.graph import PreparedGraph, SparseMatrix, edges_of_kind
 from crossgcn.layers import CrossGCNConv
 from crossgcn.models.node_classifier import NodeClassifier
 
@@ -129,6 +129,11 @@ def read_layers(model: nn.Module) -> tuple[LayerReading, ...]:
             f"this model holds the weights of {model.num_models} models at once; explain one of "
             "them, as a record's folder holds it"
         )
+    if isinstance(model, NodeClassifier) and type(model).forward is not NodeClassifier.forward:
+        raise NotASum(
+            f"{type(model).__name__} has a forward pass of its own, which has no exact "
+            "explanation; explain a model that only applies its layers one after the other"
+        )
     if isinstance(model, NodeClassifier) and model.residual != "none" and len(model.layers) > 1:
         raise NotASum(
             f"layers of this model add to what enters them (residual={model.residual!r}), which "
@@ -219,28 +224,17 @@ def _first_bad(values: Floats) -> int:
 
 
 def _adjacency(module: nn.Module, graph: Graph, num_nodes: int) -> Any:
-    """How a layer sums over neighbours: a row of weights per target."""
+    """Return the matrix with which a layer sums over neighbours, one row per target."""
     if not isinstance(module, CrossGCNConv):
         return None
+    (kind,) = module.propagations
     if isinstance(graph, PreparedGraph):
-        matrix = graph.adjacency.to("cpu").to_scipy()
-        return sp.csr_array(matrix.astype(np.float64))
-    weight: Tensor | None = getattr(graph, "edge_weight", None)
-    weight = None if weight is None else weight.detach().cpu()
-    edges = _edges(graph)
-    if module.normalize:
-        return sp.csr_array(
-            normalised_adjacency(
-                torch.from_numpy(edges), num_nodes, weight, add_self_loops=module.add_self_loops
-            )
-            .to_scipy()
-            .astype(np.float64)
-        )
-    source, target = edges
-    values = np.ones(source.size) if weight is None else weight.numpy().astype(np.float64)
-    summed = sp.csr_array(sp.coo_array((values, (target, source)), shape=(num_nodes, num_nodes)))
-    summed.sum_duplicates()
-    return summed
+        matrix = graph.edges(kind)
+    else:
+        weight: Tensor | None = getattr(graph, "edge_weight", None)
+        weight = None if weight is None else weight.detach().cpu()
+        matrix = edges_of_kind(kind, torch.from_numpy(_edges(graph)), num_nodes, weight)
+    return sp.csr_array(matrix.to("cpu").to_scipy().astype(np.float64))
 
 
 def _edges(graph: Graph) -> NDArray[np.int64]:

@@ -26,8 +26,8 @@ from crossgcn.data.files import (
 )
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 
 CONFIG, WEIGHTS, PREPROCESS = "config.json", "model.safetensors", "preprocess.json"
 MODEL_FILES = (WEIGHTS, PREPROCESS, CONFIG)
@@ -43,7 +43,7 @@ class SavedModel:
     Attributes:
         model: Ready to predict.
         preset: Name of the model.
-        settings: The arguments of :func:`~crossgcn.models.registry.build_model`.
+        settings: The arguments of :func:`~crossgcn.models.catalogue.build_model`.
         preprocess: What its inputs and outputs mean.
     """
 
@@ -69,7 +69,7 @@ def save_model(
         state: The model's ``state_dict``.
         preset: Name of the model.
         in_channels: Features per node.
-        settings: The arguments of :func:`~crossgcn.models.registry.build_model`.
+        settings: The arguments of :func:`~crossgcn.models.catalogue.build_model`.
         preprocess: Its classes, and its features where they have names.
     """
     folder.mkdir(parents=True, exist_ok=True)

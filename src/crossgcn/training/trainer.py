@@ -19,8 +19,8 @@ from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.graph.prepared import choose_device
 from crossgcn.graph.sampling.sampler import choose_sampler
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.batches.progress import RESUME_POINT, Checkpoints
 from crossgcn.training.batches.train import train_by_config
 from crossgcn.training.checkpoints import save_model

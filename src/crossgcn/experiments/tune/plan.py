@@ -28,7 +28,7 @@ from crossgcn.experiments.tune.space import (
     twin_of,
     without_crosses,
 )
-from crossgcn.models.presets import has_orders
+from crossgcn.models.catalogue import has_orders
 from crossgcn.training.config import RunConfig
 
 

@@ -22,8 +22,13 @@ from crossgcn.errors import BadInput, unknown_name
 from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.experiments.statistics import PairedDifference, paired_difference
 from crossgcn.experiments.tune.trials import Trial
-from crossgcn.models.presets import PRESETS, first_layer_crosses, get_preset, has_orders
-from crossgcn.models.registry import MODELS, build_model
+from crossgcn.models.catalogue import (
+    PRESETS,
+    build_model,
+    first_layer_crosses,
+    get_preset,
+    has_orders,
+)
 from crossgcn.training.config import MODEL_SETTINGS, RunConfig
 from crossgcn.training.trainer import SHARED_SETTINGS
 
@@ -212,7 +217,7 @@ def default_values(base: RunConfig, space: Space) -> dict[str, Any]:
     A search that starts there does not end below it, by validation accuracy.
     """
     preset = get_preset(base.model)
-    signature = inspect.signature(MODELS[preset.model]).parameters
+    signature = inspect.signature(preset.load()).parameters
     values = {}
     for name, entry in space.items():
         value = getattr(base, name)

@@ -1,4 +1,4 @@
-"""One of each peer, in every form it comes in, for tests that all of them must pass."""
+"""One of each crossing, in every form it comes in, for tests that all of them must pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.other_crossings import OTHER_CROSSINGS, FeatureCrossing
+from crossgcn.layers import TRANSFORMS
+from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "dcn": ("dcn", {}),
@@ -27,18 +28,24 @@ ON_SPARSE_ROWS = [case for case in CASES if case != "cin, full"]
 THROUGH_PROJECTIONS = ["dcn", "dcn, no biases", "cin, rank 2"]
 
 
-def make_peer(case: str, in_channels: int, out_channels: int, order: int) -> FeatureCrossing:
-    """A peer in float64 whose biases, too, are not zero."""
+def make(name: str, *arguments: int, **settings: Any) -> FeatureCrossing:
+    """A crossing module by its name, with a bias unless told otherwise."""
+    module: FeatureCrossing = TRANSFORMS[name].load()(*arguments, **settings)
+    return module
+
+
+def make_crossing(case: str, in_channels: int, out_channels: int, order: int) -> FeatureCrossing:
+    """A module in float64 whose biases, too, are not zero."""
     name, settings = CASES[case]
-    peer = OTHER_CROSSINGS[name](in_channels, out_channels, order, **settings).double()
-    for bias in biases(peer):
+    crossing: FeatureCrossing = make(name, in_channels, out_channels, order, **settings).double()
+    for bias in biases(crossing):
         nn.init.normal_(bias)
-    return peer
+    return crossing
 
 
-def biases(peer: FeatureCrossing) -> Iterator[Tensor]:
+def biases(crossing: FeatureCrossing) -> Iterator[Tensor]:
     """Those of the output, and those within."""
-    return (value for name, value in peer.named_parameters() if name.endswith("bias"))
+    return (value for name, value in crossing.named_parameters() if name.endswith("bias"))
 
 
 def random_rows(rows: int, columns: int, share: float = 1.0) -> Tensor:
@@ -54,6 +61,6 @@ def to_csr(dense: Tensor) -> Tensor:
     return csr_tensor(matrix.row_offsets, matrix.columns, matrix.values, matrix.shape)
 
 
-def add_bias(peer: FeatureCrossing, expected: Tensor) -> Tensor:
+def add_bias(crossing: FeatureCrossing, expected: Tensor) -> Tensor:
     """What a twin without the bias of the output computes, with it."""
-    return expected if peer.bias is None else expected + peer.bias.detach()
+    return expected if crossing.bias is None else expected + crossing.bias.detach()

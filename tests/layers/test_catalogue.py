@@ -1,15 +1,25 @@
-"""Feature transformations by name."""
+"""Aggregations and feature transforms by name."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
 
 import pytest
 import torch
 
 from crossgcn import BadInput, CrossFeatureTransform
-from crossgcn.layers import MLPTransform
-from crossgcn.layers.graph_convolution import GraphConvolution
-from crossgcn.layers.other_crossings import OTHER_CROSSINGS, CrossNetworkV2
-from crossgcn.layers.transforms import TRANSFORMS, make_transform, transform_settings
+from crossgcn.layers import (
+    AGGREGATIONS,
+    ORDER_AGGREGATIONS,
+    TRANSFORMS,
+    GraphConvolution,
+    MLPTransform,
+    make_aggregation,
+    make_transform,
+)
+from crossgcn.layers.other_crossings.dcn_v2 import CrossNetworkV2
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
@@ -23,7 +33,7 @@ def test_every_name_makes_a_transform_for_a_convolution(name: str, aggregate_fir
 
 @pytest.mark.parametrize("name", [name for name in TRANSFORMS if name != "mlp"])
 def test_the_bias_is_left_to_the_convolution(name: str) -> None:
-    names = [name for name, _ in torch.nn.Module.named_parameters(make_transform(name, 6, 4))]  # type: ignore[arg-type]
+    names = [name for name, _ in make_transform(name, 6, 4).named_parameters()]
     assert "bias" not in names
 
 
@@ -48,7 +58,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(BadInput, match=r"unknown transform 'dcnv2': did you mean 'dcn-v2'"):
         make_transform("dcnv2", 6, 4)
     with pytest.raises(BadInput, match=r"known are cross, linear, mlp, dcn, dcn-v2, cin, hofm"):
-        transform_settings("nothing")
+        make_transform("nothing", 6, 4)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +74,38 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
 def test_a_setting_that_a_transform_does_not_have_is_refused_with_those_it_has(
     name: str, setting: str, has: str
 ) -> None:
-    with pytest.raises(BadInput, match=rf"'{name}' has no setting '{setting}'; {has}"):
+    with pytest.raises(BadInput, match=rf"'{name}' has no setting '{setting}': {has}"):
         make_transform(name, 6, 4, **{setting: True})
 
 
-def test_peers_are_known_by_their_names() -> None:
-    assert set(OTHER_CROSSINGS) < set(TRANSFORMS)
-    assert transform_settings("hofm") == {"rank": 1}
+@pytest.mark.parametrize("table", [AGGREGATIONS, ORDER_AGGREGATIONS, TRANSFORMS])
+def test_every_part_has_a_description_and_can_be_imported(table: dict[str, Any]) -> None:
+    for part in table.values():
+        assert part.description and callable(part.load())
+
+
+def test_the_names_are_known_without_torch() -> None:
+    code = (
+        "import sys, crossgcn.models.catalogue, crossgcn.layers.catalogue; "
+        "sys.exit(bool({'torch', 'numpy', 'scipy', 'pandas'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_unknown_aggregation_is_refused_with_the_list() -> None:
+    with pytest.raises(BadInput, match=r"unknown aggregation 'gats': did you mean 'gat'.*appnp"):
+        make_aggregation("gats", 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "has"),
+    [
+        ("gat", "heads, negative_slope"),
+        ("median", "none"),
+        ("softmax", "t, learn, per_channel"),
+        ("gru", "none"),
+    ],
+)
+def test_an_unknown_setting_is_refused_with_those_there_are(name: str, has: str) -> None:
+    with pytest.raises(BadInput, match=f"aggregation '{name}' has no setting 'cell': it has {has}"):
+        make_aggregation(name, 4, cell="lstm")
