@@ -21,7 +21,7 @@ from crossgcn.cli.report import report
 from crossgcn.cli.reproduce import reproduce
 from crossgcn.cli.train import train
 from crossgcn.cli.tune import tune
-from crossgcn.experiments.compare import CANDIDATES
+from crossgcn.experiments.candidates import CANDIDATES
 from crossgcn.models.presets import PRESETS
 from crossgcn.reproduction.item_names import ITEM_NAMES
 

@@ -21,7 +21,7 @@ from crossgcn.cli.option_groups import (
     with_option_groups,
 )
 from crossgcn.errors import BadInput
-from crossgcn.experiments.compare import CANDIDATES, DEFAULT_TRIALS, TRIALS
+from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, TRIALS
 from crossgcn.models.presets import PRESETS, get_preset
 
 

@@ -175,7 +175,7 @@ class Tuning:
             epochs=self.search_splits * self.contestants[0].base.epochs,
             report=on_epochs,
         )
-        workload = self.experiment.workload(threads=threads, device=device, read_test=False)
+        workload = self.experiment.trainer(threads=threads, device=device, read_test=False)
         searches = [
             _Search(
                 contestant,
