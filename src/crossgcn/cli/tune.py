@@ -24,7 +24,7 @@ from crossgcn.errors import BadInput
 from crossgcn.models.presets import get_preset
 
 if TYPE_CHECKING:
-    from crossgcn.experiments.tune.space import TuningResult
+    from crossgcn.experiments.tune.tuning import TuningResult
 
 _SEARCH = "Search"
 
@@ -112,11 +112,11 @@ def tune(
     get_preset(model or "cross-gcn")
     graph, defaults = tables.load(dataset, edges, out=run.out, splits=training.splits)
 
-    from crossgcn.experiments.tune.plan import plan_contestants
-    from crossgcn.experiments.tune.search import Tuning
+    from crossgcn.experiments.tune.searches import make_searches
+    from crossgcn.experiments.tune.tuning import Tuning
 
     given = {"dataset": dataset, "model": model, **details.shared(), **details.variants()}
-    contestants = plan_contestants(
+    searches = make_searches(
         {**given, **training.settings()},
         fix=fix or [],
         depths=None if num_layers is None else options.parse_numbers(num_layers, "--num-layers"),
@@ -125,7 +125,7 @@ def tune(
         space_file=space,
         twin=twin,
     )
-    first = contestants[0].base
+    first = searches[0].base
     if graph is None and is_table(first.dataset):
         raise BadInput(
             f"{config}: {first.dataset} is a table, and tables are given as arguments: crossgcn "
@@ -141,13 +141,13 @@ def tune(
 
         own = {"data": graph.data, "ids": graph.ids, "preprocess": describe_encoding(graph)}
     tuning = Tuning(
-        *contestants,
+        *searches,
         search_splits=search_splits,
         first_layer_only=graph is not None,
         **own,
     )
     started = time.perf_counter()
-    names = " and ".join(contestant.base.model for contestant in contestants)
+    names = " and ".join(search.base.model for search in searches)
     count = tuning.search_splits
     words = f"{names}: {trials} trial{'s' * (trials > 1)} × {count} split{'s' * (count > 1)}"
     name = f"{Path(first.dataset).stem}-{first.model}-tune"
