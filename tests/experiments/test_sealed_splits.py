@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.errors import BadInput
-from crossgcn.experiments.tune.plan import check_sealed, deal_out_sealed
+from crossgcn.experiments.tune.sealed_splits import check_sealed, draw_sealed_roles
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def splits_of(roles: torch.Tensor) -> list[Split]:
 def test_test_nodes_are_the_same_in_all_splits_and_the_others_are_dealt_out(
     citeseer: Data,
 ) -> None:
-    roles = deal_out_sealed(citeseer, num_splits=4, train="all", seed=3)
+    roles = draw_sealed_roles(citeseer, num_splits=4, train="all", seed=3)
     splits = splits_of(roles)
     check_sealed(splits, "citeseer")
     (first,) = make_splits(citeseer, "stratified", num_splits=1, seed=3)
@@ -40,21 +40,21 @@ def test_test_nodes_are_the_same_in_all_splits_and_the_others_are_dealt_out(
 
 
 def test_a_split_depends_on_seed_and_index_only(citeseer: Data) -> None:
-    few = deal_out_sealed(citeseer, num_splits=2, train="all", seed=0)
-    many = deal_out_sealed(citeseer, num_splits=3, train="all", seed=0)
+    few = draw_sealed_roles(citeseer, num_splits=2, train="all", seed=0)
+    many = draw_sealed_roles(citeseer, num_splits=3, train="all", seed=0)
     assert torch.equal(few, many[:2])
-    assert not torch.equal(few, deal_out_sealed(citeseer, num_splits=2, train="all", seed=1))
+    assert not torch.equal(few, draw_sealed_roles(citeseer, num_splits=2, train="all", seed=1))
 
 
 def test_fewer_training_nodes_when_told(citeseer: Data) -> None:
-    for split in splits_of(deal_out_sealed(citeseer, num_splits=2, train=5, seed=0)):
+    for split in splits_of(draw_sealed_roles(citeseer, num_splits=2, train=5, seed=0)):
         assert torch.bincount(citeseer.y[split.train]).tolist() == [5] * 6
 
 
 def test_a_class_of_three_trains_validates_and_tests() -> None:
     y = torch.tensor([0] * 10 + [1] * 3)
     data = Data(y=y, num_classes=2, name="few", num_nodes=13)
-    for row in deal_out_sealed(data, num_splits=3, train="all", seed=0):
+    for row in draw_sealed_roles(data, num_splits=3, train="all", seed=0):
         assert sorted(row[10:].tolist()) == [1, 2, 3]
 
 

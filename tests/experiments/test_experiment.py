@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,25 @@ def test_depths_and_models_do_not_share_a_folder(small_graph: Data, tmp_path: Pa
         "mlp-1-layer",
         "mlp-2-layer",
     ]
+
+
+def test_configs_of_one_model_get_a_folder_each(small_graph: Data, tmp_path: Path) -> None:
+    configs = [config_of(order=order, num_splits=1) for order in (2, 3, (2, 1))]
+    results = Experiment(configs, small_graph).run(out=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "cross-gcn-2-layer-order-2",
+        "cross-gcn-2-layer-order-2-1",
+        "cross-gcn-2-layer-order-3",
+    ]
+    for path in tmp_path.rglob("run.json"):
+        order = json.loads(path.read_bytes())["config"]["order"]
+        assert path.parent.parent.name.endswith(str(order).strip("[]").replace(", ", "-"))
+    assert [runs.config.order for runs in results] == [2, 3, (2, 1)]
+
+
+def test_the_same_config_twice_is_refused(small_graph: Data) -> None:
+    with pytest.raises(BadInput, match="cross-gcn is given twice with the same settings"):
+        Experiment([config_of(), config_of()], small_graph)
 
 
 def test_progress_counts_every_epoch_once(small_graph: Data) -> None:
