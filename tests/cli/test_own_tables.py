@@ -283,7 +283,7 @@ def test_a_model_that_is_no_sum_is_reported_without_crosses(
     assert crossgcn("train", shop / "nodes.csv", shop / "edges.csv", *options, "--out", "gin")
     done = crossgcn("report", "gin")
     assert done.returncode == 0, done.stderr
-    assert "no crosses and no single nodes on the page" in done.stderr
+    assert "the page will show no crosses and no single nodes" in done.stderr
     assert "No crosses to name" in (tmp_path / "gin" / "report.html").read_text()
     assert crossgcn("explain", "gin").returncode == 2
 
@@ -353,7 +353,7 @@ def test_work_is_not_mixed_with_the_tables(crossgcn: Command, shop: Path) -> Non
 
 def test_the_order_of_crosses_is_one_the_model_has(crossgcn: Command, run: Path) -> None:
     done = crossgcn("explain", run, "--order", "3")
-    assert done.returncode == 2 and "crosses of order 2 at most" in done.stderr
+    assert done.returncode == 2 and "multiplies at most 2 features" in done.stderr
     done = crossgcn("explain", run, "--order", "2", "--node", "u_1")
     assert done.returncode == 2 and "leave it out with --node" in done.stderr
 

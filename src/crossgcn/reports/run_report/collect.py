@@ -19,9 +19,9 @@ from crossgcn.errors import BadInput
 from crossgcn.experiments.compare import majority_accuracy
 from crossgcn.experiments.predict import class_probabilities
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder
-from crossgcn.explanation.names import field_strengths
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.run import ExplainedRun
+from crossgcn.explanation.strongest import field_strengths
 from crossgcn.reports.run_report.scores import Calibration, Confusion
 from crossgcn.reports.run_report.view import (
     ClassCrosses,
@@ -153,11 +153,14 @@ def _read_result(folder: Path) -> dict[str, Any]:
 def _sizes(run: RunFolder, space: FeatureSpace) -> Sizes:
     y = run.data.y
     counts = torch.bincount(y[y >= 0], minlength=run.data.num_classes).tolist()
-    loops = int((run.data.edge_index[0] == run.data.edge_index[1]).sum())
+    edges = int(run.data.edge_index.size(1))
+    if not run.data.get("directed"):
+        loops = int((run.data.edge_index[0] == run.data.edge_index[1]).sum())
+        edges = (edges - loops) // 2 + loops
     return Sizes(
         nodes=len(y),
         labelled=int((y >= 0).sum()),
-        edges=(run.data.edge_index.size(1) - loops) // 2 + loops,
+        edges=edges,
         features=run.data.x.size(1),
         fields=len(set(space.fields)),
         classes=dict(zip(run.saved.preprocess.classes, counts, strict=True)),
