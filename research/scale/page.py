@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from crossgcn.cli.bench import BENCHMARKS
-from crossgcn.reports.markdown import markdown_table
+from crossgcn.reports.format import markdown_table
 from research.scale.cluster import (
     FAST,
     SLOW,

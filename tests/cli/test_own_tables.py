@@ -112,7 +112,7 @@ def test_explain_lists_crosses_for_one_class(crossgcn: Command, run: Path, tmp_p
 def test_explain_reads_well_at_the_terminal(crossgcn: Command, run: Path) -> None:
     done = crossgcn("explain", run, "--top", "3")
     assert done.returncode == 0
-    assert "class books" in done.stdout and "feature by itself" in done.stdout
+    assert "class books" in done.stdout and "single feature" in done.stdout
     assert "strength: weight × how often it occurs" in done.stdout
     done = crossgcn("explain", run, "--node", "u_7", "--top", "3")
     assert "node u_7, class" in done.stdout and "other terms together" in done.stdout

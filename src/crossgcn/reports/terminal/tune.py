@@ -14,13 +14,9 @@ from crossgcn.data.files import replacing
 from crossgcn.experiments.statistics import summarise
 from crossgcn.experiments.tune.space import TunedModel, TuningResult
 from crossgcn.experiments.tune.trials import Trial
+from crossgcn.reports.format import accuracy_text, paired_text
 from crossgcn.reports.summaries import summarise_training
-from crossgcn.reports.terminal.tables import (
-    comparison_verdicts,
-    number_columns,
-    paired_cell,
-    with_spread,
-)
+from crossgcn.reports.terminal.tables import comparison_verdicts, number_columns
 from crossgcn.training.config import RunConfig
 
 Summary = dict[str, Any]
@@ -129,14 +125,13 @@ def tuning_table(summary: Summary) -> Table:
     table = number_columns("model", "trials", "chosen", "validation", "test mean ± sd", *paired)
     for model in _models(summary):
         failed = f" ({model['failed_trials']} failed)" if model["failed_trials"] else ""
-        sd = None if model["sd"] is None else 100 * model["sd"]
         table.add_row(
             model["model"],
             f"{model['num_trials']}{failed}",
             str(model["chosen_trial"]),
             f"{100 * fmean(model['validation_accuracy']):.1f}",
-            with_spread(100 * model["mean"], sd),
-            *([] if twin is None else ["—" if model is twin else paired_cell(summary)]),
+            accuracy_text(model),
+            *([] if twin is None else ["—" if model is twin else paired_text(summary)]),
         )
     return table
 
