@@ -10,9 +10,8 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
+from crossgcn.experiments.candidates import CANDIDATES, TRIALS
 from crossgcn.experiments.compare import (
-    CANDIDATES,
-    TRIALS,
     CandidateResult,
     TableComparison,
     TableExperiment,

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from crossgcn.links.compare import LinkComparison, LinkResult
-from crossgcn.links.predictor import LinkSettings
+from crossgcn.links.settings import LinkSettings
 from crossgcn.reports.terminal.links import links_table, links_verdicts, summarise_links
 from crossgcn.training.config import RunConfig
 from research.pages.links import links_markdown

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
 from statistics import fmean, mode
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, unknown_name
+from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MATCHED, TRIALS, Candidate
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
 from crossgcn.models.presets import first_layer_crosses
@@ -25,84 +26,11 @@ from crossgcn.training.trainer import Record, Run
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """One model of the comparison.
-
-    Attributes:
-        description: What it is, in half a line.
-        preset: The model; none for the majority class, which learns nothing.
-        settings: Of the model; ``order`` is that of its first layer, the others do not cross.
-        matched: Whether its width is chosen so that it has as many parameters as
-            :data:`MATCHED`.
-        products: Whether it can answer to features in combination: ``"none"``, ``"crosses"``,
-            which multiplies them, or ``"perceptron"``, which may learn to.
-    """
-
-    description: str
-    preset: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    matched: bool = False
-    products: Literal["none", "crosses", "perceptron"] = "none"
-
-
-CANDIDATES: Mapping[str, Candidate] = {
-    "majority": Candidate("always the commonest class"),
-    "logistic-regression": Candidate(
-        "each node's own features, weighed and added", "mlp", {"num_layers": 1}
-    ),
-    "mlp": Candidate(
-        "a perceptron on each node's own features, as large as cross-gcn-2",
-        "mlp",
-        {"num_layers": 2},
-        matched=True,
-        products="perceptron",
-    ),
-    "cross-gcn-1": Candidate(
-        "ours with its crosses taken out (K = 1), a GCN", "cross-gcn", {"order": 1}
-    ),
-    "gcn": Candidate("a GCN as large as cross-gcn-2", "gcn", matched=True),
-    "cross-gcn-2": Candidate(
-        "ours, with products of two features (K = 2)",
-        "cross-gcn",
-        {"order": 2},
-        products="crosses",
-    ),
-    "cross-gcn-3": Candidate(
-        "ours, with products of up to three (K = 3)",
-        "cross-gcn",
-        {"order": 3},
-        products="crosses",
-    ),
-    "gin": Candidate(
-        "a perceptron where ours has crosses, as large as cross-gcn-2",
-        "gin",
-        {"aggregate_first": False},
-        matched=True,
-        products="perceptron",
-    ),
-}
-"""From the simplest to read to the hardest: what a perceptron has learned has no name."""
-
-MATCHED = "cross-gcn-2"
-
-TRIALS: tuple[Mapping[str, float], ...] = (
-    {"dropout": 0.2, "weight_decay": 5e-4},
-    {"dropout": 0.5, "weight_decay": 5e-4},
-    {"dropout": 0.2, "weight_decay": 5e-3},
-    {"dropout": 0.5, "weight_decay": 5e-3},
-)
-"""What every model is tuned over, the best by validation accuracy in each split."""
-
-DEFAULT_TRIALS = 2
-"""How many of them, the first, unless told otherwise."""
-
-
-@dataclass(frozen=True)
 class CandidateResult:
     """One model over all splits, tuned in each.
 
     Attributes:
-        name: In :data:`~crossgcn.experiments.compare.CANDIDATES`.
+        name: In :data:`~crossgcn.experiments.candidates.CANDIDATES`.
         test_accuracy: Of the trial that validation chose, one per split.
         validation_accuracy: Of the same.
         trials: Which trial that was.

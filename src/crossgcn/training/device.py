@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import nn
@@ -16,6 +16,7 @@ from crossgcn.layers.aggregation import NodeAggregation
 from crossgcn.layers.orders.trained import LSTMOverOrders
 from crossgcn.layers.other_crossings import FeatureCrossing
 from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.config import Precision
 
 _SIGNS = (
     "out of memory",
@@ -187,7 +188,6 @@ def capture(
     return replay
 
 
-Precision = Literal["fp32", "tf32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 

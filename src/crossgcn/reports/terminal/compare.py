@@ -7,7 +7,8 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
-from crossgcn.experiments.compare import CANDIDATES, CandidateResult, TableComparison
+from crossgcn.experiments.candidates import CANDIDATES
+from crossgcn.experiments.compare import CandidateResult, TableComparison
 from crossgcn.experiments.statistics import PairedDifference
 from crossgcn.reports.format import accuracy_text, count, interval_text, paired_text, points
 from crossgcn.reports.terminal.tables import number_columns
