@@ -14,13 +14,9 @@ from rich.table import Table
 from crossgcn.data.files import replacing
 from crossgcn.experiments.tune.space import describe
 from crossgcn.experiments.tune.tuning import TunedModel, TuningResult
+from crossgcn.reports.format import accuracy_text, paired_text
 from crossgcn.reports.summaries import summarise_training
-from crossgcn.reports.terminal.tables import (
-    comparison_verdicts,
-    number_columns,
-    paired_cell,
-    with_spread,
-)
+from crossgcn.reports.terminal.tables import comparison_verdicts, number_columns
 from crossgcn.training.config import RunConfig
 
 Summary = dict[str, Any]
@@ -117,14 +113,13 @@ def tuning_table(summary: Summary) -> Table:
     table = number_columns("model", "trials", "chosen", "validation", "test mean ± sd", *paired)
     for model in _models(summary):
         failed = f" ({model['failed_trials']} failed)" if model["failed_trials"] else ""
-        sd = None if model["sd"] is None else 100 * model["sd"]
         table.add_row(
             model["model"],
             f"{model['num_trials']}{failed}",
             str(model["chosen_trial"]),
             f"{100 * fmean(model['validation_accuracy']):.1f}",
-            with_spread(100 * model["mean"], sd),
-            *([] if twin is None else ["—" if model is twin else paired_cell(summary)]),
+            accuracy_text(model),
+            *([] if twin is None else ["—" if model is twin else paired_text(summary)]),
         )
     return table
 

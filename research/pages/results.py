@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crossgcn.reports.terminal.tables import MODEL_COLUMNS, model_cells, paired_cell
+from crossgcn.reports.format import markdown_table, paired_text
+from crossgcn.reports.terminal.tables import MODEL_COLUMNS, model_cells
 from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.items import Item
 from crossgcn.reproduction.verdicts import baseline_of, measured, paired_with
@@ -14,17 +15,17 @@ Summary = dict[str, Any]
 
 
 def comparison_markdown(summary: Summary) -> str:
-    """One comparison, a row per model."""
+    """Return one comparison, a row per model."""
     header = [*MODEL_COLUMNS, f"paired to {summary['baseline']}", "seconds"]
     rows = [
-        [*model_cells(model), paired_cell(model), f"{model['seconds']:.0f}"]
+        [*model_cells(model), paired_text(model), f"{model['seconds']:.0f}"]
         for model in summary["models"]
     ]
     return markdown_table(header, rows)
 
 
 def protocol_markdown(summaries: Mapping[str, Summary], datasets: Sequence[str]) -> str:
-    """Several datasets side by side: ours, the paper's in brackets, and the paired difference."""
+    """Return several datasets side by side: ours, the paper's in brackets, paired difference."""
     header = ["model", "layers"]
     for dataset in datasets:
         header += [dataset, f"paired to {summaries[dataset]['baseline']}"]
@@ -34,13 +35,13 @@ def protocol_markdown(summaries: Mapping[str, Summary], datasets: Sequence[str])
         for model in models:
             _, _, ours, paper = model_cells(model)
             bracket = "" if model["paper"] is None else f" ({paper.split()[0]})"
-            row += [ours + bracket, paired_cell(model)]
+            row += [ours + bracket, paired_text(model)]
         rows.append(row)
     return markdown_table(header, rows)
 
 
 def item_markdown(item: Item, result: ItemResult) -> str:
-    """A table of the paper: ours, its mean in brackets, and the paired difference."""
+    """Return a table of the paper: ours, its mean in brackets, and the paired difference."""
     columns = [line.label for line in item.columns]
     header = ["model"]
     for column in columns:
@@ -66,16 +67,10 @@ def _item_cell(cell: CellResult | None, result: ItemResult) -> tuple[str, str]:
 
 
 def replace_block(text: str, name: str, content: str) -> str:
-    """Put ``content`` between the two comments that mark a generated block."""
+    """Replace the content between the two comments that mark a generated block."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     if text.count(begin) != 1 or text.count(end) != 1:
         raise ValueError(f"the page has no place for {name}, or several: {begin} … {end}")
     head, rest = text.split(begin)
     _, tail = rest.split(end)
     return f"{head}{begin}\n{content}\n{end}{tail}"
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Cells of text as a table, the first column to the left and numbers to the right."""
-    alignment = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, alignment, *rows))
