@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.tables.columns import Distinct
 from crossgcn.data.tables.encode.encoder import TableEncoder
 from crossgcn.data.tables.encode.hashing import EncodedHash, hash_word
 from crossgcn.data.tables.graph import TableGraph, describe_encoding, load_tables, read_encoding
 from crossgcn.data.tables.new_nodes import load_new_tables
 from crossgcn.data.tables.plan import TableChoices, make_plan
 from crossgcn.data.tables.read import read_table
+from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
 
 KNOWN = [f"u{i}" for i in range(40)]

@@ -17,7 +17,7 @@ from crossgcn.data.tables.checks.problems import Finding, show_file, show_name
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.data.tables.plan import ColumnPlan, TablePlan
-    from crossgcn.data.tables.read import Table
+    from crossgcn.data.tables.table import Table
 
 Summary = dict[str, Any]
 
