@@ -264,7 +264,11 @@ BAD: dict[str, tuple[str, bytes, str]] = {
     "ending": ("n.xlsx", b"PK", r"the ending '.xlsx' is none of .csv.*save the table as CSV"),
     "no gzip": ("n.csv.gz", b"id,x\n", "n.csv.gz is no whole gzip file"),
     "cut gzip": ("n.csv.gz", gzip.compress(b"id,x\n1,2\n" * 9)[:-9], "is no whole gzip file"),
-    "no parquet": ("n.parquet", b"id,x\n1,2\n", "cannot be read as Parquet .*damaged: write it again"),
+    "no parquet": (
+        "n.parquet",
+        b"id,x\n1,2\n",
+        "cannot be read as Parquet .*damaged: write it again",
+    ),
     "empty parquet": ("n.pq", b"", "cannot be read as Parquet"),
 }
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from crossgcn.data.files import is_sealed, sealed, write_json
+from crossgcn.data.files import add_checksum, checksum_matches, write_json
 from crossgcn.errors import BadInput
 
 _SEARCH = "search.json"
@@ -68,7 +68,7 @@ class TrialFolder:
                 "are of; give another --out"
             )
         if found is None:
-            write_json(folder / _SEARCH, sealed(search))
+            write_json(folder / _SEARCH, add_checksum(search))
         else:
             _check_same(found, search, folder)
 
@@ -83,7 +83,7 @@ class TrialFolder:
 
     def write(self, trial: Trial) -> None:
         """Keep a finished trial in place of its runs."""
-        write_json(self._path(trial.number), sealed(json.loads(json.dumps(asdict(trial)))))
+        write_json(self._path(trial.number), add_checksum(json.loads(json.dumps(asdict(trial)))))
         self.forget_runs(trial.number)
 
     def runs_of(self, number: int) -> Path:
@@ -103,7 +103,7 @@ def _read_sealed(path: Path) -> dict[str, Any] | None:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-    if not isinstance(content, dict) or not is_sealed(content):
+    if not isinstance(content, dict) or not checksum_matches(content):
         return None
     return {name: value for name, value in content.items() if name != "sha256"}
 
