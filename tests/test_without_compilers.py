@@ -39,7 +39,7 @@ from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph
 from crossgcn.kernels import has_numba, has_triton
 from crossgcn.models.catalogue import build_model
-from crossgcn.training.full_batch import train_full_batch
+from crossgcn import train_full_batch
 
 data = load_dataset("citeseer")
 graph, split = PreparedGraph(data.x, data.edge_index), make_splits(data, "public")[0]

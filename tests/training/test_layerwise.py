@@ -21,7 +21,7 @@ from crossgcn.errors import WorkFailed
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.sampling import batches as exact_rows
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
-from crossgcn.layers.aggregation import AGGREGATIONS
+from crossgcn.layers import AGGREGATIONS
 from crossgcn.layers.cross_feature_transform import CrossFeatureTransform
 from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier

@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from crossgcn.layers.transforms import transform_settings
 
 from research.benchmarks import peers
 from research.findings.crossings import peers_markdown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import get_args
+from typing import Literal, get_args
 
 import torch
 from torch import nn
@@ -14,7 +14,6 @@ from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossFeatureTransform, NodeAggregation
 from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.config import Precision
 
 _SIGNS = (
     "out of memory",
@@ -74,7 +73,7 @@ def _kept_by_layer(layer: nn.Module, graph: PreparedGraph, is_first: bool) -> in
     return 2 * kept
 
 
-def stack_limit(model: NodeClassifier, graph: PreparedGraph, device: torch.device) -> int:
+def model_batch_limit(model: NodeClassifier, graph: PreparedGraph, device: torch.device) -> int:
     """How many such models a GPU has room for at once, at least 1."""
     return max(1, int(_USABLE * _free_bytes(device) / max(1, estimate_bytes(model, graph))))
 
@@ -177,6 +176,7 @@ def capture(
     return replay
 
 
+Precision = Literal["fp32", "tf32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 

@@ -28,7 +28,7 @@ from crossgcn.training.steps.targets import find_targets
 
 
 @dataclass(frozen=True)
-class Step:
+class Pass:
     """What one pass of the model gives.
 
     Attributes:
@@ -111,7 +111,7 @@ class Objective:
         x = self.inputs[0]
         return x.shape[0] if isinstance(x, SparseMatrix) else x.shape[-2]
 
-    def __call__(self) -> Step:
+    def __call__(self) -> Pass:
         """Run the model over its inputs."""
         penalties: list[Tensor] = []
         if self.model.penalty_reason is not None:
@@ -122,7 +122,7 @@ class Objective:
         if decay is not None:
             penalties.append(decay)
         losses, accuracies, slope = self.targets.score(scores)
-        return Step(scores, slope, losses, accuracies, tuple(penalties))
+        return Pass(scores, slope, losses, accuracies, tuple(penalties))
 
     def _draw(self, model: NodeClassifier, penalties: list[Tensor]) -> Tensor:
         """Scores of the training nodes in every draw, one after the other."""
@@ -145,9 +145,9 @@ class Objective:
         return scores[..., : self.targets.num_classes]
 
 
-def make_optimizer(model: NodeClassifier, learning_rate: float, weight_decay: float) -> Adam:
-    """Adam, with the matrices' part of the penalty; frozen weights stay as they are."""
-    least = 2 if model.num_models is None else 3
+def make_optimizer(model: torch.nn.Module, learning_rate: float, weight_decay: float) -> Adam:
+    """Return Adam with weight decay of the matrices; frozen weights are left out."""
+    least = 2 if getattr(model, "num_models", None) is None else 3
     trained = [p for p in model.parameters() if p.requires_grad]
     return Adam(
         (p for p in trained if p.dim() >= least),

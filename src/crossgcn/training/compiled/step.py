@@ -10,7 +10,7 @@ from torch import Tensor
 from crossgcn.kernels.cpu import loops as cpu_loops
 from crossgcn.kernels.cpu.loops import call
 from crossgcn.training.adam import Adam
-from crossgcn.training.compiled.blocked_features import WideInput
+from crossgcn.training.compiled.blocked_features import BlockedFeatures
 from crossgcn.training.compiled.network import CompiledNetwork
 from crossgcn.training.objective import Objective
 
@@ -76,7 +76,7 @@ class CompiledStep:
 
     def _descend_in_blocks(self, layer: Any, memory: list[Array], rates: tuple[Any, ...]) -> None:
         source, width = self.network.source, layer.weight.shape[1]
-        assert isinstance(source, WideInput)
+        assert isinstance(source, BlockedFeatures)
 
         def descend(first: int, last: int, gradient: Array) -> None:
             here = slice(first * width, last * width)
