@@ -22,8 +22,8 @@ from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers import CrossGCNConv
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 
 TABLES = ("nodes", "edges", "new_nodes", "new_edges", "new_answers")
 

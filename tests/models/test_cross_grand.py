@@ -12,9 +12,9 @@ from torch_geometric.data import Data
 from crossgcn import BadInput, Experiment, PreparedGraph, RunConfig, build_model, train_full_batch
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import normalised_adjacency
-from crossgcn.layers.aggregation import RandomPropagation
-from crossgcn.models.cross_grand import CrossGrand
-from crossgcn.training.objective import Objective, consistency_penalty
+from crossgcn.layers.aggregation.several_hops import RandomPropagation
+from crossgcn.models.cross_grand import CrossGrand, consistency_penalty
+from crossgcn.training.objective import Objective
 from crossgcn.training.selection import TrainedModel
 
 

@@ -20,8 +20,8 @@ from crossgcn.graph import PreparedGraph
 from crossgcn.graph.matrix import make_rows
 from crossgcn.graph.sampling.batches import NodeBatches
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.batches.scoring import ExactScorer
 from crossgcn.training.batches.step import score_part
 from crossgcn.training.batches.train import check_batches, hop_fanouts, train_in_batches
@@ -101,7 +101,7 @@ def test_drawn_messages_weigh_more_only_where_they_are_summed(
         (batch,) = batches.epoch(1)
         with torch.no_grad():
             losses[rescaled] = float(cross_entropy(model(batch.x, batch.blocks), batch.labels))
-    assert losses[True] != pytest.approx(losses[False], rel=1e-3)
+    assert losses[True] != pytest.approx(losses[False], rel=1e-4)
     ours = train(source, model, batch_size=30, fanout=2, epochs=1)
     assert ours.history[0].train_loss == pytest.approx(losses[unbiased], rel=1e-5)
 

@@ -22,8 +22,8 @@ from crossgcn.data.features import csr_tensor
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.sampling.source import source_of
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.batches.train import train_mini_batch
 from crossgcn.training.config import RunConfig
 from crossgcn.training.selection import Diverged, TrainedModel

@@ -17,8 +17,8 @@ from crossgcn.data.stored import StoredGraph, open_graph
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.prepared import receptive_field
 from crossgcn.graph.sampling.source import source_of
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import Precision, multiplying_in
 from crossgcn.training.steps.full_batch import FullBatchStep

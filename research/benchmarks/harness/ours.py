@@ -8,8 +8,8 @@ from torch_geometric.data import Data
 
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers import CrossFeatureTransform
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import Precision
 from crossgcn.training.steps.full_batch import FullBatchStep

@@ -26,9 +26,8 @@ from crossgcn.estimator.inputs import (
     score_rows,
     tidy_labels,
 )
+from crossgcn.models.catalogue import build_model, first_layer_crosses, get_preset, has_orders
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.presets import first_layer_crosses, get_preset, has_orders
-from crossgcn.models.registry import build_model
 from crossgcn.training.checkpoints import save_model
 from crossgcn.training.config import RunConfig
 
@@ -109,7 +108,7 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation_scores_: Accuracy on the held-out rows in each epoch, if there are any.
         validation_rows_: The held-out rows of ``X``, if there are any.
         preset_: Name of the fitted model.
-        settings_: Its arguments of :func:`~crossgcn.models.registry.build_model`.
+        settings_: Its arguments of :func:`~crossgcn.models.catalogue.build_model`.
 
     A classifier loaded from a model of the command line has no ``n_iter_``, ``best_epoch_``,
     ``loss_curve_``, ``validation_scores_``, ``validation_rows_`` and ``feature_names_in_``.

@@ -19,11 +19,11 @@ from crossgcn.graph.prepared import choose_device
 from crossgcn.links.edge_splits import EdgeSplit, deal_folds, message_edges, training_negatives
 from crossgcn.links.predictor import (
     LinkPredictor,
-    LinkSettings,
     Scores,
     area_under_curve,
     link_metrics,
 )
+from crossgcn.links.settings import LinkSettings
 from crossgcn.models.node_classifier import calibrate
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import enough_memory, multiplying_in

@@ -21,8 +21,8 @@ from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.graph.prepared import choose_device
 from crossgcn.graph.sampling.sampler import choose_sampler
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.batches.train import train_in_batches
 from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint, save_model
 from crossgcn.training.config import RunConfig

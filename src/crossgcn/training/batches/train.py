@@ -20,10 +20,8 @@ from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput
 from crossgcn.graph.prepared import choose_device
 from crossgcn.graph.sampling.source import GraphSource, StoredSource
-from crossgcn.models.baselines import SemiEmb
-from crossgcn.models.cross_grand import CrossGrand
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier, calibrate
-from crossgcn.models.registry import build_model
 from crossgcn.training.batches.scoring import ExactScorer
 from crossgcn.training.batches.step import MiniBatchStep, batches_of
 from crossgcn.training.checkpoints import Checkpoint
@@ -234,13 +232,8 @@ def check_batches(config: RunConfig) -> None:
 
 def refuse_batches(model: NodeClassifier) -> None:
     """Refuse models whose objective is over all nodes at once."""
-    reason = None
-    if isinstance(model, CrossGrand):
-        reason = "makes several draws of all nodes agree"
-    elif isinstance(model, SemiEmb) and model.laplacian_weight > 0:
-        reason = "makes predictions agree along all edges"
-    if reason is not None:
+    if model.penalty_reason is not None:
         raise BadInput(
-            f"{type(model).__name__} {reason} in each step, so it cannot be trained in batches: "
-            "leave out --batch-size, or choose another --model"
+            f"{type(model).__name__} {model.penalty_reason} in each step, so it cannot be trained "
+            "in batches: leave out --batch-size, or choose another --model"
         )
