@@ -21,14 +21,14 @@ VALUE = '"><img src=x onerror="document.title=\'owned\'">'
 
 @pytest.fixture
 def page_of_hostile_tables(tmp_path: Path) -> Path:
-    shop = make_shop(400, seed=3)
+    shop = make_shop(300, seed=3)
     nodes = shop.nodes.rename(columns={"gender": COLUMN})
     nodes[COLUMN] = nodes[COLUMN].replace("female", VALUE)
     nodes["buys"] = nodes["buys"].replace("books", "{{ 7 * 7 }}<b>")
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
     shop.edges.to_csv(tmp_path / "edges.csv", index=False)
-    _run(tmp_path, "train", "nodes.csv", "edges.csv", "--target", "buys", "--epochs", "30",
-         "--num-splits", "2", "--workers", "1", "--out", "run")  # fmt: skip
+    _run(tmp_path, "train", "nodes.csv", "edges.csv", "--target", "buys", "--epochs", "5",
+         "--num-splits", "1", "--workers", "1", "--out", "run")  # fmt: skip
     _run(tmp_path, "report", "run", "--nodes", "30")
     return tmp_path / "run" / "report.html"
 
