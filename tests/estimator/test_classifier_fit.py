@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Data
 
+from crossgcn import train_full_batch
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.estimator.fit import hold_out
 from crossgcn.graph import PreparedGraph
-from crossgcn.models.registry import build_model
-from crossgcn.training.full_batch import train_full_batch
+from crossgcn.models.catalogue import build_model
 
 
 @pytest.mark.parametrize("model", ["cross-gcn", "gin"])

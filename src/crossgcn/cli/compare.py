@@ -25,7 +25,7 @@ from crossgcn.cli.options import (
 from crossgcn.cli.tables import EdgesArgument, TableOptions, is_table, table_defaults
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, TRIALS
-from crossgcn.models.presets import PRESETS, get_preset
+from crossgcn.models.catalogue import PRESETS, get_preset
 from crossgcn.training.config import RunConfig
 
 _NAMES = tuple(name for name in SETTINGS if name not in ("model", "num_layers"))

@@ -17,7 +17,7 @@ from crossgcn.cli.tables import (
     refuse_table_in_config,
     table_defaults,
 )
-from crossgcn.models.presets import get_preset
+from crossgcn.models.catalogue import get_preset
 from crossgcn.training.config import RunConfig
 
 

@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crossgcn.errors import BadInput
-from crossgcn.estimator.fit import fit_all_epochs, fit_best_epoch, hold_out
+from crossgcn.estimator.fit import fit_model, hold_out
 from crossgcn.estimator.folder import HISTORY, describe_classifier, read_classifier
 from crossgcn.estimator.inputs import (
     AUTO,
@@ -26,9 +26,8 @@ from crossgcn.estimator.inputs import (
     score_rows,
     tidy_labels,
 )
+from crossgcn.models.catalogue import build_model, first_layer_crosses, get_preset, has_orders
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.presets import first_layer_crosses, get_preset, has_orders
-from crossgcn.models.registry import build_model
 from crossgcn.training.checkpoints import save_model
 from crossgcn.training.config import RunConfig
 
@@ -109,7 +108,7 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation_scores_: Accuracy on the held-out rows in each epoch; ``None`` without any.
         validation_rows_: Which rows of ``X`` were held out, likewise.
         preset_: Name of the model, as it was when fitted.
-        settings_: Its arguments of :func:`~crossgcn.models.registry.build_model`.
+        settings_: Its arguments of :func:`~crossgcn.models.catalogue.build_model`.
 
     A classifier loaded from a model of the command line does not know how that was trained: it
     has no ``n_iter_``, ``best_epoch_``, ``loss_curve_``, ``validation_scores_`` and
@@ -217,22 +216,22 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             model = build_model(config.model, X.shape[1], len(classes), **settings)
-        held = None
-        if self.validation_fraction is None:
-            rows = torch.nonzero(codes >= 0).flatten()
-            fitted = fit_all_epochs(model, graph, codes, rows, config, self.device)
-        else:
+        rows, held = torch.nonzero(codes >= 0).flatten(), None
+        if self.validation_fraction is not None:
             rows, held = hold_out(codes, self.validation_fraction, config.seed)
-            fitted = fit_best_epoch(model, graph, codes, rows, held, config, self.device)
+        fitted = fit_model(model, graph, codes, rows, held, config, self.device)
         self.classes_: Array = classes
         self.model_: NodeClassifier = model.eval()
         self.preset_ = config.model
         self.settings_: dict[str, Any] = config.model_dump(mode="json", include=set(settings))
-        self.n_iter_ = len(fitted.losses)
-        self.best_epoch_ = fitted.epoch
-        self.loss_curve_ = fitted.losses
-        self.validation_scores_ = fitted.validation_accuracies
-        self.validation_rows_: Array | None = None if held is None else held.numpy()
+        self.n_iter_ = len(fitted.history)
+        self.best_epoch_ = fitted.best_epoch
+        self.loss_curve_ = [epoch.train_loss for epoch in fitted.history]
+        self.validation_scores_: list[float] | None = None
+        self.validation_rows_: Array | None = None
+        if held is not None:
+            self.validation_scores_ = [epoch.validation_accuracy for epoch in fitted.history]
+            self.validation_rows_ = held.numpy()
         return self
 
     def decision_function(

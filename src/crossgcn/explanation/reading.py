@@ -18,10 +18,8 @@ from torch.nn.parameter import UninitializedParameter
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-from crossgcn.graph import PreparedGraph, SparseMatrix, normalised_adjacency
+from crossgcn.graph import PreparedGraph, SparseMatrix, edges_of_kind
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
-from crossgcn.layers.aggregation.neighbour_sum import GCNSum
-from crossgcn.layers.orders.trained import WeightsPerUnit
 from crossgcn.models.node_classifier import NodeClassifier
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -219,6 +217,11 @@ def read_layers(model: nn.Module) -> tuple[LayerReading, ...]:
             f"this model holds the weights of {model.num_models} models at once; explain one of "
             "them, loaded from the folder of its run"
         )
+    if isinstance(model, NodeClassifier) and type(model).forward is not NodeClassifier.forward:
+        raise NotASum(
+            f"{type(model).__name__} has a forward pass of its own, which has no exact "
+            "explanation; explain a model that only applies its layers one after the other"
+        )
     if isinstance(model, NodeClassifier) and model.residual != "none" and len(model.layers) > 1:
         raise NotASum(
             f"the layers of this model have residual connections (residual={model.residual!r}), "
@@ -249,12 +252,11 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
     if isinstance(module, CrossGCNConv):
         transform, bias = module.transform, module.bias
         aggregate_first = module.aggregate_first
-        if not _sums_as_gcn(module):
-            own = module.aggregation
-            name = repr(module.aggr if own is None else own.name)
+        if not module.sums_neighbours:
             raise NotASum(
-                f"{where} joins neighbours by {name}, which is not read here; explain a model "
-                "whose neighbours are joined by GCN's sum (aggr='gcn', as in --model cross-gcn)"
+                f"{where} joins neighbours by {module.aggr_name!r}, which has no exact "
+                "explanation; explain a model whose neighbours are joined by GCN's sum "
+                "(aggr='gcn', as in --model cross-gcn)"
             )
         if not isinstance(transform, CrossFeatureTransform):
             raise NotASum(
@@ -287,12 +289,6 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
     )
 
 
-def _sums_as_gcn(module: CrossGCNConv) -> bool:
-    if module.aggregation is None:
-        return module.aggr in ("add", "sum")
-    return isinstance(module.aggregation, GCNSum)
-
-
 def _projections(transform: CrossFeatureTransform) -> Floats:
     weight = _numbers(transform.weight)
     if transform.projection_scale is None:
@@ -302,23 +298,15 @@ def _projections(transform: CrossFeatureTransform) -> Floats:
 
 def _order_weights(transform: CrossFeatureTransform, where: str) -> Floats:
     """Return the weight of each order in each unit, ``[order, channels]``."""
-    if isinstance(transform.aggregator, WeightsPerUnit):
-        return _numbers(transform.aggregator.order_weights())
-    weights = transform.effective_order_weights()
+    weights = transform.unit_order_weights()
     if weights is None:
+        assert transform.aggregator is not None
         raise NotASum(
-            f"{where} {_NOT_SUMS[str(transform.order_aggregation)]} "
+            f"{where} {transform.aggregator.refusal} "
             f"(order_weights={transform.order_aggregation!r}), which has no exact explanation; "
             "explain a model with 'gated', 'per-unit', 'learned', 'fixed' or 'mean' order weights"
         )
-    return np.repeat(_numbers(weights)[:, np.newaxis], transform.out_channels, axis=1)
-
-
-_NOT_SUMS = {
-    "attention": "weighs its orders node by node, so it is not a sum of products",
-    "concat": "maps its orders together, so its units share each other's products",
-    "lstm": "reads its orders with an LSTM, so it is not a sum of products",
-}
+    return _numbers(weights)
 
 
 def _numbers(tensor: Tensor) -> Floats:
@@ -359,28 +347,17 @@ def _features(graph: Graph) -> sp.csr_array:
 
 
 def _adjacency(module: nn.Module, graph: Graph, num_nodes: int) -> Any:
-    """How a layer sums over neighbours: a row of weights per target."""
+    """Return the matrix with which a layer sums over neighbours, one row per target."""
     if not isinstance(module, CrossGCNConv):
         return None
+    (kind,) = module.propagations
     if isinstance(graph, PreparedGraph):
-        matrix = graph.adjacency.to("cpu").to_scipy()
-        return sp.csr_array(matrix.astype(np.float64))
-    weight: Tensor | None = getattr(graph, "edge_weight", None)
-    weight = None if weight is None else weight.detach().cpu()
-    edges = _edges(graph)
-    if module.normalize:
-        return sp.csr_array(
-            normalised_adjacency(
-                torch.from_numpy(edges), num_nodes, weight, add_self_loops=module.add_self_loops
-            )
-            .to_scipy()
-            .astype(np.float64)
-        )
-    source, target = edges
-    values = np.ones(source.size) if weight is None else weight.numpy().astype(np.float64)
-    summed = sp.csr_array(sp.coo_array((values, (target, source)), shape=(num_nodes, num_nodes)))
-    summed.sum_duplicates()
-    return summed
+        matrix = graph.edges(kind)
+    else:
+        weight: Tensor | None = getattr(graph, "edge_weight", None)
+        weight = None if weight is None else weight.detach().cpu()
+        matrix = edges_of_kind(kind, torch.from_numpy(_edges(graph)), num_nodes, weight)
+    return sp.csr_array(matrix.to("cpu").to_scipy().astype(np.float64))
 
 
 def _edges(graph: Graph) -> Ints:

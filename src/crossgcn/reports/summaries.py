@@ -9,7 +9,7 @@ from typing import Any
 
 from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.experiments.statistics import paired_difference
-from crossgcn.models.presets import get_preset
+from crossgcn.models.catalogue import get_preset
 from crossgcn.training.config import RunConfig
 
 Summary = dict[str, Any]

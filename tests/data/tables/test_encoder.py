@@ -15,7 +15,8 @@ from scipy import sparse
 
 from crossgcn.data.tables.encode.encoder import TableEncoder
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.read import Table, read_table
+from crossgcn.data.tables.read import read_table
+from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
 CHOICES = TableChoices(

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 import torch
 
-from crossgcn.data.tables.columns import Distinct
 from crossgcn.data.tables.encode.encoder import TableEncoder
 from crossgcn.data.tables.graph import TableGraph, load_tables, name_classes
 from crossgcn.data.tables.new_nodes import load_new_tables
 from crossgcn.data.tables.plan import TableChoices, TablePlan
+from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
 
 N = 120

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph, load_tables
     from crossgcn.data.tables.new_nodes import load_new_tables
     from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-    from crossgcn.data.tables.read import Table, read_table
+    from crossgcn.data.tables.read import read_table
+from crossgcn.data.tables.table import Table
 
 __all__ = [
     "Finding",
@@ -42,7 +43,8 @@ _HOMES = {
     "graph": ("TableGraph", "load_tables"),
     "new_nodes": ("load_new_tables",),
     "plan": ("TableChoices", "TablePlan", "make_plan"),
-    "read": ("Table", "read_table"),
+    "read": ("read_table",),
+    "table": ("Table",),
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -7,7 +7,8 @@ from collections.abc import Set
 
 import numpy as np
 
-from crossgcn.data.tables.read import INDEX_COLUMN, Table
+from crossgcn.data.tables.read import INDEX_COLUMN
+from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
 SPLIT_WORDS = {"train": 1, "training": 1, "validation": 2, "valid": 2, "val": 2, "test": 3}

@@ -18,15 +18,16 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.tables.cells import shorten
 from crossgcn.data.tables.checks.check import check_tables
 from crossgcn.data.tables.checks.problems import Finding
-from crossgcn.data.tables.columns import shorten
 from crossgcn.data.tables.encode.encoder import TableEncoder
 from crossgcn.data.tables.encode.hashing import EncodedHash
 from crossgcn.data.tables.find_columns import SPLIT_WORDS
 from crossgcn.data.tables.ids import NodeIds, class_of_values, list_ids, name_classes, read_edges
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.read import Table, read_table
+from crossgcn.data.tables.read import read_table
+from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
 __all__ = [

@@ -8,9 +8,10 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.columns import CODE, Distinct, shorten
+from crossgcn.data.tables.cells import shorten
+from crossgcn.data.tables.columns import CODE
 from crossgcn.data.tables.plan import TablePlan
-from crossgcn.data.tables.read import Table
+from crossgcn.data.tables.table import Distinct, Table
 from crossgcn.errors import BadInput
 
 

@@ -11,12 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from crossgcn.data.tables.columns import shorten
+from crossgcn.data.tables.cells import shorten
 from crossgcn.data.tables.encode.categories import Unseen
 from crossgcn.data.tables.encode.encoder import TableEncoder
 from crossgcn.data.tables.ids import NodeIds, list_ids, read_edges
 from crossgcn.data.tables.plan import TablePlan
-from crossgcn.data.tables.read import INDEX_COLUMN, Table, read_table
+from crossgcn.data.tables.read import INDEX_COLUMN, read_table
+from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
 __all__ = ["NewNodes", "Unseen", "load_new_tables"]

@@ -7,10 +7,12 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from crossgcn.data.tables.columns import MISSING_WORDS, look_at
+from crossgcn.data.tables.cells import MISSING_WORDS
+from crossgcn.data.tables.columns import look_at
 from crossgcn.data.tables.encode.hashing import MOST_BITS
 from crossgcn.data.tables.find_columns import find_edge_columns, find_id_column, find_split_column
-from crossgcn.data.tables.read import INDEX_COLUMN, Table
+from crossgcn.data.tables.read import INDEX_COLUMN
+from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
 ColumnKind = Literal["id", "target", "split", "categorical", "flag", "numeric", "list", "ignored"]
@@ -237,8 +239,8 @@ def _plain_words(words: tuple[str, ...] | None) -> tuple[str, ...] | None:
 
 def _read_missing(nodes: Table, missing: tuple[str, ...] | None, target: str | None) -> Table:
     if missing is not None:
-        return nodes.reading(missing)
-    return nodes.reading(MISSING_WORDS, () if target is None else (target,))
+        return nodes.with_missing_words(missing)
+    return nodes.with_missing_words(MISSING_WORDS, () if target is None else (target,))
 
 
 def _plan_column(

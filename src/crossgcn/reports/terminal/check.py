@@ -18,7 +18,7 @@ from crossgcn.reports.terminal.tables import text_columns
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.data.tables.plan import ColumnPlan, TablePlan
-    from crossgcn.data.tables.read import Table
+    from crossgcn.data.tables.table import Table
 
 Summary = dict[str, Any]
 

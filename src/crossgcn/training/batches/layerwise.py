@@ -19,14 +19,13 @@ from crossgcn.graph.matrix import make_rows
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import Features, GraphSource
 from crossgcn.layers.graph_convolution import GraphConvolution
-from crossgcn.models.baselines import MLP
 from crossgcn.models.node_classifier import NodeClassifier
 
 Gather = Callable[[Tensor], Any]
 _ROWS_AT_ONCE = 1 << 16
 
 
-class SharedRows:
+class ChunkedRows:
     """Fills matrices that have a row per node; each process computes some of the rows.
 
     Args:
@@ -153,7 +152,7 @@ class StreamedHop:
         kind: How edges are weighed.
     """
 
-    def __init__(self, rows: SharedRows, kind: EdgeKind) -> None:
+    def __init__(self, rows: ChunkedRows, kind: EdgeKind) -> None:
         self._rows = rows
         self._kind = kind
 
@@ -209,7 +208,7 @@ def infer(
         Scores, a row per node, on the CPU; in every process.
     """
     _check_model(model)
-    work = SharedRows(
+    work = ChunkedRows(
         source,
         rows_per_chunk=rows_per_chunk,
         folder=folder,
@@ -229,7 +228,7 @@ def infer(
     return scores if nodes is None else scores[nodes]
 
 
-def _run(model: NodeClassifier, work: SharedRows, nodes: Tensor | None) -> Tensor:
+def _run(model: NodeClassifier, work: ChunkedRows, nodes: Tensor | None) -> Tensor:
     needed = _needed(model, work, nodes)
     hidden: Tensor | None = None
     for position, layer in enumerate(model.layers):
@@ -249,7 +248,7 @@ def _run(model: NodeClassifier, work: SharedRows, nodes: Tensor | None) -> Tenso
 
 
 def _enter(
-    model: NodeClassifier, work: SharedRows, hidden: Tensor | None, nodes: Tensor
+    model: NodeClassifier, work: ChunkedRows, hidden: Tensor | None, nodes: Tensor
 ) -> Features:
     """Return the input of a layer for some nodes, as ``NodeClassifier.forward`` computes it."""
     if hidden is None:
@@ -262,12 +261,12 @@ def _transform(layer: nn.Module, enter: Enter) -> Rows:
     return lambda rows: layer(enter(rows))
 
 
-def _add_entered(compute: Rows, work: SharedRows, hidden: Tensor) -> Rows:
+def _add_entered(compute: Rows, work: ChunkedRows, hidden: Tensor) -> Rows:
     return lambda rows: compute(rows) + work.read(hidden, rows)
 
 
 def _convolve(
-    layer: GraphConvolution, work: SharedRows, enter: Enter, needed: Tensor | None
+    layer: GraphConvolution, work: ChunkedRows, enter: Enter, needed: Tensor | None
 ) -> Rows:
     """How a graph convolution's rows are computed, once all nodes have sent theirs."""
 
@@ -294,7 +293,7 @@ def _convolve(
     return compute
 
 
-def _needed(model: NodeClassifier, work: SharedRows, nodes: Tensor | None) -> list[Tensor | None]:
+def _needed(model: NodeClassifier, work: ChunkedRows, nodes: Tensor | None) -> list[Tensor | None]:
     """The nodes that enter each layer, and those that leave the last; ``None`` for all."""
     needed = [nodes]
     for layer in reversed(model.layers):
@@ -307,10 +306,7 @@ def _needed(model: NodeClassifier, work: SharedRows, nodes: Tensor | None) -> li
 
 
 def _check_model(model: NodeClassifier) -> None:
-    if not isinstance(model, NodeClassifier) or type(model).forward not in (
-        NodeClassifier.forward,
-        MLP.forward,
-    ):
+    if not isinstance(model, NodeClassifier) or type(model).forward is not NodeClassifier.forward:
         raise BadInput(
             f"{type(model).__name__} is not a plain stack of layers, so it cannot be computed "
             "layer by layer: call it on the whole graph"

@@ -56,16 +56,16 @@ class ExactScorer:
         self._kept: list[Batch] | None = None
 
     @torch.no_grad()
-    def __call__(self) -> tuple[float, float]:
-        """Mean cross-entropy, and the fraction of the nodes scored right."""
+    def __call__(self) -> tuple[Tensor, Tensor]:
+        """Return the mean cross-entropy and the accuracy, ``[1]`` each."""
         self.model.eval()
         totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         with multiplying_in(self.precision, self.device):
             for scores, labels in self._scores():
                 loss, right, _ = score_part(scores, labels, self.nodes.numel())
                 totals += torch.stack([loss, right])
-        loss, accuracy = (self.processes.add_up(totals) / self.nodes.numel()).tolist()
-        return loss, accuracy
+        means = self.processes.add_up(totals) / self.nodes.numel()
+        return means[:1], means[1:]
 
     def _scores(self) -> Iterator[tuple[Tensor, Tensor]]:
         if not self.by_fields:

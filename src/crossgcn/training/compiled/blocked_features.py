@@ -33,7 +33,7 @@ _ENTRIES_PER_BLOCK = 1 << 18
 columns within each, threads share every block."""
 
 
-class WideInput:
+class BlockedFeatures:
     """Features, less what was dropped, and their transpose in blocks of columns.
 
     Args:

@@ -20,7 +20,7 @@ from crossgcn.kernels.cpu.loops import ROWS_PER_CHUNK, call
 from crossgcn.kernels.draws import threshold
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.compiled.blocked_features import WideInput
+from crossgcn.training.compiled.blocked_features import BlockedFeatures
 from crossgcn.training.steps.targets import Targets
 
 Array = Any
@@ -60,7 +60,7 @@ class CompiledNetwork:
     @property
     def is_wide(self) -> bool:
         """Whether the first weight's gradient is left to whoever wants it, block by block."""
-        return isinstance(self.source, WideInput)
+        return isinstance(self.source, BlockedFeatures)
 
     def forward(self, key: tuple[int, int] | None = None) -> Array:
         """Scores of the target nodes.
@@ -200,7 +200,7 @@ class _Layer:
         transpose, order = self._matrix._transposed()
         return _csr(transpose, self._matrix.values[order])
 
-    def project_sparse(self, source: _SparseInput | WideInput) -> None:
+    def project_sparse(self, source: _SparseInput | BlockedFeatures) -> None:
         self.projections = _row_sums(source.current, self.weight, _NOTHING, self.projections[0])[
             None
         ]
@@ -337,9 +337,9 @@ def _drop(
     )
 
 
-def _sparse_input(x: SparseMatrix, model: NodeClassifier) -> _SparseInput | WideInput:
+def _sparse_input(x: SparseMatrix, model: NodeClassifier) -> _SparseInput | BlockedFeatures:
     width = _transform_of(model.layers[0]).num_projections
-    return WideInput(x, width) if x.shape[1] * width >= _WIDE_FROM else _SparseInput(x)
+    return BlockedFeatures(x, width) if x.shape[1] * width >= _WIDE_FROM else _SparseInput(x)
 
 
 def _transform_of(layer: Any) -> CrossFeatureTransform:

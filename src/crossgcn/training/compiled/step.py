@@ -10,7 +10,7 @@ from torch import Tensor
 from crossgcn.kernels.cpu import loops as cpu_loops
 from crossgcn.kernels.cpu.loops import call
 from crossgcn.training.adam import Adam
-from crossgcn.training.compiled.blocked_features import WideInput
+from crossgcn.training.compiled.blocked_features import BlockedFeatures
 from crossgcn.training.compiled.network import CompiledNetwork
 from crossgcn.training.objective import Objective
 
@@ -62,7 +62,7 @@ class CompiledStep:
         result = self.network.loss()
         self.network.backward(key)
         for layer in self.network.layers:
-            if layer.trained_order_weights and layer.transform.order_aggregation == "learned":
+            if layer.trained_order_weights and layer.transform.decays_order_weights:
                 layer.for_order_weights[1:] += self.weight_decay * layer.order_weights[0, 1:]
         step_size = np.float32(self.learning_rate / (1.0 - 0.9**step))
         correction = np.float32((1.0 - 0.999**step) ** -0.5)
@@ -76,7 +76,7 @@ class CompiledStep:
 
     def _descend_in_blocks(self, layer: Any, memory: list[Array], rates: tuple[Any, ...]) -> None:
         source, width = self.network.source, layer.weight.shape[1]
-        assert isinstance(source, WideInput)
+        assert isinstance(source, BlockedFeatures)
 
         def descend(first: int, last: int, gradient: Array) -> None:
             here = slice(first * width, last * width)

@@ -90,7 +90,7 @@ def find_targets(
     )
 
 
-class Scorer:
+class NodeScorer:
     """Loss and accuracy on given nodes, with the weights as they are at each call.
 
     Args:

@@ -28,7 +28,7 @@ from crossgcn.data.tables.checks.rows import (
 )
 from crossgcn.data.tables.checks.target import Labels, check_split, check_target
 from crossgcn.data.tables.plan import TablePlan
-from crossgcn.data.tables.read import Table
+from crossgcn.data.tables.table import Table
 
 MOST_COLUMNS = 3
 """So many columns with the same trouble are told one by one; of more, the first."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from crossgcn.data.tables.cells import parse_number
 from crossgcn.data.tables.checks.problems import (
     Finding,
     Place,
@@ -19,9 +20,9 @@ from crossgcn.data.tables.checks.problems import (
     share_of,
 )
 from crossgcn.data.tables.checks.rows import tell_missing
-from crossgcn.data.tables.columns import DATE, Distinct, parse_number
+from crossgcn.data.tables.columns import DATE
 from crossgcn.data.tables.plan import NO_HEADER, ColumnKind, ColumnPlan
-from crossgcn.data.tables.read import Table
+from crossgcn.data.tables.table import Distinct, Table
 
 MANY_NUMBERS = 12
 """So many different numbers, and a column is no list of codes."""

@@ -21,7 +21,7 @@ from crossgcn.data.tables.checks.problems import (
 )
 from crossgcn.data.tables.checks.target import Labels
 from crossgcn.data.tables.ids import LARGEST
-from crossgcn.data.tables.read import Table
+from crossgcn.data.tables.table import Table
 
 MISSING, UNKNOWN = -1, -2
 

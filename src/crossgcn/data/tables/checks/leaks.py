@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crossgcn.data.tables.cells import find_separator, split_words
 from crossgcn.data.tables.checks.problems import Finding, Place, Rule, quote, share_of, show_name
 from crossgcn.data.tables.checks.target import Labels
-from crossgcn.data.tables.columns import Distinct, find_separator, split_words
 from crossgcn.data.tables.plan import ColumnPlan
-from crossgcn.data.tables.read import Table
+from crossgcn.data.tables.table import Distinct, Table
 
 FEWEST_LABELS = 20
 MOST_ERRORS = 0.02

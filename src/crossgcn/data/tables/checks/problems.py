@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.columns import fold_spelling
-from crossgcn.data.tables.read import Table
+from crossgcn.data.tables.cells import fold_spelling
+from crossgcn.data.tables.table import Table
 
 Severity = Literal["error", "warning"]
 

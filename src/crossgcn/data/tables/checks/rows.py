@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from crossgcn.data.tables.cells import MISSING_WORDS
 from crossgcn.data.tables.checks.problems import (
     Finding,
     Place,
@@ -16,9 +17,8 @@ from crossgcn.data.tables.checks.problems import (
     quote,
     share_of,
 )
-from crossgcn.data.tables.columns import MISSING_WORDS, Distinct
 from crossgcn.data.tables.plan import ColumnPlan
-from crossgcn.data.tables.read import Table
+from crossgcn.data.tables.table import Distinct, Table
 
 MANY_NUMBERS = 12
 UNLIKELY = 0.05
@@ -186,7 +186,7 @@ def check_missing_categories(nodes: Table, column: str) -> Iterator[Finding]:
             f"if it is a category, leave {quote(word)} out of the words for a missing value: "
             f"--missing {others}",
         )
-        yield from Place(nodes, column).at_values(nodes.distinct(column).says({word}), rule)
+        yield from Place(nodes, column).at_values(nodes.distinct(column).is_one_of({word}), rule)
 
 
 def check_missing_classes(nodes: Table, target: str) -> Iterator[Finding]:
@@ -205,7 +205,7 @@ def check_missing_classes(nodes: Table, target: str) -> Iterator[Finding]:
             "if it stands for an unknown class, empty these cells, or count such words as missing "
             f"here too: --missing {','.join(sorted(MISSING_WORDS))}",
         )
-        yield from Place(nodes, target).at_values(nodes.distinct(target).says({word}), rule)
+        yield from Place(nodes, target).at_values(nodes.distinct(target).is_one_of({word}), rule)
 
 
 def tell_missing(distinct: Distinct) -> str:
@@ -223,9 +223,9 @@ def tell_missing(distinct: Distinct) -> str:
 def _frequent_words(nodes: Table, column: str) -> Iterator[tuple[str, str]]:
     """Each word for a missing value that many cells say, and how many of them."""
     distinct, num_cells = nodes.distinct(column), len(nodes)
-    if not distinct.says(MISSING_WORDS).any():
+    if not distinct.is_one_of(MISSING_WORDS).any():
         return
     for word in sorted(MISSING_WORDS):
-        count = int(distinct.counts[distinct.says({word})].sum())
+        count = int(distinct.counts[distinct.is_one_of({word})].sum())
         if count >= max(FEWEST_CELLS, SMALLEST_SHARE * num_cells):
             yield word, f"{share_of(count, num_cells)} of the cells"

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crossgcn.data.tables.cells import MISSING_WORDS
 from crossgcn.data.tables.checks.problems import (
     Finding,
     Place,
@@ -18,10 +19,9 @@ from crossgcn.data.tables.checks.problems import (
     quote,
     share_of,
 )
-from crossgcn.data.tables.columns import MISSING_WORDS, Distinct
 from crossgcn.data.tables.find_columns import SPLIT_WORDS
 from crossgcn.data.tables.ids import class_of_values
-from crossgcn.data.tables.read import Table
+from crossgcn.data.tables.table import Distinct, Table
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def check_target(nodes: Table, target: str, labels: Labels) -> Iterator[Finding]
 def _check_numbers(place: Place, labels: Labels) -> Iterator[Finding]:
     """A target that is measured, not chosen from a list."""
     distinct = place.table.distinct(place.column)
-    numbers = distinct.numbers[~distinct.missing & ~distinct.says(MISSING_WORDS)]
+    numbers = distinct.numbers[~distinct.missing & ~distinct.is_one_of(MISSING_WORDS)]
     if len(numbers) == 0 or np.isnan(numbers).any():
         return
     values = np.unique(numbers)

@@ -15,15 +15,14 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, model_validator
 from scipy import sparse
 
-from crossgcn.data.tables.columns import (
-    Distinct,
+from crossgcn.data.tables.cells import (
     Separator,
     find_separator,
     fold_spelling,
     shorten,
     split_words,
 )
-from crossgcn.data.tables.read import Table
+from crossgcn.data.tables.table import Distinct, Table
 from crossgcn.errors import BadInput
 
 
@@ -267,7 +266,7 @@ class EncodedFlag(EncodedColumn):
             BadInput: A cell is neither empty nor says whether the flag is set.
         """
         distinct = nodes.distinct(self.column)
-        is_known = _is_set(distinct) | (distinct.numbers == 0) | distinct.says(NOT_SET)
+        is_known = _is_set(distinct) | (distinct.numbers == 0) | distinct.is_one_of(NOT_SET)
         refuse_values(
             nodes,
             self.column,
@@ -280,7 +279,7 @@ class EncodedFlag(EncodedColumn):
 
 def _is_set(distinct: Distinct) -> NDArray[np.bool_]:
     is_one: NDArray[np.bool_] = distinct.numbers == 1
-    return distinct.says(SET) | is_one
+    return distinct.is_one_of(SET) | is_one
 
 
 MOST_WORDS = 5_000

@@ -15,7 +15,7 @@ from crossgcn.data.tables.encode.categories import EncodedCategory, EncodedFlag,
 from crossgcn.data.tables.encode.hashing import EncodedHash
 from crossgcn.data.tables.encode.numbers import EncodedNumber
 from crossgcn.data.tables.plan import HASHED_KINDS, ColumnPlan, TablePlan
-from crossgcn.data.tables.read import Table
+from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
 MIN_COUNT = 3
@@ -98,7 +98,7 @@ class TableEncoder(BaseModel):
         Raises:
             BadInput: A column is missing, or a cell that should be a number or a flag is none.
         """
-        nodes = nodes.reading(self.missing)
+        nodes = nodes.with_missing_words(self.missing)
         headers = set(nodes.columns)
         absent = [column.column for column in self.columns if column.column not in headers]
         if absent:
@@ -127,7 +127,7 @@ class TableEncoder(BaseModel):
         Args:
             nodes: A table that :meth:`transform` takes.
         """
-        nodes = nodes.reading(self.missing)
+        nodes = nodes.with_missing_words(self.missing)
         found = (column.find_unseen(nodes.distinct(column.column)) for column in self.columns)
         return tuple(unseen for unseen in found if unseen is not None)
 

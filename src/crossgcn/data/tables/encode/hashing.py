@@ -11,8 +11,9 @@ import numpy as np
 from pydantic import Field, model_validator
 from scipy import sparse
 
-from crossgcn.data.tables.columns import Distinct, Separator, find_separator, split_words
+from crossgcn.data.tables.cells import Separator, find_separator, split_words
 from crossgcn.data.tables.encode.categories import WHOLE, EncodedColumn
+from crossgcn.data.tables.table import Distinct
 
 MOST_BITS = 22
 """Four million features, each with a name and weights."""

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from scipy import sparse
 
-from crossgcn.data.tables.columns import Distinct
 from crossgcn.data.tables.encode.categories import EncodedColumn, one_hot, refuse_values
-from crossgcn.data.tables.read import Table
+from crossgcn.data.tables.table import Distinct, Table
 
 SLACK = 0.25
 """How far a bound may lie from its quantile, as a share of a bucket."""
