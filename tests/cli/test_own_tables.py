@@ -113,7 +113,7 @@ def test_explain_reads_well_at_the_terminal(crossgcn: Command, run: Path) -> Non
     done = crossgcn("explain", run, "--top", "3")
     assert done.returncode == 0
     assert "class books" in done.stdout and "single feature" in done.stdout
-    assert "strength: weight × how often it occurs" in done.stdout
+    assert "strength: weight × occurrence" in done.stdout
     done = crossgcn("explain", run, "--node", "u_7", "--top", "3")
     assert "node u_7, class" in done.stdout and "other terms together" in done.stdout
 
@@ -234,7 +234,7 @@ def test_the_report_shows_the_comparison(crossgcn: Command, shop: Path, run: Pat
     assert done.returncode == 0, done.stderr
     assert compared["answer"][0].split(".")[0] in Path("page.html").read_text()
     refused = crossgcn("report", run, "--comparison", run)
-    assert refused.returncode == 2 and "is no comparison on tables" in refused.stderr
+    assert refused.returncode == 2 and "is not a comparison on tables" in refused.stderr
 
 
 def test_named_graphs_are_explained_too(crossgcn: Command, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ INK: Final = "#3d4450"
 
 _PIXELS_PER_INCH: Final = 105
 
-# The colour-blind safe palette of Okabe and Ito, one colour per model.
+# Okabe and Ito's palette, which colour-blind readers can tell apart, one colour per model.
 _MODELS: Final = {
     "gcn": "#0072B2",
     "gin": "#E69F00",
@@ -67,7 +67,7 @@ def figure_style(name: str) -> Iterator[None]:
 
 
 def colours(item: Item) -> dict[str, str]:
-    """Return a colour for each row: that of its model, or a free one if it is taken."""
+    """A colour for each row: its model's, or a free one where another row has that already."""
     taken: dict[str, str] = {}
     for label, own in model_colours(item).items():
         free = [colour for colour in _MODELS.values() if colour not in taken.values()]
@@ -76,7 +76,7 @@ def colours(item: Item) -> dict[str, str]:
 
 
 def model_colours(item: Item) -> dict[str, str]:
-    """Return the colour of each row's model, also if several rows share it."""
+    """The colour of each row's model, also where several rows share it."""
     models = ({**item.settings, **row.settings}.get("model") for row in item.rows)
     return {
         row.label: _MODELS.get(str(model), INK)
