@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from crossgcn.data.tables.encode.encoder import TableEncoder
-from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.plan import TableChoices, make_plan
 from crossgcn.data.tables.read import read_table
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
@@ -199,10 +199,10 @@ def fit_flags(cells: list[str]) -> TableEncoder:
     nodes = flags(cells)
     plan = make_plan(nodes, None, TableChoices(id_column="id"))
     columns = tuple(
-        type(column)(column.name, "flag" if column.name == "x" else column.kind, "")
+        column.model_copy(update={"kind": "flag"} if column.name == "x" else {})
         for column in plan.columns
     )
-    return TableEncoder.fit(nodes, TablePlan(**{**vars(plan), "columns": columns}))
+    return TableEncoder.fit(nodes, plan.model_copy(update={"columns": columns}))
 
 
 @given(flag_cells)

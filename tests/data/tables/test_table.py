@@ -72,7 +72,9 @@ def test_whole_numbers_keep_every_digit(tmp_path: Path, kind: str) -> None:
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_any_text_survives_csv_and_parquet(tmp_path: Path, texts: list[str]) -> None:
     texts = [*texts, "end"]
     for kind in ("csv", "tsv", "parquet", "frame"):
@@ -264,7 +266,11 @@ BAD: dict[str, tuple[str, bytes, str]] = {
     "ending": ("n.xlsx", b"PK", r"the ending '.xlsx' is none of .csv.*save the table as CSV"),
     "no gzip": ("n.csv.gz", b"id,x\n", "n.csv.gz is no whole gzip file"),
     "cut gzip": ("n.csv.gz", gzip.compress(b"id,x\n1,2\n" * 9)[:-9], "is no whole gzip file"),
-    "no parquet": ("n.parquet", b"id,x\n1,2\n", "cannot be read as Parquet .*damaged: write it again"),
+    "no parquet": (
+        "n.parquet",
+        b"id,x\n1,2\n",
+        "cannot be read as Parquet .*damaged: write it again",
+    ),
     "empty parquet": ("n.pq", b"", "cannot be read as Parquet"),
 }
 

@@ -18,7 +18,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.columns import shorten
+from crossgcn.data.tables.cells import shorten
 from crossgcn.data.tables.read import DELIMITED, DELIMITERS, INDEX_COLUMN, PARQUET, SEPARATOR_LINE
 from crossgcn.errors import BadInput
 

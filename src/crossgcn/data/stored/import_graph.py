@@ -22,13 +22,14 @@ from crossgcn.data.stored.format import check_free_space, check_target
 from crossgcn.data.stored.id_lookup import NodeFinder, NumberedNodes, find_nodes
 from crossgcn.data.stored.open import StoredGraph, open_graph
 from crossgcn.data.stored.write import MEMORY_LIMIT, GraphWriter, Progress, writing_graph
-from crossgcn.data.tables.checks.check import check_tables
+from crossgcn.data.tables.checks import check_tables
+from crossgcn.data.tables.columns import find_edge_columns
 from crossgcn.data.tables.encode.encoder import TableEncoder
-from crossgcn.data.tables.find_columns import find_edge_columns
-from crossgcn.data.tables.graph import as_matrix, read_labels, refuse_errors, roles_of_labelled
-from crossgcn.data.tables.ids import list_ids
+from crossgcn.data.tables.graph import as_matrix, read_labels, read_roles, refuse_errors
+from crossgcn.data.tables.graph_parts import list_ids
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.read import Table, read_table
+from crossgcn.data.tables.read import read_table
+from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
 
@@ -114,7 +115,7 @@ class _Nodes:
     def write(self, writer: GraphWriter) -> None:
         encoder = TableEncoder.fit(self.nodes, self.plan)
         labels, classes = read_labels(self.nodes, self.plan.target)
-        roles = roles_of_labelled(self.nodes, self.plan.split_column, labels)
+        roles = read_roles(self.nodes, self.plan.split_column, labels)
         writer.set_ids(self.ids)
         writer.add_sparse_features(encoder.transform(self.nodes))
         if self.plan.target is not None:

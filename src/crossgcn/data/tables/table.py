@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import MISSING_WORDS, parse_number
+from crossgcn.data.tables.cells import MISSING_WORDS, parse_number, shorten
 from crossgcn.errors import BadInput
 
 _DIGITS_ONLY = re.compile(r"[0-9eE.+-]*")
@@ -137,6 +137,18 @@ class Table:
     def with_missing_words(self, words: Iterable[str], blank_columns: Iterable[str] = ()) -> Table:
         """Return the same table with other words for a missing value."""
         return replace(self, missing_words=frozenset(words), blank_columns=frozenset(blank_columns))
+
+    def refuse_cells(
+        self, column: str, wrong: NDArray[np.bool_], message: str, remedy: str
+    ) -> None:
+        """Raise an error about the first wrong cell of a column, ``{value}``, if there is one."""
+        rows = np.flatnonzero(wrong)
+        if len(rows):
+            what = message.format(value=shorten(str(self.frame[column].iloc[rows[0]])))
+            raise BadInput(
+                f"{self.name}, row {self.row_number(rows[0])}, column {column}: {what} "
+                f"({len(rows)} such in all); {remedy}"
+            )
 
     def require(self, column: str) -> str:
         """Return the column's name, or raise an error that suggests similar headers."""
