@@ -112,7 +112,7 @@ def test_explain_lists_crosses_for_one_class(crossgcn: Command, run: Path, tmp_p
 def test_explain_reads_well_at_the_terminal(crossgcn: Command, run: Path) -> None:
     done = crossgcn("explain", run, "--top", "3")
     assert done.returncode == 0
-    assert "class books" in done.stdout and "feature by itself" in done.stdout
+    assert "class books" in done.stdout and "single feature" in done.stdout
     assert "strength: weight × how often it occurs" in done.stdout
     done = crossgcn("explain", run, "--node", "u_7", "--top", "3")
     assert "node u_7, class" in done.stdout and "other terms together" in done.stdout
@@ -283,7 +283,7 @@ def test_a_model_that_is_no_sum_is_reported_without_crosses(
     assert crossgcn("train", shop / "nodes.csv", shop / "edges.csv", *options, "--out", "gin")
     done = crossgcn("report", "gin")
     assert done.returncode == 0, done.stderr
-    assert "no crosses and no single nodes on the page" in done.stderr
+    assert "the page will show no crosses and no single nodes" in done.stderr
     assert "No crosses to name" in (tmp_path / "gin" / "report.html").read_text()
     assert crossgcn("explain", "gin").returncode == 2
 
@@ -353,7 +353,7 @@ def test_work_is_not_mixed_with_the_tables(crossgcn: Command, shop: Path) -> Non
 
 def test_the_order_of_crosses_is_one_the_model_has(crossgcn: Command, run: Path) -> None:
     done = crossgcn("explain", run, "--order", "3")
-    assert done.returncode == 2 and "crosses of order 2 at most" in done.stderr
+    assert done.returncode == 2 and "multiplies at most 2 features" in done.stderr
     done = crossgcn("explain", run, "--order", "2", "--node", "u_1")
     assert done.returncode == 2 and "leave it out with --node" in done.stderr
 

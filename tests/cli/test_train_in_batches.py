@@ -77,7 +77,7 @@ def test_nodes_are_scored_by_a_model_that_saw_a_graph_folder_as_a_whole(
 
 def test_another_process_gives_the_same_bytes(small_graph: Data, tmp_path: Path) -> None:
     config = RunConfig(splits="public", batch_size=8, fanout=(4, 3), epochs=3, hidden_channels=8)
-    workload = Experiment([config], small_graph).workload(save_models=True)
+    workload = Experiment([config], small_graph).trainer(save_models=True)
     runs = [Run(config, 0, folder=tmp_path / name) for name in ("here", "there")]
     workload.prepare(runs)
     elsewhere: Trainer = pickle.loads(pickle.dumps(workload))

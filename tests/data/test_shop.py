@@ -20,8 +20,8 @@ from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers import CrossGCNConv
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.full_batch import train_full_batch
 
 TABLES = ("nodes", "edges", "new_nodes", "new_edges", "new_answers")

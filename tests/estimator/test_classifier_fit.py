@@ -14,7 +14,7 @@ from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.estimator.fit import hold_out
 from crossgcn.graph import PreparedGraph
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model
 from crossgcn.training.full_batch import train_full_batch
 
 

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import WorkFailed
 from crossgcn.links.edge_splits import make_edge_splits
-from crossgcn.links.predictor import LinkSettings
+from crossgcn.links.settings import LinkSettings
 from crossgcn.links.training import LinkTrainer
 from crossgcn.training.config import RunConfig
 from crossgcn.training.trainer import Run

@@ -182,3 +182,12 @@ def test_scaled_models_are_stacked_with_their_scales_but_not_compiled(data: Data
     assert stacked.state_dict()["layers.0.transform.projection_scale"].shape == (1, 2)
     with pytest.raises(BadInput, match="calibrate each of them"):
         calibrate(stacked, *given[1].view(given[2].train, model.propagations))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_pass_that_fails_leaves_the_mode_as_it_was(training: bool) -> None:
+    model = CrossGCN(6, 4, 3, scaling="unit").train(training)
+    with pytest.raises(RuntimeError):
+        calibrate(model, torch.randn(5, 7), torch.tensor([[0, 1], [1, 0]]))
+    assert model.training is training
+    assert all(module.training is training for module in model.modules())

@@ -11,10 +11,10 @@ from torch_geometric.data import Data
 from crossgcn import BadInput, Experiment, PreparedGraph, RunConfig, build_model
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import normalised_adjacency
-from crossgcn.layers.aggregation import RandomPropagation
-from crossgcn.models.cross_grand import CrossGrand
+from crossgcn.layers.aggregation.several_hops import RandomPropagation
+from crossgcn.models.cross_grand import CrossGrand, consistency_penalty
 from crossgcn.training.full_batch import TrainedModel, train_full_batch, train_together
-from crossgcn.training.objective import Objective, consistency_penalty
+from crossgcn.training.objective import Objective
 
 
 def dense_propagation(x: Tensor, edge_index: Tensor, hops: int) -> Tensor:

@@ -140,7 +140,7 @@ def test_a_joint_workload_trains_as_the_single_ones_do(tmp_path: Path) -> None:
     ]
     alone = [Experiment([config]).run()[0].records[0] for config in configs]
     joint = JointTrainer(
-        {shared_settings(config): Experiment([config]).workload() for config in configs}
+        {shared_settings(config): Experiment([config]).trainer() for config in configs}
     )
     seen: list[int] = []
     together = train_many(

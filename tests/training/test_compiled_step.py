@@ -14,8 +14,8 @@ from torch_geometric.data import Data
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossFeatureTransform
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.model_batch import can_be_compiled, stack_models
 from crossgcn.training.steps.step import TrainingStep
 from crossgcn.training.steps.targets import Scorer, find_targets

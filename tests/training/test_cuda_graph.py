@@ -11,8 +11,8 @@ from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers.graph_convolution import GraphConvolution
 from crossgcn.layers.other_crossings import CrossNetworkV2
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training import full_batch
 from crossgcn.training.device import WARM_UPS
 from crossgcn.training.full_batch import TrainedModel, train_together

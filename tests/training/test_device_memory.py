@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -9,13 +7,12 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import PreparedGraph
+from crossgcn.layers import ORDER_AGGREGATIONS
 from crossgcn.layers.aggregation import AGGREGATIONS
-from crossgcn.layers.orders.order_aggregation import NamedOrderWeights
+from crossgcn.models.catalogue import PRESETS, TRANSFORM_NAMES, build_model
 from crossgcn.models.cross_gcn import CrossGCN
 from crossgcn.models.cross_grand import CrossGrand
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.presets import PRESETS, TRANSFORM_NAMES
-from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import (
     check_memory,
@@ -107,7 +104,7 @@ def test_every_model_needs_memory_for_each_node_and_feature(sparse: bool) -> Non
     small, large = (_with_features(ring(nodes), sparse) for nodes in (60, 120))
     models = [build_model(name, 24, 3) for name in PRESETS]
     models += [CrossGCN(24, 8, 3, transform=name) for name in TRANSFORM_NAMES]
-    models += [CrossGCN(24, 8, 3, order_weights=name) for name in get_args(NamedOrderWeights)]
+    models += [CrossGCN(24, 8, 3, order_weights=name) for name in ORDER_AGGREGATIONS]
     models += [CrossGCN(24, 8, 3, aggr=name) for name in AGGREGATIONS]
     for network in models:
         weights = 4 * sum(weight.numel() for weight in network.parameters())

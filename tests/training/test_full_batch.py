@@ -13,11 +13,10 @@ from torch_geometric.data import Data
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import PreparedGraph
-from crossgcn.kernels import dispatch, plain
+from crossgcn.kernels import ops, plain
 from crossgcn.models.baselines import SemiEmb
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.presets import PRESETS
-from crossgcn.models.registry import build_model
 from crossgcn.training.adam import Adam
 from crossgcn.training.full_batch import Diverged, EpochMetrics, TrainedModel, train_full_batch
 from crossgcn.training.objective import make_optimizer, order_weight_penalty
@@ -198,7 +197,7 @@ def test_infinite_weights_of_features_validation_never_sees_are_not_kept(
     def bursting(optimizer: Adam, gradients: Sequence[Tensor | None]) -> None:
         optimizer.weights[0].data[..., 0] = float("inf")
 
-    monkeypatch.setattr(dispatch, "_compiled", lambda *_: plain)
+    monkeypatch.setattr(ops, "_compiled", lambda *_: plain)
     monkeypatch.setattr(Adam, "step", bursting)
     with pytest.raises(Diverged, match=r"a weight became infinite in epoch 1.*the start") as error:
         train(small_graph, model, epochs=1)

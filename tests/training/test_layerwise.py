@@ -23,9 +23,8 @@ from crossgcn.graph.sampling import batches as exact_rows
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
 from crossgcn.layers.aggregation import AGGREGATIONS
 from crossgcn.layers.cross_feature_transform import CrossFeatureTransform
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.presets import PRESETS
-from crossgcn.models.registry import build_model
 from crossgcn.training.batches.layerwise import infer
 
 SOME = torch.tensor([40, 3, 77, 3])

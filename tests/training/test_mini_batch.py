@@ -19,8 +19,8 @@ from crossgcn.graph import PreparedGraph
 from crossgcn.graph.matrix import make_rows
 from crossgcn.graph.sampling.batches import NodeBatches
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.batches.progress import RESUME_POINT, Checkpoints
 from crossgcn.training.batches.scoring import ExactScorer
 from crossgcn.training.batches.step import score_part

@@ -12,7 +12,7 @@ from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.prepared import choose_device
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model
 from crossgcn.training.device import PRECISIONS, check_precision, multiplying_in
 from crossgcn.training.full_batch import train_full_batch
 

@@ -18,8 +18,8 @@ from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import ModelBatchMatrix, PreparedGraph
 from crossgcn.models.baselines import GIN
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.full_batch import Diverged, TrainedModel, train_full_batch, train_together
 from crossgcn.training.model_batch import (
     can_be_compiled,

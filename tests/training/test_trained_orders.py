@@ -12,8 +12,8 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph, stack_inputs
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier, calibrate
-from crossgcn.models.registry import build_model
 from crossgcn.training.full_batch import TrainedModel, train_full_batch, train_together
 from crossgcn.training.model_batch import can_be_compiled, can_be_stacked, stack_models
 from crossgcn.training.objective import make_optimizer, order_weight_penalty

@@ -20,8 +20,8 @@ from crossgcn.data.features import csr_tensor
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.sampling.source import source_of
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.batches.train import train_mini_batch
 from crossgcn.training.full_batch import Diverged, TrainedModel, train_full_batch, train_together
 from crossgcn.training.steps import unused_columns

@@ -16,9 +16,10 @@ from crossgcn.data.stored import StoredGraph, open_graph
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.prepared import receptive_field
 from crossgcn.graph.sampling.source import source_of
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
-from crossgcn.training.device import Precision, multiplying_in
+from crossgcn.training.config import Precision
+from crossgcn.training.device import multiplying_in
 from crossgcn.training.full_batch import train_full_batch
 from crossgcn.training.steps.step import TrainingStep
 from research.benchmarks.harness.ours import raise_crosses

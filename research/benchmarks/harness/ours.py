@@ -8,9 +8,9 @@ from torch_geometric.data import Data
 
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers import CrossFeatureTransform
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
-from crossgcn.training.device import Precision
+from crossgcn.training.config import Precision
 from crossgcn.training.steps.step import TrainingStep
 
 __all__ = ["build_ours", "prepare", "raise_crosses", "training_step"]

@@ -13,7 +13,7 @@ import torch
 from crossgcn.data.stored import open_graph
 from crossgcn.graph.sampling.batches import NodeBatches
 from crossgcn.graph.sampling.source import source_of
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model
 from crossgcn.training.batches.step import MiniBatchStep
 from crossgcn.training.distributed import Processes, joined_processes
 from crossgcn.training.launch import find_launch

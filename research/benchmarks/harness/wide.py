@@ -16,8 +16,8 @@ from crossgcn.data.features import csr_tensor
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossGCNConv
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.full_batch import train_full_batch
 from crossgcn.training.steps.step import TrainingStep
 

@@ -11,15 +11,9 @@ import typer
 from rich.console import Console
 
 from crossgcn.cli import options
-from crossgcn.cli.option_groups import (
-    EdgesArgument,
-    NodesArgument,
-    TableOptions,
-    with_option_groups,
-)
+from crossgcn.cli.options import with_option_groups
 from crossgcn.cli.running import answer_console, make_folder
-from crossgcn.data.files import write_json
-from crossgcn.data.stored.format import is_graph_folder
+from crossgcn.cli.tables import EdgesArgument, NodesArgument, TableOptions
 from crossgcn.errors import BadInput
 
 
@@ -41,10 +35,13 @@ def check(
     Errors stop it (exit code 2), warnings do not. Each comes with file, row, value and
     remedy. Without --target, the columns are listed and the rest is checked.
     """
+    from crossgcn.data.stored.format import is_graph_folder
+
     for folder in filter(is_graph_folder, filter(None, (nodes, edges))):
         command = shlex.join(["crossgcn", "data", "show", str(folder), "--verify"])
         raise BadInput(f"{folder} is a graph folder and no table; to check it: {command}")
     with Console(stderr=True).status("reading the tables"):
+        from crossgcn.data.files import write_json
         from crossgcn.data.tables.checks import check_tables
         from crossgcn.data.tables.plan import make_plan
         from crossgcn.data.tables.read import read_table

@@ -14,8 +14,9 @@ import typer
 from rich.console import Console
 
 from crossgcn.cli import options
-from crossgcn.cli.option_groups import TableOptions, with_option_groups
+from crossgcn.cli.options import with_option_groups
 from crossgcn.cli.running import work_progress
+from crossgcn.cli.tables import TableOptions
 from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES
 from crossgcn.errors import BadInput, unknown_name
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from crossgcn.cli import options
-from crossgcn.data.files import write_json
+from crossgcn.cli.options import SettingOptions, Settings, with_option_groups
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.reproduction.item_names import ITEM_NAMES
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from crossgcn.reproduction.plan import Plan
 
 
+_DEFAULTS = {"epochs": "the item's", "num_splits": "the item's"}
+
+
+@with_option_groups
 def reproduce(
     items: Annotated[
         list[str] | None,
@@ -43,9 +47,6 @@ def reproduce(
         str | None,
         typer.Option(help="Only these, separated by commas. \\[default: all]", metavar="NAMES"),
     ] = None,
-    epochs: options.EpochsOption = None,
-    num_splits: options.NumSplitsOption = None,
-    seed: options.SeedOption = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -58,6 +59,8 @@ def reproduce(
     threads: options.ThreadsOption = 1,
     device: options.DeviceOption = "auto",
     as_json: options.JsonOption = False,
+    *,
+    settings: Annotated[Settings, SettingOptions(("epochs", "num_splits", "seed"), _DEFAULTS)],
 ) -> None:
     """Regenerate the paper's tables and figures, with a verdict for every number.
 
@@ -81,9 +84,7 @@ def reproduce(
             quick=quick,
             splits=splits,
             datasets=wanted,
-            epochs=epochs,
-            num_splits=num_splits,
-            seed=seed,
+            **settings,
         )
         for name in ITEM_NAMES
         if not items or name in items
@@ -99,9 +100,9 @@ def reproduce(
         {
             "quick": quick,
             "datasets": wanted,
-            "epochs": epochs,
-            "num-splits": num_splits,
-            "seed": seed,
+            "epochs": settings["epochs"],
+            "num-splits": settings["num_splits"],
+            "seed": settings["seed"],
             "splits": splits,
             "training sets": {name: kind for plan in plans for name, kind in plan.splits.items()},
         },
@@ -131,6 +132,8 @@ def reproduce(
 
 def _same_settings(folder: Path, settings: dict[str, Any]) -> None:
     """Refuse to continue a folder with other settings, whose results would be lost."""
+    from crossgcn.data.files import write_json
+
     path = folder / "settings.json"
     try:
         before = json.loads(path.read_bytes())

@@ -25,16 +25,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from crossgcn.cli.option_groups import TableOptions
 from crossgcn.cli.options import available_cores
 from crossgcn.cli.torchrun import join_others, leads, refuse_unjoined
-from crossgcn.data.files import write_json
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import first_layer_crosses, has_orders
 from crossgcn.training.launch import find_launch
 
 if TYPE_CHECKING:
-    from crossgcn.cli.option_groups import RunOptions
+    from crossgcn.cli.options import RunOptions
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.experiments.experiment import Experiment, RepeatedRuns
     from crossgcn.training.config import RunConfig
@@ -51,7 +48,7 @@ def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
     if out is None:
         if resume:
             raise BadInput("--resume needs --out DIR, the folder of the run to continue")
-        out = _new_folder(Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+        out = new_folder(name)
     if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BadInput(
             f"{out} is there and not empty: give another --out, or --resume to continue in it"
@@ -59,8 +56,9 @@ def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
     return make_folder(out)
 
 
-def _new_folder(wanted: Path) -> Path:
-    """A name that is still free, for two commands started in the same second."""
+def new_folder(name: str) -> Path:
+    """Return the path of a folder in ``runs/`` that does not exist yet."""
+    wanted = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     candidates = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
     return next(folder for folder in chain([wanted], candidates) if not folder.exists())
 
@@ -219,66 +217,12 @@ def answer_console() -> Console:
 def finish(
     summary: dict[str, Any], out: Path, as_json: bool, show: Callable[[Console], None]
 ) -> None:
-    """Keep the result beside the records and give it to whoever asked."""
+    """Write the result beside the records and print it."""
+    from crossgcn.data.files import write_json
+
     write_json(out / "result.json", summary)
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
         return
     show(answer_console())
     print(f"\nWritten to {out} (result.json, and a run.json for every run).")
-
-
-def load_user_tables(
-    nodes: str, edges: Path | None, tables: TableOptions, out: Path | None
-) -> TableGraph:
-    """Read both tables, say on stderr what was decided and what may be wrong.
-
-    Args:
-        nodes: The table of nodes.
-        edges: The table of edges, if there is one.
-        tables: What the user said about them.
-        out: Where the work is to be kept, which must not be where the tables are.
-    """
-    terminal = Console(stderr=True)
-    for table in (Path(nodes), edges):
-        if out is not None and table is not None and out.resolve() == table.resolve().parent:
-            raise BadInput(f"--out {out} is where {table.name} is: give the work its own folder")
-    if tables.target is None:
-        raise BadInput(
-            f"{nodes} is a table: --target COLUMN says which of its columns to predict "
-            f"({tables.command('check', nodes, edges)} lists them)"
-        )
-    with terminal.status(f"reading {escape(nodes)}"):
-        from crossgcn.data.tables.graph import load_tables
-        from crossgcn.reports.terminal.check import reading_lines
-
-        graph = load_tables(Path(nodes), edges, tables.choices())
-    terminal.print(*reading_lines(graph), sep="\n", highlight=False)
-    return graph
-
-
-def table_defaults(graph: TableGraph, splits: str | None) -> dict[str, Any]:
-    """Settings for tables, where the user gave none: not the paper's protocol.
-
-    Args:
-        graph: The tables.
-        splits: What ``--splits`` says; it must go with what the tables say.
-    """
-    column = graph.plan.split_column
-    own = column is not None
-    if splits not in (None, "public" if own else "stratified"):
-        remedy = (
-            f"leave out --splits to keep to column {column!r}, or --ignore it to have splits drawn"
-            if own
-            else "leave out --splits, or name the column that says who trains by --split-column"
-        )
-        raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
-    return {"splits": "public" if own else "stratified", "dropout": 0.2, "bias": True}
-
-
-def cross_in_first_layer(config: RunConfig) -> RunConfig:
-    """``--order K`` on tables: crosses of columns, none of hidden units unless asked for."""
-    if not has_orders(config.model, config.transform) or isinstance(config.order, tuple):
-        return config
-    order = 2 if config.order is None else config.order
-    return config.model_copy(update={"order": first_layer_crosses(order, config.num_layers)})

@@ -13,7 +13,7 @@ from crossgcn.errors import BadInput, CrossGCNError
 from crossgcn.training.launch import Launch, LostProcess, find_launch
 
 if TYPE_CHECKING:
-    from crossgcn.cli.option_groups import RunOptions
+    from crossgcn.cli.options import RunOptions
     from crossgcn.training.config import RunConfig
 
 SHARED_COMMANDS = ("train", "compare")

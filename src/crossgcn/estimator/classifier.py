@@ -26,9 +26,8 @@ from crossgcn.estimator.inputs import (
     score_rows,
     tidy_labels,
 )
+from crossgcn.models.catalogue import build_model, first_layer_crosses, get_preset, has_orders
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.presets import first_layer_crosses, get_preset, has_orders
-from crossgcn.models.registry import build_model
 from crossgcn.training.checkpoints import save_model
 from crossgcn.training.config import RunConfig
 
@@ -109,7 +108,7 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation_scores_: Accuracy on the held-out rows in each epoch; ``None`` without any.
         validation_rows_: Which rows of ``X`` were held out, likewise.
         preset_: Name of the model, as it was when fitted.
-        settings_: Its arguments of :func:`~crossgcn.models.registry.build_model`.
+        settings_: Its arguments of :func:`~crossgcn.models.catalogue.build_model`.
 
     A classifier loaded from a model of the command line does not know how that was trained: it
     has no ``n_iter_``, ``best_epoch_``, ``loss_curve_``, ``validation_scores_`` and

@@ -13,7 +13,7 @@ from crossgcn.data.features import FeatureSpace
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.estimator.inputs import Labels, describe_labels, restore_labels
-from crossgcn.models.presets import first_layer_crosses, has_orders
+from crossgcn.models.catalogue import first_layer_crosses, has_orders
 from crossgcn.training.checkpoints import SavedModel, load_saved
 
 HISTORY = ("n_iter_", "best_epoch_", "loss_curve_", "validation_scores_", "validation_rows_")

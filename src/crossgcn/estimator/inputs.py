@@ -202,7 +202,8 @@ def score_rows(model: NodeClassifier, graph: PreparedGraph) -> NDArray[np.float6
         graph: Features and adjacency.
     """
     x = _in_64_bits(graph.x) if isinstance(graph.x, SparseMatrix) else graph.x.double()
-    scores: Tensor = deepcopy(model).double().eval()(x, _in_64_bits(graph.adjacency))
+    hops = [_in_64_bits(graph.edges(kind)) for kind in model.propagations]
+    scores: Tensor = deepcopy(model).double().eval()(x, hops)
     return scores.numpy()
 
 

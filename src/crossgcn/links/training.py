@@ -23,11 +23,11 @@ from crossgcn.layers import FeatureDropout
 from crossgcn.links.edge_splits import EdgeSplit, deal_folds, message_edges, training_negatives
 from crossgcn.links.predictor import (
     LinkPredictor,
-    LinkSettings,
     Scores,
     area_under_curve,
     link_metrics,
 )
+from crossgcn.links.settings import LinkSettings
 from crossgcn.models.node_classifier import calibrate
 from crossgcn.training.adam import Adam
 from crossgcn.training.config import RunConfig

@@ -1,4 +1,4 @@
-"""Records to the one JSON object that a command prints and keeps as ``result.json``."""
+"""Summarise runs as the JSON object that a command prints and writes to ``result.json``."""
 
 from __future__ import annotations
 
@@ -9,24 +9,19 @@ from typing import Any
 
 from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.experiments.statistics import paired_difference
-from crossgcn.models.presets import get_preset
+from crossgcn.models.catalogue import get_preset
 from crossgcn.reproduction.paper import paper_result
 
 Summary = dict[str, Any]
 
 
 def summarise_training(runs: RepeatedRuns) -> Summary:
-    """One model over its splits."""
+    """Summarise one model over its splits."""
     return _shared(runs) | _model(runs)
 
 
 def summarise_comparison(all_runs: Sequence[RepeatedRuns], baseline: str) -> Summary:
-    """Several models, each paired split by split with the baseline of the same depth.
-
-    Args:
-        all_runs: The models.
-        baseline: Which of them the others are measured against.
-    """
+    """Summarise several models, each paired split by split with the baseline of its depth."""
     baselines = {runs.config.num_layers: runs for runs in all_runs if runs.config.model == baseline}
     models = []
     for runs in all_runs:

@@ -18,7 +18,7 @@ from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.prepared import choose_device
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import enough_memory
 from crossgcn.training.records import describe_dataset, describe_environment

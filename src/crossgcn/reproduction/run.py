@@ -68,7 +68,7 @@ class Reproduction:
         experiments = {key: Experiment(members) for key, members in groups.items()}
         self.workload = JointTrainer(
             {
-                key: experiment.workload(threads=threads, device=device)
+                key: experiment.trainer(threads=threads, device=device)
                 for key, experiment in experiments.items()
             }
         )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from crossgcn.kernels.dispatch import has_triton
+from crossgcn.kernels import has_triton
 
 
 class Adam:

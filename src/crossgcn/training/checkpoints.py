@@ -17,17 +17,17 @@ from safetensors.torch import save as weights_to_bytes
 from torch import Tensor
 
 from crossgcn.data.files import (
+    add_checksum,
+    checksum_matches,
     digest_of_file,
-    is_sealed,
     read_json_object,
     replacing,
-    sealed,
     write_json,
 )
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 
 CONFIG, WEIGHTS, PREPROCESS = "config.json", "model.safetensors", "preprocess.json"
 MODEL_FILES = (WEIGHTS, PREPROCESS, CONFIG)
@@ -43,7 +43,7 @@ class SavedModel:
     Attributes:
         model: Ready to predict.
         preset: Name of the model.
-        settings: The arguments of :func:`~crossgcn.models.registry.build_model`.
+        settings: The arguments of :func:`~crossgcn.models.catalogue.build_model`.
         preprocess: What its inputs and outputs mean.
     """
 
@@ -69,7 +69,7 @@ def save_model(
         state: The model's ``state_dict``.
         preset: Name of the model.
         in_channels: Features per node.
-        settings: The arguments of :func:`~crossgcn.models.registry.build_model`.
+        settings: The arguments of :func:`~crossgcn.models.catalogue.build_model`.
         preprocess: Its classes, and its features where they have names.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def save_model(
     write_json(folder / PREPROCESS, {"format": FORMAT} | preprocess.to_json())
     config = {"format": FORMAT, "model": preset, "in_channels": in_channels, "settings": settings}
     files = {name: digest_of_file(folder / name) for name in (WEIGHTS, PREPROCESS)}
-    write_json(folder / CONFIG, sealed(config | {"files": files}))
+    write_json(folder / CONFIG, add_checksum(config | {"files": files}))
 
 
 def copy_model(source: Path, target: Path) -> None:
@@ -150,7 +150,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _check_hashes(folder: Path, config: dict[str, Any]) -> None:
     """Refuse files that are not those that were saved together."""
-    changed = [CONFIG] if not is_sealed(config) else []
+    changed = [CONFIG] if not checksum_matches(config) else []
     files = config.get("files", {}) if not changed else {}
     changed += [
         name for name, expected in files.items() if digest_of_file(folder / name) != expected

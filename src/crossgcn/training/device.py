@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import nn
 
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.graph import PreparedGraph, SparseMatrix
-from crossgcn.layers import CrossFeatureTransform
-from crossgcn.layers.aggregation import NodeAggregation
-from crossgcn.layers.orders.trained import LSTMOverOrders
-from crossgcn.layers.other_crossings import FeatureCrossing
+from crossgcn.layers import CrossFeatureTransform, NodeAggregation
+from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing
 from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.config import Precision
 
 _SIGNS = (
     "out of memory",
@@ -48,8 +47,9 @@ def estimate_bytes(model: NodeClassifier, graph: PreparedGraph) -> int:
     else:
         inputs = (_VIEWS - 1) * graph.x.size(0) * graph.x.size(1)
     # A recipe that makes several draws agree keeps what all of them went through.
-    draws = int(getattr(model, "draws", 1))
-    return 4 * (_COPIES_OF_WEIGHTS * weights + draws * numbers + inputs + 8 * _VIEWS * entries)
+    return 4 * (
+        _COPIES_OF_WEIGHTS * weights + model.draws * numbers + inputs + 8 * _VIEWS * entries
+    )
 
 
 def _kept_by_layer(layer: nn.Module, graph: PreparedGraph, is_first: bool) -> int:
@@ -62,7 +62,7 @@ def _kept_by_layer(layer: nn.Module, graph: PreparedGraph, is_first: bool) -> in
             vectors = nodes * (steps + 1) + edges * module.vectors_per_edge
             kept += module.channels * vectors
         elif isinstance(module, CrossFeatureTransform | FeatureCrossing):
-            per_row, per_feature = _kept_by_transform(module)
+            per_row, per_feature = module.kept_numbers
             kept += nodes * (per_row + 2 * module.out_channels)
             if not reads_features:
                 kept += nodes * module.in_channels * per_feature
@@ -72,16 +72,6 @@ def _kept_by_layer(layer: nn.Module, graph: PreparedGraph, is_first: bool) -> in
                 kept += nodes * graph.x.size(1) * per_feature
             reads_features = False
     return 2 * kept
-
-
-def _kept_by_transform(transform: CrossFeatureTransform | FeatureCrossing) -> tuple[int, int]:
-    """Numbers of each row, and of each feature of a row."""
-    if isinstance(transform, FeatureCrossing):
-        return transform.kept_numbers
-    copies = 1
-    if transform.aggregator is not None:
-        copies = 8 if isinstance(transform.aggregator, LSTMOverOrders) else 2
-    return copies * transform.num_projections, 1
 
 
 def stack_limit(model: NodeClassifier, graph: PreparedGraph, device: torch.device) -> int:
@@ -187,7 +177,6 @@ def capture(
     return replay
 
 
-Precision = Literal["fp32", "tf32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 

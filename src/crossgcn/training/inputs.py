@@ -13,8 +13,8 @@ from torch_geometric.data import Data
 
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.sampling.source import GraphSource, MemoryGraph, source_of
+from crossgcn.models.catalogue import get_preset
 from crossgcn.models.deep_walk import DeepWalkSettings, embed_nodes
-from crossgcn.models.presets import get_preset
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import digest
 

@@ -8,12 +8,8 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from crossgcn.kernels.dispatch import has_numba
+from crossgcn.kernels import has_numba
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv, MLPConv
-from crossgcn.layers.aggregation import NodeAggregation
-from crossgcn.layers.orders.trained import OrderAggregator
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing
-from crossgcn.models.baselines import MLP
 from crossgcn.models.node_classifier import NodeClassifier
 
 State = dict[str, Tensor]
@@ -27,14 +23,9 @@ def can_be_stacked(model: nn.Module) -> bool:
     """
     return isinstance(model, NodeClassifier) and all(
         type(layer) in (CrossGCNConv, MLPConv, CrossFeatureTransform)
-        and not isinstance(getattr(layer, "transform", None), FeatureCrossing)
-        and not any(_stays_alone(module) for module in layer.modules())
+        and all(getattr(module, "stackable", True) for module in layer.modules())
         for layer in model.layers
     )
-
-
-def _stays_alone(module: nn.Module) -> bool:
-    return isinstance(module, NodeAggregation | OrderAggregator) and not module.stackable
 
 
 def can_be_compiled(model: NodeClassifier) -> bool:
@@ -46,8 +37,8 @@ def can_be_compiled(model: NodeClassifier) -> bool:
     return (
         has_numba()
         and model.num_models == 1
-        and getattr(model, "laplacian_weight", 0.0) == 0.0
-        and type(model).forward in (NodeClassifier.forward, MLP.forward)
+        and model.penalty_reason is None
+        and type(model).forward is NodeClassifier.forward
         and type(model).apply_layer is NodeClassifier.apply_layer
         and model.residual == "none"
         and model.input_dropout is model.dropout

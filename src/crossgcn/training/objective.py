@@ -8,8 +8,8 @@ order weights of ``"learned"``; never a bias, never a ``"gated"`` order weight,
 which should grow or not by its own merit. The released code averages over the
 training nodes and halves the penalty, where the paper sums and does not.
 
-:class:`~crossgcn.models.baselines.SemiEmb` adds a third term, over all edges, and
-:class:`~crossgcn.models.cross_grand.CrossGrand` one over all nodes.
+A model may add a term over the predictions of all nodes, see
+:meth:`NodeClassifier.penalty <crossgcn.models.node_classifier.NodeClassifier.penalty>`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from crossgcn.graph import ModelBatchMatrix, PreparedGraph, SparseMatrix, mean_laplacian
+from crossgcn.graph import ModelBatchMatrix, PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossFeatureTransform
-from crossgcn.models.baselines import SemiEmb
-from crossgcn.models.cross_grand import CrossGrand
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.adam import Adam
 from crossgcn.training.steps.targets import find_targets
@@ -91,17 +89,16 @@ class Objective:
         self.weight_decay = weight_decay
         self.targets = find_targets(model, graph, y, nodes, device)
         self.inputs = self.targets.inputs
-        self.laplacian: SparseMatrix | None = None
-        if isinstance(model, SemiEmb) and model.laplacian_weight > 0:
-            laplacian = mean_laplacian(graph.adjacency)
-            if model.num_models is not None:
-                laplacian = ModelBatchMatrix([laplacian] * model.num_models)
-            self.laplacian = laplacian.to(device)
-        if isinstance(model, CrossGrand) or self.laplacian is not None:
+        self.matrix: SparseMatrix | None = None
+        if model.penalty_reason is not None:
+            matrix = model.penalty_matrix(graph)
+            if matrix is not None and model.num_models is not None:
+                matrix = ModelBatchMatrix([matrix] * model.num_models)
+            self.matrix = None if matrix is None else matrix.to(device)
             everyone = torch.arange(graph.x.size(0))
             self.inputs = find_targets(model, graph, y, [everyone] * len(nodes), device).inputs
             self.rows = torch.nn.utils.rnn.pad_sequence(list(nodes), batch_first=True).to(device)
-        if isinstance(model, CrossGrand):
+        if model.draws > 1:
             self.targets = replace(
                 self.targets,
                 labels=self.targets.labels.repeat(1, model.draws),
@@ -117,33 +114,25 @@ class Objective:
     def __call__(self) -> Step:
         """Run the model over its inputs."""
         penalties: list[Tensor] = []
-        if isinstance(self.model, CrossGrand):
+        if self.model.penalty_reason is not None:
             scores = self._draw(self.model, penalties)
         else:
             scores = self.model(*self.inputs)
-            if self.laplacian is not None and isinstance(self.model, SemiEmb):
-                unlike = laplacian_penalty(self._of_classes(scores), self.laplacian)
-                penalties.append(self.model.laplacian_weight * unlike)
-                scores = self._at_nodes(scores)
         decay = order_weight_penalty(self.model, self.weight_decay)
         if decay is not None:
             penalties.append(decay)
         losses, accuracies, slope = self.targets.score(scores)
         return Step(scores, slope, losses, accuracies, tuple(penalties))
 
-    def _draw(self, model: CrossGrand, penalties: list[Tensor]) -> Tensor:
+    def _draw(self, model: NodeClassifier, penalties: list[Tensor]) -> Tensor:
         """Scores of the training nodes in every draw, one after the other."""
         draws = []
         for draw in range(model.draws):
             model.choose_draw(draw)
             draws.append(model(*self.inputs))
-        if model.consistency > 0:
-            unlike = consistency_penalty(
-                [self._of_classes(scores) for scores in draws], model.temperature
-            )
-            if self.step is not None and model.warm_up > 0:
-                unlike = unlike * (self.step / model.warm_up).clamp(max=1)
-            penalties.append(model.consistency * unlike)
+        penalty = model.penalty([self._of_classes(d) for d in draws], self.matrix, self.step)
+        if penalty is not None:
+            penalties.append(penalty)
         return torch.cat([self._at_nodes(scores) for scores in draws], dim=1)
 
     def _at_nodes(self, scores: Tensor) -> Tensor:
@@ -178,44 +167,10 @@ def order_weight_penalty(model: torch.nn.Module, weight_decay: float) -> Tensor 
         module.order_weights[..., 1:]
         for module in model.modules()
         if isinstance(module, CrossFeatureTransform)
-        and module.order_aggregation == "learned"
+        and module.decays_order_weights
         and module.order_weights is not None
         and module.order_weights.requires_grad
     ]
     if not decayed or weight_decay == 0.0:
         return None
     return 0.5 * weight_decay * torch.cat([weights.flatten() for weights in decayed]).square().sum()
-
-
-def consistency_penalty(draws: Sequence[Tensor], temperature: float) -> Tensor:
-    r"""How far the predictions of several draws are from their sharpened mean.
-
-    .. math:: \frac{1}{SN}\sum_{s,i} \|\mathbf{p}^{(s)}_i - \bar{\mathbf{p}}'_i\|^2, \qquad
-        \bar{p}'_{ic} = \bar{p}_{ic}^{1/T} \Big/ \sum_{c'} \bar{p}_{ic'}^{1/T}
-
-    No gradient goes through the mean, which is what the draws are to agree with. Models
-    side by side are added up.
-
-    Args:
-        draws: Class scores of all nodes, ``[..., nodes, classes]``, one for each draw.
-        temperature: :math:`T`.
-    """
-    predictions = torch.stack(list(draws)).softmax(dim=-1)
-    with torch.no_grad():
-        # Powers in logarithms: a small probability to a high power is no number any more.
-        agreed = (predictions.mean(dim=0).log() / temperature).softmax(dim=-1)
-    return (predictions - agreed).square().sum() / (len(draws) * predictions.size(-2))
-
-
-def laplacian_penalty(scores: Tensor, laplacian: SparseMatrix) -> Tensor:
-    r"""How unlike neighbours are predicted.
-
-    .. math:: \mathrm{tr}(\mathbf{P}^{\top}\mathbf{L}\mathbf{P})
-        = \frac{1}{|E|}\sum_{\{i,j\}\in E}\|\mathbf{p}_i-\mathbf{p}_j\|^2
-
-    Args:
-        scores: Class scores of all nodes; :math:`\mathbf{P}` is their softmax.
-        laplacian: :func:`~crossgcn.graph.mean_laplacian` of the graph.
-    """
-    predictions = scores.softmax(dim=-1)
-    return (predictions * (laplacian @ predictions)).sum()

@@ -19,8 +19,8 @@ from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.graph.prepared import choose_device
 from crossgcn.graph.sampling.sampler import choose_sampler
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.batches.progress import RESUME_POINT, Checkpoints
 from crossgcn.training.batches.train import train_by_config
 from crossgcn.training.checkpoints import save_model
@@ -97,7 +97,7 @@ class Trainer:
         self.read_test = read_test
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
         if preprocess is not None:
-            self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json(short=False))
+            self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json())
 
     def identity(self, run: Run) -> Record:
         """What makes a run that run; a record with the same entries is its result."""

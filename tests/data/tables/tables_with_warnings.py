@@ -257,7 +257,7 @@ WARNINGS = (
         "a failed formula",
         "spreadsheet-error",
         nodes_with(colour={12: "#REF!"}),
-        "row 14, column colour | '#REF!' | mend the formula",
+        "row 14, column colour | '#REF!' | correct the formula",
     ),
     of_nodes(
         "text read in the wrong encoding",

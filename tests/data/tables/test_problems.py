@@ -13,7 +13,7 @@ def test_a_cell_is_described_with_place_count_and_remedy() -> None:
         kind="not-a-number",
         severity="error",
         file="nodes.csv",
-        message="'abc' is no number",
+        message="'abc' is not a number",
         remedy="write a number or leave the cell empty",
         row=17,
         column="age",
@@ -21,7 +21,7 @@ def test_a_cell_is_described_with_place_count_and_remedy() -> None:
         count=3000,
     )
     assert finding.describe() == (
-        "nodes.csv, row 17, column age: 'abc' is no number (3,000 such); "
+        "nodes.csv, row 17, column age: 'abc' is not a number (3,000 such); "
         "write a number or leave the cell empty"
     )
 

@@ -84,7 +84,7 @@ def load_tables(
     edge_table = None if edges is None else read_table(edges, "edges")
     choices = choices or TableChoices()
     plan = make_plan(node_table, edge_table, choices)
-    node_table = plan.reading(node_table)
+    node_table = plan.with_missing_words(node_table)
     problems = check_tables(node_table, edge_table, plan)
     paths = [table for table in (nodes, edges) if table is not None]
     are_files = not any(isinstance(table, pd.DataFrame) for table in paths)
@@ -137,7 +137,7 @@ def read_roles(nodes: Table, column: str | None, y: Tensor) -> Tensor | None:
     nodes.refuse_cells(
         column,
         roles < 0,
-        "{value} is no part of a split",
+        "{value} is not a part of a split",
         "write train, validation or test, or leave the cell empty",
     )
     return torch.where(y < 0, 0, torch.from_numpy(roles[None]))
@@ -165,7 +165,7 @@ def refuse_errors(problems: Sequence[Problem], name: str, command: str | None) -
     if not errors:
         return
     num_shown = len(errors) if command is None else MAX_ERRORS_SHOWN
-    lines = [f"{name}: {len(errors)} error(s) in the tables; mend them first:"]
+    lines = [f"{name}: {len(errors)} error(s) in the tables; correct them first:"]
     lines += [f"  {problem.describe()}" for problem in errors[:num_shown]]
     if len(errors) > num_shown:
         lines.append(f"  and {len(errors) - num_shown} more")

@@ -73,7 +73,7 @@ def read_edges(
     edges.refuse_cells(
         plan.weight_column,
         ~((weights >= 0) & (weights <= MAX_WEIGHT)),
-        "{value} is no weight",
+        "{value} is not a weight",
         "write a number that is not negative",
     )
     return ends[:, ~is_loop], weights[~is_loop].astype(np.float32)

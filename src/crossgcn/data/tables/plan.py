@@ -147,7 +147,7 @@ class TablePlan(SavedModel):
         """Words for a missing value in columns of features."""
         return tuple(sorted(MISSING_WORDS)) if self.missing is None else self.missing
 
-    def reading(self, nodes: Table) -> Table:
+    def with_missing_words(self, nodes: Table) -> Table:
         """Return the node table with the plan's words for a missing value."""
         return _with_missing_words(nodes, self.missing, self.target)
 

@@ -61,7 +61,7 @@ def read_table(source: Path | str | pd.DataFrame, role: Role) -> Table:
         return _table_of_frame(source, role, role)
     if not isinstance(source, str | os.PathLike):
         raise BadInput(
-            f"{role}: {type(source).__name__!r} is no table; give the path of a file, or a "
+            f"{role}: {type(source).__name__!r} is not a table; give the path of a file, or a "
             "pandas DataFrame"
         )
     path, name = Path(source), str(source)
@@ -204,7 +204,7 @@ def _table_of_frame(frame: pd.DataFrame, name: str, role: Role) -> Table:
         except UnicodeEncodeError as error:
             raise BadInput(
                 f"{name}: column {header!r} holds {error.object!r}, half of a character; "
-                "mend the text, for example by text.encode('utf-8', 'replace').decode()"
+                "correct the text, for example by text.encode('utf-8', 'replace').decode()"
             ) from None
     return _finish(pd.DataFrame(columns), name, role, first_row=1)
 
@@ -313,7 +313,7 @@ def _read_bytes(path: Path, name: str, most: int = -1) -> bytes:
                     content = gzip.GzipFile(fileobj=file).read(most)
                 except (gzip.BadGzipFile, EOFError, zlib.error) as error:
                     raise BadInput(
-                        f"{name} is no whole gzip file ({error}); compress it again"
+                        f"{name} is not a complete gzip file ({error}); compress it again"
                     ) from None
     except OSError as error:
         raise BadInput(
@@ -349,7 +349,7 @@ def _check_text(content: bytes, name: str) -> None:
         content.decode()
     except UnicodeDecodeError as error:
         raise BadInput(
-            f"{name}, row {row_of(error.start)}: byte {error.object[error.start]:#04x} is no "
+            f"{name}, row {row_of(error.start)}: byte {error.object[error.start]:#04x} is not "
             "UTF-8; save the file as 'CSV UTF-8', or convert it: iconv -f latin1 -t utf-8"
         ) from None
     if b"\0" in content:
@@ -431,15 +431,15 @@ def _explain_arrow(message: str, layout: _Layout, name: str, num_read: int) -> B
     if value is None:
         reason = message.splitlines()[0].split(": ", 2)[-1]
         return BadInput(
-            f"{name}, row {row}: {reason}; mend the row, or download the file again if it was cut "
-            "short"
+            f"{name}, row {row}: {reason}; correct the row, or download the file again if it was "
+            "cut short"
         )
     column = re.search(r"column #(\d+)", message)
     header = "" if column is None else f", column {layout.headers[int(column[1])]}"
     kind = "number" if "double" in message else "whole number, as others are"
     return BadInput(
-        f"{name}, row {row}{header}: {shorten(value[1])} is no {kind}; mend the cell, or give a "
-        "table of nodes with this id"
+        f"{name}, row {row}{header}: {shorten(value[1])} is not a {kind}; correct the cell, or "
+        "give a table of nodes with this id"
     )
 
 
@@ -478,7 +478,7 @@ def _cast(column: pa.Array, header: str, kind: CellKind, name: str, first_row: i
         reason = str(error).splitlines()[0]
         raise BadInput(
             f"{name}, from row {first_row} on, column {header}: cannot be read as {kind} "
-            f"({reason}); mend the column"
+            f"({reason}); correct the column"
         ) from None
 
 

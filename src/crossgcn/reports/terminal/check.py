@@ -1,4 +1,4 @@
-"""What ``check`` shows: how the tables were read, and what is wrong with them."""
+"""The result of ``check``: how the tables were read, and the problems in them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
 from crossgcn.data.tables.checks import Problem, show_file, show_name
+from crossgcn.reports.format import count
+from crossgcn.reports.terminal.tables import text_columns
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 Summary = dict[str, Any]
 
 MOST_COLUMNS = 60
-"""So many columns are shown one by one."""
+"""How many columns are listed one by one."""
 
 STYLES = {"error": "bold red", "warning": "yellow"}
 
@@ -33,14 +34,14 @@ def summarise_check(
     problems: Sequence[Problem],
     next_command: str,
 ) -> Summary:
-    """Everything that was decided and found, as JSON has it.
+    """Return how the tables were read and what was found, as JSON.
 
     Args:
         nodes: The node table.
         edges: The edge table, if there is one.
-        plan: What their columns are taken for.
-        problems: What is wrong with them.
-        next_command: What to type when nothing is.
+        plan: How their columns are used.
+        problems: As the check returned them.
+        next_command: The command to suggest if there are no errors.
     """
     severities = Counter(problem.severity for problem in problems)
     return {
@@ -70,11 +71,7 @@ def summarise_check(
 
 
 def check_page(summary: Summary) -> Group:
-    """The whole answer of ``check``.
-
-    Args:
-        summary: From :func:`summarise_check`.
-    """
+    """Return the summary of :func:`summarise_check` for the terminal."""
     problems = [Problem(**content) for content in summary["findings"]]
     parts: list[RenderableType] = [_sizes(summary), *map(Text, summary["reasons"])]
     parts.append(_columns_table(summary["columns"]))
@@ -85,11 +82,7 @@ def check_page(summary: Summary) -> Group:
 
 
 def reading_lines(graph: TableGraph) -> list[Text]:
-    """What was read and decided, in a few lines, and each warning in one.
-
-    Args:
-        graph: A user's tables, as they are trained on.
-    """
+    """Return how a user's tables were read in a few lines, and each warning in one line."""
     lines = [Text(reason) for reason in graph.plan.reasons]
     lines.append(Text(_kinds_line(graph.plan.columns)))
     for problem in graph.problems:
@@ -99,7 +92,7 @@ def reading_lines(graph: TableGraph) -> list[Text]:
 
 
 def _kinds_line(columns: Sequence[ColumnPlan]) -> str:
-    """``columns: 4 categorical, 2 numeric; ignored: name``."""
+    """Return ``columns: 4 categorical, 2 numeric; ignored: name``."""
     kinds: Counter[str] = Counter(column.kind for column in columns)
     wanted = ("categorical", "flag", "numeric", "list")
     used = [f"{kinds[kind]:,} {kind}" for kind in wanted if kinds[kind]]
@@ -110,19 +103,17 @@ def _kinds_line(columns: Sequence[ColumnPlan]) -> str:
 
 def _sizes(summary: Summary) -> Text:
     nodes, edges = summary["nodes"], summary["edges"]
-    width = _count(len(summary["columns"]), "column")
-    words = f"{show_file(nodes['file'])}: {_count(nodes['rows'], 'node')}, {width}"
+    width = count(len(summary["columns"]), "column")
+    words = f"{show_file(nodes['file'])}: {count(nodes['rows'], 'node')}, {width}"
     if edges is None:
         return Text(f"{words}; no edges", style="bold")
     return Text(
-        f"{words}; {show_file(edges['file'])}: {_count(edges['rows'], 'edge')}", style="bold"
+        f"{words}; {show_file(edges['file'])}: {count(edges['rows'], 'edge')}", style="bold"
     )
 
 
 def _columns_table(columns: Sequence[Summary]) -> RenderableType:
-    table = TerminalTable(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for header in ("column", "taken for", "why"):
-        table.add_column(header, overflow="fold")
+    table = text_columns("column", "taken for", "why")
     for column in columns[:MOST_COLUMNS]:
         style = "dim" if column["kind"] == "ignored" else None
         name = Text(show_name(column["name"]))
@@ -135,7 +126,7 @@ def _columns_table(columns: Sequence[Summary]) -> RenderableType:
 
 
 def _problems_table(problems: Sequence[Problem]) -> TerminalTable:
-    """Severity, and beside it where, what, and the remedy on a line of its own."""
+    """Return severity, place and problem in one row each, with the remedy below."""
     table = TerminalTable.grid(padding=(0, 2, 0, 0))
     table.add_column()
     table.add_column(overflow="fold")
@@ -147,13 +138,9 @@ def _problems_table(problems: Sequence[Problem]) -> TerminalTable:
 
 
 def _conclusion(summary: Summary) -> Text:
-    """How many errors and warnings, and what to do next."""
+    """Return the number of errors and warnings, and what to do next."""
     errors, warnings = summary["errors"], summary["warnings"]
-    counted = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    counted = f"{count(errors, 'error')}, {count(warnings, 'warning')}"
     if errors:
         return Text(f"{counted}: correct the errors and check again", style=STYLES["error"])
     return Text(f"{counted}: {summary['next']} is next", style="green")
-
-
-def _count(number: int, what: str) -> str:
-    return f"no {what}s" if number == 0 else f"{number:,} {what}{'' if number == 1 else 's'}"

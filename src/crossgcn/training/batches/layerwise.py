@@ -19,7 +19,6 @@ from crossgcn.graph.matrix import make_rows
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import Features, GraphSource
 from crossgcn.layers.graph_convolution import GraphConvolution
-from crossgcn.models.baselines import MLP
 from crossgcn.models.node_classifier import NodeClassifier
 
 Gather = Callable[[Tensor], Any]
@@ -307,10 +306,7 @@ def _needed(model: NodeClassifier, work: SharedRows, nodes: Tensor | None) -> li
 
 
 def _check_model(model: NodeClassifier) -> None:
-    if not isinstance(model, NodeClassifier) or type(model).forward not in (
-        NodeClassifier.forward,
-        MLP.forward,
-    ):
+    if not isinstance(model, NodeClassifier) or type(model).forward is not NodeClassifier.forward:
         raise BadInput(
             f"{type(model).__name__} is not a plain stack of layers, so it cannot be computed "
             "layer by layer: call it on the whole graph"

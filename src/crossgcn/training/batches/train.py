@@ -24,10 +24,8 @@ from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput
 from crossgcn.graph.prepared import choose_device
 from crossgcn.graph.sampling.source import GraphSource, StoredSource
-from crossgcn.models.baselines import SemiEmb
-from crossgcn.models.cross_grand import CrossGrand
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier, calibrate
-from crossgcn.models.registry import build_model
 from crossgcn.training.batches.progress import Checkpoints, TrainingProgress
 from crossgcn.training.batches.scoring import ExactScorer
 from crossgcn.training.batches.step import MiniBatchStep, batches_of
@@ -47,15 +45,10 @@ def refuse_batches(model: NodeClassifier) -> None:
     Raises:
         BadInput: With the reason.
     """
-    reason = None
-    if isinstance(model, CrossGrand):
-        reason = "makes several draws of all nodes agree"
-    elif isinstance(model, SemiEmb) and model.laplacian_weight > 0:
-        reason = "makes predictions agree along all edges"
-    if reason is not None:
+    if model.penalty_reason is not None:
         raise BadInput(
-            f"{type(model).__name__} {reason} in each step, so it cannot be trained in batches: "
-            "leave out --batch-size, or choose another --model"
+            f"{type(model).__name__} {model.penalty_reason} in each step, so it cannot be trained "
+            "in batches: leave out --batch-size, or choose another --model"
         )
 
 

@@ -62,7 +62,7 @@ class CompiledStep:
         result = self.network.loss()
         self.network.backward(key)
         for layer in self.network.layers:
-            if layer.trained_order_weights and layer.transform.order_aggregation == "learned":
+            if layer.trained_order_weights and layer.transform.decays_order_weights:
                 layer.for_order_weights[1:] += self.weight_decay * layer.order_weights[0, 1:]
         step_size = np.float32(self.learning_rate / (1.0 - 0.9**step))
         correction = np.float32((1.0 - 0.999**step) ** -0.5)

@@ -11,11 +11,8 @@ from torch import Tensor
 
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.prepared import choose_device
-from crossgcn.kernels.dispatch import has_triton
+from crossgcn.kernels import has_triton
 from crossgcn.layers import FeatureDropout
-from crossgcn.layers.aggregation import NodeAggregation
-from crossgcn.layers.orders.trained import OrderAggregator
-from crossgcn.layers.other_crossings import FeatureCrossing
 from crossgcn.models.node_classifier import NodeClassifier, calibrate
 from crossgcn.training.device import capture, check_precision, multiplying_in
 from crossgcn.training.model_batch import (
@@ -132,11 +129,7 @@ class TrainingStep:
         return (
             self.device.type == "cuda"
             and has_triton()
-            and all(
-                module.capturable
-                for module in self.model.modules()
-                if isinstance(module, NodeAggregation | OrderAggregator | FeatureCrossing)
-            )
+            and all(getattr(module, "capturable", True) for module in self.model.modules())
         )
 
     def run(self) -> None:

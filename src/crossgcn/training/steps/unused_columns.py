@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.sampling.source import Features, GraphSource, NarrowSource, select_columns
-from crossgcn.kernels.dispatch import has_numba
+from crossgcn.kernels import has_numba
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.adam import Adam

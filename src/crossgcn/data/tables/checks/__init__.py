@@ -19,7 +19,7 @@ def check_tables(nodes: Table, edges: Table | None, plan: TablePlan) -> list[Pro
     Errors come first, then warnings, each in the order: ids, target, split, columns, rows,
     edges, graph.
     """
-    nodes = plan.reading(nodes)
+    nodes = plan.with_missing_words(nodes)
     labels = None if plan.target is None else Labels.of(nodes.distinct(plan.target))
     problems = [
         *check_ids_and_target(nodes, plan, labels),

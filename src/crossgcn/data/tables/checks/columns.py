@@ -317,7 +317,7 @@ def _similar_categories(column: _Column) -> Iterator[Hit]:
 @COLUMN_RULES.rule(
     "warning",
     "{value} is what a spreadsheet writes where a formula fails",
-    "mend the formula, or leave the cell empty",
+    "correct the formula, or leave the cell empty",
 )
 def _spreadsheet_error(column: _Column) -> Iterator[Hit]:
     if column.has_text:

@@ -130,7 +130,7 @@ class FlagEncoder(ColumnEncoder):
         nodes.refuse_cells(
             self.column,
             ~(_is_true(distinct) | is_false | distinct.missing)[distinct.codes],
-            "{value} is no flag",
+            "{value} is not a flag",
             "write 1 or 0, true or false, yes or no, or leave the cell empty",
         )
         return super().encode(nodes)

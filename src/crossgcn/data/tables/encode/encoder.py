@@ -61,7 +61,7 @@ class TableEncoder(SavedModel):
         for name, value in (("min_count", min_count), ("num_buckets", num_buckets)):
             if value < 1:
                 raise BadInput(f"{name} is {value}; give 1 or more")
-        nodes = plan.reading(nodes)
+        nodes = plan.with_missing_words(nodes)
         return cls(
             columns=tuple(
                 _fit_column(nodes, column, min_count, num_buckets, plan.hash_bits)

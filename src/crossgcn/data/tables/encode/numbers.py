@@ -239,7 +239,7 @@ class NumberEncoder(ColumnEncoder):
         nodes.refuse_cells(
             self.column,
             (np.isnan(distinct.numbers) & ~distinct.missing)[distinct.codes],
-            "{value} is no number",
+            "{value} is not a number",
             "write a number with a point for decimals, or leave the cell empty",
         )
         return super().encode(nodes)
