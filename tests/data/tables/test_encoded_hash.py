@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.tables.encode.encoder import TableEncoder
+from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.encode.words import HashEncoder, hash_word
 from crossgcn.data.tables.graph import (
     TableGraph,

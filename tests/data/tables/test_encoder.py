@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from crossgcn.data.tables.encode.encoder import TableEncoder
+from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.plan import TableChoices, make_plan
 from crossgcn.data.tables.read import read_table
 from crossgcn.data.tables.table import Table

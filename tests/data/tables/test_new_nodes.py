@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.encode.column import Unseen
-from crossgcn.data.tables.encode.encoder import TableEncoder
 from crossgcn.data.tables.graph import NewNodes, load_new_tables
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.read import read_table

@@ -16,9 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crossgcn.data.tables.cells import parse_number
 from crossgcn.data.tables.read import read_batches, read_headers, read_table
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.table import Distinct, Table, parse_number
 from crossgcn.errors import BadInput
 
 IDS = [

@@ -11,12 +11,12 @@ from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.checks import Problem, check_tables
-    from crossgcn.data.tables.encode.encoder import TableEncoder
+    from crossgcn.data.tables.encode import TableEncoder
     from crossgcn.data.tables.export import write_table
     from crossgcn.data.tables.graph import TableGraph, load_new_tables, load_tables
     from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
     from crossgcn.data.tables.read import read_table
-from crossgcn.data.tables.table import Table
+    from crossgcn.data.tables.table import Table
 
 __all__ = [
     "Problem",
@@ -35,7 +35,7 @@ __all__ = [
 
 _HOMES = {
     "checks": ("Problem", "check_tables"),
-    "encode.encoder": ("TableEncoder",),
+    "encode": ("TableEncoder",),
     "export": ("write_table",),
     "graph": ("TableGraph", "load_new_tables", "load_tables"),
     "plan": ("TableChoices", "TablePlan", "make_plan"),

@@ -1,18 +1,25 @@
-"""Infer what columns hold: kinds of features, ids of nodes, ends of edges, the split."""
+"""Infer what columns hold: kinds of features, ids, ends of edges, the split, classes."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Sequence, Set
+from decimal import Decimal, InvalidOperation
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import find_separator, parse_number, shorten, split_words
 from crossgcn.data.tables.read import INDEX_COLUMN
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.table import (
+    Distinct,
+    Table,
+    find_separator,
+    parse_number,
+    shorten,
+    split_words,
+)
 from crossgcn.errors import BadInput
 
 FeatureKind = Literal["categorical", "flag", "numeric", "list", "ignored"]
@@ -317,3 +324,40 @@ def _share_known(edges: Table, name: str, known: Set[str]) -> float:
     distinct = edges.distinct(name)
     is_known = np.fromiter((value in known for value in distinct.values), bool)
     return float(distinct.counts[is_known].sum()) / len(edges)
+
+
+def class_of_values(target: Distinct) -> tuple[str | None, ...]:
+    """Return the class of each different value of the target, None for a missing one.
+
+    Surrounding space is ignored. If all values are numbers, equal numbers are one class, named
+    by its shortest form: ``1`` and ``1.0`` are ``1``. Codes with leading zeros stay text.
+    """
+    texts = [value.strip() for value in target.values]
+    names = {text for text, gone in zip(texts, target.missing, strict=True) if not gone}
+    numbers = target.numbers[~target.missing]
+    may_merge = not np.isnan(numbers).any() and len(np.unique(numbers)) < len(names)
+    shortest = {name: name for name in names}
+    if may_merge and not any(map(CODE.fullmatch, names)):
+        by_value: dict[Decimal | str, list[str]] = {}
+        for name in sorted(names, key=lambda name: (len(name), name)):
+            by_value.setdefault(_exact(name), []).append(name)
+        shortest = {name: same[0] for same in by_value.values() for name in same}
+    return tuple(
+        None if gone else shortest[text] for text, gone in zip(texts, target.missing, strict=True)
+    )
+
+
+def _exact(number: str) -> Decimal | str:
+    """Return a number without rounding, which tells integers of twenty digits apart."""
+    try:
+        return Decimal(number)
+    except InvalidOperation:  # The exponent has too many digits.
+        return number
+
+
+def name_classes(target: Distinct) -> tuple[str, ...]:
+    """Return the classes in order: numbers by size, text by the alphabet."""
+    names = {name for name in class_of_values(target) if name is not None}
+    if np.isnan(target.numbers[~target.missing]).any():
+        return tuple(sorted(names))
+    return tuple(sorted(names, key=lambda name: (float(name), name)))

@@ -19,20 +19,13 @@ from crossgcn.data.features import csr_tensor
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.tables.checks import Problem, check_tables
-from crossgcn.data.tables.columns import SPLIT_WORDS
+from crossgcn.data.tables.columns import SPLIT_WORDS, class_of_values, name_classes
+from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.encode.column import Unseen
-from crossgcn.data.tables.encode.encoder import TableEncoder
 from crossgcn.data.tables.encode.words import HashEncoder
-from crossgcn.data.tables.graph_parts import (
-    class_of_values,
-    find_nodes,
-    list_ids,
-    name_classes,
-    read_edges,
-)
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.read import INDEX_COLUMN, read_table
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.table import MAX_WEIGHT, Table, shorten
 from crossgcn.errors import BadInput
 
 MAX_ERRORS_SHOWN = 5
@@ -107,6 +100,68 @@ def load_tables(
     )
     data = canonical_graph(data, node_table.name)
     return TableGraph(data, ids, classes, encoder, plan, tuple(problems))
+
+
+def list_ids(nodes: Table, column: str) -> tuple[str, ...]:
+    """Return the id of each node.
+
+    Raises:
+        BadInput: If an id is missing or not unique.
+    """
+    distinct = nodes.distinct(column)
+    if distinct.blank.any():
+        row = int(np.argmax(distinct.blank[distinct.codes]))
+        raise BadInput(
+            f"{nodes.name}, row {nodes.row_number(row)}, column {column}: there is no id; "
+            "give every node one"
+        )
+    repeated = np.flatnonzero(distinct.counts > 1)
+    if len(repeated):
+        first, second = np.flatnonzero(distinct.codes == repeated[0])[:2]
+        raise BadInput(
+            f"{nodes.name}, row {nodes.row_number(second)}, column {column}: "
+            f"{shorten(distinct.values[repeated[0]])} is the id of row "
+            f"{nodes.row_number(first)} as well; keep one of the rows, or rename one"
+        )
+    return tuple(nodes.frame[column].tolist())
+
+
+def find_nodes(table: Table, column: str, ids: Sequence[str]) -> NDArray[np.int64]:
+    """Return the position of each cell among the ids, -1 where it is not one of them."""
+    positions = {name: at for at, name in enumerate(ids)}
+    distinct = table.distinct(column)
+    found = np.array([positions.get(value, -1) for value in distinct.values], np.int64)
+    return found[distinct.codes]
+
+
+def read_edges(
+    edges: Table | None, plan: TablePlan, ids: Sequence[str], remedy: str
+) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
+    """Return the edges ``[2, edges]`` without self-loops, and their weights if they have any.
+
+    ``remedy`` says what to do about an end that is none of the ``ids``.
+
+    Raises:
+        BadInput: If an end is not a node, or a weight is not a number from 0 up.
+    """
+    if edges is None or plan.source_column is None or plan.destination_column is None:
+        return np.empty((2, 0), np.int64), None
+    columns = [edges.require(name) for name in (plan.source_column, plan.destination_column)]
+    ends = np.stack([find_nodes(edges, column, ids) for column in columns])
+    for column, found in zip(columns, ends, strict=True):
+        edges.refuse_cells(column, found < 0, "there is no node {value}", remedy)
+    is_loop = ends[0] == ends[1]
+    if plan.weight_column is None:
+        return ends[:, ~is_loop], None
+    distinct = edges.distinct(edges.require(plan.weight_column))
+    weights = distinct.numbers[distinct.codes]
+    edges.refuse_cells(
+        plan.weight_column,
+        ~((weights >= 0) & (weights <= MAX_WEIGHT)),
+        "{value} is not a weight",
+        "write a number that is not negative",
+    )
+    return ends[:, ~is_loop], weights[~is_loop].astype(np.float32)
 
 
 def read_labels(nodes: Table, target: str | None) -> tuple[Tensor, tuple[str, ...]]:

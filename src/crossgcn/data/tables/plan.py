@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from crossgcn.data.tables.cells import MISSING_WORDS
 from crossgcn.data.tables.columns import (
     find_edge_columns,
     find_id_column,
@@ -15,7 +14,7 @@ from crossgcn.data.tables.columns import (
     infer_kind,
 )
 from crossgcn.data.tables.read import INDEX_COLUMN
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.table import MISSING_WORDS, Table
 from crossgcn.errors import BadInput
 
 ColumnKind = Literal["id", "target", "split", "categorical", "flag", "numeric", "list", "ignored"]

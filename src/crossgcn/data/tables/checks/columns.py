@@ -11,8 +11,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import parse_number
-from crossgcn.data.tables.checks.nodes import MISSING_CATEGORY_RULES
 from crossgcn.data.tables.checks.problems import (
     Hit,
     Place,
@@ -23,9 +21,10 @@ from crossgcn.data.tables.checks.problems import (
     quote,
     share_of,
 )
+from crossgcn.data.tables.checks.target import MISSING_CATEGORY_RULES
 from crossgcn.data.tables.columns import DATE, MAX_CODES, MIN_SHARE_OF_KIND
 from crossgcn.data.tables.plan import NO_HEADER, ColumnKind, TablePlan
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.table import Distinct, Table, parse_number
 
 MIN_SHARE_NUMBERS_AS_TEXT = 0.8
 """Share of numbers, however written, in a column that should be numeric."""

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from crossgcn.data.tables.checks.nodes import Labels
 from crossgcn.data.tables.checks.problems import (
     Hit,
     Place,
@@ -24,9 +23,9 @@ from crossgcn.data.tables.checks.problems import (
     share_of,
     show_name,
 )
-from crossgcn.data.tables.graph_parts import MAX_WEIGHT
+from crossgcn.data.tables.checks.target import Labels
 from crossgcn.data.tables.plan import TablePlan
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.table import MAX_WEIGHT, Table
 
 MISSING, UNKNOWN = -1, -2
 

@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import find_separator, split_words
-from crossgcn.data.tables.checks.nodes import Labels
 from crossgcn.data.tables.checks.problems import (
     Hit,
     Place,
@@ -20,9 +18,10 @@ from crossgcn.data.tables.checks.problems import (
     share_of,
     show_name,
 )
+from crossgcn.data.tables.checks.target import Labels
 from crossgcn.data.tables.columns import MAX_CODES
 from crossgcn.data.tables.plan import ColumnPlan, TablePlan
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.table import Distinct, Table, find_separator, split_words
 
 MIN_LABELS = 20
 

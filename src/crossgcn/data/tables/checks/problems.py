@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import fold_spelling
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.table import Distinct, Table, fold_spelling
 
 Severity = Literal["error", "warning"]
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from scipy import sparse
 
-from crossgcn.data.tables.cells import fold_spelling
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.table import Distinct, Table, fold_spelling
 
 TRUE_WORDS = frozenset({"true", "yes", "y", "t"})
 FALSE_WORDS = frozenset({"false", "no", "n", "f"})

@@ -13,10 +13,9 @@ import numpy as np
 from pydantic import Field, model_validator
 from scipy import sparse
 
-from crossgcn.data.tables.cells import Separator, find_separator, split_words
 from crossgcn.data.tables.encode.column import ColumnEncoder, Unseen
 from crossgcn.data.tables.plan import MAX_HASH_BITS
-from crossgcn.data.tables.table import Distinct
+from crossgcn.data.tables.table import Distinct, Separator, find_separator, split_words
 
 MAX_LIST_WORDS = 5_000
 """Number of words with a feature of their own in a column of lists."""

@@ -1,4 +1,4 @@
-"""Rules about ids, target, split, rows and features of the node table."""
+"""Rules about the column to predict and the split column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import MISSING_WORDS
 from crossgcn.data.tables.checks.problems import (
     Hit,
     Place,
@@ -22,10 +21,9 @@ from crossgcn.data.tables.checks.problems import (
     quote,
     share_of,
 )
-from crossgcn.data.tables.columns import MAX_CODES, SPLIT_WORDS
-from crossgcn.data.tables.graph_parts import class_of_values
-from crossgcn.data.tables.plan import ColumnPlan, TablePlan
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.columns import SPLIT_WORDS, class_of_values
+from crossgcn.data.tables.plan import TablePlan
+from crossgcn.data.tables.table import MISSING_WORDS, Distinct, Table
 
 MIN_PER_CLASS = 3
 """One node each to train, to validate and to test."""
@@ -41,14 +39,6 @@ FEW_PER_VALUE = 10
 MIN_MISSING_CELLS = 3
 MIN_MISSING_SHARE = 0.02
 """A word for a missing value in fewer cells is not worth a warning."""
-
-MIN_FEATURE_COUNT = 3
-"""A category in fewer cells gets no feature of its own."""
-
-FEATURES_PER_NUMBER = 6
-
-MAX_CHANCE_SHARE = 0.05
-"""Greatest share of repeated rows that chance may explain."""
 
 
 @dataclass(frozen=True)
@@ -86,56 +76,14 @@ class Labels:
         return np.bincount(self.codes[self.known], minlength=len(self.names))
 
 
-def check_ids_and_target(nodes: Table, plan: TablePlan, labels: Labels | None) -> Iterator[Problem]:
-    """Yield problems of ids, target and split, and of the number of features."""
-    yield from ID_RULES.apply(Place(nodes, plan.id_column))
+def check_target(nodes: Table, plan: TablePlan, labels: Labels | None) -> Iterator[Problem]:
+    """Yield problems of the target and of the split."""
     if plan.target is not None and labels is not None:
         yield from TARGET_RULES.apply(_Target(nodes, plan.target, labels))
         if plan.missing is None:
             yield from MISSING_CLASS_RULES.apply(Place(nodes, plan.target))
     if plan.split_column is not None:
         yield from SPLIT_RULES.apply(_Split(nodes, plan.split_column, labels))
-    yield from FEATURE_RULES.apply(_NodeRows(nodes, plan.id_column, plan.features))
-
-
-def check_rows(nodes: Table, plan: TablePlan) -> Iterator[Problem]:
-    """Yield problems of rows."""
-    yield from ROW_RULES.apply(_NodeRows(nodes, plan.id_column, plan.features))
-
-
-ID_RULES = Rules[Place]()
-
-
-@ID_RULES.rule("error", "the node has no id", "give it one, or delete the row")
-def _missing_id(ids: Place) -> Iterator[Hit]:
-    yield from ids.at_values(ids.distinct.blank)
-
-
-@ID_RULES.rule(
-    "error",
-    "{value} is already the id of row {first}",
-    "keep one row per node, or choose another column with --id-column",
-)
-def _duplicate_id(ids: Place) -> Iterator[Hit]:
-    distinct = ids.distinct
-    repeated = np.flatnonzero(
-        pd.Series(distinct.codes).duplicated() & ~distinct.blank[distinct.codes]
-    )
-    if len(repeated):
-        first = distinct.first_row(int(distinct.codes[repeated[0]]))
-        yield ids.at_row(int(repeated[0]), count=len(repeated), first=ids.table.row_number(first))
-
-
-@ID_RULES.rule(
-    "warning",
-    "{value} differs from {other} only in case or spaces, but is another node",
-    "write the id the same way everywhere if one node is meant",
-)
-def _similar_ids(ids: Place) -> Iterator[Hit]:
-    similar = find_similar(ids.distinct.values)
-    for second, earlier in [*similar.items()][:1]:
-        row = ids.distinct.first_row(second)
-        yield ids.at_row(row, count=len(similar), other=quote(ids.distinct.values[earlier]))
 
 
 @dataclass(frozen=True)
@@ -427,98 +375,3 @@ def _untrained_class(split: _Split) -> Iterator[Hit]:
     untrained = np.flatnonzero(trained == 0).tolist()
     if trained.any():
         yield from _Target(split.table, split.column, labels).at_classes(untrained)
-
-
-@dataclass(frozen=True)
-class _NodeRows(Place):
-    """The rows of the node table, named by their ids."""
-
-    features: tuple[ColumnPlan, ...]
-
-    @cached_property
-    def distincts(self) -> list[Distinct]:
-        """The different values of each column of features."""
-        return [self.table.distinct(column.name) for column in self.features]
-
-    @cached_property
-    def empty(self) -> NDArray[np.bool_]:
-        """Whether each row has no value in any column of features."""
-        empty = np.full(len(self.table), bool(self.features))
-        for distinct in self.distincts:
-            empty &= distinct.missing[distinct.codes]
-        return empty
-
-
-FEATURE_RULES = Rules[_NodeRows]()
-
-
-@FEATURE_RULES.rule(
-    "error",
-    "no column is left to learn from besides ids, target, split and ignored columns",
-    "add columns that describe the nodes, or choose some with --categorical, --numeric or --lists",
-)
-def _no_feature(rows: _NodeRows) -> Iterator[Hit]:
-    if not rows.features:
-        yield Hit(rows.table)
-
-
-@FEATURE_RULES.rule(
-    "warning",
-    "about {features:,} features for {nodes}: a model can learn the nodes by heart",
-    "leave columns with many categories out with --ignore, or add nodes",
-)
-def _more_features_than_nodes(rows: _NodeRows) -> Iterator[Hit]:
-    num_features = 0
-    for column, distinct in zip(rows.features, rows.distincts, strict=True):
-        num_common = int((distinct.counts >= MIN_FEATURE_COUNT).sum())
-        num_features += {"numeric": FEATURES_PER_NUMBER, "flag": 1}.get(column.kind, num_common)
-    if num_features > len(rows.table):
-        nodes = count_of(len(rows.table), "node")
-        yield Hit(rows.table, words={"features": num_features, "nodes": nodes})
-
-
-ROW_RULES = Rules[_NodeRows]()
-
-
-@ROW_RULES.rule(
-    "warning",
-    "node {value} has no value in any column of features",
-    "fill in what is known of it, or delete it and its edges",
-)
-def _empty_row(rows: _NodeRows) -> Iterator[Hit]:
-    yield from rows.at_rows(rows.empty)
-
-
-@ROW_RULES.rule(
-    "warning",
-    "node {value} is like row {first} in all {columns} of features",
-    "delete it if it is the same node under another id: a test node may repeat a training node",
-)
-def _duplicate_row(rows: _NodeRows) -> Iterator[Hit]:
-    if not any(
-        column.kind == "numeric" and len(distinct.values) > MAX_CODES
-        for column, distinct in zip(rows.features, rows.distincts, strict=True)
-    ):
-        return
-    codes = pd.DataFrame({number: distinct.codes for number, distinct in enumerate(rows.distincts)})
-    again = codes.duplicated().to_numpy() & ~rows.empty
-    if again.any() and _repeats_by_chance(codes[~again]) <= MAX_CHANCE_SHARE * int(again.sum()):
-        second = int(np.argmax(again))
-        first = int(np.argmax((codes == codes.iloc[second]).all(axis=1)))
-        yield rows.at_row(
-            second,
-            count=int(again.sum()),
-            first=rows.table.row_number(first),
-            columns=count_of(len(rows.features), "column"),
-        )
-
-
-def _repeats_by_chance(codes: pd.DataFrame) -> float:
-    """Return the expected number of equal pairs of rows if columns were independent."""
-    size = len(codes)
-    num_pairs = size * (size - 1) / 2
-    share = 1.0
-    for name in codes:
-        counts = np.bincount(codes[name]).astype(np.float64)
-        share *= float((counts * (counts - 1)).sum()) / max(2 * num_pairs, 1)
-    return share * num_pairs
