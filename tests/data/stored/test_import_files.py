@@ -135,7 +135,7 @@ def test_nodes_are_found_by_whatever_ids_they_have(
     data = stored.to_data()
     for name in ("x", "edge_index", "edge_weight", "y", "roles"):
         assert same(data.get(name), table.data.get(name)), name
-    expected = [finding.describe() for finding in table.findings if finding.file == str(nodes)]
+    expected = [problem.describe() for problem in table.problems if problem.file == str(nodes)]
     assert warnings == expected
 
 

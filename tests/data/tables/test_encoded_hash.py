@@ -11,10 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.tables.encode.encoder import TableEncoder
-from crossgcn.data.tables.encode.hashing import EncodedHash, hash_word
-from crossgcn.data.tables.graph import TableGraph, describe_encoding, load_tables, read_encoding
-from crossgcn.data.tables.new_nodes import load_new_tables
+from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.encode.words import HashEncoder, hash_word
+from crossgcn.data.tables.graph import (
+    TableGraph,
+    describe_encoding,
+    load_new_tables,
+    load_tables,
+    read_encoding,
+)
 from crossgcn.data.tables.plan import TableChoices, make_plan
 from crossgcn.data.tables.read import read_table
 from crossgcn.data.tables.table import Distinct
@@ -55,7 +60,7 @@ cells = st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=4).map(";".joi
 @given(cells, cells, st.integers(1, 5))
 @settings(max_examples=80, deadline=None)
 def test_a_value_is_the_sum_of_its_words(seen: list[str], later: list[str], bits: int) -> None:
-    column = EncodedHash.fit("tags", distinct_of([*seen, "a;b"]), bits=bits, is_list=True)
+    column = HashEncoder.fit("tags", distinct_of([*seen, "a;b"]), bits=bits, is_list=True)
     counts = Counter(word for cell in [*seen, "a;b"] for word in {*cell.split(";")} - {""})
     for cell, found in zip(
         later,
@@ -77,7 +82,7 @@ def test_a_value_is_the_sum_of_its_words(seen: list[str], later: list[str], bits
 
 def test_names_show_the_most_frequent_words_and_their_signs() -> None:
     often = [word for number, word in enumerate("abcdef") for _ in range(9 - number)]
-    column = EncodedHash.fit("city", distinct_of(often), bits=1, is_list=False)
+    column = HashEncoder.fit("city", distinct_of(often), bits=1, is_list=False)
     for feature, name in enumerate(column.feature_names):
         words = [word for word in "abcdef" if hash_word(word, 1)[0] == feature]
         signs = [hash_word(word, 1)[1] * hash_word(words[0], 1)[1] for word in words]
@@ -88,14 +93,14 @@ def test_names_show_the_most_frequent_words_and_their_signs() -> None:
 
 
 def test_numbers_written_with_a_point_are_the_same_codes() -> None:
-    column = EncodedHash.fit("code", distinct_of(["7", "12", " 7 "]), bits=9, is_list=False)
+    column = HashEncoder.fit("code", distinct_of(["7", "12", " 7 "]), bits=9, is_list=False)
     x = column.encode_values(distinct_of(["7", "7.0", "7.00", " 7 ", "7.5"])).toarray()
     assert all((x[0] == row).all() for row in x[1:4]) and not (x[0] == x[4]).all()
 
 
 def test_features_are_shared_out_among_the_columns_and_new_values_have_one() -> None:
     graph = load()
-    hashed = [column for column in graph.encoder.columns if isinstance(column, EncodedHash)]
+    hashed = [column for column in graph.encoder.columns if isinstance(column, HashEncoder)]
     assert [column.column for column in hashed] == ["city", "tags"]
     assert sum(column.num_hashed for column in hashed) == 2**7
     new = pd.DataFrame({"user": ["x"], "city": ["Rome"], "tags": ["red;mauve"], "age": [110]})

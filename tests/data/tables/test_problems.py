@@ -5,15 +5,15 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossgcn.data.tables.checks.problems import Finding, quote, show_name
+from crossgcn.data.tables.checks.problems import Problem, quote, show_name
 
 
 def test_a_cell_is_described_with_place_count_and_remedy() -> None:
-    finding = Finding(
+    finding = Problem(
         kind="not-a-number",
         severity="error",
         file="nodes.csv",
-        message="'abc' is no number",
+        message="'abc' is not a number",
         remedy="write a number or leave the cell empty",
         row=17,
         column="age",
@@ -21,19 +21,19 @@ def test_a_cell_is_described_with_place_count_and_remedy() -> None:
         count=3000,
     )
     assert finding.describe() == (
-        "nodes.csv, row 17, column age: 'abc' is no number (3,000 such); "
+        "nodes.csv, row 17, column age: 'abc' is not a number (3,000 such); "
         "write a number or leave the cell empty"
     )
 
 
 def test_a_table_is_described_without_row_column_and_count() -> None:
-    finding = Finding("no-feature", "error", "nodes.csv", "no column is left", "add columns")
+    finding = Problem("no-feature", "error", "nodes.csv", "no column is left", "add columns")
     assert finding.describe() == "nodes.csv: no column is left; add columns"
 
 
 def test_json_holds_every_field() -> None:
-    finding = Finding("hub", "warning", "edges.csv", "much", "less", 3, "source", "u1", 2)
-    assert Finding(**json.loads(json.dumps(finding.to_json()))) == finding
+    finding = Problem("hub", "warning", "edges.csv", "much", "less", 3, "source", "u1", 2)
+    assert Problem(**json.loads(json.dumps(finding.to_json()))) == finding
 
 
 @given(st.text(max_size=300))
