@@ -15,20 +15,24 @@ from crossgcn.reproduction.page import write_report
 pytestmark = MARKS
 
 
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    write_report(folder, all_pairs(without="Cora", skipped=("cora is not here",)))
+    return folder / "report.html"
+
+
 @pytest.fixture(params=WIDTHS.values(), ids=list(WIDTHS))
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
-    write_report(tmp_path, all_pairs(without="Cora", skipped=("cora is not here",)))
+def opened(request: pytest.FixtureRequest, report: Path) -> Iterator[Opened]:
     size = ViewportSize(width=request.param, height=900)
     with open_browser() as browser:
-        yield Opened(browser.new_page(viewport=size), tmp_path / "report.html")
+        yield Opened(browser.new_page(viewport=size), report)
 
 
-def test_the_report_reads_well_and_asks_for_nothing(opened: Opened, tmp_path: Path) -> None:
+def test_the_report_reads_well_and_asks_for_nothing(opened: Opened, report: Path) -> None:
     page = opened.page
     assert opened.complaints == []
-    assert [url for url in opened.requests if not url.startswith("data:")] == [
-        (tmp_path / "report.html").as_uri()
-    ]
+    assert [url for url in opened.requests if not url.startswith("data:")] == [report.as_uri()]
     width = page.evaluate("window.innerWidth")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator("figure svg").count() == 4
