@@ -108,7 +108,6 @@ class Row(Line):
     """A row of a table or a line of a figure.
 
     Attributes:
-        ours: Not in the paper.
         made_to_match: Generated from the paper's numbers, so agreement means nothing.
         compare_with: Label of the row for paired differences.
         paper: The printed numbers, by ``column`` or ``panel/column``.
@@ -118,7 +117,6 @@ class Row(Line):
         panels: The panels of this row; all if left out.
     """
 
-    ours: bool = False
     made_to_match: bool = False
     compare_with: str | None = None
     paper: Mapping[str, PaperValue] = Field(default_factory=dict)

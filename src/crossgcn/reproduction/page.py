@@ -33,7 +33,7 @@ from crossgcn.reproduction.verdicts import (
 Pairs = Sequence[tuple[Item, ItemResult]]
 """Items and their results, in the order of the report."""
 
-TITLE: Final = "Cross-GCN, reproduced"
+_TITLE: Final = "Cross-GCN, reproduced"
 
 COUNTED: Final = {
     "within one sd": "agree",
@@ -54,31 +54,29 @@ OUTCOMES: Final[Mapping[ClaimOutcome, str]] = {
 """Headings of the claims, in the order of the report."""
 
 
-def write_report(folder: Path, pairs: Pairs, *, title: str = TITLE) -> None:
+def write_report(folder: Path, pairs: Pairs) -> None:
     """Write ``report.html``, and ``report.md`` with its figures.
 
     Each file is replaced as a whole, so the report can be read at any time.
     """
     view = view_report(pairs)
-    _write_markdown(folder, view, title)
-    _write(folder / "report.html", _html(view, title))
+    _write_markdown(folder, view)
+    _write(folder / "report.html", _html(view))
 
 
-def write_markdown(folder: Path, pairs: Pairs, *, title: str = TITLE) -> None:
+def write_markdown(folder: Path, pairs: Pairs) -> None:
     """Write ``report.md`` with its figures, without ``report.html``."""
-    _write_markdown(folder, view_report(pairs), title)
+    _write_markdown(folder, view_report(pairs))
 
 
-def render_html(pairs: Pairs, *, title: str = TITLE) -> str:
+def render_html(pairs: Pairs) -> str:
     """Return the report as a single page without scripts or external files."""
-    return _html(view_report(pairs), title)
+    return _html(view_report(pairs))
 
 
-def render_markdown(
-    pairs: Pairs, *, title: str = TITLE, figures: Mapping[str, str] | None = None
-) -> str:
+def render_markdown(pairs: Pairs, *, figures: Mapping[str, str] | None = None) -> str:
     """Return the report in Markdown; ``figures`` are paths of drawings, by item."""
-    return _markdown(view_report(pairs, draw=False), title, figures or {})
+    return _markdown(view_report(pairs, draw=False), figures or {})
 
 
 @dataclass(frozen=True)
@@ -211,7 +209,7 @@ def _told(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _html(view: ReportView, title: str) -> str:
+def _html(view: ReportView) -> str:
     environment = Environment(
         loader=PackageLoader("crossgcn.reproduction"),
         autoescape=True,
@@ -220,7 +218,7 @@ def _html(view: ReportView, title: str) -> str:
         lstrip_blocks=True,
     )
     page = environment.get_template("report.html.j2").render(
-        title=title,
+        title=_TITLE,
         view=view,
         outcomes=OUTCOMES,
         counted=COUNTED,
@@ -229,14 +227,14 @@ def _html(view: ReportView, title: str) -> str:
     return page + "\n"
 
 
-def _write_markdown(folder: Path, view: ReportView, title: str) -> None:
+def _write_markdown(folder: Path, view: ReportView) -> None:
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     drawn = {}
     for section in view.sections:
         if section.figure is not None:
             drawn[section.item.name] = f"figures/{section.item.name}.svg"
             _write(folder / drawn[section.item.name], section.figure + "\n")
-    _write(folder / "report.md", _markdown(view, title, drawn))
+    _write(folder / "report.md", _markdown(view, drawn))
 
 
 def _write(path: Path, text: str) -> None:
@@ -244,8 +242,8 @@ def _write(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def _markdown(view: ReportView, title: str, figures: Mapping[str, str]) -> str:
-    blocks = [f"# {_escape(title)}", *_summary(view)]
+def _markdown(view: ReportView, figures: Mapping[str, str]) -> str:
+    blocks = [f"# {_TITLE}", *_summary(view)]
     for section in view.sections:
         blocks += _section(section, figures.get(section.item.name))
     return "\n\n".join(blocks) + "\n"

@@ -40,11 +40,6 @@ class Verdict:
     words: str
     reasons: tuple[str, ...] = ()
 
-    @property
-    def text(self) -> str:
-        """The words and the reasons on one line."""
-        return f"{self.words}: {' '.join(self.reasons)}" if self.reasons else self.words
-
 
 def measured(cell: CellResult | None) -> Summary | None:
     """Return our number in the paper's unit: percent, seconds of an epoch, or a statistic."""
