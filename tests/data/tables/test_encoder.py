@@ -13,10 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.plan import TableChoices, make_plan
-from crossgcn.data.tables.read import read_table
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables import Table, TableChoices, TableEncoder, make_plan, read_table
 from crossgcn.errors import BadInput
 
 CHOICES = TableChoices(
