@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from crossgcn.reports.markdown import markdown_table
+from crossgcn.reports.format import markdown_table
 from research.benchmarks.catalogue import BENCHMARKS
 from research.scale.cluster import (
     FAST,

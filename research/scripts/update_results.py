@@ -8,12 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from crossgcn.data.files import replacing
-from crossgcn.reports.markdown import (
-    comparison_markdown,
-    item_markdown,
-    protocol_markdown,
-    replace_block,
-)
 from crossgcn.reproduction.collect import ItemResult, read_item_result
 from crossgcn.reproduction.item_names import ITEM_NAMES
 from crossgcn.reproduction.items import Item, read_item
@@ -32,6 +26,12 @@ from research.findings.records import FindingsRecord, read_record
 from research.findings.tables import TABLE_NAMES, FindingsTable, read_search, read_table
 from research.pages.benchmarks import benchmark_markdown, read_floors, speed_markdown
 from research.pages.links import links_markdown
+from research.pages.results import (
+    comparison_markdown,
+    item_markdown,
+    protocol_markdown,
+    replace_block,
+)
 from research.pages.shop import shop_answer_markdown, shop_seeds_markdown
 from research.scale.figure import write_scale_figure
 from research.scale.page import fit_to_records, scale_markdown

@@ -8,6 +8,7 @@ line prints the message without a traceback.
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Iterable
 
 
@@ -39,3 +40,15 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> BadInput:
     near = difflib.get_close_matches(name.lower(), known, n=2, cutoff=0.6)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     return BadInput(f"unknown {kind} {name!r}: {hint}known are {', '.join(known)}")
+
+
+def check_count(name: str, count: object, note: str = "") -> int:
+    """Return a whole number of at least 1 as an ``int``, or raise :class:`BadInput`."""
+    try:
+        number = 0 if isinstance(count, bool) else operator.index(count)  # type: ignore[arg-type]
+    except TypeError:
+        number = 0
+    if number < 1:
+        note = f" ({note})" if note else ""
+        raise BadInput(f"{name} must be a whole number of at least 1{note}; got {count!r}")
+    return number

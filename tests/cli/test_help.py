@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
-from crossgcn.models.presets import PRESETS
+from crossgcn.models.catalogue import PRESETS
 
 Command = Callable[..., CompletedProcess[str]]
 

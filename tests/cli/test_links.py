@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crossgcn.links.settings import encoder_names
-from crossgcn.models.presets import PRESETS
+from crossgcn.models.catalogue import PRESETS
 
 Command = Callable[..., CompletedProcess[str]]
 TINY = (

@@ -105,8 +105,8 @@ def test_explain_lists_crosses_for_one_class(crossgcn: Command, run: Path, tmp_p
 def test_explain_reads_well_at_the_terminal(crossgcn: Command, run: Path) -> None:
     done = crossgcn("explain", run, "--top", "3")
     assert done.returncode == 0
-    assert "class books" in done.stdout and "feature by itself" in done.stdout
-    assert "strength: weight × how often it occurs" in done.stdout
+    assert "class books" in done.stdout and "single feature" in done.stdout
+    assert "strength: weight × occurrence" in done.stdout
     done = crossgcn("explain", run, "--node", "u_7", "--top", "3")
     assert "node u_7, class" in done.stdout and "other terms together" in done.stdout
 
@@ -228,7 +228,7 @@ def test_the_report_shows_the_comparison(crossgcn: Command, shop: Path, run: Pat
     assert done.returncode == 0, done.stderr
     assert compared["answer"][0].split(".")[0] in Path("page.html").read_text()
     refused = crossgcn("report", run, "--comparison", run)
-    assert refused.returncode == 2 and "is no comparison on tables" in refused.stderr
+    assert refused.returncode == 2 and "is not a comparison on tables" in refused.stderr
 
 
 def test_named_graphs_are_explained_too(crossgcn: Command, tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_model_that_is_no_sum_is_reported_without_crosses(
     assert crossgcn("train", shop / "nodes.csv", shop / "edges.csv", *options, "--out", "gin")
     done = crossgcn("report", "gin")
     assert done.returncode == 0, done.stderr
-    assert "no crosses and no single nodes on the page" in done.stderr
+    assert "the page will show no crosses and no single nodes" in done.stderr
     assert "No crosses to name" in (tmp_path / "gin" / "report.html").read_text()
     assert crossgcn("explain", "gin").returncode == 2
 
@@ -347,7 +347,7 @@ def test_work_is_not_mixed_with_the_tables(crossgcn: Command, shop: Path) -> Non
 
 def test_the_order_of_crosses_is_one_the_model_has(crossgcn: Command, run: Path) -> None:
     done = crossgcn("explain", run, "--order", "3")
-    assert done.returncode == 2 and "crosses of order 2 at most" in done.stderr
+    assert done.returncode == 2 and "multiplies at most 2 features" in done.stderr
     done = crossgcn("explain", run, "--order", "2", "--node", "u_1")
     assert done.returncode == 2 and "leave it out with --node" in done.stderr
 

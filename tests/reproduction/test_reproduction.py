@@ -66,7 +66,7 @@ def test_a_second_time_nothing_is_trained(tmp_path: Path, monkeypatch: pytest.Mo
     def refuse(*arguments: object) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(JointTrainer, "train_together", refuse)
+    monkeypatch.setattr(JointTrainer, "train", refuse)
     again = Reproduction(plans(), tmp_path)
     assert again.num_waiting == 0
     assert again.expected_seconds() == 0
@@ -140,7 +140,7 @@ def test_a_joint_workload_trains_as_the_single_ones_do(tmp_path: Path) -> None:
     ]
     alone = [Experiment([config]).run()[0].records[0] for config in configs]
     joint = JointTrainer(
-        {shared_settings(config): Experiment([config]).workload() for config in configs}
+        {shared_settings(config): Experiment([config]).trainer() for config in configs}
     )
     seen: list[int] = []
     together = train_many(

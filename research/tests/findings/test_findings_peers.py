@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from crossgcn.layers.transforms import transform_settings
 from research.benchmarks import peers
 from research.findings.crossings import peers_markdown
 from research.findings.records import CellRecord, FindingsRecord

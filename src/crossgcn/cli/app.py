@@ -22,7 +22,7 @@ from crossgcn.cli.reproduce import reproduce
 from crossgcn.cli.train import train
 from crossgcn.cli.tune import tune
 from crossgcn.experiments.candidates import CANDIDATES
-from crossgcn.models.presets import PRESETS
+from crossgcn.models.catalogue import PRESETS
 from crossgcn.reproduction.item_names import ITEM_NAMES
 
 app = typer.Typer(

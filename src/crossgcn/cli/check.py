@@ -44,7 +44,7 @@ def check(
         raise BadInput(f"{folder} is a graph folder, not a table; to check it: {command}")
     with Console(stderr=True).status("reading the tables"):
         from crossgcn.data.files import write_json
-        from crossgcn.data.tables.checks.check import check_tables
+        from crossgcn.data.tables.checks import check_tables
         from crossgcn.data.tables.plan import make_plan
         from crossgcn.data.tables.read import read_table
         from crossgcn.reports.terminal.check import check_page, summarise_check
@@ -52,9 +52,9 @@ def check(
         node_table = read_table(nodes, "nodes")
         edge_table = None if edges is None else read_table(edges, "edges")
         plan = make_plan(node_table, edge_table, tables.choices())
-        findings = check_tables(node_table, edge_table, plan)
+        problems = check_tables(node_table, edge_table, plan)
     command = _next_command(nodes, edges, tables)
-    summary = summarise_check(node_table, edge_table, plan, findings, command)
+    summary = summarise_check(node_table, edge_table, plan, problems, command)
     if out is not None:
         write_json(make_folder(out) / "check.json", summary)
     if as_json:

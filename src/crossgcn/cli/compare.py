@@ -25,7 +25,7 @@ from crossgcn.cli.options import (
 from crossgcn.cli.tables import EdgesArgument, TableOptions, is_table, table_defaults
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, TRIALS
-from crossgcn.models.presets import PRESETS, get_preset
+from crossgcn.models.catalogue import PRESETS, get_preset
 from crossgcn.training.config import RunConfig
 
 _NAMES = tuple(name for name in SETTINGS if name not in ("model", "num_layers"))
@@ -118,8 +118,9 @@ def _compare_presets(
 
     from crossgcn.reports.summaries import summarise_comparison
     from crossgcn.reports.terminal.tables import comparison_table, comparison_verdicts
+    from crossgcn.reproduction.paper import paper_result
 
-    summary = summarise_comparison(all_runs, baseline)
+    summary = summarise_comparison(all_runs, baseline, paper_result)
     summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
 
     def show(console: Console) -> None:

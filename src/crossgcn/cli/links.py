@@ -33,7 +33,7 @@ from crossgcn.links.settings import (
     check_encoder,
     encoder_names,
 )
-from crossgcn.models.presets import get_preset
+from crossgcn.models.catalogue import get_preset
 from crossgcn.training.config import RunConfig
 
 _EDGES = "Edges"

@@ -18,7 +18,7 @@ import typer
 
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import PRESETS
+from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
 
 MODEL, DETAILS, TRAINING, RUN = "Model", "Model, in detail", "Training", "Run"

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from crossgcn.cli.options import TABLE_DEFAULTS, option_name
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import first_layer_crosses, has_orders
+from crossgcn.models.catalogue import first_layer_crosses, has_orders
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph

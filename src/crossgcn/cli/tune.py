@@ -25,10 +25,10 @@ from crossgcn.cli.tables import (
     refuse_table_in_config,
     table_defaults,
 )
-from crossgcn.models.presets import get_preset
+from crossgcn.models.catalogue import get_preset
 
 if TYPE_CHECKING:
-    from crossgcn.experiments.tune.space import TuningResult
+    from crossgcn.experiments.tune.tuning import TuningResult
 
 _SEARCH = "Search"
 _NAMES = tuple(name for name in SETTINGS if name != "num_layers")
@@ -115,10 +115,10 @@ def tune(
     get_preset(settings["model"] or "cross-gcn")
     graph = tables.load(dataset, edges, run.out)
 
-    from crossgcn.experiments.tune.plan import plan_contestants
-    from crossgcn.experiments.tune.search import Tuning
+    from crossgcn.experiments.tune.searches import make_searches
+    from crossgcn.experiments.tune.tuning import Tuning
 
-    contestants = plan_contestants(
+    searches = make_searches(
         {"dataset": dataset, **settings},
         fix=fix or [],
         depths=None if num_layers is None else parse_numbers(num_layers, "--num-layers"),
@@ -127,7 +127,7 @@ def tune(
         space_file=space,
         twin=twin,
     )
-    first = contestants[0].base
+    first = searches[0].base
     if graph is None:
         refuse_table_in_config(first.dataset, config, "tune")
 
@@ -140,13 +140,13 @@ def tune(
 
         own = {"data": graph.data, "ids": graph.ids, "preprocess": describe_encoding(graph)}
     tuning = Tuning(
-        *contestants,
+        *searches,
         search_splits=search_splits,
         first_layer_only=graph is not None,
         **own,
     )
     started = time.perf_counter()
-    names = " and ".join(contestant.base.model for contestant in contestants)
+    names = " and ".join(search.base.model for search in searches)
     count = tuning.search_splits
     words = f"{names}: {trials} trial{'s' * (trials > 1)} × {count} split{'s' * (count > 1)}"
     name = f"{Path(first.dataset).stem}-{first.model}-tune"
@@ -196,9 +196,10 @@ def _keep(result: TuningResult, folder: Path, *, with_dataset: bool) -> dict[str
     """Write the chosen settings and the figure, and return the summary."""
     from crossgcn.reports.terminal.tune import summarise_tuning, write_config
     from crossgcn.reports.tuning_figure import write_tuning_figure
+    from crossgcn.reproduction.paper import paper_result
 
     write_config(folder / "best.toml", result.ours, with_dataset=with_dataset)
     if result.twin is not None:
         write_config(folder / "twin.toml", result.twin, with_dataset=with_dataset)
     write_tuning_figure(folder / "search.png", result)
-    return summarise_tuning(result)
+    return summarise_tuning(result, paper_result)

@@ -1,7 +1,4 @@
-"""The models that are compared on a user's tables, and the trials that tune each of them.
-
-Nothing here imports torch: the command line lists these models.
-"""
+"""The models that ``compare`` trains on tables. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ class Candidate:
     """One model of the comparison.
 
     Attributes:
-        description: What it is, in half a line.
-        preset: The model; none for the majority class, which learns nothing.
-        settings: Of the model; ``order`` is that of its first layer, the others do not cross.
-        matched: Whether its width is chosen so that it has as many parameters as
+        preset: ``None`` for the majority class, which learns nothing.
+        settings: Model settings; ``order`` is the order of the first layer, the other layers
+            do not cross.
+        matched: Choose the width such that the model has as many parameters as
             :data:`MATCHED`.
-        products: Whether it can answer to features in combination: ``"none"``, ``"crosses"``,
-            which multiplies them, or ``"perceptron"``, which may learn to.
+        products: How the model responds to combined features: not at all, by multiplying
+            them (``"crosses"``), or by a perceptron that may learn to.
     """
 
     description: str
@@ -67,7 +64,7 @@ CANDIDATES: Mapping[str, Candidate] = {
         products="perceptron",
     ),
 }
-"""From the simplest to read to the hardest: what a perceptron has learned has no name."""
+"""Ordered from the easiest to interpret to the hardest."""
 
 MATCHED = "cross-gcn-2"
 
@@ -77,7 +74,7 @@ TRIALS: tuple[Mapping[str, float], ...] = (
     {"dropout": 0.2, "weight_decay": 5e-3},
     {"dropout": 0.5, "weight_decay": 5e-3},
 )
-"""What every model is tuned over, the best by validation accuracy in each split."""
+"""The settings tried for every model; validation accuracy chooses one per split."""
 
 DEFAULT_TRIALS = 2
-"""How many of them, the first, unless told otherwise."""
+"""How many of :data:`TRIALS` are tried by default."""

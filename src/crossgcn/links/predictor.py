@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from crossgcn.graph import SparseMatrix
 from crossgcn.links.settings import Decoder, LinkSettings
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 
 
 class PairDecoder(nn.Module):
@@ -45,7 +45,7 @@ class LinkPredictor(nn.Module):
         preset: The encoder's name.
         in_channels: Features per node.
         settings: The embeddings' width and the decoder.
-        **encoder_settings: As of :func:`~crossgcn.models.registry.build_model`.
+        **encoder_settings: As of :func:`~crossgcn.models.catalogue.build_model`.
     """
 
     def __init__(

@@ -10,38 +10,29 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.models.presets import PRESETS, get_preset
+from crossgcn.models.catalogue import PRESETS, get_preset
 
 NUM_EDGE_SPLITS = 10
 VALIDATION_SHARE, TEST_SHARE = 0.05, 0.1
 """Shares of all edges; the rest trains."""
 
-_ENCODERS = ("CrossGCN", "GCN", "GIN", "MLP")
-"""Classes whose training is the minimisation of a loss of their output and nothing besides."""
-
 
 def encoder_names() -> list[str]:
-    """The presets that can be encoders.
+    """Return the presets that can be encoders.
 
-    Others bring a way of training of their own, which is about classes, or inputs learned
-    from all edges, those to be predicted among them.
+    The others have a loss of their own, or inputs learned from all edges, including those to
+    be predicted.
     """
-    return [name for name in PRESETS if _is_encoder(name)]
+    return [name for name, preset in PRESETS.items() if preset.predicts_links]
 
 
 def check_encoder(name: str) -> None:
-    """Refuse a model that is not known or is no encoder."""
-    get_preset(name)
-    if not _is_encoder(name):
+    """Refuse a model that is not known or cannot be an encoder."""
+    if not get_preset(name).predicts_links:
         raise BadInput(
             f"model {name!r} cannot predict links, because its training is about classes "
             f"or looks at all edges beforehand: use one of {', '.join(encoder_names())}"
         )
-
-
-def _is_encoder(name: str) -> bool:
-    preset = PRESETS[name]
-    return preset.model in _ENCODERS and preset.inputs == "features"
 
 
 Decoder = Literal["dot", "hadamard"]

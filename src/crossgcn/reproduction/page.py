@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from crossgcn.data.files import replacing
-from crossgcn.reports.markdown import markdown_table
+from crossgcn.reports.format import markdown_table
 from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.items import Item
 from crossgcn.reproduction.page_view import (

@@ -68,7 +68,7 @@ class Reproduction:
         experiments = {key: Experiment(members) for key, members in groups.items()}
         self.workload = JointTrainer(
             {
-                key: experiment.workload(threads=threads, device=device)
+                key: experiment.trainer(threads=threads, device=device)
                 for key, experiment in experiments.items()
             }
         )
@@ -227,10 +227,10 @@ class Reproduction:
         on_gpu = self.workload.device.type == "cuda"
         epochs = _TIMED_EPOCHS_ON_A_GPU if on_gpu else _TIMED_EPOCHS
         short = runs[0].config.model_copy(update={"epochs": epochs})
-        stack = self.workload.stacks(dict(enumerate(runs)))[0]
-        trial = [replace(runs[i], config=short, folder=None) for i in stack]
+        first = self.workload.model_batches(dict(enumerate(runs)))[0]
+        trial = [replace(runs[i], config=short, folder=None) for i in first]
         ends: list[tuple[float, int]] = []
-        self.workload.train_together(trial, lambda count: ends.append((time.perf_counter(), count)))
+        self.workload.train(trial, lambda count: ends.append((time.perf_counter(), count)))
         if len(ends) < 2:
             return 1
         counted = sum(count for _, count in ends[1:])

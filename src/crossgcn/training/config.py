@@ -14,7 +14,8 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.models.presets import AGGREGATION_NAMES, PRESETS, TRANSFORM_NAMES, get_preset
+from crossgcn.layers.catalogue import AGGREGATIONS, ORDER_AGGREGATIONS, TRANSFORMS
+from crossgcn.models.catalogue import PRESETS, get_preset
 
 Precision = Literal["fp32", "tf32", "bf16"]
 
@@ -84,8 +85,8 @@ class RunConfig(BaseModel):
     )
     order_weights: str | tuple[float, ...] | None = Field(
         None,
-        description="How the orders are combined: fixed, learned, gated, mean, per-unit, "
-        "attention, concat, lstm, or one number per order (1,0.5). [default: the model's]",
+        description=f"How the orders are combined: {', '.join(ORDER_AGGREGATIONS)}, or one number "
+        "per order (1,0.5). [default: the model's]",
     )
     first_order: Literal["paper", "release"] | None = Field(
         None,
@@ -107,12 +108,11 @@ class RunConfig(BaseModel):
     )
     aggr: str | None = Field(
         None,
-        description=f"How neighbours are aggregated: {', '.join(AGGREGATION_NAMES)}. "
-        "[default: gcn]",
+        description=f"How neighbours are aggregated: {', '.join(AGGREGATIONS)}. [default: gcn]",
     )
     transform: str | tuple[str, ...] | None = Field(
         None,
-        description=f"Feature transformation: {', '.join(TRANSFORM_NAMES)}; for all layers or one "
+        description=f"Feature transformation: {', '.join(TRANSFORMS)}; for all layers or one "
         "per layer (mlp,linear). [default: cross]",
     )
     scaling: Literal["none", "unit"] | None = Field(
@@ -254,7 +254,7 @@ class RunConfig(BaseModel):
         return config
 
     def model_settings(self) -> dict[str, Any]:
-        """The arguments of :func:`~crossgcn.models.registry.build_model`."""
+        """The arguments of :func:`~crossgcn.models.catalogue.build_model`."""
         return {name: getattr(self, name) for name in MODEL_SETTINGS}
 
     def identity(self) -> dict[str, Any]:
