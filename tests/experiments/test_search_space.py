@@ -25,8 +25,7 @@ from crossgcn.experiments.tune.space import (
     tunable_settings,
     without_crosses,
 )
-from crossgcn.models.presets import PRESETS
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.training.config import RunConfig
 
 TRAINING = ("epochs", "learning_rate", "weight_decay")

@@ -9,8 +9,7 @@ from optuna.distributions import IntDistribution
 from crossgcn.errors import BadInput
 from crossgcn.experiments.tune.searches import Search, check_models, make_searches
 from crossgcn.experiments.tune.space import Space, choices, default_space, make_config
-from crossgcn.models.presets import PRESETS
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.training.config import RunConfig
 
 

@@ -17,7 +17,7 @@ from crossgcn.experiments.compare import (
     TableExperiment,
     majority_accuracy,
 )
-from crossgcn.models.presets import first_layer_crosses
+from crossgcn.models.catalogue import first_layer_crosses
 from crossgcn.reports.terminal.compare import answer, summarise_candidates
 
 SETTINGS: dict[str, Any] = {

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crossgcn import BadInput, CrossFeatureTransform, CrossGCNConv, load_dataset
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.cross_feature_transform import measure_scale
+from crossgcn.layers.cross_feature_transform import _measure_scale
 from crossgcn.layers.orders.order_aggregation import cross_orders
 
 KINDS = ("bags of words", "dense", "bags of words, large", "dense, small")
@@ -123,8 +123,8 @@ def test_the_measure_is_the_root_mean_square_of_the_products() -> None:
     projections = torch.tensor([[[3.0, 4.0], [1.0, 2.0]], [[0.0, 0.0], [0.0, 2.0]]])
     first = 5 / (25 / 4) ** 0.5
     second = 5 / (first * ((3 * 1) ** 2 + (4 * 2) ** 2) ** 0.5 / 4**0.5)
-    torch.testing.assert_close(measure_scale(projections, 5.0), torch.tensor([first, second]))
-    huge = measure_scale(torch.full((2, 1, 3), 1e30), 1.0)
+    torch.testing.assert_close(_measure_scale(projections, 5.0), torch.tensor([first, second]))
+    huge = _measure_scale(torch.full((2, 1, 3), 1e30), 1.0)
     torch.testing.assert_close(huge, torch.tensor([1e-30]))
 
 

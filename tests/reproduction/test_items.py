@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from crossgcn.data.datasets.catalogue import CATALOGUE
 from crossgcn.errors import BadInput
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model
 from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.item_names import ITEM_NAMES
 from crossgcn.reproduction.items import Item, PaperValue, read_item

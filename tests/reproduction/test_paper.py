@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from crossgcn.models.presets import PRESETS
+from crossgcn.models.catalogue import PRESETS
 from crossgcn.reproduction.paper import PaperResult, paper_result
 from crossgcn.training.config import RunConfig
 

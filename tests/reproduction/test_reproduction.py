@@ -66,7 +66,7 @@ def test_a_second_time_nothing_is_trained(tmp_path: Path, monkeypatch: pytest.Mo
     def refuse(*arguments: object) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(JointTrainer, "train_together", refuse)
+    monkeypatch.setattr(JointTrainer, "train", refuse)
     again = Reproduction(plans(), tmp_path)
     assert again.num_waiting == 0
     assert again.expected_seconds() == 0

@@ -18,8 +18,7 @@ from crossgcn.errors import BadInput, unknown_name
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MATCHED, TRIALS, Candidate
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns
 from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
-from crossgcn.models.presets import first_layer_crosses
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model, first_layer_crosses
 from crossgcn.training.config import RunConfig
 
 

@@ -21,8 +21,7 @@ from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import clear_model
 from crossgcn.experiments.statistics import Summary, summarise
 from crossgcn.graph.prepared import choose_device
-from crossgcn.models.presets import get_preset
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model, get_preset
 from crossgcn.training.batches.train import check_batches
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision

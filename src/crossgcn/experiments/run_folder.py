@@ -22,12 +22,18 @@ from torch_geometric.data import Data
 
 from crossgcn.data.datasets.catalogue import CATALOGUE
 from crossgcn.data.datasets.load import load_dataset
-from crossgcn.data.files import digest_of_file, is_sealed, read_json_object, sealed, write_json
+from crossgcn.data.files import (
+    add_checksum,
+    checksum_matches,
+    digest_of_file,
+    read_json_object,
+    write_json,
+)
 from crossgcn.data.graph_file import read_graph, save_graph
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.data.stored.open import open_dataset
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import get_preset
+from crossgcn.models.catalogue import get_preset
 from crossgcn.training.checkpoints import MODEL_FILES, SavedModel, copy_model, load_saved
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import EPOCHS, RECORD, describe_dataset, describe_split
@@ -141,7 +147,7 @@ def choose_model(
             for path in _described_files(folder, runs)
         },
     }
-    write_json(folder / CHOSEN, sealed(description))
+    write_json(folder / CHOSEN, add_checksum(description))
     return chosen
 
 
@@ -157,7 +163,7 @@ def open_run(folder: Path, *, load: bool = True) -> RunFolder:
     """
     saved = load_saved(folder)
     description = _read_json(folder / CHOSEN)
-    if not is_sealed(description):
+    if not checksum_matches(description):
         raise _changed(folder / CHOSEN)
     place = folder / description["run"]
     for name, expected in description["files"].items():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,8 +14,31 @@ from torch_geometric.utils import add_remaining_self_loops, remove_self_loops
 
 from crossgcn.graph.matrix import SparseMatrix
 
-EdgeKind = Literal["gcn", "self-loops", "neighbours", "symmetric"]
-"""Which edges a node sums over, and how they are weighed; see :func:`edges_of_kind`."""
+EdgeKind = Literal["gcn", "normalised", "symmetric", "self-loops", "given", "neighbours"]
+"""Which edges a node aggregates over and how they are weighted; see :data:`EDGE_RULES`."""
+
+
+class EdgeRule(NamedTuple):
+    """How the edges of a graph become the rows of a matrix.
+
+    Attributes:
+        self_loops: ``"add"`` gives nodes without a self-loop one of weight 1, ``"keep"`` leaves
+            self-loops as they are, ``"remove"`` removes them.
+        normalised: Divide weights by the square roots of both ends' degrees, as GCN does.
+    """
+
+    self_loops: Literal["add", "keep", "remove"]
+    normalised: bool
+
+
+EDGE_RULES: Mapping[EdgeKind, EdgeRule] = {
+    "gcn": EdgeRule("add", normalised=True),
+    "normalised": EdgeRule("keep", normalised=True),
+    "symmetric": EdgeRule("remove", normalised=True),
+    "self-loops": EdgeRule("add", normalised=False),
+    "given": EdgeRule("keep", normalised=False),
+    "neighbours": EdgeRule("remove", normalised=False),
+}
 
 
 def edges_of_kind(
@@ -25,32 +49,29 @@ def edges_of_kind(
     *,
     dtype: torch.dtype = torch.float32,
 ) -> SparseMatrix:
-    r"""The adjacency in the form that an aggregation asks for, a row per target.
+    """Build the adjacency matrix of a kind of edges, one row per target; parallel edges add up.
 
     Args:
-        kind: ``"gcn"`` is :func:`normalised_adjacency`; ``"self-loops"`` has the edges'
-            own weights, with a self-loop of weight 1 where a node has none;
-            ``"neighbours"`` has no self-loop; ``"symmetric"`` is
-            :math:`\mathbf{D}^{-1/2}\mathbf{A}\mathbf{D}^{-1/2}` without self-loops.
+        kind: One of :data:`EDGE_RULES`.
         edge_index: Sources and targets, ``[2, edges]``.
-        num_nodes: How many nodes there are, isolated ones included.
-        edge_weight: One weight per edge; all one when left out.
-        dtype: In which weights are computed and kept, but never in less than 32 bits: products
-            cast them to what they multiply.
+        num_nodes: Number of nodes, isolated ones included.
+        edge_weight: One weight per edge; ones by default.
+        dtype: Precision of the weights, at least 32 bits: products cast them to the type of
+            what they multiply.
     """
+    rule = EDGE_RULES[kind]
     dtype = torch.promote_types(dtype, torch.float32)
-    if kind == "gcn":
-        return normalised_adjacency(edge_index, num_nodes, edge_weight, dtype=dtype)
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1))
-    edge_weight = edge_weight.to(dtype)
-    if kind == "self-loops":
-        edge_index, weight = add_remaining_self_loops(edge_index, edge_weight, 1.0, num_nodes)
-        return _to_matrix(edge_index, weight, num_nodes)
-    edge_index, weight = remove_self_loops(edge_index, edge_weight)
-    if kind == "neighbours":
-        return _to_matrix(edge_index, weight, num_nodes)
-    return normalised_adjacency(edge_index, num_nodes, weight, add_self_loops=False, dtype=dtype)
+    weight = edge_weight.to(dtype)
+    if rule.self_loops == "remove":
+        edge_index, weight = remove_self_loops(edge_index, weight)
+    add = rule.self_loops == "add"
+    if rule.normalised:
+        return normalised_adjacency(edge_index, num_nodes, weight, add_self_loops=add, dtype=dtype)
+    if add:
+        edge_index, weight = add_remaining_self_loops(edge_index, weight, 1.0, num_nodes)
+    return _to_matrix(edge_index, weight, num_nodes)
 
 
 def normalised_adjacency(

@@ -16,7 +16,7 @@ from crossgcn.graph.matrix import DenseFeatures, Inputs, SparseMatrix
 from crossgcn.graph.normalise import EdgeKind, edges_of_kind
 from crossgcn.graph.sampling.blocks import BlockMaker
 from crossgcn.graph.sampling.source import Features, GraphSource
-from crossgcn.kernels.dispatch import has_triton
+from crossgcn.kernels import has_triton
 
 
 @dataclass(frozen=True)

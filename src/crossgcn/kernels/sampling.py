@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crossgcn.kernels import plain_sampling
-from crossgcn.kernels.dispatch import has_numba
+from crossgcn.kernels.ops import has_numba
 from crossgcn.kernels.plain_sampling import ALL, NoRow, draw_key, shuffle
 
 __all__ = ["ALL", "NoRow", "draw_key", "loops", "shuffle"]

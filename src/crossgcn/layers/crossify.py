@@ -19,8 +19,8 @@ from torch.nn.utils.parametrize import register_parametrization
 from torch_geometric.nn.dense import Linear as PyGLinear
 
 from crossgcn.errors import BadInput
-from crossgcn.layers.cross_feature_transform import CrossFeatureTransform
-from crossgcn.layers.orders.order_aggregation import FirstOrder, OrderWeights
+from crossgcn.layers.catalogue import OrderWeights
+from crossgcn.layers.cross_feature_transform import CrossFeatureTransform, FirstOrder
 
 Patterns = str | Sequence[str]
 

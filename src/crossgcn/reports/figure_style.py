@@ -1,4 +1,4 @@
-"""How every figure looks, and how it becomes part of a page."""
+"""The look of all figures, and their conversion to SVG for a page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 WIDTH: Final = 9.0
-"""Of a figure, in inches of nine-point text: legible at 900 pixels."""
+"""Width of a figure in inches, with nine-point text: legible at 900 pixels."""
 
 INK: Final = "#3d4450"
 
@@ -45,27 +45,27 @@ _STYLE: Final[dict[Any, Any]] = {
 
 @contextmanager
 def figure_style(name: str) -> Iterator[None]:
-    """Draw and write figures alike, with identifiers that depend on the name alone."""
+    """Draw figures in one style, with SVG identifiers that depend on the name only."""
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
         yield
 
 
 def tidy(axes: Axes) -> None:
-    """Remove the little marks at the ticks; the grid is there to be read."""
+    """Remove the tick marks; the grid replaces them."""
     axes.tick_params(which="both", length=0)
     axes.tick_params(axis="x", pad=4)
 
 
 def to_svg(figure: Figure, name: str, label: str) -> str:
-    """The figure as an ``<svg>`` element, the same bytes every time.
+    """Return a figure as an ``<svg>`` element, the same bytes every time.
 
-    Identifiers start with the name, so that several figures can share a page, and
-    style rules that would reach beyond the figure are taken out.
+    Identifiers start with ``name``, so that several figures can share a page. Style rules that
+    would apply outside the figure are removed.
 
     Args:
-        figure: What was drawn, under :func:`figure_style` of the same name.
-        name: Of the item.
-        label: What a screen reader says in its place.
+        figure: Drawn within :func:`figure_style` of the same name.
+        name: Name of the figure.
+        label: Description for screen readers.
     """
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))

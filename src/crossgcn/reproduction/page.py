@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from crossgcn.data.files import replacing
-from crossgcn.reports.markdown import markdown_table
+from crossgcn.reports.format import markdown_table
 from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.figures import draw_item
 from crossgcn.reproduction.item_names import ITEM_NAMES

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES
 from crossgcn.data.datasets.registry import available, not_here, splits_here, splits_not_here
 from crossgcn.errors import unknown_name
-from crossgcn.models.presets import get_preset
+from crossgcn.models.catalogue import get_preset
 from crossgcn.reproduction.items import Cell, Item
 from crossgcn.training.config import RunConfig
 

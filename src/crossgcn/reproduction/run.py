@@ -226,10 +226,10 @@ class Reproduction:
         on_gpu = self.trainer.device.type == "cuda"
         epochs = _TIMED_EPOCHS_ON_A_GPU if on_gpu else _TIMED_EPOCHS
         short = runs[0].config.model_copy(update={"epochs": epochs})
-        stack = self.trainer.stacks(dict(enumerate(runs)))[0]
-        trial = [replace(runs[i], config=short, folder=None) for i in stack]
+        first = self.trainer.model_batches(dict(enumerate(runs)))[0]
+        trial = [replace(runs[i], config=short, folder=None) for i in first]
         ends: list[tuple[float, int]] = []
-        self.trainer.train_together(trial, lambda count: ends.append((time.perf_counter(), count)))
+        self.trainer.train(trial, lambda count: ends.append((time.perf_counter(), count)))
         if len(ends) < 2:
             return 1
         counted = sum(count for _, count in ends[1:])

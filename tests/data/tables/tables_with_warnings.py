@@ -219,7 +219,7 @@ WARNINGS = (
         "categories that are there once",
         "rare-categories",
         nodes_with(town=[f"t{i}" if i % 3 == 0 else f"s{i % 2}" for i in range(60)]),
-        "column town | 't0' | that are there once | group them",
+        "column town | 't0' | that occur only once | group them",
     ),
     of_nodes(
         "decimal commas throughout",
@@ -257,7 +257,7 @@ WARNINGS = (
         "a failed formula",
         "spreadsheet-error",
         nodes_with(colour={12: "#REF!"}),
-        "row 14, column colour | '#REF!' | mend the formula",
+        "row 14, column colour | '#REF!' | correct the formula",
     ),
     of_nodes(
         "text read in the wrong encoding",

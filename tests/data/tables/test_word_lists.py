@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossgcn.data.tables.columns import Separator, find_separator, split_words
+from crossgcn.data.tables.table import Separator, find_separator, split_words
 
 word = st.text("abcdefg h", min_size=1, max_size=4).map(str.strip).filter(bool)
 

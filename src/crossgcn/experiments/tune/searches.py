@@ -27,8 +27,7 @@ from crossgcn.experiments.tune.space import (
     tunable_settings,
     without_crosses,
 )
-from crossgcn.models.presets import has_orders
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model, has_orders
 from crossgcn.training.config import RunConfig
 
 

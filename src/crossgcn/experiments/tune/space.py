@@ -18,8 +18,7 @@ from optuna.distributions import (
 )
 
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.models.presets import PRESETS, first_layer_crosses, get_preset, has_orders
-from crossgcn.models.registry import MODELS
+from crossgcn.models.catalogue import PRESETS, first_layer_crosses, get_preset, has_orders
 from crossgcn.training.config import RunConfig
 from crossgcn.training.trainer import SHARED_SETTINGS
 
@@ -179,7 +178,7 @@ def default_values(base: RunConfig, space: Space) -> dict[str, Any]:
     The first trial uses them, so the search ends at least as well by validation accuracy.
     """
     preset = get_preset(base.model)
-    signature = inspect.signature(MODELS[preset.model]).parameters
+    signature = inspect.signature(preset.load()).parameters
     values = {}
     for name, distribution in space.items():
         value = getattr(base, name)

@@ -14,13 +14,11 @@ from torch_geometric.sampler import SamplerOutput
 
 from crossgcn.errors import unknown_name
 from crossgcn.graph.matrix import SparseMatrix
-from crossgcn.graph.normalise import EdgeKind
+from crossgcn.graph.normalise import EDGE_RULES, EdgeKind
 from crossgcn.graph.sampling.source import CheckedRows, GraphSource
 from crossgcn.kernels.sampling import ALL, loops
 
 _NODES_AT_ONCE = 1 << 20
-_SELF = {"gcn": True, "self-loops": True, "neighbours": False, "symmetric": False}
-_NORMALISED = ("gcn", "symmetric")
 
 
 class BlockMaker:
@@ -132,16 +130,24 @@ class BlockMaker:
             values *= weights[entries]
             own[loop >= 0] = weights[loop[loop >= 0]]
         nodes = neighbours[entries]
-        if kind in _NORMALISED:
-            roots = self._inverse_roots(_SELF[kind])
+        rule = EDGE_RULES[kind]
+        if rule.normalised:
+            roots = self._inverse_roots(rule.self_loops)
             values *= roots[rows][targets] * roots[nodes]
             own *= roots[rows] ** 2
         starts = np.concatenate([[0], np.cumsum(drawn)])
         columns = np.arange(rows.size) if own_columns is None else own_columns
-        if _SELF[kind]:
+        if rule.self_loops == "add":
             starts, sources, values = kernels.insert_own(
                 starts, nodes, sources, values, rows, columns, own
             )
+        elif rule.self_loops == "keep":
+            with_loop = (loop >= 0).nonzero()[0]
+            targets = np.concatenate([targets, with_loop])
+            order = np.lexsort((np.concatenate([nodes, rows[with_loop]]), targets))
+            sources = np.concatenate([sources, columns[with_loop]])[order]
+            values = np.concatenate([values, own[with_loop]])[order]
+            starts = np.concatenate([[0], np.cumsum(drawn + (loop >= 0))])
         block = SparseMatrix(
             torch.from_numpy(starts),
             torch.from_numpy(sources),
@@ -152,26 +158,28 @@ class BlockMaker:
             block.own = torch.from_numpy(columns)
         return block
 
-    def _inverse_roots(self, own: bool) -> NDArray[np.float32]:
-        """One over the root of each node's degree, zero where it has none, as PyG's."""
+    def _inverse_roots(self, self_loops: str) -> NDArray[np.float32]:
+        """One over the square root of each node's degree; zero where it has none."""
         with _LOCK:
             roots = _ROOTS.setdefault(self._source, {})
-            if own not in roots:
-                roots[own] = _add_up_degrees(self._source, own)
-            return roots[own]
+            if self_loops not in roots:
+                roots[self_loops] = _add_up_degrees(self._source, self_loops)
+            return roots[self_loops]
 
 
-_ROOTS: WeakKeyDictionary[GraphSource, dict[bool, NDArray[np.float32]]] = WeakKeyDictionary()
+_ROOTS: WeakKeyDictionary[GraphSource, dict[str, NDArray[np.float32]]] = WeakKeyDictionary()
 _LOCK = Lock()
 
 
-def _add_up_degrees(source: GraphSource, own: bool) -> NDArray[np.float32]:
+def _add_up_degrees(source: GraphSource, self_loops: str) -> NDArray[np.float32]:
     rows = CheckedRows.of(source)
     weights = np.empty(0, np.float32) if source.weights is None else source.weights.numpy()
     roots = np.empty(source.num_nodes, np.float32)
     for first in range(0, roots.size, _NODES_AT_ONCE):
         last = min(first + _NODES_AT_ONCE, roots.size)
-        total = rows.weigh(weights, own, first, last)
+        total = rows.weigh(weights, self_loops != "remove", first, last)
+        if self_loops == "keep":
+            total -= rows.find_own(np.arange(first, last)) < 0
         roots[first:last] = _inverse_root(torch.from_numpy(total)).numpy()
     return roots
 
@@ -179,8 +187,8 @@ def _add_up_degrees(source: GraphSource, own: bool) -> NDArray[np.float32]:
 def check_propagations(propagations: Sequence[EdgeKind]) -> tuple[EdgeKind, ...]:
     """Refuse kinds of edges that have no blocks."""
     for kind in propagations:
-        if kind not in _SELF:
-            raise unknown_name("kind of edges", str(kind), _SELF)
+        if kind not in EDGE_RULES:
+            raise unknown_name("kind of edges", str(kind), EDGE_RULES)
     return tuple(propagations)
 
 

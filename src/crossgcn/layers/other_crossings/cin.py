@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from crossgcn.errors import BadInput
+from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, check_count, draw
+from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, draw
 
 
 class CompressedInteractionNetwork(FeatureCrossing):
@@ -100,7 +100,7 @@ class CompressedInteractionNetwork(FeatureCrossing):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters."""
         super().reset_parameters()
         nn.init.xavier_uniform_(self.weight)
         draw(self.embedding, 1.0)
@@ -144,7 +144,7 @@ class CompressedInteractionNetwork(FeatureCrossing):
         return x @ torch.cat([self.weight, embedded.flatten(-5, -2)], dim=-2).mT
 
     def combine(self, projections: Tensor) -> Tensor:
-        """Cross the fields, and read out what their maps sum to; no bias is added."""
+        """Cross the fields, and read out what their maps sum to, without adding the bias."""
         if self.read_out is None:
             return projections
         if self.rank is None:
@@ -158,7 +158,7 @@ class CompressedInteractionNetwork(FeatureCrossing):
         return linear + pooled @ self.read_out.mT
 
     def extra_repr(self) -> str:
-        """What ``print(model)`` shows of this layer."""
+        """Describe it for ``print(model)``."""
         return (
             f"{super().extra_repr()}, feature_maps={self.feature_maps}, "
             f"embedding_channels={self.embedding_channels}, rank={self.rank}"

@@ -67,7 +67,7 @@ class CrossNetwork(FeatureCrossing):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters."""
         super().reset_parameters()
         nn.init.xavier_uniform_(self.read_out)
         draw(self.cross_weight, 1 / (self.in_channels * max(1, self.num_layers)))
@@ -87,7 +87,7 @@ class CrossNetwork(FeatureCrossing):
         return x @ weight.mT
 
     def combine(self, projections: Tensor) -> Tensor:
-        """Stretch and shift the read-out; no bias is added to the output."""
+        """Stretch and shift the read-out, without adding the bias."""
         if self.cross_weight is None:
             return projections
         read, inner = projections.tensor_split([self.out_channels], dim=-1)

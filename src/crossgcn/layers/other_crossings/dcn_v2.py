@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
+from crossgcn.errors import check_count
 from crossgcn.graph import SparseMatrix
+from crossgcn.layers.feature_transform import is_dense
 from crossgcn.layers.other_crossings.entries import Entries
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, check_count, draw
+from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, draw
 
 
 class CrossNetworkV2(FeatureCrossing):
@@ -79,7 +81,7 @@ class CrossNetworkV2(FeatureCrossing):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters."""
         super().reset_parameters()
         nn.init.xavier_uniform_(self.read_out)
         share = 1 / max(1, self.num_layers)
@@ -104,10 +106,9 @@ class CrossNetworkV2(FeatureCrossing):
         """Of a row what a layer's factors join in, of a feature each layer's state and factor."""
         return self.out_channels + self.num_layers * (self.rank or 0), 1 + 3 * self.num_layers
 
-    def cross(self, x: Tensor | SparseMatrix) -> Tensor:
-        """All but the bias of the output; sparse rows stay sparse."""
-        dense = isinstance(x, Tensor) and x.layout == torch.strided
-        if dense or self.num_layers == 0:
+    def transform(self, x: Tensor | SparseMatrix) -> Tensor:
+        """Transform without adding the bias; sparse rows stay sparse."""
+        if is_dense(x) or self.num_layers == 0:
             return self.combine(self.project(x))
         return self._cross_entries(Entries(x))
 
@@ -116,7 +117,7 @@ class CrossNetworkV2(FeatureCrossing):
         return x @ self.read_out.mT if self.num_layers == 0 else self._every_feature(x)
 
     def combine(self, projections: Tensor) -> Tensor:
-        """Cross dense rows and read them out; no bias is added to the output."""
+        """Cross dense rows and read them out, without adding the bias."""
         if self.num_layers == 0:
             return projections
         x, factor = projections, torch.ones_like(projections)
@@ -131,7 +132,7 @@ class CrossNetworkV2(FeatureCrossing):
         return (x * factor) @ self.read_out.mT
 
     def extra_repr(self) -> str:
-        """What ``print(model)`` shows of this layer."""
+        """Describe it for ``print(model)``."""
         return f"{super().extra_repr()}, rank={self.rank}"
 
     def _cross_entries(self, entries: Entries) -> Tensor:

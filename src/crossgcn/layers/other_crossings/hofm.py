@@ -5,9 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from crossgcn.errors import check_count
 from crossgcn.graph import SparseMatrix
+from crossgcn.layers.feature_transform import is_dense
 from crossgcn.layers.other_crossings.entries import sparse_rows
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, check_count, draw
+from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, draw
 
 
 class HigherOrderFM(FeatureCrossing):
@@ -73,7 +75,7 @@ class HigherOrderFM(FeatureCrossing):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters."""
         super().reset_parameters()
         nn.init.xavier_uniform_(self.weight)
         if self.factors is not None:
@@ -92,10 +94,9 @@ class HigherOrderFM(FeatureCrossing):
         sums = self.order * (self.order - 1) // 2
         return self.out_channels * (1 + 3 * self.rank * sums), self.order
 
-    def cross(self, x: Tensor | SparseMatrix) -> Tensor:
-        """All but the bias of the output; sparse rows stay sparse."""
-        dense = isinstance(x, Tensor) and x.layout == torch.strided
-        if dense or self.factors is None:
+    def transform(self, x: Tensor | SparseMatrix) -> Tensor:
+        """Transform without adding the bias; sparse rows stay sparse."""
+        if is_dense(x) or self.factors is None:
             return self.combine(self.project(x))
         return self._cross_powers(sparse_rows(x), self.factors)
 
@@ -104,13 +105,13 @@ class HigherOrderFM(FeatureCrossing):
         return x @ self.weight.mT if self.factors is None else self._every_feature(x)
 
     def combine(self, projections: Tensor) -> Tensor:
-        """Cross dense rows; no bias is added to the output."""
+        """Cross dense rows, without adding the bias."""
         if self.factors is None:
             return projections
         return self._cross_powers(projections, self.factors)
 
     def extra_repr(self) -> str:
-        """What ``print(model)`` shows of this layer."""
+        """Describe it for ``print(model)``."""
         return f"{super().extra_repr()}, rank={self.rank}"
 
     def _cross_powers(self, x: Tensor | SparseMatrix, factors: Tensor) -> Tensor:

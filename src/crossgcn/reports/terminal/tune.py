@@ -14,24 +14,20 @@ from rich.table import Table
 from crossgcn.data.files import replacing
 from crossgcn.experiments.tune.space import describe
 from crossgcn.experiments.tune.tuning import TunedModel, TuningResult
-from crossgcn.reports.summaries import summarise_training
-from crossgcn.reports.terminal.tables import (
-    comparison_verdicts,
-    number_columns,
-    paired_cell,
-    with_spread,
-)
+from crossgcn.reports.format import accuracy_text, paired_text
+from crossgcn.reports.summaries import FindPaper, no_paper, summarise_training
+from crossgcn.reports.terminal.tables import comparison_verdicts, number_columns
 from crossgcn.training.config import RunConfig
 
 Summary = dict[str, Any]
 
 
-def summarise_tuning(result: TuningResult) -> Summary:
+def summarise_tuning(result: TuningResult, find_paper: FindPaper = no_paper) -> Summary:
     """Return the tuned model, its twin, every trial of both, and their paired difference."""
     base = result.ours.search.base
     difference = result.difference
     return {
-        **summarise_training(result.ours.runs),
+        **summarise_training(result.ours.runs, find_paper),
         **{name: getattr(base, name) for name in ("dataset", "splits", "train")},
         **_model(result.ours),
         "twin": None if result.twin is None else _model(result.twin),
@@ -117,14 +113,13 @@ def tuning_table(summary: Summary) -> Table:
     table = number_columns("model", "trials", "chosen", "validation", "test mean ± sd", *paired)
     for model in _models(summary):
         failed = f" ({model['failed_trials']} failed)" if model["failed_trials"] else ""
-        sd = None if model["sd"] is None else 100 * model["sd"]
         table.add_row(
             model["model"],
             f"{model['num_trials']}{failed}",
             str(model["chosen_trial"]),
             f"{100 * fmean(model['validation_accuracy']):.1f}",
-            with_spread(100 * model["mean"], sd),
-            *([] if twin is None else ["—" if model is twin else paired_cell(summary)]),
+            accuracy_text(model),
+            *([] if twin is None else ["—" if model is twin else paired_text(summary)]),
         )
     return table
 
