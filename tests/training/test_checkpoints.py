@@ -10,7 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.files import digest_of_file, sealed
+from crossgcn.data.files import add_checksum, digest_of_file
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import PRESETS, build_model
@@ -53,7 +53,7 @@ def rehash(folder: Path, **change: Any) -> None:
     config = json.loads((folder / CONFIG).read_bytes()) | change
     config.pop("sha256", None)
     config["files"] = {name: digest_of_file(folder / name) for name in (WEIGHTS, PREPROCESS)}
-    (folder / CONFIG).write_text(json.dumps(sealed(config)))
+    (folder / CONFIG).write_text(json.dumps(add_checksum(config)))
 
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS)

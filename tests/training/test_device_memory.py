@@ -18,7 +18,7 @@ from crossgcn.training.device import (
     describe_sizes,
     enough_memory,
     estimate_bytes,
-    stack_limit,
+    model_batch_limit,
 )
 from crossgcn.training.trainer import Run, Trainer
 
@@ -173,7 +173,7 @@ def test_a_stack_takes_at_most_four_fifths_of_what_is_free(
     size = estimate_bytes(network, graph)
     for free, limit in ((100 * size, 80), (13 * size, 10), (size // 2, 1), (0, 1)):
         free_memory(monkeypatch, free)
-        assert stack_limit(network, graph, GPU) == limit
+        assert model_batch_limit(network, graph, GPU) == limit
 
 
 def test_runs_are_stacked_by_configuration_up_to_the_limit(
@@ -186,10 +186,12 @@ def test_runs_are_stacked_by_configuration_up_to_the_limit(
         for split in range(5)
     ]
     waiting = {position: run for position, run in enumerate(runs) if position != 1}
-    assert sorted(map(tuple, workload.stacks(waiting))) == [(position,) for position in waiting]
+    assert sorted(map(tuple, workload.model_batches(waiting))) == [
+        (position,) for position in waiting
+    ]
     workload.device = GPU
-    monkeypatch.setattr("crossgcn.training.trainer.stack_limit", lambda *_: 3)
-    stacks = sorted(map(tuple, workload.stacks(waiting)))
+    monkeypatch.setattr("crossgcn.training.trainer.model_batch_limit", lambda *_: 3)
+    stacks = sorted(map(tuple, workload.model_batches(waiting)))
     assert stacks == [(0, 2, 3), (4,), *((p,) for p in range(5, 10)), (10, 11, 12), (13, 14)]
 
 

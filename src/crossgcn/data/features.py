@@ -1,4 +1,4 @@
-"""Feature matrices: sparse ones are built here, and rows are scaled here."""
+"""Feature matrices and the names of their columns."""
 
 from __future__ import annotations
 
@@ -20,22 +20,18 @@ def csr_tensor(
     values: Tensor | NDArray[np.floating],
     shape: tuple[int, int],
 ) -> Tensor:
-    """A torch sparse CSR matrix, checked, without torch's notices about them.
+    """Build a torch sparse CSR matrix, check it, and suppress torch's two warnings.
 
-    Torch says once per process that CSR is in beta and once that it will not
-    check invariants. Both are said on the first matrix, so building every
-    matrix here keeps a user's terminal clean; invariants are checked anyway.
+    Torch warns with the first matrix of a process that CSR is in beta, and that invariants are
+    not checked. Here they are checked.
 
     Args:
-        indptr: Where each row starts in ``indices``, length rows + 1.
+        indptr: Where each row starts in ``indices``, ``[rows + 1]``.
         indices: Column of each value, ascending within a row.
-        values: The values themselves.
-        shape: Rows and columns.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse (CSR tensor|invariant checks)", UserWarning)
-        # Leaving this context states explicitly that later matrices go unchecked,
-        # which is what keeps torch from announcing it.
+        # Leaving this context turns checks off explicitly, so torch does not warn about it later.
         with torch.sparse.check_sparse_tensor_invariants():  # type: ignore[no-untyped-call]
             return torch.sparse_csr_tensor(
                 torch.as_tensor(indptr, dtype=torch.int64),
@@ -46,11 +42,7 @@ def csr_tensor(
 
 
 def row_normalise(x: Tensor) -> Tensor:
-    """Divide every row by its sum; a row that sums to zero becomes (or stays) zero.
-
-    Args:
-        x: Node features, dense or sparse CSR; the layout is kept.
-    """
+    """Divide every row by its sum, in dense and CSR layout; rows that sum to 0 become 0."""
     if x.layout != torch.sparse_csr:
         return x * _inverse(x.sum(dim=1)).unsqueeze(1)
     indptr, indices, values = x.crow_indices(), x.col_indices(), x.values()
@@ -66,15 +58,11 @@ def _inverse(sums: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class FeatureSpace:
-    """Names of the features, and the field each comes from.
+    """Names of the features, all different, and the field of each.
 
-    A field is a column of the user's table. A category of it is a feature, such as
-    ``gender=female``; so is a range of a number, ``age=[20, 25)``, and the number itself,
-    ``age``. Two features of one field name no cross.
-
-    Attributes:
-        names: Of each feature, all different.
-        fields: The field of each feature.
+    A field is a column of the user's table. Its features are categories such as
+    ``gender=female``, ranges of numbers such as ``age=[20, 25)``, or the number ``age`` itself.
+    Two features of one field are never crossed.
     """
 
     names: tuple[str, ...]
@@ -92,11 +80,10 @@ class FeatureSpace:
 
     @classmethod
     def unnamed(cls, num_features: int) -> FeatureSpace:
-        """``x0``, ``x1``, ...: each a field of its own, for features that have no names."""
-        names = tuple(f"x{position}" for position in range(num_features))
-        return cls(names, names)
+        """Name features ``x0``, ``x1``, ..., each a field of its own."""
+        return cls.named([f"x{position}" for position in range(num_features)])
 
     @classmethod
     def named(cls, names: Sequence[str]) -> FeatureSpace:
-        """The given names, each a field of its own."""
+        """Make each name a field of its own."""
         return cls(tuple(names), tuple(names))

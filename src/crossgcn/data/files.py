@@ -1,4 +1,4 @@
-"""Writing a file so that readers see the old one or the new one, never half of one."""
+"""Write files atomically, and detect changed ones by checksums."""
 
 from __future__ import annotations
 
@@ -21,13 +21,10 @@ from crossgcn.errors import BadInput, WorkFailed
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a temporary neighbour of ``path`` that takes its place on success.
+    """Open a temporary file that replaces ``path`` on success.
 
-    The bytes reach the disk before the name changes. If the block raises, the
-    neighbour is removed and whatever stood at ``path`` is untouched.
-
-    Args:
-        path: The file to write; its folder must exist.
+    It is flushed to disk before it is renamed. If the block raises an error, it is removed,
+    and a file at ``path`` stays as it was.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
@@ -41,23 +38,19 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON as a whole or not at all."""
+    """Write a JSON file atomically."""
     with replacing(path) as file:
         file.write((json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 Arrays = dict[str, NDArray[Any]]
 
-# Zip entries carry a time; the earliest one the format can say, for equal bytes.
+# Zip entries carry a time: always the earliest possible one, so that bytes are reproducible.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def read_npz(path: Path) -> Arrays:
-    """Every array of a file, refusing anything that would need unpickling.
-
-    Args:
-        path: An ``.npz`` file, from :func:`numpy.savez` or :func:`write_npz`.
-    """
+    """Read every array of an ``.npz`` file; refuse any that needs unpickling."""
     if not path.is_file():
         raise BadInput(f"{path}: no such file; check the path")
     arrays: Arrays = {}
@@ -83,12 +76,7 @@ def read_npz(path: Path) -> Arrays:
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays, compressed; equal arrays in equal order give equal bytes.
-
-    Args:
-        path: Where to; a file that is there is replaced only when all is written.
-        arrays: Plain arrays by name.
-    """
+    """Write arrays to a compressed ``.npz`` file, atomically and with reproducible bytes."""
     try:
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             for name, array in arrays.items():
@@ -105,45 +93,41 @@ def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         raise WorkFailed(f"{path}: could not be written ({error.strerror or error})") from error
 
 
-def sealed(content: dict[str, Any]) -> dict[str, Any]:
-    """The same with a hash of itself."""
+def add_checksum(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON object with its own SHA-256 added as ``sha256``."""
     return content | {"sha256": digest_of_json(content)}
 
 
-def is_sealed(content: dict[str, Any]) -> bool:
-    """Whether it is what :func:`sealed` gave."""
+def checksum_matches(content: dict[str, Any]) -> bool:
+    """Return whether an object from :func:`add_checksum` is unchanged."""
     rest = {key: value for key, value in content.items() if key != "sha256"}
     return content.get("sha256") == digest_of_json(rest)
 
 
 def digest_of_json(content: dict[str, Any]) -> str:
-    """SHA-256 of an object, in whatever order its keys are."""
+    """Return the SHA-256 of an object, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def digest_of_file(path: Path) -> str | None:
-    """SHA-256 of what a file holds; none where it cannot be read."""
+    """Return the SHA-256 of a file, or ``None`` if it cannot be read."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return None
 
 
-def read_json_object(path: Path, whence: str, remedy: str) -> dict[str, Any]:
-    """The object in a file; an empty one where it holds something else.
+def read_json_object(path: Path, if_missing: str, if_damaged: str) -> dict[str, Any]:
+    """Read a JSON object; return an empty one for any other JSON value.
 
     Args:
-        path: The file.
-        whence: What to give instead of a file that is not there.
-        remedy: What to do about one that is damaged.
-
-    Raises:
-        BadInput: If it cannot be read, or is no JSON.
+        if_missing: What to do if the file cannot be read, for the message.
+        if_damaged: What to do if it is not JSON.
     """
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); {whence}") from None
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); {if_missing}") from None
     except ValueError as error:
-        raise BadInput(f"{path}: is not valid JSON ({error}); {remedy}") from None
+        raise BadInput(f"{path}: is not valid JSON ({error}); {if_damaged}") from None
     return content if isinstance(content, dict) else {}

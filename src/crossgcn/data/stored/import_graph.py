@@ -1,9 +1,10 @@
-"""Files of edges and a table of nodes, imported into a graph folder."""
+"""Import files of edges and a table of nodes, arrays, or a PyG graph into a graph folder."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,193 +17,30 @@ from torch_geometric.data import Data
 
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.stored.edge_files import EdgeFile, open_edge_file
+from crossgcn.data.stored.edge_files import EdgeFile, no_edges
 from crossgcn.data.stored.external_sort import ENTRY_BYTES
 from crossgcn.data.stored.format import check_free_space, check_target
-from crossgcn.data.stored.id_lookup import NodeFinder, NumberedNodes, find_nodes
+from crossgcn.data.stored.id_lookup import IdLookup, NumberLookup
 from crossgcn.data.stored.open import StoredGraph, open_graph
 from crossgcn.data.stored.write import MEMORY_LIMIT, GraphWriter, Progress, writing_graph
-from crossgcn.data.tables.checks.check import check_tables
-from crossgcn.data.tables.encode.encoder import TableEncoder
-from crossgcn.data.tables.find_columns import find_edge_columns
-from crossgcn.data.tables.graph import as_matrix, read_labels, refuse_errors, roles_of_labelled
-from crossgcn.data.tables.ids import list_ids
+from crossgcn.data.tables.checks import check_tables
+from crossgcn.data.tables.columns import find_edge_columns
+from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.graph import as_matrix, list_ids, read_labels, read_roles, refuse_errors
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.read import Table, read_table
+from crossgcn.data.tables.read import Batch, CellKind, read_batches, read_table
+from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
-
-
-def import_files(
-    edges: Sequence[Path | str],
-    nodes: Path | str | pd.DataFrame | None,
-    out: Path,
-    choices: TableChoices,
-    num_nodes: int | None,
-    *,
-    directed: bool,
-    memory_limit: int,
-    progress: Progress | None,
-    on_warning: Callable[[str], None] | None = None,
-) -> None:
-    """Read everything, a piece of the edges at a time, and write the folder.
-
-    Args:
-        edges: Files with the same headers.
-        nodes: A table, a row a node; none where ends are numbers.
-        out: The folder to make.
-        choices: What the user said about the columns.
-        num_nodes: How many nodes there are, where no table says so.
-        directed: An edge counts for its second end alone.
-        memory_limit: Bytes that sorting may take.
-        progress: Told how far it is.
-        on_warning: Told what does not stop the work and may be wrong.
-    """
-    files = [open_edge_file(path) for path in edges]
-    for file in files:
-        if file.warning is not None and on_warning is not None:
-            on_warning(file.warning)
-    if nodes is None:
-        columns = _find_ends(files[0], choices)
-        finder: NodeFinder = NumberedNodes(num_nodes)
-        described = None
-    else:
-        if num_nodes is not None:
-            raise BadInput(f"num_nodes is {num_nodes:,}, but the table of nodes says how many")
-        described = _read_nodes(read_table(nodes, "nodes"), files[0], choices)
-        columns, num_nodes = described.ends, len(described.ids)
-        whole = all(file.whole_numbers(header) for file in files for header in columns.ends)
-        remedy = f"add it to {described.nodes.name}, or delete the edge"
-        finder = find_nodes(described.ids, whole, remedy)
-    weighted = columns.weight is not None
-    rows = [file.num_rows for file in files]
-    total = None if None in rows else sum(row or 0 for row in rows)
-    check_free_space(out, _space_for(total or 0, num_nodes or 0, directed, weighted, memory_limit))
-    with writing_graph(
-        out,
-        num_nodes=num_nodes,
-        directed=directed,
-        weighted=weighted,
-        keep_self_loops=False,
-        memory_limit=memory_limit,
-        progress=progress,
-    ) as writer:
-        if described is not None:
-            described.write(writer)
-        _read_edges(files, columns, finder, writer, total, progress)
-
-
-@dataclass(frozen=True)
-class _EdgeColumns:
-    source: str
-    destination: str
-    weight: str | None
-
-    @property
-    def ends(self) -> tuple[str, str]:
-        return self.source, self.destination
-
-
-@dataclass(frozen=True)
-class _Nodes:
-    """A table of nodes, and what its columns are taken for."""
-
-    nodes: Table
-    plan: TablePlan
-    ids: tuple[str, ...]
-    ends: _EdgeColumns
-
-    def write(self, writer: GraphWriter) -> None:
-        encoder = TableEncoder.fit(self.nodes, self.plan)
-        labels, classes = read_labels(self.nodes, self.plan.target)
-        roles = roles_of_labelled(self.nodes, self.plan.split_column, labels)
-        writer.set_ids(self.ids)
-        writer.add_sparse_features(encoder.transform(self.nodes))
-        if self.plan.target is not None:
-            writer.set_labels(labels.numpy(), len(classes))
-        if roles is not None:
-            writer.set_roles(roles.numpy())
-        encoding = {"plan": self.plan.to_json(), "encoder": encoder.to_json()}
-        writer.set_preprocess(Preprocess(classes, encoder.space, encoding))
-
-
-def _read_nodes(nodes: Table, edges: EdgeFile, choices: TableChoices) -> _Nodes:
-    plan = make_plan(nodes, _sample(edges), choices)
-    nodes = plan.reading(nodes)
-    refuse_errors(check_tables(nodes, None, plan), nodes.name, None)
-    assert plan.source_column is not None and plan.destination_column is not None
-    ends = _EdgeColumns(plan.source_column, plan.destination_column, plan.weight_column)
-    return _Nodes(nodes, plan, list_ids(nodes, plan.id_column), ends)
-
-
-def _find_ends(edges: EdgeFile, choices: TableChoices) -> _EdgeColumns:
-    """The columns of both ends where there is no table of nodes to compare them with."""
-    of_nodes = replace(choices, source_column=None, destination_column=None, weight_column=None)
-    if of_nodes != TableChoices():
-        raise BadInput("columns of nodes are chosen, but there is no table of nodes; give one")
-    sample = _sample(edges)
-    chosen = (choices.source_column, choices.destination_column, choices.weight_column)
-    for header in chosen:
-        if header is not None:
-            sample.require(header)
-    numbered = {value for name in sample.columns for value in _whole_values(sample, name)}
-    source, destination, weight, _ = find_edge_columns(
-        sample, numbered, source=chosen[0], destination=chosen[1], weight=chosen[2]
-    )
-    return _EdgeColumns(source, destination, weight)
-
-
-def _whole_values(table: Table, name: str) -> set[str]:
-    """What might be the number of a node."""
-    return {value for value in table.distinct(name).values if value.strip().isdecimal()}
-
-
-def _sample(edges: EdgeFile) -> Table:
-    """The first rows as a table, under the file's own name."""
-    frame = edges.sample()
-    if frame.empty:
-        raise BadInput(f"{edges.name}: there are no rows of edges; add at least one row")
-    return replace(read_table(frame, "edges"), name=edges.name)
-
-
-def _read_edges(
-    files: Sequence[EdgeFile],
-    columns: _EdgeColumns,
-    finder: NodeFinder,
-    writer: GraphWriter,
-    total: int | None,
-    progress: Progress | None,
-) -> None:
-    kinds = dict.fromkeys(columns.ends, finder.kind)
-    if columns.weight is not None:
-        kinds[columns.weight] = "number"
-    done = 0
-    for file in files:
-        for piece in file.pieces(kinds, finder.piece_rows):
-            source, target = (finder.find(piece, header) for header in columns.ends)
-            weight = None if columns.weight is None else piece.weights(columns.weight)
-            writer.add_edges(source, target, weight)
-            done += len(source)
-            if progress is not None:
-                progress("reading", done, None if total is None else max(total, done))
-    if done == 0:
-        raise BadInput(f"{files[0].name}: there are no rows of edges; add at least one row")
-
-
-def _space_for(
-    num_edges: int, num_nodes: int, directed: bool, weighted: bool, memory_limit: int
-) -> int:
-    """Bytes of disk that a graph takes while it is made, about."""
-    entries = num_edges * (1 if directed else 2)
-    of_entry = 8 if weighted else 4
-    # Sorted on disk, an entry is there as a key of 8 bytes before it is one of the graph.
-    scratch = 0 if entries * ENTRY_BYTES[weighted] <= memory_limit else entries * (of_entry + 4)
-    return entries * of_entry + scratch + 8 * num_nodes
-
 
 Chunk = Sequence[NDArray[Any]]
 """Sources, targets and, if there are any, weights of some edges."""
 
 CHUNK = 1 << 18
+
+EdgeColumns = tuple[str, str, str | None]
+"""Headers of the source, the target and the weight."""
+
+Warn = Callable[[str], None]
 
 
 def build_graph(
@@ -215,47 +53,45 @@ def build_graph(
     directed: bool = False,
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
-    on_warning: Callable[[str], None] | None = None,
+    on_warning: Warn | None = None,
 ) -> StoredGraph:
-    """Make a graph folder, in memory that does not grow with the number of edges.
+    """Create a graph folder in memory that does not grow with the number of edges.
 
-    Edges become undirected and unique, unless ``directed``; one given more than once weighs
-    the mean of its weights. From files, self-loops are left out, as everywhere with tables;
-    from arrays they are kept, as in ``.npz`` files. The folder is there when all is done and
-    not at all otherwise.
+    Edges become undirected and unique, unless ``directed``; a repeated edge gets the mean of
+    its weights. Self-loops are dropped from files, as everywhere with tables, and kept from
+    arrays, as in ``.npz`` files. The folder appears only when it is complete.
 
-    A table of nodes is encoded as for training on tables, and for that it is read as a whole.
+    A table of nodes is read as a whole and encoded as for training on tables.
 
     Args:
-        edges: A file, CSV or TSV (also ``.gz``) or Parquet, a row an edge; several with the
-            same headers; an array ``[2, edges]``; or pieces ``(sources, targets)`` or
-            ``(sources, targets, weights)``, read once.
-        nodes: A table, a row a node. Without one, ends of edges are numbers from 0.
-        out: The folder to make, new or empty.
-        choices: What the columns of the tables are; found by looking where not said.
-        num_nodes: How many nodes there are, where no table says so; one more than the highest
-            end if left out.
-        directed: An edge counts for its second end alone.
+        edges: A CSV, TSV (also ``.gz``) or Parquet file with a row per edge; several with the
+            same headers; an array ``[2, edges]``; or an iterable of ``(sources, targets)`` or
+            ``(sources, targets, weights)``.
+        nodes: A table with a row per node. Without one, ends of edges are numbers from 0.
+        out: The folder, new or empty.
+        choices: What the columns of the tables are; inferred where not given.
+        num_nodes: By default one more than the highest end; only without ``nodes``.
+        directed: Each edge counts for its target alone.
         memory_limit: Bytes that sorting may take, though never less than about 32 MiB; the
-            rest is done on disk.
-        progress: Told what is being done, how much of it is done, and of how much.
-        on_warning: Told what may be wrong with a file, though it can be read.
+            rest is sorted on disk.
+        on_warning: Called with each problem that does not stop the import, such as those
+            of ``crossgcn check``; by default they are Python warnings.
 
     Raises:
-        BadInput: What cannot be read, or an end that is no node: file, row, value, remedy.
-        WorkFailed: The disk is too small, or got full.
+        BadInput: A file cannot be read, or an end is no node; names file, row, value, remedy.
+        WorkFailed: The disk is too small, or became full.
     """
     out = Path(out)
+    check_target(out)
     options: dict[str, Any] = {
         "directed": directed,
         "memory_limit": memory_limit,
         "progress": progress,
     }
-    check_target(out)
     files = _as_files(edges)
     if files is not None:
-        options["on_warning"] = on_warning
-        import_files(files, nodes, out, choices or TableChoices(), num_nodes, **options)
+        warn = on_warning or (lambda words: warnings.warn(words, stacklevel=3))
+        _import_files(files, nodes, out, choices or TableChoices(), num_nodes, warn, options)
         return open_graph(out)
     if nodes is not None or choices is not None:
         raise BadInput("tables of nodes go with files of edges: give the edges as a file as well")
@@ -275,13 +111,12 @@ def store_graph(
     preprocess: Preprocess | None = None,
     memory_limit: int = MEMORY_LIMIT,
 ) -> StoredGraph:
-    """Write a graph to a folder; ``to_data`` gives it back as adopted.
+    """Write a graph to a folder; ``to_data`` returns its canonical form.
 
     Args:
-        data: What :func:`~crossgcn.data.canonical_graph` accepts.
-        out: The folder to make, new or empty.
+        data: A graph that :func:`~crossgcn.data.canonical_graph` accepts.
+        out: The folder, new or empty.
         preprocess: Names of classes and features, where they have any.
-        memory_limit: Bytes that sorting may take.
     """
     out = Path(out)
     check_target(out)
@@ -312,7 +147,6 @@ def store_graph(
 
 
 def _as_files(edges: object) -> list[Path | str] | None:
-    """The files, if it is files that were given."""
     if isinstance(edges, str | Path):
         return [edges]
     if isinstance(edges, list | tuple) and edges and isinstance(edges[0], str | Path):
@@ -329,3 +163,144 @@ def _as_chunks(edges: Any) -> Iterable[Chunk]:
         )
     starts = range(0, edges.shape[1], CHUNK)
     return ((edges[0, at : at + CHUNK], edges[1, at : at + CHUNK]) for at in starts)
+
+
+def _import_files(
+    paths: Sequence[Path | str],
+    nodes: Path | str | pd.DataFrame | None,
+    out: Path,
+    choices: TableChoices,
+    num_nodes: int | None,
+    warn: Warn,
+    options: dict[str, Any],
+) -> None:
+    files = [EdgeFile.open(path) for path in paths]
+    for file in files:
+        if file.warning is not None:
+            warn(file.warning)
+    sample = files[0].sample()
+    described = None
+    lookup: NumberLookup | IdLookup
+    if nodes is None:
+        columns = _find_edge_columns(sample, choices)
+        lookup = NumberLookup(num_nodes)
+    else:
+        if num_nodes is not None:
+            raise BadInput(f"num_nodes is {num_nodes:,}, but the table of nodes says how many")
+        described = table, plan, ids = _read_nodes(nodes, sample, choices, warn)
+        assert plan.source_column is not None and plan.destination_column is not None
+        columns = plan.source_column, plan.destination_column, plan.weight_column
+        lookup = IdLookup(ids, f"add it to {table.name}, or delete the edge")
+        num_nodes = len(ids)
+    weighted = columns[2] is not None
+    rows = [file.num_rows for file in files]
+    total = None if None in rows else sum(row or 0 for row in rows)
+    space = space_for(
+        total or 0, num_nodes or 0, options["directed"], weighted, options["memory_limit"]
+    )
+    check_free_space(out, space)
+    with writing_graph(
+        out, num_nodes=num_nodes, weighted=weighted, keep_self_loops=False, **options
+    ) as writer:
+        if described is not None:
+            _write_nodes(writer, *described)
+        _read_edges(files, columns, lookup, writer, total, options["progress"])
+
+
+def _find_edge_columns(sample: Table, choices: TableChoices) -> EdgeColumns:
+    """Find the columns of edges where there is no table of nodes to compare them with."""
+    of_nodes = replace(choices, source_column=None, destination_column=None, weight_column=None)
+    if of_nodes != TableChoices():
+        raise BadInput("columns of nodes are chosen, but there is no table of nodes; give one")
+    chosen = (choices.source_column, choices.destination_column, choices.weight_column)
+    for header in chosen:
+        if header is not None:
+            sample.require(header)
+    numbers = {
+        value
+        for header in sample.columns
+        for value in sample.distinct(header).values
+        if value.strip().isdecimal()
+    }
+    source, destination, weight, _ = find_edge_columns(
+        sample, numbers, source=chosen[0], destination=chosen[1], weight=chosen[2]
+    )
+    return source, destination, weight
+
+
+def _read_nodes(
+    nodes: Path | str | pd.DataFrame, edges: Table, choices: TableChoices, warn: Warn
+) -> tuple[Table, TablePlan, tuple[str, ...]]:
+    table = read_table(nodes, "nodes")
+    plan = make_plan(table, edges, choices)
+    table = plan.with_missing_words(table)
+    problems = check_tables(table, None, plan)
+    refuse_errors(problems, table.name, None)
+    for problem in problems:
+        warn(problem.describe())
+    return table, plan, list_ids(table, plan.id_column)
+
+
+def _write_nodes(writer: GraphWriter, nodes: Table, plan: TablePlan, ids: Sequence[str]) -> None:
+    encoder = TableEncoder.fit(nodes, plan)
+    labels, classes = read_labels(nodes, plan.target)
+    roles = read_roles(nodes, plan.split_column, labels)
+    writer.set_ids(ids)
+    writer.add_sparse_features(encoder.transform(nodes))
+    if plan.target is not None:
+        writer.set_labels(labels.numpy(), len(classes))
+    if roles is not None:
+        writer.set_roles(roles.numpy())
+    encoding = {"plan": plan.to_json(), "encoder": encoder.to_json()}
+    writer.set_preprocess(Preprocess(classes, encoder.space, encoding))
+
+
+def _read_edges(
+    files: Sequence[EdgeFile],
+    columns: EdgeColumns,
+    lookup: NumberLookup | IdLookup,
+    writer: GraphWriter,
+    total: int | None,
+    progress: Progress | None,
+) -> None:
+    *ends, weight = columns
+    done = 0
+    for file in files:
+        kinds: dict[str, CellKind] = {
+            header: file.kind_of_ids(header) if isinstance(lookup, IdLookup) else "integer"
+            for header in ends
+            if header is not None
+        }
+        if weight is not None:
+            kinds[weight] = "number"
+        for batch in read_batches(file.path, kinds, lookup.batch_rows):
+            source, target = (lookup.find(batch, header) for header in kinds if header != weight)
+            writer.add_edges(source, target, None if weight is None else _weights(batch, weight))
+            done += len(source)
+            if progress is not None:
+                progress("reading", done, None if total is None else max(total, done))
+    if done == 0:
+        raise no_edges(files[0].path)
+
+
+def _weights(batch: Batch, header: str) -> NDArray[np.float32]:
+    numbers: NDArray[np.float64] = (
+        batch.columns[header].to_numpy(zero_copy_only=False).astype(np.float64)
+    )
+    wrong = np.flatnonzero(~((numbers >= 0) & (numbers <= np.finfo(np.float32).max)))
+    if len(wrong):
+        remedy = "write a number that is not negative"
+        raise batch.error(header, int(wrong[0]), "is no weight", remedy)
+    return numbers.astype(np.float32)
+
+
+def space_for(
+    num_edges: int, num_nodes: int, directed: bool, weighted: bool, memory_limit: int
+) -> int:
+    """Estimate the bytes of disk that an import takes at most."""
+    num_entries = num_edges * (1 if directed else 2)
+    entry_bytes = 8 if weighted else 4
+    # An entry that is sorted on disk takes 4 bytes more there than in the graph.
+    sorted_on_disk = num_entries * ENTRY_BYTES[weighted] > memory_limit
+    scratch = num_entries * (entry_bytes + 4) if sorted_on_disk else 0
+    return num_entries * entry_bytes + scratch + 8 * num_nodes

@@ -1,4 +1,4 @@
-"""A graph on disk that is opened, not loaded."""
+"""Open a graph folder; its arrays are mapped into memory, and read where they are used."""
 
 from __future__ import annotations
 
@@ -17,48 +17,38 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets.catalogue import CATALOGUE
+from crossgcn.data.features import csr_tensor
 from crossgcn.data.files import read_json_object
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.stored.format import (
-    PREPROCESS,
-    REMEDY,
-    changed_file,
-    check_feature_rows,
-    checked_csr,
-    map_array,
-    read_page,
-)
+from crossgcn.data.stored.format import PREPROCESS, REMEDY, changed_file, read_page
 from crossgcn.errors import BadInput
 
 PIECE = 1 << 16
-"""Names read or written at once."""
+"""Ids read or written at once."""
 
-# A name from a DataFrame may hold half a character, which is kept as it is.
+# An id from a DataFrame may hold an unpaired surrogate, which is kept as it is.
 _CODING = ("utf-8", "surrogatepass")
 
 
 def encode_ids(ids: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
-    """Names as they are stored, a piece at a time.
-
-    Args:
-        ids: Of all nodes, in their order.
+    """Encode ids as they are stored, some at a time.
 
     Yields:
-        Where each name of the piece ends in the text as a whole, and the piece of the text.
+        Where each id ends in the text of all ids, and the text of these.
     """
     start, left = 0, iter(ids)
-    while piece := [name.encode(*_CODING) for name in islice(left, PIECE)]:
-        ends = start + np.cumsum([len(name) for name in piece], dtype=np.int64)
+    while piece := [node_id.encode(*_CODING) for node_id in islice(left, PIECE)]:
+        ends = start + np.cumsum([len(text) for text in piece], dtype=np.int64)
         yield ends, np.frombuffer(b"".join(piece), np.uint8)
         start = int(ends[-1])
 
 
 class StoredIds(Sequence[str]):
-    """Names that are read from the disk when they are asked for.
+    """Ids of nodes, read from disk when they are indexed.
 
     Args:
-        offsets: Where each name starts, and the end of the last, int64 [N + 1].
-        text: All names in UTF-8, uint8.
+        offsets: Where each id starts in ``text``, and where the last ends; int64 [N + 1].
+        text: All ids in UTF-8, uint8.
     """
 
     def __init__(self, offsets: NDArray[Any], text: NDArray[Any]) -> None:
@@ -87,41 +77,30 @@ class StoredIds(Sequence[str]):
                 yield text[start - bounds[0] : end - bounds[0]].decode(*_CODING)
 
     def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
-        """The node of that name.
-
-        Raises:
-            ValueError: There is none.
-        """
-        for node, name in islice(enumerate(self), start, stop):
-            if name == value:
+        """Return the node with an id; raise ``ValueError`` if there is none."""
+        for node, node_id in islice(enumerate(self), start, stop):
+            if node_id == value:
                 return node
-        raise ValueError(f"{value!r} is the name of no node")
+        raise ValueError(f"{value!r} is the id of no node")
 
 
 class StoredGraph:
-    """A graph folder, its arrays mapped into memory: pages are read when they are used.
+    """A graph folder with its arrays mapped into memory; :func:`open_graph` makes one.
 
-    Processes of one machine that open the same folder share those pages. The tensors are for
-    reading: writing to one ends the process.
-
-    Args:
-        folder: A checked one; see :func:`open_graph`.
-        page: What its ``graph.json`` says.
+    Processes on one machine that open the same folder share the memory. The tensors are
+    read-only: writing to one ends the process.
 
     Attributes:
-        folder: Where it is.
-        num_nodes: Isolated ones included.
-        num_entries: Of ``neighbours``: an undirected edge between two nodes has two.
-        num_self_loops: Entries of a node in its own row.
-        num_features: 0 where the nodes have none.
-        num_classes: None where nothing is known of classes.
-        directed: Whether an edge is an entry of its second end alone.
-        fingerprint: A hash of all that the folder holds.
+        num_entries: Length of ``neighbours``: an undirected edge between two nodes has two.
+        num_features: 0 where the nodes have no features.
+        num_classes: ``None`` where the folder does not state it.
+        directed: Whether an edge is an entry of its target alone.
+        fingerprint: A hash of the content of all files.
+        files: Size, hash, type and shape of each file, by name.
         offsets: Where the neighbours of each node start, int64 [N + 1].
-        neighbours: Those that sum into each node, rising, each once; int32 or int64.
+        neighbours: Sources of each node's edges, ascending, each once; int32 or int64.
         weights: Of each entry, float32, where there are any.
-        labels: Class of each node, -1 where it has none; int64 [N].
-        roles: A row a split, int8 [S, N], where there are any.
+        roles: One row per split, int8 [S, N], where there are any.
     """
 
     def __init__(self, folder: Path, page: dict[str, Any]) -> None:
@@ -147,34 +126,34 @@ class StoredGraph:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process opens the folder itself, and shares the pages.
+        # Another process opens the folder itself, and shares the memory.
         return open_graph, (self.folder,)
 
     @property
     def name(self) -> str:
-        """The folder's own."""
+        """Name of the folder."""
         return self.folder.resolve().name
 
     @property
     def num_edges(self) -> int:
-        """Edges, each counted once; self-loops included."""
+        """Number of edges, each counted once, self-loops included."""
         if self.directed:
             return self.num_entries
         return (self.num_entries + self.num_self_loops) // 2
 
     @property
     def has_sparse_features(self) -> bool:
-        """Whether :meth:`features` gives sparse rows."""
+        """Whether :meth:`features` returns a sparse matrix."""
         return self._has("feature_offsets")
 
     @cached_property
     def labels(self) -> Tensor:
-        """Class of each node, -1 where it has none, or where no node has any."""
+        """Class of each node, -1 for unlabelled; int64 [N]."""
         return self._tensor("labels") if self._has("labels") else torch.full((self.num_nodes,), -1)
 
     @cached_property
     def preprocess(self) -> Preprocess | None:
-        """Names of classes and features, and how they were encoded, where that is known."""
+        """Names of classes and features, and how tables were encoded, where that is stored."""
         if PREPROCESS not in self.files:
             return None
         path = self.folder / PREPROCESS
@@ -182,16 +161,13 @@ class StoredGraph:
 
     @cached_property
     def ids(self) -> StoredIds | None:
-        """The nodes' own names, where a table of nodes gave them any."""
+        """Ids of the nodes, where a table of nodes had any."""
         if not self._has("id_offsets"):
             return None
         return StoredIds(self._map("id_offsets"), self._map("id_text"))
 
     def features(self, nodes: Tensor | NDArray[np.integer] | None = None) -> Tensor:
-        """The features of some nodes, read from the disk; of all if left out.
-
-        Args:
-            nodes: Which, in the order wanted; integers.
+        """Read the features of some nodes, in the order given, or of all.
 
         Returns:
             float32 ``[nodes, features]``, dense or sparse CSR as it is stored.
@@ -210,7 +186,7 @@ class StoredGraph:
         return torch.from_numpy(np.array(rows) if at is None else rows[at])
 
     def to_data(self) -> Data:
-        """The whole graph in memory, as a full-batch model takes it.
+        """Load the whole graph into memory.
 
         Raises:
             BadInput: The nodes have no features.
@@ -221,19 +197,23 @@ class StoredGraph:
         labels = self.labels.clone()
         return Data(
             x=self.features(),
-            # Undirected, rows are as good as columns, and so the edges are sorted by source.
+            # In an undirected graph both orders are right, and this one is sorted by source.
             edge_index=torch.stack([columns, rows] if self.directed else [rows, columns]),
             edge_weight=None if self.weights is None else self.weights.clone(),
             y=labels,
             name=self.name,
-            num_classes=self._count_classes(labels),
+            num_classes=self.count_classes(),
             num_nodes=self.num_nodes,
             roles=None if self.roles is None else self.roles.clone(),
             directed=True if self.directed else None,
         )
 
+    def count_classes(self) -> int:
+        """Return the number of classes: stored, or one more than the highest label."""
+        return int(self.labels.max()) + 1 if self.num_classes is None else self.num_classes
+
     def verify(self) -> None:
-        """Read everything, and compare it with the hashes taken when it was written.
+        """Read everything and compare it with its hashes.
 
         Raises:
             BadInput: Naming the file that was changed.
@@ -254,40 +234,41 @@ class StoredGraph:
         offsets, columns, values = (
             self._map(f"feature_{part}") for part in ("offsets", "columns", "values")
         )
-        if nodes is None:
-            check_feature_rows(self.folder, offsets[:-1], offsets[1:], columns.size)
-            return checked_csr(
-                self.folder,
-                np.array(offsets),
-                np.array(columns),
-                np.array(values),
-                (self.num_nodes, self.num_features),
+        starts, ends = (
+            (offsets[:-1], offsets[1:]) if nodes is None else (offsets[nodes], offsets[nodes + 1])
+        )
+        wrong = (starts < 0) | (ends < starts) | (ends > columns.size)
+        if wrong.any():
+            row = int(wrong.argmax())
+            what = (
+                f"a row is from {int(starts[row])} to {int(ends[row])} of {columns.size:,} values"
             )
-        starts, ends = offsets[nodes], offsets[nodes + 1]
-        check_feature_rows(self.folder, starts, ends, columns.size)
-        indptr = np.concatenate([[0], np.cumsum(ends - starts)])
-        at = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], ends - starts)
-        shape = (len(nodes), self.num_features)
-        return checked_csr(self.folder, indptr, columns[at], values[at], shape)
-
-    def _count_classes(self, labels: Tensor) -> int:
-        if self.num_classes is not None:
-            return self.num_classes
-        return int(labels.max()) + 1
+            raise changed_file(self.folder, "feature_offsets", what)
+        if nodes is None:
+            indptr, columns, values = np.array(offsets), np.array(columns), np.array(values)
+        else:
+            indptr = np.concatenate([[0], np.cumsum(ends - starts)])
+            at = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], ends - starts)
+            columns, values = columns[at], values[at]
+        try:
+            return csr_tensor(indptr, columns, values, (len(starts), self.num_features))
+        except RuntimeError as error:
+            if "not satisfied" not in str(error):  # Part of torch's message about wrong columns.
+                raise
+            what = f"rows of {self.num_features:,} features name others, or some twice or unsorted"
+            raise changed_file(self.folder, "feature_columns", what) from None
 
     def _has(self, name: str) -> bool:
         return f"{name}.npy" in self.files
 
     def _map(self, name: str) -> NDArray[Any]:
-        if name not in self._maps:
-            self._maps[name] = self._open(name)
-        return self._maps[name]
-
-    def _open(self, name: str) -> NDArray[Any]:
+        if name in self._maps:
+            return self._maps[name]
         about = self.files[f"{name}.npy"]
         path = self.folder / f"{name}.npy"
         try:
-            mapped = map_array(path)
+            # Read-only: systems refuse a writable private map larger than the memory.
+            mapped = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
         except (OSError, ValueError) as error:
             raise BadInput(f"{path}: cannot be opened ({error}); {REMEDY}") from None
         if mapped.dtype.str != about["dtype"] or list(mapped.shape) != about["shape"]:
@@ -295,6 +276,7 @@ class StoredGraph:
                 f"{path}: holds {mapped.dtype} {list(mapped.shape)} where graph.json says "
                 f"{about['dtype']} {about['shape']}; {REMEDY}"
             )
+        self._maps[name] = mapped
         return mapped
 
     def _tensor(self, name: str) -> Tensor:
@@ -304,38 +286,36 @@ class StoredGraph:
 
 
 def open_graph(folder: Path | str) -> StoredGraph:
-    """Open a graph folder; what that costs does not depend on the size of the graph.
+    """Open a graph folder, in time that does not depend on the size of the graph.
 
-    The page's seal and the sizes of all files are checked, their content is not read;
-    :meth:`StoredGraph.verify` does that.
+    ``graph.json`` and the sizes of all files are checked; :meth:`StoredGraph.verify` checks
+    their content.
 
     Args:
-        folder: Made by :func:`~crossgcn.data.stored.build_graph` or ``crossgcn data import``.
+        folder: Made by :func:`~crossgcn.data.build_graph` or ``crossgcn data import``.
 
     Raises:
-        BadInput: It is no graph, or one that was never finished, cut short or changed;
-            naming the file and the remedy.
+        BadInput: The folder is no graph, or is incomplete, cut short or changed; names the
+            file and the remedy.
     """
     folder = Path(folder)
     return StoredGraph(folder, read_page(folder))
 
 
 def is_opened(dataset: str) -> bool:
-    """Whether a dataset is a folder, and so can be opened instead of loaded."""
+    """Return whether a dataset is a folder, which can be opened instead of loaded."""
     return dataset not in CATALOGUE and Path(dataset).is_dir()
 
 
 def open_dataset(folder: Path | str) -> Data:
-    """What :func:`~crossgcn.data.load_dataset` gives, less features and edges.
+    """Open a graph folder for training in mini-batches.
 
-    These are read from ``stored``, a few rows at a time, by training in batches; what classes
-    and features mean is its ``preprocess``, and the nodes' names are its ``ids``.
-
-    Args:
-        folder: Made by ``crossgcn data import``.
+    Returns:
+        What :func:`~crossgcn.data.load_dataset` returns without ``x`` and ``edge_index``,
+        which are read in parts from the :class:`StoredGraph` in ``stored``.
 
     Raises:
-        BadInput: If it is no whole graph folder, or has no labels or no features.
+        BadInput: The folder is no complete graph, or its nodes have no labels or no features.
     """
     stored = open_graph(folder)
     if stored.num_features == 0 or int(stored.labels.max()) < 0:
@@ -346,8 +326,7 @@ def open_dataset(folder: Path | str) -> Data:
     _check_range(stored, "labels", stored.labels, -1, stored.num_classes)
     if stored.roles is not None:
         _check_range(stored, "roles", stored.roles, 0, 4)
-    classes = stored.num_classes
-    num_classes = int(stored.labels.max()) + 1 if classes is None else classes
+    num_classes = stored.count_classes()
     named = num_classes if stored.preprocess is None else len(stored.preprocess.classes)
     if named != num_classes:
         raise BadInput(
@@ -367,7 +346,6 @@ def open_dataset(folder: Path | str) -> Data:
 def _check_range(
     stored: StoredGraph, name: str, values: Tensor, lowest: int, end: int | None
 ) -> None:
-    """Refuse an array of a folder that says what cannot be."""
     low, high = (int(value) for value in values.aminmax())
     if low < lowest or (end is not None and high >= end):
         what = f"holds {low} to {high} where {lowest} to {'…' if end is None else end - 1} may be"

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+
+from crossgcn import BadInput, Experiment, RunConfig, load_dataset, read_graph, save_graph
+from crossgcn.data import canonical_graph
+
+
+def by_hand() -> Data:
+    """A graph as PyG users keep theirs: masks, no name, no class count."""
+    nodes = torch.arange(60)
+    generator = torch.Generator().manual_seed(0)
+    return Data(
+        x=torch.randn(60, 4, generator=generator, dtype=torch.float64),
+        edge_index=torch.randint(60, (2, 150), generator=generator),
+        y=nodes % 3,
+        train_mask=nodes < 20,
+        val_mask=(nodes >= 20) & (nodes < 40),
+        test_mask=nodes >= 40,
+    )
+
+
+def assert_same(first: Data, second: Data) -> None:
+    """Every tensor bit for bit, and every name but the graph's own."""
+    assert set(first.keys()) == set(second.keys())
+    for key in set(first.keys()) - {"name"}:
+        if isinstance(first[key], torch.Tensor):
+            assert torch.equal(first[key], second[key]), key
+        else:
+            assert first[key] == second[key], key
+
+
+def test_masks_become_roles_and_classes_are_counted() -> None:
+    data = canonical_graph(by_hand())
+    assert data.roles.tolist() == [[1] * 20 + [2] * 20 + [3] * 20]
+    assert data.num_classes == 3
+    assert data.x.dtype == torch.float32
+    assert "roles" not in by_hand()
+
+
+def test_a_graph_by_hand_can_be_trained_on_and_saved(tmp_path: Path) -> None:
+    (runs,) = Experiment([RunConfig(splits="public", epochs=3)], by_hand()).run()
+    assert len(runs.test_accuracy) == 1
+    path = tmp_path / "mine.npz"
+    save_graph(path, by_hand())
+    assert torch.equal(read_graph(path).roles, canonical_graph(by_hand()).roles)
+
+
+def test_what_is_complete_stays_as_it_is() -> None:
+    data = load_dataset("citeseer-cross")
+    canonical = canonical_graph(data)
+    assert torch.equal(canonical.x, data.x)
+    assert torch.equal(canonical.roles, data.roles)
+    assert (canonical.name, canonical.num_classes) == (data.name, data.num_classes)
+
+
+def test_a_column_of_each_mask_is_a_split_and_a_plain_mask_holds_for_all() -> None:
+    data = by_hand()
+    data.train_mask = torch.stack([data.train_mask, data.val_mask], dim=1)
+    data.val_mask = data.train_mask.flip(1)
+    first, second = canonical_graph(data).roles.tolist()
+    assert first == [1] * 20 + [2] * 20 + [3] * 20
+    assert second == [2] * 20 + [1] * 20 + [3] * 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"val_mask": None}, r"^data: val_mask is missing; give all of train_mask, val_mask"),
+        ({"test_mask": torch.zeros(60)}, r"test_mask is float32 \[60\]; it must be booleans"),
+        (
+            {"test_mask": torch.zeros(59) > 0},
+            r"test_mask is bool \[59\]; .*\[60\], or \[60, splits",
+        ),
+        ({"test_mask": [True] * 60}, r"test_mask is of type list"),
+        ({"roles": torch.ones(1, 60)}, "has both roles and train_mask"),
+        (
+            {"val_mask": torch.zeros(60, 2) > 0, "test_mask": torch.zeros(60, 3) > 0},
+            "val_mask has 2 columns where another mask has 3",
+        ),
+        (
+            {"test_mask": torch.arange(120).view(60, 2) == 15},
+            "split 1, node 7 is in train_mask and in test_mask",
+        ),
+    ],
+)
+def test_masks_that_do_not_fit_are_named(changes: dict[str, Any], message: str) -> None:
+    data = by_hand()
+    for name, mask in changes.items():
+        data[name] = mask
+    with pytest.raises(BadInput, match=message) as caught:
+        canonical_graph(data)
+    assert "array" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        (torch.ones(1, 60), r"roles is float32 \[1, 60\]; it must be integers"),
+        (torch.full((1, 60), 257), r"roles\[0, 0\] is 257"),
+    ],
+)
+def test_roles_are_checked_before_they_are_narrowed(roles: torch.Tensor, message: str) -> None:
+    data = Data(x=by_hand().x, edge_index=by_hand().edge_index, y=by_hand().y, roles=roles)
+    with pytest.raises(BadInput, match=message):
+        canonical_graph(data)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    edges=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.floats(0, 2**127, width=32))),
+    weighted=st.booleans(),
+)
+def test_the_canonical_form_is_the_same_from_memory_a_file_and_itself(
+    tmp_path_factory: pytest.TempPathFactory,
+    edges: list[tuple[int, int, float]],
+    weighted: bool,
+) -> None:
+    copies: dict[tuple[int, int], list[float]] = {}
+    for source, target, weight in edges:
+        copies.setdefault((min(source, target), max(source, target)), []).append(weight)
+    both_ways = sorted({pair for low, high in copies for pair in ((low, high), (high, low))})
+
+    data = Data(
+        x=torch.eye(5),
+        edge_index=torch.tensor([edge[:2] for edge in edges], dtype=torch.int64).view(-1, 2).t(),
+        y=torch.tensor([0, 1, 0, 1, -1]),
+    )
+    if weighted:
+        data.edge_weight = torch.tensor([edge[2] for edge in edges], dtype=torch.float64)
+    canonical = canonical_graph(data)
+    assert list(zip(*canonical.edge_index.tolist(), strict=True)) == both_ways
+    assert ("edge_weight" in canonical) == weighted
+    if weighted:
+        lists = [copies[min(pair), max(pair)] for pair in both_ways]
+        means = torch.tensor([sum(weights) / len(weights) for weights in lists])
+        torch.testing.assert_close(canonical.edge_weight, means)
+
+    assert_same(canonical_graph(canonical), canonical)
+    path = tmp_path_factory.mktemp("graphs") / "g.npz"
+    save_graph(path, data)
+    assert_same(read_graph(path), canonical)
+
+
+def test_edge_attributes_are_not_taken_for_weights() -> None:
+    data = by_hand()
+    data.edge_attr = torch.rand(150, 1)
+    assert "edge_weight" not in canonical_graph(data)
+
+
+def test_overlapping_masks_and_odd_layouts_are_refused() -> None:
+    overlapping = by_hand()
+    overlapping.test_mask[7] = True
+    with pytest.raises(BadInput, match=r"data: node 7 is in train_mask and in test_mask"):
+        canonical_graph(overlapping)
+    coo = by_hand()
+    coo.x = coo.x.to_sparse_coo()
+    with pytest.raises(BadInput, match=r"layout torch.sparse_coo; give it dense or"):
+        canonical_graph(coo)
+    outside = by_hand()
+    outside.edge_index[1, 4] = 60
+    with pytest.raises(BadInput, match=r"data: edge_index\[1, 4\] is 60"):
+        Experiment([RunConfig(splits="public")], outside)
+    infinite = by_hand()
+    infinite.x[3, 1] = float("inf")
+    with pytest.raises(BadInput, match=r"data: x row 3, column 1 is inf"):
+        Experiment([RunConfig(splits="public")], infinite)
+    with pytest.raises(BadInput, match=r"data: x is missing"):
+        canonical_graph(Data(y=torch.zeros(3, dtype=torch.int64)))
+
+
+def graph(**changes: Any) -> Data:
+    parts: dict[str, Any] = {
+        "x": torch.eye(3),
+        "edge_index": torch.tensor([[0, 1], [1, 2]]),
+        "y": torch.tensor([0, 1, -1]),
+        "num_classes": 2,
+    }
+    return Data(**(parts | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": None}, "^data: x is missing; give it as float"),
+        ({"x": torch.ones(3)}, r"x is float32 \[3\]"),
+        ({"x": torch.ones(0, 3)}, "at least one node"),
+        ({"edge_index": None}, "edge_index is missing"),
+        ({"edge_index": torch.tensor([[0], [3]])}, r"edge_index\[1, 0\] is 3"),
+        ({"edge_index": torch.tensor([[0], [1]], dtype=torch.int32)}, "edge_index is int32"),
+        ({"y": None}, "y is missing"),
+        ({"y": torch.tensor([[0], [1], [1]])}, r"y is int64 \[3, 1\]"),
+        ({"y": torch.tensor([0, 1])}, "2 labels for 3 nodes"),
+        ({"y": torch.tensor([0, 1, 2])}, r"y\[2\] is 2, but num_classes is 2"),
+        ({"edge_weight": torch.ones(3)}, r"edge_weight is float32 \[3\]; it must be float \[2\]"),
+        ({"edge_weight": torch.ones(2, 1)}, r"edge_weight is float32 \[2, 1\]"),
+        ({"edge_weight": [1.0, 1.0]}, "edge_weight is of type list"),
+        ({"edge_weight": torch.tensor([1.0, -0.5])}, r"edge_weight\[1\] is -0.5 .*not negative"),
+        ({"edge_weight": torch.tensor([torch.nan, 1.0])}, r"edge_weight\[0\] is nan .* finite"),
+        ({"roles": torch.zeros(3)}, "roles is float32"),
+    ],
+)
+def test_what_a_model_would_fail_on_is_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        canonical_graph(graph(**changes), "data")
+
+
+def test_the_first_of_several_bad_features_is_placed_and_all_are_counted() -> None:
+    x = torch.ones(3, 4)
+    x[2, 1] = x[1, 3] = float("nan")
+    with pytest.raises(BadInput, match=r"x row 1, column 3 is nan .*2 such in all"):
+        canonical_graph(graph(x=x), "data")
