@@ -92,4 +92,5 @@ def test_the_benchmark_measures_the_modules_of_the_findings() -> None:
         "dcn-v2",
         "cin",
     ]
-    assert TRANSFORMS["dcn-v2"].options()["rank"] == 32, "the findings take the default"
+    options = TRANSFORMS["dcn-v2"].options()
+    assert options is not None and options["rank"] == 32, "the findings take the default"
