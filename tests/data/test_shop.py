@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from crossgcn import train_full_batch
 from crossgcn.data.datasets.shop import FEWEST_NODES, Shop, make_shop, write_shop
 from crossgcn.data.datasets.shop_customers import CLASSES, PLANTED, allot, plant_pair
 from crossgcn.data.splits import Split
@@ -26,7 +27,6 @@ from crossgcn.graph import PreparedGraph
 from crossgcn.layers import CrossGCNConv
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.full_batch import train_full_batch
 
 TABLES = ("nodes", "edges", "new_nodes", "new_edges", "new_answers")
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_geometric.nn import GCNConv
 
+from crossgcn import train_full_batch
 from crossgcn.data.splits import Split
 from crossgcn.data.stored import StoredGraph, open_graph
 from crossgcn.graph import PreparedGraph, SparseMatrix
@@ -18,10 +19,9 @@ from crossgcn.graph.prepared import receptive_field
 from crossgcn.graph.sampling.source import source_of
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.config import Precision
+from crossgcn.training.config import Precision, RunConfig
 from crossgcn.training.device import multiplying_in
-from crossgcn.training.full_batch import train_full_batch
-from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.steps.full_batch import FullBatchStep
 from research.benchmarks.harness.ours import raise_crosses
 
 __all__ = [
@@ -95,20 +95,20 @@ def our_step(
     *,
     device: str = "cpu",
     precision: Precision = "fp32",
-) -> TrainingStep:
+) -> FullBatchStep:
     """Our step on all training nodes; a call does it."""
-    return TrainingStep(
+    return FullBatchStep(
         [model],
         graph,
         stored.labels,
         [training_nodes(stored)],
+        RunConfig(precision=precision),
         seeds=[0],
         device=device,
-        precision=precision,
     )
 
 
-def score_error(step: TrainingStep, graph: PreparedGraph, stored: StoredGraph) -> float:
+def score_error(step: FullBatchStep, graph: PreparedGraph, stored: StoredGraph) -> float:
     """How far a pass over the graph is from the same in float64 at some nodes.
 
     The nodes are few and have few neighbours; what they depend on is cut out of the graph.
@@ -121,7 +121,7 @@ def score_error(step: TrainingStep, graph: PreparedGraph, stored: StoredGraph) -
     train = training_nodes(stored)
     degrees = stored.offsets.diff()[train]
     places = degrees.argsort(stable=True)[:: max(1, train.numel() // 40)][:20]
-    with torch.no_grad(), multiplying_in(step.precision, step.device):
+    with torch.no_grad(), multiplying_in(step.config.precision, step.device):
         scores = step.model(*step.objective.inputs)
     found = scores.reshape(train.numel(), -1)[places.to(scores.device)].double().cpu()
     field = receptive_field([graph.adjacency] * 2, train[places])
@@ -137,7 +137,7 @@ def score_error(step: TrainingStep, graph: PreparedGraph, stored: StoredGraph) -
     return float((found - expected).norm() / expected.norm())
 
 
-def _size_of(step: TrainingStep, stored: StoredGraph) -> BigSize:
+def _size_of(step: FullBatchStep, stored: StoredGraph) -> BigSize:
     first: Any = step.model.layers[0]
     return BigSize(
         stored.num_nodes,

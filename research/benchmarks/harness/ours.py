@@ -10,8 +10,8 @@ from crossgcn.graph import PreparedGraph
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.config import Precision
-from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.config import Precision, RunConfig
+from crossgcn.training.steps.full_batch import FullBatchStep
 
 __all__ = ["build_ours", "prepare", "raise_crosses", "training_step"]
 
@@ -59,15 +59,14 @@ def training_step(
     precision: Precision = "fp32",
     weight_decay: float = 5e-4,
     seed: int = 0,
-) -> TrainingStep:
+) -> FullBatchStep:
     """Our step for one model; a call does it."""
-    return TrainingStep(
+    return FullBatchStep(
         [model],
         graph,
         data.y,
         [train],
+        RunConfig(weight_decay=weight_decay, precision=precision),
         seeds=[seed],
-        weight_decay=weight_decay,
         device=device,
-        precision=precision,
     )

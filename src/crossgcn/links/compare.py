@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
-from typing import cast
 
 import torch
 from torch_geometric.data import Data
@@ -29,7 +28,7 @@ from crossgcn.links.training import LinkTrainer
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision
 from crossgcn.training.pool import train_many
-from crossgcn.training.trainer import Record, Run, Trainer
+from crossgcn.training.trainer import Record, Run
 
 _SHARED = ("dataset", "seed", "epochs", "learning_rate", "weight_decay", "precision")
 """What encoders must have in common for their results to be paired."""
@@ -173,9 +172,8 @@ class LinkExperiment:
             if on_epochs is not None:
                 on_epochs(done, total)
 
-        workload = LinkTrainer(self.data, self.splits, self.settings, threads=threads, device=place)
-        # The engine asks no more of a workload than this one has.
-        records = train_many(cast(Trainer, workload), runs, workers=workers, on_epochs=count)
+        trainer = LinkTrainer(self.data, self.splits, self.settings, threads=threads, device=place)
+        records = train_many(trainer, runs, workers=workers, on_epochs=count)
         split = self.splits[0]
         return LinkComparison(
             tuple(

@@ -13,17 +13,17 @@ from torch_geometric.data import Data
 from crossgcn.graph import SparseMatrix
 from crossgcn.kernels.draws import Draws
 from crossgcn.kernels.plain import drop
-from crossgcn.training.compiled import blocked_features as wide_input
+from crossgcn.training.compiled import blocked_features
 from crossgcn.training.compiled import network as compiled_network
-from crossgcn.training.compiled.blocked_features import WideInput
+from crossgcn.training.compiled.blocked_features import BlockedFeatures
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sparse first layer is wide, and its weight goes by in several blocks."""
     monkeypatch.setattr(compiled_network, "_WIDE_FROM", 0)
-    monkeypatch.setattr(wide_input, "_WEIGHTS_PER_BLOCK", 80)
-    monkeypatch.setattr(wide_input, "_ENTRIES_PER_BLOCK", 40)
+    monkeypatch.setattr(blocked_features, "_WEIGHTS_PER_BLOCK", 80)
+    monkeypatch.setattr(blocked_features, "_ENTRIES_PER_BLOCK", 40)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -76,9 +76,9 @@ def test_blocks_hold_each_column_once_and_sum_to_the_gradient(
     matrix = SparseMatrix.from_scipy(sp.csr_array(x.astype(np.float32)))
     slopes = random.normal(size=(rows, width)).astype(np.float32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wide_input, "_WEIGHTS_PER_BLOCK", per_block)
-        patch.setattr(wide_input, "_ENTRIES_PER_BLOCK", per_block)
-        source = WideInput(matrix, width)
+        patch.setattr(blocked_features, "_WEIGHTS_PER_BLOCK", per_block)
+        patch.setattr(blocked_features, "_ENTRIES_PER_BLOCK", per_block)
+        source = BlockedFeatures(matrix, width)
         source.drop((seed, 3), p)
         gradient = np.full((columns, width), np.nan)
 
@@ -97,9 +97,9 @@ def test_blocks_hold_each_column_once_and_sum_to_the_gradient(
 def test_frequent_columns_at_the_front_do_not_share_one_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(wide_input, "_ENTRIES_PER_BLOCK", 1 << 16)
+    monkeypatch.setattr(blocked_features, "_ENTRIES_PER_BLOCK", 1 << 16)
     counts = np.array([200_000, 150_000, 70_000, *[10] * 10_000])
-    bounds = wide_input._block_bounds(np.concatenate([[0], counts.cumsum()]), 8192)
+    bounds = blocked_features._block_bounds(np.concatenate([[0], counts.cumsum()]), 8192)
     work = np.add.reduceat(counts, bounds[:-1])
     assert bounds[0] == 0 and bounds[-1] == counts.size
     assert set(bounds[:4]) >= {0, 1, 2} and work[3:].max() <= (1 << 16) + 10
