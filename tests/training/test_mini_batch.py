@@ -83,7 +83,7 @@ def test_one_exact_batch_of_all_nodes_is_full_batch_training(
         torch.testing.assert_close(ours.state[weight], value, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize(("aggr", "unbiased"), [("gcn", True), ("max", False)])
+@pytest.mark.parametrize(("aggr", "unbiased"), [("gcn", True), ("raw-max", False)])
 def test_drawn_messages_weigh_more_only_where_they_are_summed(
     source: MemoryGraph, aggr: str, unbiased: bool
 ) -> None:

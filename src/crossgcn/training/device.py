@@ -12,7 +12,7 @@ from torch import nn
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossFeatureTransform, NodeAggregation
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing
+from crossgcn.layers.feature_transform import FeatureCrossing
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import Precision
 
