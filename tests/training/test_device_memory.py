@@ -7,8 +7,8 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import PreparedGraph
-from crossgcn.layers import AGGREGATIONS, ORDER_AGGREGATIONS
-from crossgcn.models.catalogue import PRESETS, TRANSFORM_NAMES, build_model
+from crossgcn.layers import AGGREGATIONS, ORDER_AGGREGATIONS, TRANSFORMS
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.cross_gcn import CrossGCN
 from crossgcn.models.cross_grand import CrossGrand
 from crossgcn.models.node_classifier import NodeClassifier
@@ -102,7 +102,7 @@ def test_the_estimate_covers_what_a_step_keeps_at_least() -> None:
 def test_every_model_needs_memory_for_each_node_and_feature(sparse: bool) -> None:
     small, large = (_with_features(ring(nodes), sparse) for nodes in (60, 120))
     models = [build_model(name, 24, 3) for name in PRESETS]
-    models += [CrossGCN(24, 8, 3, transform=name) for name in TRANSFORM_NAMES]
+    models += [CrossGCN(24, 8, 3, transform=name) for name in TRANSFORMS]
     models += [CrossGCN(24, 8, 3, order_weights=name) for name in ORDER_AGGREGATIONS]
     models += [CrossGCN(24, 8, 3, aggr=name) for name in AGGREGATIONS]
     for network in models:

@@ -61,9 +61,10 @@ def train(
     from crossgcn.explanation.reading import can_be_explained
     from crossgcn.reports.summaries import summarise_training
     from crossgcn.reports.terminal.tables import order_weight_lines, training_table
+    from crossgcn.reproduction.paper import paper_result
     from crossgcn.training.checkpoints import load_model
 
-    summary = summarise_training(runs)
+    summary = summarise_training(runs, paper_result)
     summary |= {
         "finished": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "wall_seconds": time.perf_counter() - started,
@@ -72,7 +73,7 @@ def train(
     if graph is not None:
         summary |= {
             "target": graph.plan.target,
-            "warnings": [finding.describe() for finding in graph.findings],
+            "warnings": [problem.describe() for problem in graph.problems],
         }
 
     def show(console: Console) -> None:

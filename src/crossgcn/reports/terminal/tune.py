@@ -15,19 +15,19 @@ from crossgcn.data.files import replacing
 from crossgcn.experiments.tune.space import describe
 from crossgcn.experiments.tune.tuning import TunedModel, TuningResult
 from crossgcn.reports.format import accuracy_text, paired_text
-from crossgcn.reports.summaries import summarise_training
+from crossgcn.reports.summaries import FindPaper, no_paper, summarise_training
 from crossgcn.reports.terminal.tables import comparison_verdicts, number_columns
 from crossgcn.training.config import RunConfig
 
 Summary = dict[str, Any]
 
 
-def summarise_tuning(result: TuningResult) -> Summary:
+def summarise_tuning(result: TuningResult, find_paper: FindPaper = no_paper) -> Summary:
     """Return the tuned model, its twin, every trial of both, and their paired difference."""
     base = result.ours.search.base
     difference = result.difference
     return {
-        **summarise_training(result.ours.runs),
+        **summarise_training(result.ours.runs, find_paper),
         **{name: getattr(base, name) for name in ("dataset", "splits", "train")},
         **_model(result.ours),
         "twin": None if result.twin is None else _model(result.twin),

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from crossgcn import kernels
 from crossgcn.graph import PreparedGraph, stack_inputs
-from crossgcn.graph.matrix import Inputs
+from crossgcn.graph.matrix import ModelInputs
 from crossgcn.graph.prepared import move_inputs
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.device import multiplying_in
@@ -35,7 +35,7 @@ class Targets:
         num_classes: The number of classes.
     """
 
-    inputs: Inputs
+    inputs: ModelInputs
     labels: Tensor
     counts: Tensor
     num_classes: int
@@ -69,7 +69,7 @@ def find_targets(
         nodes: The nodes of each model.
         device: Where the model is.
     """
-    views: dict[int, Inputs] = {}
+    views: dict[int, ModelInputs] = {}
     for own in nodes:
         if id(own) not in views:
             views[id(own)] = graph.view(own, model.propagations)

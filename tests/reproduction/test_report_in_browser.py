@@ -8,27 +8,37 @@ from pathlib import Path
 import pytest
 from browser import LABELS_OF_FIGURES, MARKS, WIDTHS, Opened, open_browser
 from hand_made import all_pairs
-from playwright.sync_api import ViewportSize
+from playwright.sync_api import Browser, ViewportSize
 
 from crossgcn.reproduction.page import write_report
 
 pytestmark = MARKS
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reproduction")
+    write_report(folder, all_pairs(without="Cora", skipped=("cora is not here",)))
+    return folder / "report.html"
+
+
 @pytest.fixture(params=WIDTHS.values(), ids=list(WIDTHS))
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
-    write_report(tmp_path, all_pairs(without="Cora", skipped=("cora is not here",)))
-    size = ViewportSize(width=request.param, height=900)
-    with open_browser() as browser:
-        yield Opened(browser.new_page(viewport=size), tmp_path / "report.html")
+def opened(request: pytest.FixtureRequest, browser: Browser, report: Path) -> Iterator[Opened]:
+    page = browser.new_page(viewport=ViewportSize(width=request.param, height=900))
+    yield Opened(page, report)
+    page.close()
 
 
-def test_the_report_reads_well_and_asks_for_nothing(opened: Opened, tmp_path: Path) -> None:
+def test_the_report_reads_well_and_asks_for_nothing(opened: Opened) -> None:
     page = opened.page
     assert opened.complaints == []
-    assert [url for url in opened.requests if not url.startswith("data:")] == [
-        (tmp_path / "report.html").as_uri()
-    ]
+    assert [url for url in opened.requests if not url.startswith("data:")] == [page.url]
     width = page.evaluate("window.innerWidth")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator("figure svg").count() == 4
