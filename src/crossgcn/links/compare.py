@@ -87,11 +87,8 @@ class LinkExperiment:
     Args:
         configs: The encoders by name, the baseline first; they share the dataset and the
             settings of training. Their splits of nodes are ignored.
-        settings: Of the predictors.
         data: The graph, if it is not loaded by name.
         num_splits: The number of splits of the edges.
-        validation_share: Share of the edges.
-        test_share: Share of the edges.
         negatives: Negative pairs for each validation and test edge.
     """
 
@@ -143,7 +140,6 @@ class LinkExperiment:
             out: Folder for the records; runs that are finished there are not repeated.
             workers: Processes that share the work. With more than one, a script must guard its
                 entry with ``if __name__ == "__main__"``.
-            threads: Threads of each run.
             device: ``cpu``, ``cuda`` or ``auto``.
             on_epochs: Called regularly with the epochs done and the epochs in all.
         """

@@ -37,7 +37,6 @@ class OtherPairs:
     """All pairs of different nodes except some, numbered without gaps for drawing.
 
     Args:
-        num_nodes: The number of nodes.
         *excluded: Pairs that are not drawn, ``[2, pairs]`` each, the lower node first.
 
     Attributes:
@@ -82,11 +81,7 @@ def make_edge_splits(
     Args:
         data: A graph from :func:`~crossgcn.data.load_dataset` or
             :func:`~crossgcn.data.canonical_graph`.
-        num_splits: The number of splits.
-        validation_share: Share of the edges.
-        test_share: Share of the edges.
         negatives: Negative pairs for each validation and test edge.
-        seed: Decides the splits.
 
     Raises:
         BadInput: If the shares leave nothing to train on, or the graph has too few edges, too
