@@ -98,14 +98,3 @@ def test_kernels_are_not_imported_before_they_are_needed() -> None:
         "print({'crossgcn.kernels.gpu', 'crossgcn.kernels.cpu'} & sys.modules.keys())\n"
     )
     assert early == "set()\n"
-
-
-def test_help_imports_neither_torch_nor_numba() -> None:
-    out = run_python(
-        "import sys\n"
-        "from crossgcn.cli import main\n"
-        "sys.argv = ['crossgcn', '--help']\n"
-        "assert main() == 0\n"
-        "print({'torch', 'numba', 'triton'} & sys.modules.keys())\n"
-    )
-    assert out.endswith("set()\n")

@@ -1,6 +1,6 @@
 """crossgcn: graph convolutions with explicit k-order cross features.
 
-The names below are the public promise. They are imported on first use, so that
+The names in ``__all__`` are the public interface. They are imported on first use, so that
 ``import crossgcn`` and ``crossgcn --help`` do not wait for torch.
 """
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from conftest_fixtures import run_command
 
 Command = Callable[..., CompletedProcess[str]]
 
@@ -22,7 +23,7 @@ QUICK = ("--num-splits", "2", "--epochs", "40", "--workers", "1", "--json")
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("example") / "shop"
-    _run("example", folder, "--nodes", "400")
+    assert run_command("example", folder, "--nodes", "400").returncode == 0
     return folder
 
 
@@ -30,17 +31,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(shop: Path) -> Path:
     folder = shop.parent / "run"
     tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
-    _run("train", *tables, *QUICK, "--out", folder)
-    return folder
-
-
-def _run(*arguments: object) -> dict[str, Any]:
-    """The command in a process of its own, so that it can serve several tests."""
-    command = [sys.executable, "-m", "crossgcn", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = run_command("train", *tables, *QUICK, "--out", folder)
     assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout) if "--json" in command else {}
-    return answer
+    return folder
 
 
 def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
@@ -145,13 +138,15 @@ def test_known_nodes_are_scored_when_no_table_is_given(
 
 
 def test_a_moved_folder_predicts_the_same_bytes_in_another_process(
-    run: Path, shop: Path, tmp_path: Path
+    crossgcn: Command, run: Path, shop: Path, tmp_path: Path
 ) -> None:
     new = (shop / "new_nodes.csv", shop / "new_edges.csv")
-    _run("predict", run, *new, "--out", tmp_path / "here.csv")
+    assert crossgcn("predict", run, *new, "--out", "here.csv").returncode == 0
     moved = tmp_path / "elsewhere"
     shutil.copytree(run, moved)
-    _run("predict", moved, *new, "--out", tmp_path / "there.csv")
+    arguments = map(str, ("predict", moved, *new, "--out", "there.csv"))
+    command = [sys.executable, "-m", "crossgcn", *arguments]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
     assert (tmp_path / "here.csv").read_bytes() == (tmp_path / "there.csv").read_bytes()
 
 
@@ -348,7 +343,7 @@ def test_other_names_are_not_resumed(crossgcn: Command, shop: Path, tmp_path: Pa
 
 def test_work_is_not_mixed_with_the_tables(crossgcn: Command, shop: Path) -> None:
     done = crossgcn("train", shop / "nodes.csv", "--target", "buys", "--resume", "--out", shop)
-    assert done.returncode == 2 and "give the work its own folder" in done.stderr
+    assert done.returncode == 2 and "give the results their own folder" in done.stderr
 
 
 def test_the_order_of_crosses_is_one_the_model_has(crossgcn: Command, run: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_search_that_was_killed_goes_on_where_it_was(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     journal = out / "trials" / "journal.jsonl"
 
     def finished_trials() -> list[bytes]:
@@ -178,15 +178,3 @@ def test_without_optuna_the_remedy_is_one_line(
     assert done.returncode == 2
     assert done.stderr.endswith("not installed: pip install 'crossgcn[tune]'\n")
     assert not (tmp_path / "out").exists()
-
-
-def test_help_waits_for_neither_torch_nor_optuna() -> None:
-    code = (
-        "import sys; from crossgcn.cli import main; sys.argv = ['crossgcn', 'tune', '--help']; "
-        "assert main() == 0; "
-        "sys.exit(str({'torch', 'optuna', 'numpy', 'matplotlib'} & sys.modules.keys() or ''))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stderr.strip() == "", done.stderr
-    for option in ("--trials", "--timeout", "--search-splits", "--fix", "--space", "--no-twin"):
-        assert option in done.stdout

@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossgcn.data.datasets.citeseer_cross import citeseer_cross, plant_crosses
+from crossgcn.data import plant_crosses
+from crossgcn.data.datasets.citeseer_cross import citeseer_cross
 from crossgcn.data.datasets.planetoid import read_bundled_citeseer
 from crossgcn.errors import BadInput
 

@@ -15,10 +15,13 @@ from crossgcn import train_full_batch
 from crossgcn.data.datasets.shop import FEWEST_NODES, Shop, make_shop, write_shop
 from crossgcn.data.datasets.shop_customers import CLASSES, PLANTED, allot, plant_pair
 from crossgcn.data.splits import Split
-from crossgcn.data.tables.encode.encoder import TableEncoder
-from crossgcn.data.tables.graph import TableGraph, load_tables
-from crossgcn.data.tables.new_nodes import load_new_tables
-from crossgcn.data.tables.plan import TableChoices
+from crossgcn.data.tables import (
+    TableChoices,
+    TableEncoder,
+    TableGraph,
+    load_new_tables,
+    load_tables,
+)
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers import CrossGCNConv
@@ -90,7 +93,7 @@ def test_the_encoder_finds_every_planted_member_and_nothing_to_complain_about(
         shop = make_shop(num_nodes, seed=seed, crosses=crosses)
         tables = load_tables(shop.nodes, shop.edges, TableChoices(target="buys"))
         assert tables.classes == tuple(CLASSES)
-        assert [finding.describe() for finding in tables.findings] == []
+        assert [finding.describe() for finding in tables.problems] == []
         names = set(tables.encoder.space.names)
         assert all(names.issuperset(cross.members) for cross in PLANTED), names
 

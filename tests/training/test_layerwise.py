@@ -210,9 +210,9 @@ class Unusual(CrossGCN):
 @pytest.mark.parametrize(
     ("model", "settings", "message"),
     [
-        (Unusual(10, 8, 3), {}, "Unusual is not a plain stack"),
-        (nn.Linear(10, 3), {}, "Linear is not a plain stack"),
-        (NodeClassifier([GCNConv(10, 3)], 0.0), {}, "GCNConv is no layer of this package"),
+        (Unusual(10, 8, 3), {}, "Unusual is not a plain sequence"),
+        (nn.Linear(10, 3), {}, "Linear is not a plain sequence"),
+        (NodeClassifier([GCNConv(10, 3)], 0.0), {}, "GCNConv is not a layer of this package"),
         (CrossGCN(10, 8, 3), {"world_size": 2}, "torch.distributed, which is not"),
         (CrossGCN(10, 8, 3), {"rows_per_chunk": 0}, "rows_per_chunk must be at least 1"),
     ],

@@ -4,6 +4,7 @@ import csv
 import json
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
@@ -123,14 +124,13 @@ def test_the_splits_description_sees_every_node(small_graph: Data) -> None:
 def test_a_source_tree_that_is_not_installed_knows_its_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    installed = records.version
 
     def version(package: str) -> str:
         if package == "crossgcn":
             raise PackageNotFoundError(package)
-        return installed(package)
+        return installed_version(package)
 
-    monkeypatch.setattr(records, "version", version)
+    monkeypatch.setattr("crossgcn.training.records.version", version)
     records._versions.cache_clear()
     try:
         versions = describe_environment()["versions"]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from crossgcn.layers import TRANSFORMS
 from research.benchmarks import peers
 from research.findings.crossings import peers_markdown
 from research.findings.records import CellRecord, FindingsRecord
@@ -91,4 +92,5 @@ def test_the_benchmark_measures_the_modules_of_the_findings() -> None:
         "dcn-v2",
         "cin",
     ]
-    assert transform_settings("dcn-v2")["rank"] == 32, "the findings take the default"
+    options = TRANSFORMS["dcn-v2"].options()
+    assert options is not None and options["rank"] == 32, "the findings take the default"

@@ -1,4 +1,4 @@
-"""The commands, put together."""
+"""The Typer application with all commands."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _root(
 
 
 def _add(command: Callable[..., None], epilog: str | None = None) -> None:
-    """Add a command; the lines of a paragraph in its docstring are one line to the terminal."""
+    """Add a command whose help is its docstring, each paragraph on one line."""
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     app.command(help=text, epilog=epilog)(command)

@@ -1,4 +1,4 @@
-"""What ``train`` and ``compare`` have in common: a folder, a progress bar, a result."""
+"""What long commands share: the folder of the results, progress bars, and the final output."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
-    """Where this command writes; an earlier result is never written over.
+    """Return the folder for the results; refuse to overwrite earlier ones.
 
     Args:
-        out: The folder asked for, if any.
-        resume: Whether it may hold runs already.
-        name: What to call a folder that was not asked for.
+        out: Value of ``--out``.
+        resume: Whether the folder may contain runs already.
+        name: Name of the folder, without ``--out``.
     """
     if out is None:
         if resume:
@@ -51,7 +51,7 @@ def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
         out = new_folder(name)
     if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BadInput(
-            f"{out} is there and not empty: give another --out, or --resume to continue in it"
+            f"{out} exists and is not empty: give another --out, or --resume to continue in it"
         )
     return make_folder(out)
 
@@ -64,7 +64,7 @@ def new_folder(name: str) -> Path:
 
 
 def make_folder(out: Path) -> Path:
-    """The folder ``--out`` names, made if it is not there."""
+    """Create the folder that ``--out`` names, if it does not exist."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -73,7 +73,7 @@ def make_folder(out: Path) -> Path:
 
 
 def check_workers(workers: int | None, threads: int) -> int:
-    """How many processes to use: one per core unless told otherwise."""
+    """Return the number of processes: one per core by default."""
     workers = available_cores() if workers is None else workers
     for option, value in (("--workers", workers), ("--threads", threads)):
         if value < 1:
@@ -82,7 +82,7 @@ def check_workers(workers: int | None, threads: int) -> int:
 
 
 def work_progress(terminal: Console, *amount: ProgressColumn) -> Progress:
-    """A bar with the time left; ``amount`` columns say how much is done, else percent do."""
+    """Return a progress bar; ``amount`` are columns to show instead of the percentage."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -96,7 +96,7 @@ def work_progress(terminal: Console, *amount: ProgressColumn) -> Progress:
 
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
-    """Ends a stopped command with the words that continue it."""
+    """Tell the user of a stopped command how to continue it."""
     try:
         yield
     except KeyboardInterrupt:
@@ -111,15 +111,15 @@ def resumable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def show_progress(run: RunOptions, what: str, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """A folder and a bar for a long training, which may be stopped and continued.
+    """Prepare the folder of a long training and show a progress bar.
 
     Args:
         run: The user's options.
-        what: Words beside the bar.
-        name: What to call a folder that was not asked for.
+        what: Text beside the bar.
+        name: Name of the folder, without ``--out``.
 
     Yields:
-        The folder, and the arguments of :meth:`crossgcn.Experiment.run` that make the bar move.
+        The folder, and further arguments for :meth:`crossgcn.Experiment.run`.
     """
     from crossgcn.training.distributed import processes
 
@@ -147,17 +147,17 @@ def run_with_progress(
     save_models: bool,
     graph: TableGraph | None = None,
 ) -> tuple[list[RepeatedRuns], Path]:
-    """Train everything, showing how far it is and how long it will still take.
+    """Train all configurations with a progress bar.
 
     Args:
-        configs: The models.
+        configs: One configuration per model.
         run: The user's options.
-        name: What to call the folder, if it is not given.
-        save_models: Keep each run's weights, and make the folder a saved model.
-        graph: A user's tables; the dataset is loaded by its name when left out.
+        name: Name of the folder, without ``--out``.
+        save_models: Save the weights of each run, and make the folder a saved model.
+        graph: The user's tables; without them, the dataset is loaded by its name.
 
     Returns:
-        The results, and the folder that holds their records.
+        The results, and the folder of their records.
     """
     check_workers(run.workers, run.threads)
     with ExitStack() as stack:
@@ -204,12 +204,12 @@ def _train(
 
 
 def _terminal() -> Console:
-    """Where progress is shown; nowhere in a process that another one speaks for."""
+    """Return the console for progress; it is silent in all processes but the first."""
     return Console(stderr=True, quiet=not leads())
 
 
 def answer_console() -> Console:
-    """Where an answer is printed: in a file or pipe no line is broken to fit a screen."""
+    """Return the console for results; lines are not wrapped in files and pipes."""
     console = Console()
     return console if console.is_terminal else Console(width=200)
 

@@ -73,7 +73,7 @@ def train(
     if graph is not None:
         summary |= {
             "target": graph.plan.target,
-            "warnings": [finding.describe() for finding in graph.findings],
+            "warnings": [problem.describe() for problem in graph.problems],
         }
 
     def show(console: Console) -> None:

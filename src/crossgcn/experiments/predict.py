@@ -16,9 +16,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.graph import canonical_graph
-from crossgcn.data.tables.encode.categories import Unseen
-from crossgcn.data.tables.graph import as_features, as_matrix, read_encoding
-from crossgcn.data.tables.new_nodes import load_new_tables
+from crossgcn.data.tables.encode.column import Unseen
+from crossgcn.data.tables.graph import as_features, as_matrix, load_new_tables, read_encoding
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.graph import PreparedGraph

@@ -14,8 +14,9 @@ class FeatureTransform(nn.Module):
     A weighted sum over neighbours commutes with the linear part. A graph convolution that
     aggregates first therefore projects sparse features before it aggregates them.
 
-    Subclasses implement ``in_channels``, ``out_channels``, :attr:`num_projections`,
-    :meth:`project`, :meth:`combine` and :meth:`reset_parameters`.
+    Subclasses set ``in_channels`` and ``out_channels``, implement :meth:`project`, :meth:`combine`
+    and :meth:`reset_parameters`, and override :attr:`num_projections` if it is not
+    ``out_channels``.
 
     Attributes:
         stackable: Whether the parameters of several models can be stacked along a new first
@@ -33,7 +34,7 @@ class FeatureTransform(nn.Module):
     @property
     def num_projections(self) -> int:
         """Width of the linear part."""
-        raise NotImplementedError
+        return self.out_channels
 
     @property
     def capturable(self) -> bool:

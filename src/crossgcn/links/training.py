@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -40,7 +40,7 @@ from crossgcn.training.records import (
 )
 from crossgcn.training.selection import Diverged, Selection
 from crossgcn.training.steps.step import Step
-from crossgcn.training.trainer import Record, Run, seeded, using_threads
+from crossgcn.training.trainer import Record, Run, RunTrainer, seeded, using_threads
 
 
 @dataclass(frozen=True)
@@ -261,13 +261,8 @@ _OF_NODES = ("splits", "train", "test_curve")
 """Settings of a configuration that are about splits of nodes."""
 
 
-class LinkTrainer:
-    """Trains the runs of one comparison, which share the graph, splits of its edges and settings.
-
-    It is a :class:`~crossgcn.training.trainer.RunTrainer`.
-    """
-
-    save_models = False
+class LinkTrainer(RunTrainer):
+    """Trains the runs of one comparison, which share the graph, edge splits and settings."""
 
     def __init__(
         self,
@@ -302,21 +297,10 @@ class LinkTrainer:
             "device": self.device.type,
         }
 
-    def prepare(self, runs: Iterable[Run]) -> None:
-        """Do nothing: each split has message graphs of its own."""
-
-    def model_batches(self, runs: Mapping[int, Run]) -> list[list[int]]:
-        """Return each run alone."""
-        return [[position] for position in runs]
-
     def train(
         self, runs: Sequence[Run], on_epochs: Callable[[int], None] | None = None
     ) -> list[Record | WorkFailed]:
-        """Train runs one after the other, and write each one's record.
-
-        Returns:
-            The record of each run; where it diverged, the reason.
-        """
+        """Train runs one after the other."""
         return [self._train(run, on_epochs) for run in runs]
 
     def build(self, config: RunConfig) -> LinkPredictor:

@@ -71,11 +71,12 @@ def train_full_batch(
 
     def report(count: int) -> None:
         nonlocal done
-        for metrics in selection.metrics(0, first=done):
-            on_epoch(metrics)
+        if on_epoch is not None:
+            for metrics in selection.metrics(0, first=done):
+                on_epoch(metrics)
         done += count
 
-    (result,) = _train(step, selection, [split], on_epochs=None if on_epoch is None else report)
+    (result,) = _train(step, selection, [split], on_epochs=report)
     if isinstance(result, Diverged):
         raise result
     model.load_state_dict(result.state)

@@ -110,8 +110,9 @@ def results(
     """
     selection.restore()
     step.release()
-    read_test = test is not None and bool(selection.sound.any())
-    accuracies = test()()[1].tolist() if read_test else None
+    accuracies: list[float] | None = None
+    if test is not None and selection.sound.any():
+        accuracies = test()()[1].tolist()
     states = step.widen(selection.best_states(), selection.best_epoch.tolist())
     return [
         selection.result(position, state, None if accuracies is None else accuracies[position])

@@ -1,12 +1,11 @@
-r"""What is minimised, and the one rule for what is decayed.
+r"""The objective of training, and the rule for weight decay.
 
 .. math:: \Gamma = \frac{1}{M}\sum_{i=1}^{M} l(\hat{\mathbf{y}}_i, \mathbf{y}_i)
     + \frac{\lambda}{2}\|\mathbf{\Theta}\|_F^2
 
-NOTE[D5] The rule, for every model: Θ is every matrix of every layer, and the
-order weights of ``"learned"``; never a bias, never a ``"gated"`` order weight,
-which should grow or not by its own merit. The released code averages over the
-training nodes and halves the penalty, where the paper sums and does not.
+NOTE[D5] The rule for every model: Θ is every matrix of every layer, and the order weights
+of ``"learned"``; never a bias or a ``"gated"`` order weight. The released code averages over
+the training nodes and halves the penalty, where the paper sums and does not.
 
 A model may add a term over the predictions of all nodes, see
 :meth:`NodeClassifier.penalty <crossgcn.models.node_classifier.NodeClassifier.penalty>`.
@@ -29,14 +28,14 @@ from crossgcn.training.steps.targets import find_targets
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass of the model gives.
+    """The results of one forward pass.
 
     Attributes:
-        scores: Of the training nodes, ``[models, nodes, width]``; the classes' come first.
-        slope: Gradient of the losses for the scores, which comes with them at no cost.
-        losses: Mean cross-entropy of each model, ``[models]``; no gradient goes through it.
-        accuracies: The fraction of the nodes scored right, ``[models]``.
-        penalties: What is added to the losses, but for what the optimiser decays.
+        scores: Of the training nodes, ``[models, nodes, width]``; those of the classes first.
+        slope: Gradient of the losses for the scores.
+        losses: Mean cross-entropy of each model, ``[models]``, detached.
+        accuracies: ``[models]``.
+        penalties: Further terms of the objective, without those that the optimiser decays.
     """
 
     scores: Tensor
@@ -46,7 +45,7 @@ class Pass:
     penalties: tuple[Tensor, ...]
 
     def gradients(self, weights: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-        """Of what is minimised, for each weight; ``None`` for one it does not depend on."""
+        """Return the gradient of the objective for each weight; ``None`` where it has none."""
         return torch.autograd.grad(
             [self.scores, *self.penalties],
             list(weights),
@@ -56,21 +55,21 @@ class Pass:
 
 
 class Objective:
-    """What is minimised, for one model or several stacked; a call is one pass.
+    """The objective of one model or several stacked; a call is one forward pass.
 
-    The pass computes the rows the objective depends on and no others: those of the
-    training nodes, or all where neighbours, or several draws, are to agree. A model of
-    several draws makes as many passes, and its scores are those of all of them.
+    The pass computes only the rows that the objective depends on: those of the training nodes,
+    or all if the objective has a term over all nodes. A model with several draws makes as many
+    passes, and the scores of all draws are concatenated.
 
     Args:
-        model: Read at every call, in whatever mode it is then.
+        model: Its mode, training or evaluation, is not changed.
         graph: Features and adjacency.
         y: Class of each node.
         nodes: The training nodes of each model.
         weight_decay: λ.
         device: Where the model is.
-        step: The number of the step, one number that its owner counts up; terms that grow
-            from nothing are at their full weight without it.
+        step: The number of the step, which its owner counts up. Without it, terms with a warm-up
+            have their full weight.
     """
 
     def __init__(
@@ -125,7 +124,7 @@ class Objective:
         return Pass(scores, slope, losses, accuracies, tuple(penalties))
 
     def _draw(self, model: NodeClassifier, penalties: list[Tensor]) -> Tensor:
-        """Scores of the training nodes in every draw, one after the other."""
+        """Return the scores of the training nodes in every draw, one after the other."""
         draws = []
         for draw in range(model.draws):
             model.choose_draw(draw)
@@ -136,7 +135,7 @@ class Objective:
         return torch.cat([self._at_nodes(scores) for scores in draws], dim=1)
 
     def _at_nodes(self, scores: Tensor) -> Tensor:
-        """The training nodes' rows of everyone's, ``[models, nodes, width]``."""
+        """Return the rows of the training nodes, ``[models, nodes, width]``."""
         if scores.dim() == 2:
             scores = scores.unsqueeze(0)
         return scores.gather(1, self.rows.unsqueeze(-1).expand(-1, -1, scores.size(-1)))
@@ -158,10 +157,10 @@ def make_optimizer(model: torch.nn.Module, learning_rate: float, weight_decay: f
 
 
 def order_weight_penalty(model: torch.nn.Module, weight_decay: float) -> Tensor | None:
-    r"""The order weights' part, :math:`\frac{\lambda}{2}\sum_{k\ge2}\alpha_k^2`.
+    r"""Return the penalty of order weights, :math:`\frac{\lambda}{2}\sum_{k\ge2}\alpha_k^2`.
 
-    It stands in the loss and not in the optimiser because :math:`\alpha_1` is
-    not trained and must not be decayed. None when no order weight is decayed.
+    It is part of the loss and not of the optimiser because :math:`\alpha_1` is not trained and
+    must not be decayed. ``None`` when no order weight is decayed.
     """
     decayed = [
         module.order_weights[..., 1:]

@@ -1,8 +1,8 @@
-"""Every split, seed and model of an experiment, on all cores or a GPU, with nothing lost.
+"""Train all runs of an experiment, on all cores or on a GPU.
 
-Runs are independent and each is seeded by itself, so how many processes share
-the work changes no result. On a GPU the runs of one configuration are trained together. A
-finished run, or batch of runs, is on disk before the next starts.
+Runs are independent and each has its own seed, so the number of processes does not change any
+result. On a GPU the runs of one configuration are trained together. A finished run, or batch of
+runs, is on disk before the next starts.
 """
 
 from __future__ import annotations
@@ -33,24 +33,22 @@ def train_many(
     on_record: Callable[[int, Record], None] | None = None,
     on_failure: Callable[[int, WorkFailed], None] | None = None,
 ) -> list[Record]:
-    """Do all runs, reusing the records of those that were finished before.
+    """Train all runs, except those whose records are on disk already, and return their records.
 
     Args:
-        trainer: The graph and its splits.
+        trainer: Trains the runs of a model batch.
         runs: In the order in which their records are returned.
-        workers: Processes that share the work; 1 does it all in this one, as a GPU does, and
-            as those of ``torchrun`` do, which share each batch instead.
-        on_epochs: Called now and then with the number of epochs done since
-            the last call, finished runs of before included; an epoch counts as
-            many times as its run's ``cost``.
-        on_record: Called with the position of each run and its record, as soon
-            as it is finished or found.
-        on_failure: Called with the position of each run that diverged, and why; the
-            others go on, and its place in the result is missing.
+        workers: Processes that share the runs. A GPU uses one, and so does each process of
+            ``torchrun``: these share every mini-batch instead.
+        on_epochs: Called regularly with the number of epochs done since the last call, including
+            those of runs found on disk; an epoch counts as many times as its run's ``cost``.
+        on_record: Called with the position and the record of each run as soon as it is there.
+        on_failure: Called with the position of each run that diverged and the reason; the other
+            runs continue, and its record is left out of the result.
 
     Raises:
-        WorkFailed: If a run diverged and ``on_failure`` was not given, or if a worker
-            died. Finished runs stay on disk.
+        WorkFailed: If a run diverged and ``on_failure`` was not given, or if a worker died.
+            Finished runs stay on disk.
     """
     report = on_epochs or (lambda count: None)
     group = processes()
@@ -114,9 +112,10 @@ def _in_processes(
     workers: int,
     report: Callable[[int], None],
 ) -> Results:
-    """This process is one of the workers: it takes from the end of the queue.
+    """Share the runs with other processes.
 
-    So it is at work while the others start, which takes as long as several runs.
+    This process takes runs from the end of the queue. It works while the others start, which
+    takes as long as several runs.
     """
     context = multiprocessing.get_context("spawn")
     done, stop = context.Value("q", 0), context.Event()
@@ -164,7 +163,7 @@ def _in_processes(
 def _finished(
     pending: dict[Future[list[Record | WorkFailed]], list[int]], timeout: float
 ) -> Results:
-    """What other processes have finished, taken off the list."""
+    """Yield what other processes have finished, and remove it from ``pending``."""
     finished, _ = wait(pending, timeout=timeout, return_when=FIRST_COMPLETED)
     for future in finished:
         batch = pending.pop(future)
@@ -173,7 +172,7 @@ def _finished(
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Let Ctrl-C wait; workers started meanwhile never see it, not even while importing."""
+    """Delay Ctrl-C; workers started meanwhile never see it, not even while importing."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -188,7 +187,7 @@ _worker: tuple[RunTrainer, Any, Any] | None = None
 
 
 class _Stopped(Exception):
-    """The other side has given up; end this run."""
+    """The main process has stopped; end this run."""
 
 
 def _start_worker(trainer: RunTrainer, done: Any, stop: Any) -> None:
@@ -199,7 +198,7 @@ def _start_worker(trainer: RunTrainer, done: Any, stop: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for more work for ever."""
+    """End this worker when its parent is killed; it would wait for work for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -180,12 +180,14 @@ class Selection:
 
     def metrics(self, position: int, first: int = 0) -> list[EpochMetrics]:
         """Return the metrics of one model's evaluated epochs after ``first``, while it is sound."""
+        metrics = []
         rows = self.history[first : int(self.epoch), position].tolist()
-        return [
-            EpochMetrics(first + i, *row[:4], None if math.isnan(row[4]) else row[4])
-            for i, row in enumerate(rows, start=1)
-            if row[5] == 1.0
-        ]
+        for epoch, (*values, test, sound) in enumerate(rows, start=first + 1):
+            if sound == 1.0:
+                loss, accuracy, validation_loss, score = values
+                curve = None if math.isnan(test) else test
+                metrics.append(EpochMetrics(epoch, loss, accuracy, validation_loss, score, curve))
+        return metrics
 
     def result(
         self, position: int, state: State, test_accuracy: float | None

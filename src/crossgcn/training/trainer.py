@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -65,31 +67,44 @@ class Run:
     cost: int = 1
 
 
-class RunTrainer(Protocol):
-    """What :func:`~crossgcn.training.pool.train_many` needs to train runs."""
+class RunTrainer(ABC):
+    """Trains runs for :func:`~crossgcn.training.pool.train_many`.
 
-    save_models: bool
+    Attributes:
+        save_models: Whether a finished run must have saved weights.
+        device: Where models are trained.
+    """
 
-    @property
-    def device(self) -> torch.device:
-        """Where models are trained."""
+    save_models = False
+    device: torch.device
 
+    @abstractmethod
     def identity(self, run: Run) -> Record:
         """Return what makes a run this run; a record with equal entries is its result."""
 
-    def prepare(self, runs: Iterable[Run]) -> None:
-        """Compute what these runs share, before processes divide them."""
-
-    def model_batches(self, runs: Mapping[int, Run]) -> list[list[int]]:
-        """Return the positions of the runs to be trained together."""
-
+    @abstractmethod
     def train(
         self, runs: Sequence[Run], on_epochs: OnEpochs | None = None
     ) -> list[Record | WorkFailed]:
-        """Train runs of one model batch, and return each one's record or why it failed."""
+        """Train the runs of one model batch, and write each one's record.
+
+        Args:
+            runs: Of one configuration; they differ in split, repeat and folder.
+            on_epochs: As for :func:`~crossgcn.training.loop.fit`.
+
+        Returns:
+            The record of each run; where it diverged, the reason.
+        """
+
+    def prepare(self, runs: Iterable[Run]) -> None:  # noqa: B027
+        """Compute what these runs share, before processes divide them."""
+
+    def model_batches(self, runs: Mapping[int, Run]) -> list[list[int]]:
+        """Return the positions of runs to be trained together: here, each run alone."""
+        return [[position] for position in runs]
 
 
-class Trainer:
+class Trainer(RunTrainer):
     """Trains the runs of one experiment, which share the graph and the splits.
 
     Args:
@@ -125,7 +140,7 @@ class Trainer:
         self.read_test = read_test
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
         if preprocess is not None:
-            self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json(short=False))
+            self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json())
 
     def identity(self, run: Run) -> Record:
         """Return what makes a run this run; a record with equal entries is its result."""
@@ -170,16 +185,7 @@ class Trainer:
     def train(
         self, runs: Sequence[Run], on_epochs: OnEpochs | None = None
     ) -> list[Record | WorkFailed]:
-        """Train runs of one configuration together, and write each one's record.
-
-        Args:
-            runs: They differ in split, repeat and folder.
-            on_epochs: As for :func:`~crossgcn.training.loop.fit`.
-
-        Returns:
-            The record of each run; where it diverged, the reason. The folder of a diverged run
-            holds its last good weights.
-        """
+        """Train runs together; the folder of a run that diverged holds its last good weights."""
         config, group = runs[0].config, processes()
         records = [self.identity(run) | self.inputs.fingerprint(config) for run in runs]
         started = time.perf_counter()
@@ -318,22 +324,16 @@ def shared_settings(config: RunConfig) -> tuple[Any, ...]:
     return tuple(getattr(config, name) for name in SHARED_SETTINGS)
 
 
-class JointTrainer:
-    """Trains the runs of several experiments, each with the trainer of its dataset and splits.
+class JointTrainer(RunTrainer):
+    """Trains the runs of several experiments, each by the trainer of its dataset and splits.
 
     Args:
         trainers: By :func:`shared_settings`; all on the same device.
     """
 
-    save_models = False
-
     def __init__(self, trainers: Mapping[tuple[Any, ...], Trainer]) -> None:
-        self.trainers = dict(trainers)
-
-    @property
-    def device(self) -> torch.device:
-        """Where models are trained."""
-        return next((one.device for one in self.trainers.values()), torch.device("cpu"))
+        self.trainers: dict[tuple[Any, ...], Trainer] = dict(trainers)
+        self.device = next((one.device for one in trainers.values()), torch.device("cpu"))
 
     def _trainer(self, run: Run) -> Trainer:
         return self.trainers[shared_settings(run.config)]
@@ -352,9 +352,8 @@ class JointTrainer:
         runs_of: dict[tuple[Any, ...], dict[int, Run]] = {}
         for position, run in runs.items():
             runs_of.setdefault(shared_settings(run.config), {})[position] = run
-        return [
-            batch for key, own in runs_of.items() for batch in self.trainers[key].model_batches(own)
-        ]
+        batches = (self.trainers[key].model_batches(own) for key, own in runs_of.items())
+        return list(chain.from_iterable(batches))
 
     def train(
         self, runs: Sequence[Run], on_epochs: OnEpochs | None = None

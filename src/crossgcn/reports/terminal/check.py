@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
-from crossgcn.data.tables.checks.problems import Finding, show_file, show_name
+from crossgcn.data.tables.checks import Problem, show_file, show_name
 from crossgcn.reports.format import count
 from crossgcn.reports.terminal.tables import text_columns
 
@@ -32,7 +31,7 @@ def summarise_check(
     nodes: Table,
     edges: Table | None,
     plan: TablePlan,
-    findings: Sequence[Finding],
+    problems: Sequence[Problem],
     next_command: str,
 ) -> Summary:
     """Return how the tables were read and what was found, as JSON.
@@ -41,10 +40,10 @@ def summarise_check(
         nodes: The node table.
         edges: The edge table, if there is one.
         plan: How their columns are used.
-        findings: The problems found.
+        problems: As the check returned them.
         next_command: The command to suggest if there are no errors.
     """
-    severities = Counter(finding.severity for finding in findings)
+    severities = Counter(problem.severity for problem in problems)
     return {
         "nodes": {
             "file": nodes.name,
@@ -62,9 +61,9 @@ def summarise_check(
             "destination_column": plan.destination_column,
             "weight_column": plan.weight_column,
         },
-        "columns": [asdict(column) for column in plan.columns],
+        "columns": [column.model_dump() for column in plan.columns],
         "reasons": list(plan.reasons),
-        "findings": [finding.to_json() for finding in findings],
+        "findings": [problem.to_json() for problem in problems],
         "errors": severities["error"],
         "warnings": severities["warning"],
         "next": None if severities["error"] else next_command,
@@ -73,11 +72,11 @@ def summarise_check(
 
 def check_page(summary: Summary) -> Group:
     """Return the summary of :func:`summarise_check` for the terminal."""
-    findings = [Finding(**content) for content in summary["findings"]]
+    problems = [Problem(**content) for content in summary["findings"]]
     parts: list[RenderableType] = [_sizes(summary), *map(Text, summary["reasons"])]
     parts.append(_columns_table(summary["columns"]))
-    if findings:
-        parts += [_findings_table(findings), Text()]
+    if problems:
+        parts += [_problems_table(problems), Text()]
     parts.append(_conclusion(summary))
     return Group(*parts)
 
@@ -86,9 +85,9 @@ def reading_lines(graph: TableGraph) -> list[Text]:
     """Return how a user's tables were read in a few lines, and each warning in one line."""
     lines = [Text(reason) for reason in graph.plan.reasons]
     lines.append(Text(_kinds_line(graph.plan.columns)))
-    for finding in graph.findings:
-        label = (f"{finding.severity}: ", STYLES[finding.severity])
-        lines.append(Text.assemble(label, finding.describe()))
+    for problem in graph.problems:
+        label = (f"{problem.severity}: ", STYLES[problem.severity])
+        lines.append(Text.assemble(label, problem.describe()))
     return lines
 
 
@@ -126,15 +125,15 @@ def _columns_table(columns: Sequence[Summary]) -> RenderableType:
     return Group(table, Text(f"and {hidden.total():,} more columns: {kinds} (--json has all)\n"))
 
 
-def _findings_table(findings: Sequence[Finding]) -> TerminalTable:
+def _problems_table(problems: Sequence[Problem]) -> TerminalTable:
     """Return severity, place and problem in one row each, with the remedy below."""
     table = TerminalTable.grid(padding=(0, 2, 0, 0))
     table.add_column()
     table.add_column(overflow="fold")
-    for finding in findings:
-        told = Text.assemble((f"{finding.place}: ", "bold"), finding.statement)
-        table.add_row(Text(finding.severity, style=STYLES[finding.severity]), told)
-        table.add_row("", Text(f"→ {finding.remedy}", style="italic"))
+    for problem in problems:
+        told = Text.assemble((f"{problem.place}: ", "bold"), problem.statement)
+        table.add_row(Text(problem.severity, style=STYLES[problem.severity]), told)
+        table.add_row("", Text(f"→ {problem.remedy}", style="italic"))
     return table
 
 

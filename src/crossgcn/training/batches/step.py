@@ -1,4 +1,4 @@
-"""One step of training on a batch of nodes, in one process or in several that share it."""
+"""Training steps on batches of nodes, in one process or in several that share them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from crossgcn import kernels
-from crossgcn.graph.matrix import Inputs, SparseMatrix
+from crossgcn.graph.matrix import ModelInputs, SparseMatrix
 from crossgcn.graph.prepared import move_inputs
 from crossgcn.graph.sampling.batches import AggregatedRows, Batch, NodeBatches
 from crossgcn.graph.sampling.source import GraphSource
@@ -23,7 +23,7 @@ from crossgcn.training.objective import order_weight_penalty
 from crossgcn.training.steps.step import Step
 from crossgcn.training.steps.unused_columns import UnusedColumns
 
-_SEED_STRIDE = 0x9E3779B1  # odd: no two processes of one run drop the same entries
+_SEED_STRIDE = 0x9E3779B1  # odd, so that no two processes of a run have the same seed
 
 
 class MiniBatchStep(Step):
@@ -92,7 +92,7 @@ class MiniBatchStep(Step):
         self.optimizer.step([weight.grad for weight in self.optimizer.weights])
         self.model.zero_grad(set_to_none=True)
 
-    def _backward(self, batch: Batch, inputs: Inputs, share: float) -> None:
+    def _backward(self, batch: Batch, inputs: ModelInputs, share: float) -> None:
         self.model.zero_grad(set_to_none=True)
         self.model.train()
         with multiplying_in(self.config.precision, self.device):
@@ -107,8 +107,8 @@ class MiniBatchStep(Step):
         self.totals += torch.stack([loss, right])
 
 
-def batch_inputs(batch: Batch, device: torch.device) -> Inputs:
-    """What the model takes for a batch, on its device."""
+def batch_inputs(batch: Batch, device: torch.device) -> ModelInputs:
+    """Return the model's inputs for a batch, on the device."""
     inputs = (batch.x, batch.blocks)
     return inputs if device.type == "cpu" else move_inputs(inputs, device)
 
@@ -116,15 +116,15 @@ def batch_inputs(batch: Batch, device: torch.device) -> Inputs:
 def score_part(
     scores: Tensor, labels: Tensor, num_everywhere: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """How well a model does on a part of some nodes.
+    """Score one part of a set of nodes.
 
     Args:
-        scores: Of the part, ``[nodes, classes]``; there may be none.
+        scores: Of the part's nodes, ``[nodes, classes]``; there may be none.
         labels: Their classes.
-        num_everywhere: How many nodes all parts have.
+        num_everywhere: The number of nodes in all parts.
 
     Returns:
-        The sum of the cross-entropy and how many are scored right, in float64, and the
+        The sum of the cross-entropy and the number of correct predictions, in float64, and the
         gradient, for the scores, of that sum divided by ``num_everywhere``.
     """
     count = torch.tensor([num_everywhere], device=scores.device)
@@ -147,11 +147,11 @@ def batches_of(
     num_workers: int = 0,
     **settings: Any,
 ) -> NodeBatches | AggregatedRows:
-    """Batches of nodes for a model.
+    """Return batches of nodes for a model.
 
-    A model that looks one hop far needs no sampling, whatever ``fanouts`` say: its batches have
-    all neighbours. If it also aggregates before it transforms, and the features are dense, these
-    are summed once and batches hold the sums
+    The batches of a model of one hop have all neighbours, whatever ``fanouts`` say. If it also
+    aggregates before it transforms, and the features are dense, their sums over neighbours are
+    computed once and batches hold the sums
     (:class:`~crossgcn.graph.sampling.batches.AggregatedRows`).
 
     Args:
@@ -159,9 +159,9 @@ def batches_of(
         source: The graph.
         nodes: The nodes to go through.
         fanouts: See :class:`~crossgcn.graph.sampling.batches.NodeBatches`.
-        aggregate_once: ``True`` sums features once also where dropout then drops entries of the
-            sums instead of the features'; ``False`` never does. When left out, they are where it
-            changes nothing.
+        aggregate_once: ``True`` computes the sums once even if dropout then drops their entries
+            instead of the features'; ``False`` never does. By default they are computed once
+            where it does not change the result.
         folder: Keep such sums in a temporary file there instead of in memory.
         num_workers: Threads that prepare batches ahead of time.
         **settings: ``batch_size``, ``seed``, ``shuffle``, ``rank`` and ``world_size``.
@@ -173,7 +173,11 @@ def batches_of(
         if aggregate_once and _may_aggregate_once(model, source):
             (kind,) = model.propagations
             return AggregatedRows(source, nodes, kind, folder=folder, **settings)
-    rescaled = [not _weighs_messages(layer) for layer in model.layers for _ in _hops(layer)]
+    rescaled = [
+        not getattr(getattr(layer, "aggregation", None), "weighs_messages", False)
+        for layer in model.layers
+        for _ in getattr(layer, "propagations", ("gcn",))
+    ]
     return NodeBatches(
         source,
         nodes,
@@ -186,7 +190,7 @@ def batches_of(
 
 
 def _may_aggregate_once(model: NodeClassifier, source: GraphSource) -> bool:
-    """Whether the first layer needs of the graph no more than sums of dense features."""
+    """Whether the first layer needs only the sums of dense features over neighbours."""
     layer = model.layers[0]
     return (
         isinstance(layer, GraphConvolution)
@@ -194,12 +198,3 @@ def _may_aggregate_once(model: NodeClassifier, source: GraphSource) -> bool:
         and layer.sums_neighbours
         and not isinstance(source.features(torch.zeros(1, dtype=torch.long)), SparseMatrix)
     )
-
-
-def _weighs_messages(layer: nn.Module) -> bool:
-    return bool(getattr(getattr(layer, "aggregation", None), "weighs_messages", False))
-
-
-def _hops(layer: nn.Module) -> Sequence[Any]:
-    hops: Sequence[Any] = getattr(layer, "propagations", ("gcn",))
-    return hops

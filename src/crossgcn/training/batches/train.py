@@ -30,7 +30,7 @@ from crossgcn.training.device import check_precision, enough_memory
 from crossgcn.training.distributed import processes
 from crossgcn.training.loop import fit, results
 from crossgcn.training.selection import Diverged, Selection, TrainedModel
-from crossgcn.training.steps.unused_columns import find_unused_columns_of
+from crossgcn.training.steps.unused_columns import find_unused_columns
 
 FANOUT = 50
 """Neighbours sampled for each node in each hop by default."""
@@ -144,7 +144,7 @@ def train_in_batches(
         f"features and layers of up to {width:,} channels"
     )
     with enough_memory(sizes, device, "lower --batch-size or --fanout, or use more processes"):
-        unused = find_unused_columns_of(model, source)
+        unused = find_unused_columns(model, source)
         trained = model
         if unused is not None:
             (trained,), source = unused.narrow_models([model]), unused.narrow_source(source)

@@ -11,12 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.tables.encode.encoder import TableEncoder
-from crossgcn.data.tables.encode.hashing import EncodedHash, hash_word
-from crossgcn.data.tables.graph import TableGraph, describe_encoding, load_tables, read_encoding
-from crossgcn.data.tables.new_nodes import load_new_tables
-from crossgcn.data.tables.plan import TableChoices, make_plan
-from crossgcn.data.tables.read import read_table
+from crossgcn.data.tables import (
+    TableChoices,
+    TableEncoder,
+    TableGraph,
+    describe_encoding,
+    load_new_tables,
+    load_tables,
+    make_plan,
+    read_encoding,
+    read_table,
+)
+from crossgcn.data.tables.encode.words import HashEncoder, hash_word
 from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
 
@@ -55,7 +61,7 @@ cells = st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=4).map(";".joi
 @given(cells, cells, st.integers(1, 5))
 @settings(max_examples=80, deadline=None)
 def test_a_value_is_the_sum_of_its_words(seen: list[str], later: list[str], bits: int) -> None:
-    column = EncodedHash.fit("tags", distinct_of([*seen, "a;b"]), bits=bits, is_list=True)
+    column = HashEncoder.fit("tags", distinct_of([*seen, "a;b"]), bits=bits, is_list=True)
     counts = Counter(word for cell in [*seen, "a;b"] for word in {*cell.split(";")} - {""})
     for cell, found in zip(
         later,
@@ -77,7 +83,7 @@ def test_a_value_is_the_sum_of_its_words(seen: list[str], later: list[str], bits
 
 def test_names_show_the_most_frequent_words_and_their_signs() -> None:
     often = [word for number, word in enumerate("abcdef") for _ in range(9 - number)]
-    column = EncodedHash.fit("city", distinct_of(often), bits=1, is_list=False)
+    column = HashEncoder.fit("city", distinct_of(often), bits=1, is_list=False)
     for feature, name in enumerate(column.feature_names):
         words = [word for word in "abcdef" if hash_word(word, 1)[0] == feature]
         signs = [hash_word(word, 1)[1] * hash_word(words[0], 1)[1] for word in words]
@@ -88,14 +94,14 @@ def test_names_show_the_most_frequent_words_and_their_signs() -> None:
 
 
 def test_numbers_written_with_a_point_are_the_same_codes() -> None:
-    column = EncodedHash.fit("code", distinct_of(["7", "12", " 7 "]), bits=9, is_list=False)
+    column = HashEncoder.fit("code", distinct_of(["7", "12", " 7 "]), bits=9, is_list=False)
     x = column.encode_values(distinct_of(["7", "7.0", "7.00", " 7 ", "7.5"])).toarray()
     assert all((x[0] == row).all() for row in x[1:4]) and not (x[0] == x[4]).all()
 
 
 def test_features_are_shared_out_among_the_columns_and_new_values_have_one() -> None:
     graph = load()
-    hashed = [column for column in graph.encoder.columns if isinstance(column, EncodedHash)]
+    hashed = [column for column in graph.encoder.columns if isinstance(column, HashEncoder)]
     assert [column.column for column in hashed] == ["city", "tags"]
     assert sum(column.num_hashed for column in hashed) == 2**7
     new = pd.DataFrame({"user": ["x"], "city": ["Rome"], "tags": ["red;mauve"], "age": [110]})
@@ -144,13 +150,6 @@ def test_an_encoding_that_does_not_fit_itself_is_refused(change: Any, complaint:
     change(saved["encoding"])
     with pytest.raises(BadInput, match=complaint):
         read_encoding(Preprocess.from_json(saved))
-
-
-def test_a_plan_saved_before_there_was_hashing_can_be_read() -> None:
-    graph = load_tables(NODES, None, TableChoices(target="buys"))
-    saved = json.loads(json.dumps(describe_encoding(graph).to_json()))
-    del saved["encoding"]["plan"]["hash_features"]
-    assert read_encoding(Preprocess.from_json(saved))[1] == graph.plan
 
 
 @pytest.mark.parametrize(

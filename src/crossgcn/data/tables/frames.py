@@ -1,83 +1,74 @@
-"""What a single cell says: text, a number, a list of words, or nothing."""
+"""Convert DataFrames to tables of text."""
 
 from __future__ import annotations
 
 import datetime
 import json
-import re
-import unicodedata
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-MISSING_WORDS = frozenset({"na", "n/a", "nan", "null", "none"})
-"""Words for a missing value, in lower case; blank cells are always missing."""
-
-_NUMBER = re.compile(
-    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
-)
+from crossgcn.data.tables.table import Table
+from crossgcn.errors import BadInput
 
 _LARGEST_EXACT_INTEGER = 2.0**53
 """Below this, a whole 64-bit float stands for one integer only."""
 
-Separator = Literal["json", ";", "|", ",", " "]
 
+def make_table(frame: pd.DataFrame, name: str) -> Table:
+    """Convert a DataFrame of any types to a table of text.
 
-def parse_number(text: str) -> float | None:
-    """Return the number in a cell, infinities included, or None.
-
-    Digits are ASCII, the decimal sign is a point, and nothing separates thousands: ``1,5``,
-    ``1 000`` and ``1_000`` are not numbers. Surrounding space is ignored.
+    Raises:
+        BadInput: If a header is missing or repeated, or text is not valid Unicode.
     """
-    text = text.strip()
-    return float(text) if _NUMBER.fullmatch(text) else None
+    if frame.columns.nlevels > 1:
+        raise BadInput(
+            f"{name}: the headers have {frame.columns.nlevels} levels; give one, for example by "
+            "frame.columns = frame.columns.map('_'.join)"
+        )
+    named = [level for level in frame.index.names if level is not None]
+    for level in named:
+        if level in frame.columns or named.count(level) > 1:
+            what = "a column" if level in frame.columns else "another level of it"
+            raise BadInput(
+                f"{name}: the index and {what} are both called {str(level)!r}; rename one, or "
+                "drop the index: frame.reset_index(drop=True)"
+            )
+    if named:
+        frame = frame.reset_index(level=named)
+    headers = tuple("" if pd.isna(header) else str(header).strip() for header in frame.columns)
+    check_headers(headers, name)
+    columns = {}
+    for position, header in enumerate(headers):
+        try:
+            columns[header] = write_as_text(frame.iloc[:, position])
+        except UnicodeEncodeError as error:
+            raise BadInput(
+                f"{name}: column {header!r} holds {error.object!r}, half of a character; "
+                "correct the text, for example by text.encode('utf-8', 'replace').decode()"
+            ) from None
+    return Table(name, pd.DataFrame(columns), first_row=1)
 
 
-def split_words(cell: str, separator: Separator) -> list[str]:
-    """Return the different words of a cell in order, without surrounding space.
-
-    With ``json``, a cell that is not a JSON array is split at commas; brackets and quotes are
-    dropped.
-    """
-    if separator == "json":
-        words = _split_json(cell)
-    else:
-        words = cell.split(None if separator == " " else separator)
-    return list(dict.fromkeys(filter(None, map(str.strip, words))))
-
-
-def _split_json(cell: str) -> list[str]:
-    try:
-        content = json.loads(cell)
-    except ValueError:
-        content = None
-    if isinstance(content, list):
-        return [item if isinstance(item, str) else json.dumps(item) for item in content]
-    return [word.strip().strip("'\"") for word in cell.strip().strip("[]").split(",")]
-
-
-def find_separator(cells: Sequence[str]) -> Separator:
-    """Return the separator that most cells of a column contain."""
-    if sum(cell.startswith("[") and cell.endswith("]") for cell in cells) * 2 > len(cells):
-        return "json"
-    marks: tuple[Separator, ...] = (";", "|", ",")
-    holding = {mark: sum(mark in cell for cell in cells) for mark in marks}
-    best = max(marks, key=lambda mark: holding[mark])
-    return best if holding[best] else " "
-
-
-def shorten(text: str, length: int = 40) -> str:
-    """Return a value as messages show it: in quotes, and cut when it is long."""
-    return repr(text if len(text) <= length else text[: length - 1] + "…")
-
-
-def fold_spelling(text: str) -> str:
-    """Return the text without case, extra spaces and variants of encoding accents."""
-    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    return " ".join(plain.casefold().split())
+def check_headers(headers: tuple[str, ...], name: str) -> None:
+    """Raise an error if headers are missing or repeated."""
+    if not headers:
+        raise BadInput(f"{name}: there are no columns; give a table with a header row")
+    seen: dict[str, int] = {}
+    for position, header in enumerate(headers, 1):
+        if header == "":
+            raise BadInput(
+                f"{name}, row 1: column {position} of {len(headers)} has no header; "
+                "name it, or delete the column"
+            )
+        if header in seen:
+            raise BadInput(
+                f"{name}, row 1: columns {seen[header]} and {position} are both called "
+                f"{header!r}; rename one"
+            )
+        seen[header] = position
 
 
 def write_as_text(column: pd.Series[Any]) -> pd.Series[str]:
