@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossgcn.data.datasets.citeseer_cross import citeseer_cross, cross_columns, explicit_crosses
-from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data import cross_columns, explicit_crosses, load_dataset
+from crossgcn.data.datasets.citeseer_cross import citeseer_cross
 from crossgcn.errors import BadInput
 
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from crossgcn.data import Split
 from crossgcn.data.datasets.shop import FEWEST_NODES, Shop, make_shop, write_shop
 from crossgcn.data.datasets.shop_customers import CLASSES, PLANTED, allot, plant_pair
-from crossgcn.data.splits import Split
 from crossgcn.data.tables.encode.encoder import TableEncoder
 from crossgcn.data.tables.graph import TableGraph, load_tables
 from crossgcn.data.tables.new_nodes import load_new_tables
