@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,13 +14,19 @@ from crossgcn.reproduction.collect import read_item_result
 PROJECT = Path(__file__).parents[1]
 
 
-def test_the_code_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (PROJECT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) >= 3
+def run_page(name: str) -> dict[str, Any]:
+    """Execute the Python blocks of a page, one after another, and return what they define."""
+    blocks = re.findall(r"```python\n(.*?)```", (PROJECT / name).read_text(), re.DOTALL)
+    assert blocks
     names: dict[str, Any] = {}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
+        exec(compile(block, name, "exec"), names)
+    return names
+
+
+def test_the_code_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = run_page("README.md")
     assert names["out"].shape == (100, 32)
     assert names["data"].num_classes == 3
     assert len(names["cross"].test_accuracy) == 5
@@ -29,28 +34,14 @@ def test_the_code_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_code_in_the_page_about_tables_runs() -> None:
-    text = (PROJECT / "docs" / "own_tables.md").read_text()
-    names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(compile(block, "own_tables.md", "exec"), names)
+    names = run_page("docs/own_tables.md")
     assert set(names["crosses"]["class"]) == set(names["graph"].classes)
 
 
 def test_the_code_in_the_page_about_building_blocks_runs() -> None:
-    text = (PROJECT / "docs" / "building_blocks.md").read_text()
-    names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(compile(block, "building_blocks.md", "exec"), names)
+    names = run_page("docs/building_blocks.md")
     assert names["scores"].shape == (100, 7)
     assert names["crossed_maps"](names["crossed"])
-
-
-def test_the_tables_are_those_of_the_records() -> None:
-    script = runpy.run_path(str(PROJECT / "research" / "scripts" / "update_results.py"))
-    for path, text in script["render"]():
-        assert path.read_text() == text, (
-            f"{path.name}: run python -m research.scripts.update_results"
-        )
 
 
 def test_every_deviation_has_its_note_in_the_code() -> None:
@@ -68,16 +59,6 @@ def test_the_paper_map_names_files_and_tests_that_exist() -> None:
     for path in set(re.findall(r"`([\w/-]+\.(?:py|toml))", text)):
         found = (PROJECT / "src" / "crossgcn" / path, PROJECT / "tests" / path)
         assert any(candidate.exists() for candidate in found), path
-
-
-def test_rooms_import_only_from_rooms_above_them() -> None:
-    rooms = ["data", "kernels", "graph", "layers", "models", "training"]
-    rooms += ["evaluation", "explanation", "reports", "cli"]
-    for position, room in enumerate(rooms):
-        for path in (PROJECT / "src" / "crossgcn" / room).rglob("*.py"):
-            for imported in re.findall(r"from crossgcn\.(\w+)", path.read_text()):
-                if imported in rooms:
-                    assert rooms.index(imported) <= position, f"{path} imports from {imported}"
 
 
 def test_the_numbers_in_the_readmes_text_are_those_of_the_records() -> None:

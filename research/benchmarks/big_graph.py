@@ -15,7 +15,8 @@ import torch
 
 from crossgcn.data.datasets.drawn_graphs import large_graph
 from crossgcn.data.stored import open_graph
-from crossgcn.training.device import PRECISIONS, Precision
+from crossgcn.training.config import Precision
+from crossgcn.training.device import PRECISIONS
 from research.benchmarks.harness.agreement import SAME_VALUES, Check
 from research.benchmarks.harness.big import (
     BigSize,

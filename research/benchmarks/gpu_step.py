@@ -15,7 +15,8 @@ from torch_geometric.data import Data
 
 from crossgcn.data import load_dataset, make_splits
 from crossgcn.errors import WorkFailed
-from crossgcn.training.device import PRECISIONS, Precision
+from crossgcn.training.config import Precision
+from crossgcn.training.device import PRECISIONS
 from research.benchmarks.harness.agreement import check_peer
 from research.benchmarks.harness.command import Options, main
 from research.benchmarks.harness.gpu_ceilings import kernel_seconds, measure_ceilings

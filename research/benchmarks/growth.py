@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.steps.full_batch import FullBatchStep
 from research.benchmarks.harness.command import Options, main
 from research.benchmarks.harness.memory import peak_bytes
 from research.benchmarks.harness.ours import build_ours, prepare, training_step
@@ -126,7 +126,7 @@ def log_log_slope(sizes: Sequence[int], values: Sequence[float]) -> float:
     ).slope
 
 
-def starter(axis: Axis, size: int, options: Options) -> Callable[[], TrainingStep]:
+def starter(axis: Axis, size: int, options: Options) -> Callable[[], FullBatchStep]:
     """What makes the step for one size and runs it, so that all it holds is there."""
     arguments: dict[str, Any] = {"order": 2, "hidden": 128}
     around = axis.around
@@ -139,7 +139,7 @@ def starter(axis: Axis, size: int, options: Options) -> Callable[[], TrainingSte
     model = build_ours(data, arguments["order"], hidden_channels=arguments["hidden"])
     nodes = torch.arange(around.nodes)
 
-    def start() -> TrainingStep:
+    def start() -> FullBatchStep:
         with torch_threads(THREADS):
             step = training_step(model, graph, data, nodes, device=options.device)
             for _ in range(3):

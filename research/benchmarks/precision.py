@@ -15,8 +15,8 @@ from torch_geometric.data import Data
 from crossgcn.data import available, load_dataset, make_splits
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns
 from crossgcn.experiments.statistics import paired_difference
-from crossgcn.training.config import RunConfig
-from crossgcn.training.device import PRECISIONS, Precision
+from crossgcn.training.config import Precision, RunConfig
+from crossgcn.training.device import PRECISIONS
 from research.benchmarks.harness.command import Options, main
 from research.benchmarks.harness.gradients import first_gradients, gradient_errors, peer_gradients
 from research.benchmarks.harness.ours import build_ours, prepare, raise_crosses, training_step

@@ -275,7 +275,7 @@ class CellTrainer:
         key = shared_settings(config), read_test
         if key not in self._workloads:
             experiment = self._experiment(config)
-            self._workloads[key] = experiment.workload(device=self.device, read_test=read_test)
+            self._workloads[key] = experiment.trainer(device=self.device, read_test=read_test)
         return self._workloads[key]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final
 
-from crossgcn.reports.markdown import markdown_table
+from crossgcn.reports.format import markdown_table
 from research.findings.records import FindingsRecord
 from research.findings.tables import FindingsTable, Row
 

@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from crossgcn.data.files import replacing
 from crossgcn.reports.figure_style import INK, WIDTH, figure_style, tidy
-from crossgcn.reports.markdown import markdown_table
+from crossgcn.reports.format import markdown_table
 
 _SWEEPS: Final = {"order": "order", "depth": "layers"}
 _PLAIN: Final = "plain"

@@ -8,9 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from crossgcn.experiments.statistics import summarise
-from crossgcn.reports.markdown import markdown_table
+from crossgcn.reports.format import markdown_table, with_spread
 from crossgcn.reports.terminal.links import links_verdicts
-from crossgcn.reports.terminal.tables import with_spread
 from research.findings.records import (
     CellRecord,
     Comparison,

@@ -11,11 +11,11 @@ from typing import Any, Literal
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from crossgcn.cli.bench import BENCHMARKS
 from crossgcn.data.files import replacing
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.reports.figure_style import WIDTH, figure_style, tidy
-from crossgcn.reports.markdown import markdown_table
+from crossgcn.reports.format import markdown_table
+from research.benchmarks.catalogue import BENCHMARKS
 
 Unit = Literal["×", "%", "slope", "points", "relative error"]
 Verdict = Literal[

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from crossgcn.reports.markdown import markdown_table
-from crossgcn.reports.terminal.links import METRIC_WORDS, links_verdicts, metric_cell
-from crossgcn.reports.terminal.tables import paired_cell
+from crossgcn.reports.format import accuracy_text, markdown_table, paired_text
+from crossgcn.reports.terminal.links import links_verdicts, metric_name
 
 
 def links_markdown(record: dict[str, Any]) -> str:
@@ -15,13 +14,13 @@ def links_markdown(record: dict[str, Any]) -> str:
 
 
 def _dataset(summary: dict[str, Any]) -> str:
-    header = ["model", *(METRIC_WORDS.get(m, m.capitalize()) for m in summary["metrics"])]
+    header = ["model", *(metric_name(m) for m in summary["metrics"])]
     rows = []
     for model in summary["models"]:
         measured = [model["test"][metric] for metric in summary["metrics"]]
-        rows.append([model["name"], *map(metric_cell, measured)])
+        rows.append([model["name"], *map(accuracy_text, measured)])
         if model["name"] != summary["baseline"]:
-            rows.append([f"*paired to {summary['baseline']}*", *map(paired_cell, measured)])
+            rows.append([f"*paired to {summary['baseline']}*", *map(paired_text, measured)])
     edges, splits = summary["edges"], summary["num_splits"]
     words = (
         f"**{summary['dataset']}**: {edges['train']:,} edges to train, {edges['validation']:,} to "

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crossgcn.reports.markdown import markdown_table
-from crossgcn.reports.terminal.tables import paired_cell, with_spread
+from crossgcn.reports.format import markdown_table, paired_text, with_spread
 
 Shop = dict[str, Any]
 
@@ -59,5 +58,5 @@ def _cells(summary: dict[str, Any]) -> list[str]:
         for model in models.values()
     ]
     ours = models[summary["with_crosses"]]
-    judged = f"{ours['model']} − {summary['without_crosses']}: {paired_cell(ours)}"
+    judged = f"{ours['model']} − {summary['without_crosses']}: {paired_text(ours)}"
     return [*means, judged, "yes" if summary["crosses_help"] else "no"]

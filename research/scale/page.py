@@ -1,4 +1,4 @@
-"""The generated parts of ``docs/scale.md``: what was measured, the fit, and what it predicts."""
+"""The generated parts of ``docs/scale.md`` and ``research/scale/README.md``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from crossgcn.cli.bench import BENCHMARKS
-from crossgcn.reports.markdown import markdown_table
+from crossgcn.reports.format import markdown_table
+from research.benchmarks.catalogue import BENCHMARKS
 from research.scale.cluster import (
     FAST,
     SLOW,

@@ -22,12 +22,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
-from crossgcn import CrossGCN, PreparedGraph, load_dataset
+from crossgcn import CrossGCN, PreparedGraph, load_dataset, train_full_batch
 from crossgcn.data.files import write_json
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.models.node_classifier import calibrate
-from crossgcn.training.full_batch import Diverged, train_full_batch
 from crossgcn.training.records import describe_environment
+from crossgcn.training.selection import Diverged
 from research.findings.depth import write_depth_figure
 
 PROJECT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from typing import Any
 
 from crossgcn.data.files import write_json
 from crossgcn.links.compare import LinkExperiment
-from crossgcn.links.predictor import LINK_DEFAULTS
+from crossgcn.links.settings import LINK_DEFAULTS
 from crossgcn.reports.terminal.links import links_verdicts, summarise_links
 from crossgcn.training.config import RunConfig
 

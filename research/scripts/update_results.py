@@ -7,18 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crossgcn.cli.bench import BENCHMARKS
 from crossgcn.data.files import replacing
-from crossgcn.reports.markdown import (
-    comparison_markdown,
-    item_markdown,
-    protocol_markdown,
-    replace_block,
-)
 from crossgcn.reproduction.collect import ItemResult, read_item_result
 from crossgcn.reproduction.item_names import ITEM_NAMES
 from crossgcn.reproduction.items import Item, read_item
 from crossgcn.reproduction.page import render_markdown, write_markdown
+from research.benchmarks.catalogue import BENCHMARKS
 from research.findings.crossings import peers_markdown
 from research.findings.depth import depth_markdown
 from research.findings.figure import write_differences
@@ -32,6 +26,12 @@ from research.findings.records import FindingsRecord, read_record
 from research.findings.tables import TABLE_NAMES, FindingsTable, read_search, read_table
 from research.pages.benchmarks import benchmark_markdown, read_floors, speed_markdown
 from research.pages.links import links_markdown
+from research.pages.results import (
+    comparison_markdown,
+    item_markdown,
+    protocol_markdown,
+    replace_block,
+)
 from research.pages.shop import shop_answer_markdown, shop_seeds_markdown
 from research.scale.figure import write_scale_figure
 from research.scale.page import fit_to_records, scale_markdown
@@ -133,7 +133,9 @@ def render() -> Iterator[tuple[Path, str]]:
     blocks["research/benchmarks/README.md"] = benchmarks()
     blocks["docs/findings.md"] = findings()
     blocks["docs/links.md"] = {"links": links_markdown(read("links"))}
-    blocks["docs/scale.md"] = scale_markdown(measured(), figure=_figure("scale"))
+    scale = scale_markdown(measured(), figure="../../docs/figures/scale.png")
+    blocks["docs/scale.md"] = {"measured": scale.pop("measured")}
+    blocks["research/scale/README.md"] = scale
     drawn = {path.stem: f"figures/{path.name}" for path in REPRODUCTION.glob("figures/*.svg")}
     yield REPRODUCTION / "report.md", render_markdown(reproduction(), figures=drawn)
     for name, content in blocks.items():

@@ -1,5 +1,18 @@
-"""The fixtures of the package's own tests serve the tests of research too."""
+from collections.abc import Iterator
 
+import pytest
+import torch
 from conftest_fixtures import crossgcn, graph_file, small_graph
 
-__all__ = ["crossgcn", "graph_file", "small_graph"]
+__all__ = ["crossgcn", "graph_file", "one_thread", "small_graph"]
+
+
+@pytest.fixture
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One thread for torch: tiny graphs are slower with two, above all on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    for name in ("cpu_step", "cpu_protocol"):
+        monkeypatch.setattr(f"research.benchmarks.{name}.available_cores", lambda: 1)
+    yield
+    torch.set_num_threads(before)

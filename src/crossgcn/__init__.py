@@ -1,6 +1,6 @@
 """crossgcn: graph convolutions with explicit k-order cross features.
 
-The names below are the public promise. They are imported on first use, so that
+The names in ``__all__`` are the public interface. They are imported on first use, so that
 ``import crossgcn`` and ``crossgcn --help`` do not wait for torch.
 """
 
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
     from crossgcn.layers.crossify import crossed_maps, crossify
     from crossgcn.models.baselines import GCN, GIN, MLP
+    from crossgcn.models.catalogue import PRESETS, build_model
     from crossgcn.models.cross_gcn import CrossGCN
     from crossgcn.models.cross_grand import CrossGrand
     from crossgcn.models.node_classifier import calibrate
-    from crossgcn.models.presets import PRESETS
-    from crossgcn.models.registry import build_model
     from crossgcn.training.batches.train import train_mini_batch
     from crossgcn.training.checkpoints import load_model, save_model
     from crossgcn.training.config import RunConfig
@@ -55,8 +54,7 @@ _HOMES = {
     "models.cross_gcn": ("CrossGCN",),
     "models.cross_grand": ("CrossGrand",),
     "models.node_classifier": ("calibrate",),
-    "models.presets": ("PRESETS",),
-    "models.registry": ("build_model",),
+    "models.catalogue": ("PRESETS", "build_model"),
     "training.batches.train": ("train_mini_batch",),
     "training.checkpoints": ("load_model", "save_model"),
     "training.config": ("RunConfig",),

@@ -1,4 +1,4 @@
-"""Names of a package that are imported on first use."""
+"""Import the public names of a package on first use."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 def lazy_names(
     package: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A package's ``__getattr__`` and ``__dir__``, so that importing it waits for nothing heavy.
+    """Return ``__getattr__`` and ``__dir__`` for a package that should import fast.
 
     Args:
-        package: Its ``__name__``.
-        homes: The names that each of its modules holds.
+        package: ``__name__`` of the package.
+        homes: The public names in each of its modules.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
 

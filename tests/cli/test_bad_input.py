@@ -218,7 +218,7 @@ def test_out_where_no_folder_can_be(
         ("train = 0", ("train is 0", "at least 1, or 'all'")),
         ("order = [2, 0]", ("order must be a whole number of at least 1", "got 0")),
         ("order = []", ("names 0 layers",)),
-        ('first_order = "papr"', ("unknown first_order 'papr'", "did you mean 'paper'")),
+        ('first_order = "papr"', ("first_order should be 'paper' or 'release'", "'papr'")),
         (
             'splits = "all"',
             ("splits should be 'random', 'authors', 'public' or 'stratified'; got 'all'",),

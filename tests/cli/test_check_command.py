@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossgcn.data.tables.graph import load_tables
-from crossgcn.data.tables.plan import TableChoices
+from crossgcn.data.tables import TableChoices, load_tables
 from crossgcn.reports.terminal.check import reading_lines
 
 Command = Callable[..., CompletedProcess[str]]
@@ -103,7 +102,7 @@ def test_errors_end_with_what_to_do_and_code_2(
     done = crossgcn("check", "nodes.csv", "edges.csv", "--target", "buys")
     assert done.returncode == 2
     assert (
-        "error nodes.csv, row 7, column id: 'u6' is the id of row 6 already (2 such)"
+        "error nodes.csv, row 7, column id: 'u6' is already the id of row 6 (2 such)"
         in " ".join(done.stdout.split())
     )
     assert done.stdout.splitlines()[-1].endswith("correct the errors and check again")
@@ -121,7 +120,7 @@ def test_hostile_names_and_values_stay_text(
     assert "\x1b" not in done.stdout and "Traceback" not in done.stderr
     assert "[red]<script>" in done.stdout
     assert r"'[link=http://x]\x1b[31m'" in done.stdout
-    assert r"'[/]\n=cmd()' is no number" in done.stdout
+    assert r"'[/]\n=cmd()' is not a number" in done.stdout
 
 
 def test_other_commands_show_warnings_in_lines_of_their_own(
@@ -131,7 +130,7 @@ def test_other_commands_show_warnings_in_lines_of_their_own(
     graph = load_tables(nodes.assign(same="[red]"), edges, TableChoices(target="buys"))
     lines = [line.plain for line in reading_lines(graph)]
     assert lines[-2] == "columns: 1 categorical, 1 numeric; ignored: same"
-    assert lines[-1].startswith("warning: nodes, column same: every cell is '[red]', which tells")
+    assert lines[-1].startswith("warning: nodes, column same: every cell is '[red]', which does")
 
 
 @pytest.mark.usefixtures("tables")

@@ -103,9 +103,9 @@ def test_training_in_a_comparisons_folder_adds_the_weights(
         (("--order", "2,1", "--num-layers", "1,2"), ("names 2 layers, but num_layers is 1",)),
         (
             ("--models", "gcn,mlp", "--order-weights", "mean"),
-            ("--order-weights would change nothing, for gcn and mlp have", "(cross-gcn,"),
+            ("--order-weights has no effect: gcn and mlp do not have it", "(cross-gcn,"),
         ),
-        (("--hops", "4"), ("--hops would change nothing", "(cross-grand, grand)")),
+        (("--hops", "4"), ("--hops has no effect", "(cross-grand, grand)")),
         (("--config", "x.toml"), ("No such option: --config",)),
     ],
 )

@@ -44,7 +44,7 @@ def test_edges_alone_are_numbers(crossgcn: Command) -> None:
     first, second = done.stdout.splitlines()
     assert first.startswith("graph: 7 nodes, 2 edges (undirected)")
     assert second == (
-        "  neighbours of a node: 0 to 2, median 0, nine in ten at most 2, 99 in 100 at most 2"
+        "  neighbours per node: 0 to 2, median 0, 90 % have at most 2, 99 % at most 2"
     )
     one_way = crossgcn("data", "import", "edges.csv.gz", "--out", "one way", "--directed")
     assert "3 edges (directed)" in one_way.stdout

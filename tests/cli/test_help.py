@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
-from crossgcn.models.presets import PRESETS
+from crossgcn.models.catalogue import PRESETS
 
 Command = Callable[..., CompletedProcess[str]]
 
@@ -17,13 +17,14 @@ ASK_EVERYTHING = """
 import sys
 from crossgcn.cli import main
 COMMANDS = [[], ["data", "list"], ["data", "get"], ["data", "import"], ["data", "show"]]
-COMMANDS += [["example", "shop"], ["example", "graph"]]
-for name in "train compare tune links example check explain predict report data bench".split():
+COMMANDS += [["data"], ["bench"], ["example", "shop"], ["example", "graph"]]
+for name in "train compare tune links example check explain predict report reproduce".split():
     COMMANDS.append([name])
 for command in COMMANDS:
     sys.argv = ["crossgcn", *command, "--help"]
     assert main() == 0
-heavy = {"torch", "torch_geometric", "scipy", "numpy", "pandas", "sklearn", "pyarrow", "optuna"}
+heavy = {"torch", "torch_geometric", "scipy", "numpy", "pandas", "sklearn", "pyarrow"}
+heavy |= {"optuna", "matplotlib", "numba", "triton"}
 sys.exit(f"help imports {heavy & sys.modules.keys()}" if heavy & sys.modules.keys() else 0)
 """
 

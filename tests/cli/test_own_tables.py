@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from conftest_fixtures import run_command
 
 Command = Callable[..., CompletedProcess[str]]
 
@@ -22,7 +23,7 @@ QUICK = ("--num-splits", "2", "--epochs", "40", "--workers", "1", "--json")
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("example") / "shop"
-    _run("example", folder, "--nodes", "400")
+    assert run_command("example", folder, "--nodes", "400").returncode == 0
     return folder
 
 
@@ -30,17 +31,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(shop: Path) -> Path:
     folder = shop.parent / "run"
     tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
-    _run("train", *tables, *QUICK, "--out", folder)
-    return folder
-
-
-def _run(*arguments: object) -> dict[str, Any]:
-    """The command in a process of its own, so that it can serve several tests."""
-    command = [sys.executable, "-m", "crossgcn", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = run_command("train", *tables, *QUICK, "--out", folder)
     assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout) if "--json" in command else {}
-    return answer
+    return folder
 
 
 def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
@@ -112,8 +105,8 @@ def test_explain_lists_crosses_for_one_class(crossgcn: Command, run: Path, tmp_p
 def test_explain_reads_well_at_the_terminal(crossgcn: Command, run: Path) -> None:
     done = crossgcn("explain", run, "--top", "3")
     assert done.returncode == 0
-    assert "class books" in done.stdout and "feature by itself" in done.stdout
-    assert "strength: weight × how often it occurs" in done.stdout
+    assert "class books" in done.stdout and "single feature" in done.stdout
+    assert "strength: weight × occurrence" in done.stdout
     done = crossgcn("explain", run, "--node", "u_7", "--top", "3")
     assert "node u_7, class" in done.stdout and "other terms together" in done.stdout
 
@@ -145,13 +138,14 @@ def test_known_nodes_are_scored_when_no_table_is_given(
 
 
 def test_a_moved_folder_predicts_the_same_bytes_in_another_process(
-    run: Path, shop: Path, tmp_path: Path
+    crossgcn: Command, run: Path, shop: Path, tmp_path: Path
 ) -> None:
     new = (shop / "new_nodes.csv", shop / "new_edges.csv")
-    _run("predict", run, *new, "--out", tmp_path / "here.csv")
+    assert crossgcn("predict", run, *new, "--out", "here.csv").returncode == 0
     moved = tmp_path / "elsewhere"
     shutil.copytree(run, moved)
-    _run("predict", moved, *new, "--out", tmp_path / "there.csv")
+    command = [sys.executable, "-m", "crossgcn", "predict", moved, *new, "--out", "there.csv"]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
     assert (tmp_path / "here.csv").read_bytes() == (tmp_path / "there.csv").read_bytes()
 
 
@@ -234,7 +228,7 @@ def test_the_report_shows_the_comparison(crossgcn: Command, shop: Path, run: Pat
     assert done.returncode == 0, done.stderr
     assert compared["answer"][0].split(".")[0] in Path("page.html").read_text()
     refused = crossgcn("report", run, "--comparison", run)
-    assert refused.returncode == 2 and "is no comparison on tables" in refused.stderr
+    assert refused.returncode == 2 and "is not a comparison on tables" in refused.stderr
 
 
 def test_named_graphs_are_explained_too(crossgcn: Command, tmp_path: Path) -> None:
@@ -283,7 +277,7 @@ def test_a_model_that_is_no_sum_is_reported_without_crosses(
     assert crossgcn("train", shop / "nodes.csv", shop / "edges.csv", *options, "--out", "gin")
     done = crossgcn("report", "gin")
     assert done.returncode == 0, done.stderr
-    assert "no crosses and no single nodes on the page" in done.stderr
+    assert "the page will show no crosses and no single nodes" in done.stderr
     assert "No crosses to name" in (tmp_path / "gin" / "report.html").read_text()
     assert crossgcn("explain", "gin").returncode == 2
 
@@ -348,12 +342,12 @@ def test_other_names_are_not_resumed(crossgcn: Command, shop: Path, tmp_path: Pa
 
 def test_work_is_not_mixed_with_the_tables(crossgcn: Command, shop: Path) -> None:
     done = crossgcn("train", shop / "nodes.csv", "--target", "buys", "--resume", "--out", shop)
-    assert done.returncode == 2 and "give the work its own folder" in done.stderr
+    assert done.returncode == 2 and "give the results their own folder" in done.stderr
 
 
 def test_the_order_of_crosses_is_one_the_model_has(crossgcn: Command, run: Path) -> None:
     done = crossgcn("explain", run, "--order", "3")
-    assert done.returncode == 2 and "crosses of order 2 at most" in done.stderr
+    assert done.returncode == 2 and "multiplies at most 2 features" in done.stderr
     done = crossgcn("explain", run, "--order", "2", "--node", "u_1")
     assert done.returncode == 2 and "leave it out with --node" in done.stderr
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, stdev
 from subprocess import CompletedProcess, Popen
@@ -16,7 +16,7 @@ import torch
 from torchrun_commands import RUN, TRAIN, start, wait_until, weights_of
 
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.training.batches.progress import RESUME_POINT, ResumePoint, write_resume_point
+from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint
 from crossgcn.training.launch import Launch, LostProcess, find_launch
 
 Command = Callable[..., CompletedProcess[str]]
@@ -43,7 +43,7 @@ def test_two_processes_give_what_one_gives_even_if_one_is_killed_and_started_ane
         torch.testing.assert_close(weights_of(tmp_path / "two")[name], value, rtol=1e-3, atol=1e-4)
     record = json.loads((tmp_path / "two" / RUN / "run.json").read_text())
     assert record["processes"] == 2
-    assert not (tmp_path / "two" / RUN / RESUME_POINT).exists()
+    assert not (tmp_path / "two" / RUN / CHECKPOINT).exists()
 
 
 @pytest.mark.slow
@@ -63,7 +63,7 @@ def test_the_others_stop_when_one_is_lost_and_any_number_goes_on(
     crossgcn: Command, graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["train", graph_file, *TRAIN, "--epochs", EPOCHS, "--json", "--out"]
-    point = tmp_path / "four" / RUN / RESUME_POINT
+    point = tmp_path / "four" / RUN / CHECKPOINT
     _stop_after_epoch(2, crossgcn, [*arguments, tmp_path / "four"], monkeypatch)
     begun = point.read_bytes()
     # 30 nodes in batches of 7: in the last one, of 2, half of the processes have no node.
@@ -77,7 +77,7 @@ def test_the_others_stop_when_one_is_lost_and_any_number_goes_on(
     assert len(ours) == 1 and "--resume" in ours[0], err
     assert not out or "--resume" in json.loads(out)["error"]
     assert "crossgcn/cli" not in err, "a traceback of ours"
-    assert [file.name for file in point.parent.iterdir()] == [RESUME_POINT]
+    assert [file.name for file in point.parent.iterdir()] == [CHECKPOINT]
     done = crossgcn(*arguments, tmp_path / "four", "--resume")
     whole = crossgcn(*arguments, tmp_path / "whole")
     assert done.returncode == whole.returncode == 0
@@ -93,7 +93,7 @@ def test_a_training_goes_from_one_process_to_two_and_back(
     crossgcn: Command, graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["train", graph_file, *TRAIN, "--epochs", EPOCHS, "--json", "--out"]
-    point = tmp_path / "moved" / RUN / RESUME_POINT
+    point = tmp_path / "moved" / RUN / CHECKPOINT
     _stop_after_epoch(3, crossgcn, [*arguments, tmp_path / "moved"], monkeypatch)
     begun = point.read_bytes()
     two = start([*arguments, tmp_path / "moved", "--resume"], processes=2)
@@ -116,7 +116,7 @@ def test_a_damaged_resume_point_is_told_once(
     crossgcn: Command, graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["train", graph_file, *TRAIN, "--epochs", EPOCHS, "--out", tmp_path / "run"]
-    point = tmp_path / "run" / RUN / RESUME_POINT
+    point = tmp_path / "run" / RUN / CHECKPOINT
     _stop_after_epoch(1, crossgcn, arguments, monkeypatch)
     damaged = bytearray(point.read_bytes())
     damaged[-1] ^= 1
@@ -197,7 +197,7 @@ def _start_and_disturb(arguments: list[object], folder: Path) -> Popen[str]:
     """Two processes that may start anew, one of which is killed after the first epoch."""
     options = ("--standalone", "--max-restarts", "3", "--monitor-interval", "0.1")
     process = start(arguments, processes=2, options=options)
-    wait_until((folder / RUN / RESUME_POINT).exists, process)
+    wait_until((folder / RUN / CHECKPOINT).exists, process)
     os.kill(_workers(process.pid)[-1], signal.SIGKILL)
     return process
 
@@ -207,13 +207,15 @@ def _stop_after_epoch(
 ) -> None:
     """Train in this process alone, until the resume point of an epoch is written."""
 
-    def write_and_stop(path: Path, point: ResumePoint, identity: Mapping[str, Any]) -> None:
-        write_resume_point(path, point, identity)
-        if point.epoch == number:
+    save = Checkpoint.save
+
+    def save_and_stop(checkpoint: Checkpoint, epoch: int, *tensors: Any) -> None:
+        save(checkpoint, epoch, *tensors)
+        if epoch == number:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("crossgcn.training.batches.progress.write_resume_point", write_and_stop)
+        patched.setattr(Checkpoint, "save", save_and_stop)
         assert crossgcn(*arguments, "--workers", 1).returncode == 130
 
 

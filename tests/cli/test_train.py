@@ -28,12 +28,9 @@ def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
 
 
 def test_json_is_one_object_on_stdout_and_all_else_is_on_stderr(
-    graph_file: Path, tmp_path: Path
+    crossgcn: Command, graph_file: Path, tmp_path: Path
 ) -> None:
-    arguments = ["train", graph_file, *TINY, "--json", "--out", tmp_path / "out"]
-    done = subprocess.run(
-        [sys.executable, "-m", "crossgcn", *map(str, arguments)], capture_output=True, text=True
-    )
+    done = crossgcn("train", graph_file, *TINY, "--json", "--out", "out")
     result = result_of(done)
     assert "epochs" in done.stderr
     assert result.keys() >= {
@@ -84,7 +81,7 @@ def test_an_earlier_result_is_not_written_over(crossgcn: Command, graph_file: Pa
     first = result_of(crossgcn("train", graph_file, *TINY, "--json", "--out", "out"))
     refused = crossgcn("train", graph_file, *TINY, "--out", "out")
     assert refused.returncode == 2
-    assert "out is there and not empty: give another --out, or --resume" in refused.stderr
+    assert "out exists and is not empty: give another --out, or --resume" in refused.stderr
     again = crossgcn("train", graph_file, *TINY, "--json", "--out", "out", "--resume")
     second = result_of(again)
     assert second["seconds"] == first["seconds"]
@@ -130,22 +127,24 @@ def test_each_option_reaches_the_run(
     assert len(result["test_accuracy"]) == 2
 
 
-@pytest.mark.parametrize("model", ["semi-emb", "deep-walk"])
-def test_the_papers_other_baselines_train_on_citeseer(
-    model: str, crossgcn: Command, tmp_path: Path
-) -> None:
-    options = ("--model", model, "--epochs", 40, "--num-splits", 2, "--workers", 1)
+def test_semi_emb_trains_on_citeseer(crossgcn: Command, tmp_path: Path) -> None:
+    options = ("--model", "semi-emb", "--epochs", 40, "--num-splits", 2, "--workers", 1)
     result = result_of(crossgcn("train", "citeseer", *options, "--json", "--out", "out"))
     assert all(accuracy > 0.4 for accuracy in result["test_accuracy"])
-    for folder in (tmp_path / "out" / f"{model}-2-layer").iterdir():
+    for record in (tmp_path / "out" / "semi-emb-2-layer").rglob("run.json"):
+        assert "embedding" not in json.loads(record.read_bytes())
+
+
+def test_deep_walk_records_the_embedding_that_it_trains_on(
+    crossgcn: Command, graph_file: Path, tmp_path: Path
+) -> None:
+    result_of(
+        crossgcn("train", graph_file, "--model", "deep-walk", *TINY, "--json", "--out", "out")
+    )
+    for folder in (tmp_path / "out" / "deep-walk-2-layer").iterdir():
         record = json.loads((folder / "run.json").read_bytes())
-        width = load_model(folder).layers[0].in_channels
-        if model == "deep-walk":
-            assert width == record["embedding"]["dimensions"]
-            assert len(record["embedding_sha256"]) == 64
-        else:
-            assert width == 3703
-            assert "embedding" not in record
+        assert load_model(folder).layers[0].in_channels == record["embedding"]["dimensions"]
+        assert len(record["embedding_sha256"]) == 64
 
 
 def test_the_public_split_is_taken_as_it_is_and_seeds_are_its_spread(
@@ -213,7 +212,7 @@ def alive_in_group(group: int) -> list[int]:
     return alive
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -230,11 +229,11 @@ def test_ctrl_c_names_resume_and_leaves_nobody_behind(graph_file: Path, tmp_path
         wait_until(lambda: len(alive_in_group(process.pid)) >= 3)
         time.sleep(0.7)  # the other worker is importing torch now, the worst of moments
         os.killpg(process.pid, signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=120)
         assert process.returncode == 130
         assert f"--resume --out {out}" in stderr
         assert "Traceback" not in stdout + stderr
-        wait_until(lambda: not alive_in_group(process.pid), seconds=10)
+        wait_until(lambda: not alive_in_group(process.pid))
 
 
 @needs_proc
@@ -245,7 +244,7 @@ def test_what_a_killed_command_had_finished_is_not_done_again(
     with started("train", graph_file, *LONG, "--workers", 2, "--out", out) as process:
         wait_until(lambda: list(out.rglob("run.json")))
         process.kill()
-        wait_until(lambda: not alive_in_group(process.pid), seconds=20)
+        wait_until(lambda: not alive_in_group(process.pid))
     kept = {path: path.stat().st_mtime_ns for path in out.rglob("run.json")}
     assert 1 <= len(kept) < 4
     arguments = ("train", graph_file, *LONG, "--workers", 1, "--json", "--out")

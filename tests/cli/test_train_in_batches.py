@@ -16,7 +16,7 @@ from crossgcn.data.stored import StoredGraph, store_graph
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.experiments.run_folder import open_run
-from crossgcn.training.batches.progress import RESUME_POINT, write_resume_point
+from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint
 from crossgcn.training.config import RunConfig
 from crossgcn.training.trainer import Run, Trainer
 
@@ -77,12 +77,12 @@ def test_nodes_are_scored_by_a_model_that_saw_a_graph_folder_as_a_whole(
 
 def test_another_process_gives_the_same_bytes(small_graph: Data, tmp_path: Path) -> None:
     config = RunConfig(splits="public", batch_size=8, fanout=(4, 3), epochs=3, hidden_channels=8)
-    workload = Experiment([config], small_graph).workload(save_models=True)
+    workload = Experiment([config], small_graph).trainer(save_models=True)
     runs = [Run(config, 0, folder=tmp_path / name) for name in ("here", "there")]
     workload.prepare(runs)
     elsewhere: Trainer = pickle.loads(pickle.dumps(workload))
-    workload.train_together(runs[:1])
-    elsewhere.train_together(runs[1:])
+    workload.train(runs[:1])
+    elsewhere.train(runs[1:])
     for file in ("model.safetensors", "epochs.csv"):
         first, second = ((tmp_path / name / file).read_bytes() for name in ("here", "there"))
         assert first == second
@@ -100,15 +100,16 @@ def test_another_runs_resume_point_is_refused_and_left(
     crossgcn: Command, graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
+        save = Checkpoint.save
 
-        def write_and_stop(*arguments: Any) -> None:
-            write_resume_point(*arguments)
+        def save_and_stop(*arguments: Any) -> None:
+            save(*arguments)
             raise KeyboardInterrupt
 
-        patched.setattr("crossgcn.training.batches.progress.write_resume_point", write_and_stop)
+        patched.setattr(Checkpoint, "save", save_and_stop)
         stopped = crossgcn("train", graph_file, *BATCHES, "--workers", 1, "--out", tmp_path / "a")
     assert stopped.returncode == 130 and "--resume --out" in stopped.stderr
-    point = tmp_path / "a" / RUN / RESUME_POINT
+    point = tmp_path / "a" / RUN / CHECKPOINT
     before = point.read_bytes()
     other = [*BATCHES, "--dropout", "0.1", "--resume", "--out", tmp_path / "a"]
     refused = crossgcn("train", graph_file, *other)

@@ -112,18 +112,23 @@ def test_a_search_that_was_killed_goes_on_where_it_was(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    end = time.monotonic() + 60
-    first_of_twin = out / "trials" / "gcn" / "trial-000.json"
-    while not first_of_twin.exists() and time.monotonic() < end:
+    end = time.monotonic() + 120
+    journal = out / "trials" / "journal.jsonl"
+
+    def finished_trials() -> list[bytes]:
+        lines = journal.read_bytes().splitlines() if journal.exists() else []
+        return [line for line in lines if b"validation_accuracy" in line]
+
+    while len(finished_trials()) < 2 and time.monotonic() < end:
         time.sleep(0.01)
     process.kill()
     process.wait()
-    kept = {path: path.read_bytes() for path in out.rglob("trial-*.json")}
+    kept = finished_trials()
     assert len(kept) >= 2
     refused = crossgcn(*command)
     assert refused.returncode == 2 and "--resume to continue in it" in refused.stderr
     resumed = result_of(crossgcn(*command, "--resume", "--json"))
-    assert all(path.read_bytes() == content for path, content in kept.items())
+    assert set(kept[:2]) <= set(finished_trials())
     whole = result_of(crossgcn("tune", graph_file, *LONG, "--json", "--out", tmp_path / "whole"))
     for key in ("trials", "test_accuracy", "settings"):
         assert resumed[key] == whole[key]
@@ -167,21 +172,9 @@ def test_without_optuna_the_remedy_is_one_line(
     crossgcn: Command, graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    for name in ("tuning", "tuning_proposals"):
-        monkeypatch.delitem(sys.modules, f"crossgcn.experiments.{name}", raising=False)
+    for name in [name for name in sys.modules if name.startswith("crossgcn.experiments.tune")]:
+        monkeypatch.delitem(sys.modules, name)
     done = crossgcn("tune", graph_file, *TINY, "--out", "out")
     assert done.returncode == 2
     assert done.stderr.endswith("not installed: pip install 'crossgcn[tune]'\n")
     assert not (tmp_path / "out").exists()
-
-
-def test_help_waits_for_neither_torch_nor_optuna() -> None:
-    code = (
-        "import sys; from crossgcn.cli import main; sys.argv = ['crossgcn', 'tune', '--help']; "
-        "assert main() == 0; "
-        "sys.exit(str({'torch', 'optuna', 'numpy', 'matplotlib'} & sys.modules.keys() or ''))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stderr.strip() == "", done.stderr
-    for option in ("--trials", "--timeout", "--search-splits", "--fix", "--space", "--no-twin"):
-        assert option in done.stdout

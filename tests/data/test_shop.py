@@ -11,19 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crossgcn.data import Split
+from crossgcn import Split, train_full_batch
 from crossgcn.data.datasets.shop import FEWEST_NODES, Shop, make_shop, write_shop
 from crossgcn.data.datasets.shop_customers import CLASSES, PLANTED, allot, plant_pair
-from crossgcn.data.tables.encode.encoder import TableEncoder
-from crossgcn.data.tables.graph import TableGraph, load_tables
-from crossgcn.data.tables.new_nodes import load_new_tables
-from crossgcn.data.tables.plan import TableChoices
+from crossgcn.data.tables import (
+    TableChoices,
+    TableEncoder,
+    TableGraph,
+    load_new_tables,
+    load_tables,
+)
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers import CrossGCNConv
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
-from crossgcn.training.full_batch import train_full_batch
 
 TABLES = ("nodes", "edges", "new_nodes", "new_edges", "new_answers")
 
@@ -90,7 +92,7 @@ def test_the_encoder_finds_every_planted_member_and_nothing_to_complain_about(
         shop = make_shop(num_nodes, seed=seed, crosses=crosses)
         tables = load_tables(shop.nodes, shop.edges, TableChoices(target="buys"))
         assert tables.classes == tuple(CLASSES)
-        assert [finding.describe() for finding in tables.findings] == []
+        assert [finding.describe() for finding in tables.problems] == []
         names = set(tables.encoder.space.names)
         assert all(names.issuperset(cross.members) for cross in PLANTED), names
 

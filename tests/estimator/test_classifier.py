@@ -117,7 +117,7 @@ def test_a_data_frame_with_other_columns_is_refused() -> None:
     ("parameters", "message"),
     [
         ({"model": "cross-gnc"}, "unknown model 'cross-gnc': did you mean 'cross-gcn'"),
-        ({"model": "deep-walk"}, "model 'deep-walk' sees no features"),
+        ({"model": "deep-walk"}, "model 'deep-walk' uses only the graph"),
         ({"model": "gcn", "order": 2}, "model 'gcn' has no option 'order'"),
         ({"num_layers": 0}, "num_layers should be greater than or equal to 1; got 0"),
         ({"order": (2, 1, 1)}, "names 3 layers, but num_layers is 2"),

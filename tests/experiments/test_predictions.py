@@ -4,7 +4,7 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.experiments.predict import class_probabilities, class_scores
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model
 
 
 def test_scores_are_the_models_to_the_precision_it_has(small_graph: Data) -> None:

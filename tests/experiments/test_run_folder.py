@@ -3,11 +3,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch_geometric.data import Data
 
+from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data.graph_file import save_graph
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import Experiment, run_folder_name
@@ -93,8 +96,6 @@ def test_a_damaged_folder_is_refused_with_a_reason(
 
 
 def test_another_graph_is_noticed(run_folder: Path, small_graph: Data) -> None:
-    from crossgcn.data.graph_file import save_graph
-
     changed = small_graph.clone()
     changed.y = changed.y.roll(1)
     save_graph(run_folder / "graph.npz", changed)
@@ -132,4 +133,62 @@ def test_a_model_of_places_has_nothing_to_explain(tmp_path: Path, small_graph: D
     experiment.run(out=tmp_path, save_models=True)
     choose_model(tmp_path, run_folder_name(config), experiment.data)
     with pytest.raises(BadInput, match="deep-walk sees no features"):
+        open_run(tmp_path)
+
+
+def make_run(folder: Path, data: Data, **settings: Any) -> Data:
+    config = RunConfig.create(
+        splits="stratified", num_splits=1, epochs=2, hidden_channels=4, **settings
+    )
+    experiment = Experiment([config], data)
+    experiment.run(out=folder, save_models=True)
+    choose_model(folder, run_folder_name(config), experiment.data)
+    return experiment.data
+
+
+@pytest.mark.parametrize("name", ["citeseer", "cora"])
+def test_a_graph_that_shares_a_datasets_name_is_kept_with_its_run(
+    name: str, small_graph: Data, tmp_path: Path
+) -> None:
+    save_graph(tmp_path / f"{name}.npz", small_graph)
+    data = load_dataset(str(tmp_path / f"{name}.npz"))
+    assert data.name == name
+    make_run(tmp_path / "run", data)
+    run = open_run(tmp_path / "run")
+    assert run.data.name == name
+    assert torch.equal(run.data.y, small_graph.y)
+
+
+def test_a_known_dataset_is_not_copied_into_the_run(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", load_dataset("citeseer"))
+    assert not (tmp_path / "run" / "graph.npz").exists()
+    assert open_run(tmp_path / "run").data.num_nodes == 3327
+
+
+def test_nothing_of_an_earlier_graph_survives_in_the_folder(
+    small_graph: Data, tmp_path: Path
+) -> None:
+    (tmp_path / "graph_folder.json").write_text('{"folder": "/nowhere"}')
+    (tmp_path / "chosen.json").write_text("{}")
+    make_run(tmp_path, small_graph)
+    assert open_run(tmp_path).data.num_nodes == 90
+    make_run(tmp_path, load_dataset("citeseer"), model="gcn")
+    assert not (tmp_path / "graph.npz").exists() and not (tmp_path / "nodes.json").exists()
+    assert open_run(tmp_path).data.num_nodes == 3327
+
+
+def test_a_training_that_was_stopped_leaves_no_earlier_model_in_its_folder(
+    small_graph: Data, tmp_path: Path
+) -> None:
+    class Killed(BaseException):
+        """As sudden as an interrupt."""
+
+    def stop(done: int, total: int) -> None:
+        raise Killed
+
+    make_run(tmp_path, small_graph)
+    config = RunConfig.create(model="gcn", splits="stratified", num_splits=1, epochs=2)
+    with pytest.raises(Killed):
+        Experiment([config], small_graph).run(out=tmp_path, save_models=True, on_epochs=stop)
+    with pytest.raises(BadInput, match=r"config\.json: cannot be read"):
         open_run(tmp_path)

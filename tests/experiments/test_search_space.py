@@ -1,27 +1,31 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from optuna.distributions import FloatDistribution, IntDistribution
 
 from crossgcn.errors import BadInput
 from crossgcn.experiments.tune.space import (
     CROSS_SETTINGS,
     TWINS,
-    Choices,
-    Range,
     Space,
     check_space,
+    choices,
+    contains,
     default_space,
     default_values,
+    describe,
+    extremes,
     make_config,
+    parse_setting,
+    read_space,
     tunable_settings,
-    twin_of,
     without_crosses,
 )
-from crossgcn.models.presets import PRESETS
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.training.config import RunConfig
 
 TRAINING = ("epochs", "learning_rate", "weight_decay")
@@ -32,7 +36,7 @@ def test_every_corner_of_a_models_own_space_is_a_model(model: str) -> None:
     base, space = RunConfig(model=model), default_space(model)
     check_space(space, base)
     for corner in (0, -1):
-        config = make_config(base, {name: entry.ends[corner] for name, entry in space.items()})
+        config = make_config(base, {name: extremes(entry)[corner] for name, entry in space.items()})
         with torch.device("meta"):
             build_model(model, 5, 3, **config.model_settings())
 
@@ -42,7 +46,7 @@ def test_a_models_defaults_are_in_its_own_space(model: str) -> None:
     base, space = RunConfig.create(model=model), default_space(model)
     values = default_values(base, space)
     assert values.keys() == space.keys()
-    assert all(value in space[name] for name, value in values.items())
+    assert all(contains(space[name], value) for name, value in values.items())
     for name in ("hidden_channels", "dropout", "weight_decay", "learning_rate"):
         assert values[name] == getattr(base, name)
     assert values.get("order") == (2 if "order" in space else None)
@@ -79,10 +83,8 @@ def test_the_recipe_and_its_twin_start_where_the_preset_is() -> None:
         )
 
 
-@pytest.mark.parametrize("model", [name for name in PRESETS if twin_of(name) is not None])
-def test_a_twin_searches_what_its_model_does_but_the_crosses(model: str) -> None:
-    twin = twin_of(model)
-    assert twin is not None
+@pytest.mark.parametrize(("model", "twin"), TWINS.items())
+def test_a_twin_searches_what_its_model_does_but_the_crosses(model: str, twin: str) -> None:
     ours, plain = default_space(model), without_crosses(default_space(model), twin)
     assert ours.keys() - plain.keys() == {"order"}
     assert not plain.keys() & CROSS_SETTINGS
@@ -95,7 +97,8 @@ def test_twins_do_not_cross_and_models_without_crosses_have_none() -> None:
     for model, twin in TWINS.items():
         assert "order" in PRESETS[model].options
         assert "order" not in PRESETS[twin].options
-    assert [twin_of(name) for name in ("gcn", "mlp", "gin")] == [None] * 3
+    assert not {"gcn", "mlp", "gin"} & TWINS.keys()
+    assert {"order", "order_weights", "first_order", "transform", "scaling"} == CROSS_SETTINGS
 
 
 def test_data_splits_and_seeds_are_not_to_be_tuned() -> None:
@@ -108,11 +111,20 @@ def test_data_splits_and_seeds_are_not_to_be_tuned() -> None:
 @pytest.mark.parametrize(
     ("space", "fragments"),
     [
-        ({"dropuot": Range(0, 0.5)}, ("unknown setting in mine 'dropuot'", "mean 'dropout'")),
-        ({"seed": Choices((1, 2))}, ("unknown setting in mine 'seed'", "known are num_layers")),
-        ({"laplacian_weight": Range(0, 1)}, ("unknown setting in mine 'laplacian_weight'",)),
-        ({"dropout": Range(0.0, 1.5)}, ("mine: dropout should be less than 1; got 1.5",)),
-        ({"hidden_channels": Choices((16, 0))}, ("mine: hidden_channels should be", "got 0")),
+        (
+            {"dropuot": FloatDistribution(0, 0.5)},
+            ("unknown setting in mine 'dropuot'", "mean 'dropout'"),
+        ),
+        ({"seed": choices(1, 2)}, ("unknown setting in mine 'seed'", "known are num_layers")),
+        (
+            {"laplacian_weight": choices(1.0)},
+            ("unknown setting in mine 'laplacian_weight'",),
+        ),
+        (
+            {"dropout": FloatDistribution(0, 1.5)},
+            ("mine: dropout should be less than 1",),
+        ),
+        ({"hidden_channels": choices(16, 0)}, ("mine: hidden_channels should be", "got 0")),
     ],
 )
 def test_a_space_is_looked_at_before_anything_is_tried(
@@ -141,6 +153,90 @@ def test_on_tables_crosses_are_of_columns(
 
 
 def test_spaces_are_described_in_words() -> None:
-    assert Range(1e-4, 5e-3, log=True).describe() == "0.0001 to 0.005, by factors"
-    assert Choices((16, 32)).describe() == "16, 32"
-    assert True not in Range(0, 2) and "1" not in Range(0, 2) and 2 in Range(0, 2)
+    assert describe(FloatDistribution(1e-4, 5e-3, log=True)) == "0.0001 to 0.005, by factors"
+    assert describe(choices(16, (2, 1))) == "16, (2, 1)"
+
+
+def test_a_space_knows_its_values() -> None:
+    whole = IntDistribution(0, 2)
+    assert [contains(whole, value) for value in (2, 3, True, "1")] == [True, False, False, False]
+    assert contains(choices("a", (2, 1)), (2, 1)) and not contains(choices("a"), "b")
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "space.toml"
+    path.write_text(text)
+    return path
+
+
+def test_choices_and_ranges_are_read_as_written(tmp_path: Path) -> None:
+    text = """
+    hidden_channels = [16, 32]
+    dropout = { low = 0, high = 0.8 }
+    weight_decay = { low = 1e-5, high = 1e-2, log = true }
+    epochs = { low = 100, high = 400 }
+    order = [[2, 1], 2]
+    order_weights = ["gated", "learned"]
+    """
+    assert read_space(written(tmp_path, text)) == {
+        "hidden_channels": choices(16, 32),
+        "dropout": FloatDistribution(0, 0.8),
+        "weight_decay": FloatDistribution(1e-5, 1e-2, log=True),
+        "epochs": IntDistribution(100, 400),
+        "order": choices((2, 1), 2),
+        "order_weights": choices("gated", "learned"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("dropout = ", "is not valid TOML"),
+        ("", "names no setting; write choices as"),
+        ("dropout = 0.5", "dropout = 0.5 is neither choices nor a range"),
+        ("dropout = []", "dropout = [] is neither choices nor a range"),
+        ("dropout = { low = 0.1 }", "is neither choices nor a range"),
+        ("dropout = { low = 0.1, high = 0.2, step = 0.1 }", "is neither choices nor a range"),
+        ("dropout = { low = 0.5, high = 0.2 }", "is no range: low is a number and at most high"),
+        ("dropout = { low = 'a', high = 0.2 }", "is no range"),
+        ("dropout = { low = true, high = 2 }", "is no range"),
+        ("dropout = { low = nan, high = 0.2 }", "is no range"),
+        ("dropout = { low = 0, high = 0.2, log = true }", "above 0 where log is true"),
+        ("dropout = { low = 0.1, high = 0.2, log = 1 }", "is no range"),
+        ("epochs = { low = 1.5, high = 3 }", "epochs is a whole number; its range is 1.5 to 3"),
+        ("first_order = { low = 1, high = 3 }", "first_order is no number and has no range"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(text: str, fragment: str, tmp_path: Path) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(BadInput) as caught:
+        read_space(path)
+    assert str(caught.value).startswith(f"{path}: ") and fragment in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"no\.toml: cannot be read"):
+        read_space(tmp_path / "no.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "setting"),
+    [
+        ("dropout=0.5", ("dropout", 0.5)),
+        ("hidden-channels = 16", ("hidden_channels", 16)),
+        ("order=[2, 1]", ("order", (2, 1))),
+        ("bias=true", ("bias", True)),
+        ("order_weights=gated", ("order_weights", "gated")),
+        ("aggr='a=b'", ("aggr", "a=b")),
+    ],
+)
+def test_a_setting_is_read_as_toml_and_a_word_as_itself(
+    text: str, setting: tuple[str, Any]
+) -> None:
+    assert parse_setting(text) == setting
+
+
+@pytest.mark.parametrize("text", ["dropout", "=1", "dropout=", " = "])
+def test_half_a_setting_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="--fix takes NAME=VALUE, such as"):
+        parse_setting(text)

@@ -10,15 +10,14 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
+from crossgcn.experiments.candidates import CANDIDATES, TRIALS
 from crossgcn.experiments.compare import (
-    CANDIDATES,
-    TRIALS,
     CandidateResult,
     TableComparison,
     TableExperiment,
     majority_accuracy,
 )
-from crossgcn.models.presets import first_layer_crosses
+from crossgcn.models.catalogue import first_layer_crosses
 from crossgcn.reports.terminal.compare import answer, summarise_candidates
 
 SETTINGS: dict[str, Any] = {
@@ -168,7 +167,7 @@ def test_sizes_are_matched_to_ours(small_graph: Data) -> None:
 def test_wide_models_are_matched_too(small_graph: Data) -> None:
     wide = SETTINGS | {"hidden_channels": 5000, "epochs": 1, "num_splits": 1}
     experiment = TableExperiment(small_graph, ["gcn", "cross-gcn-2"], settings=wide)
-    gcn, ours = experiment.configs["gcn"][0], experiment.configs["cross-gcn-2"][0]
+    gcn, _, ours, _ = experiment.experiment.configs
     assert gcn.hidden_channels == pytest.approx(51 / 28 * ours.hidden_channels, rel=0.05)
 
 

@@ -1,25 +1,28 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
 import torch
+from optuna.distributions import FloatDistribution, IntDistribution
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.experiments.run_folder import open_run
-from crossgcn.experiments.tune.search import Tuning
-from crossgcn.experiments.tune.space import Choices, Contestant, Range, Space, TuningResult
-from crossgcn.experiments.tune.trials import Trial
+from crossgcn.experiments.tune.searches import Search
+from crossgcn.experiments.tune.space import Space, choices
+from crossgcn.experiments.tune.trials import JOURNAL, Trial
+from crossgcn.experiments.tune.tuning import Tuning, TuningResult
 from crossgcn.training.config import RunConfig
 
 SPACE: Space = {
-    "hidden_channels": Choices((2, 4, 8)),
-    "learning_rate": Range(1e-3, 1e-1, log=True),
-    "order": Range(1, 3, whole=True),
+    "hidden_channels": choices(2, 4, 8),
+    "learning_rate": FloatDistribution(1e-3, 1e-1, log=True),
+    "order": IntDistribution(1, 3),
 }
 PLAIN: Space = {name: entry for name, entry in SPACE.items() if name != "order"}
 
@@ -28,10 +31,10 @@ def config_of(**settings: Any) -> RunConfig:
     return RunConfig.create(**({"epochs": 4, "num_splits": 2, "train": 5} | settings))
 
 
-def both(**settings: Any) -> tuple[Contestant, Contestant]:
+def both(**settings: Any) -> tuple[Search, Search]:
     return (
-        Contestant(config_of(**settings), SPACE),
-        Contestant(config_of(model="gcn", **settings), PLAIN),
+        Search(config_of(**settings), SPACE),
+        Search(config_of(model="gcn", **settings), PLAIN),
     )
 
 
@@ -42,6 +45,11 @@ def untimed(trials: tuple[Trial, ...]) -> list[tuple[Any, ...]]:
 def trials_of(result: TuningResult) -> list[list[tuple[Any, ...]]]:
     assert result.twin is not None
     return [untimed(result.ours.trials), untimed(result.twin.trials)]
+
+
+def num_trials_in(journal: Path) -> int:
+    """Count the lines that hold a trial."""
+    return sum("distributions" in json.loads(line) for line in journal.read_text().splitlines())
 
 
 class Killed(BaseException):
@@ -94,11 +102,11 @@ def test_a_search_that_was_stopped_makes_the_same_trials(
     tuning = Tuning(*both(), data=small_graph)
     with pytest.raises(Killed):
         tuning.run(out=tmp_path / "stopped", trials=4, on_trial=count)
-    kept = sorted((tmp_path / "stopped").rglob("trial-*.json"))
-    assert len(kept) == stop
-    before = {path: path.stat().st_mtime_ns for path in kept}
+    journal = tmp_path / "stopped" / "trials" / JOURNAL
+    kept = journal.read_bytes()
+    assert num_trials_in(journal) == stop
     resumed = Tuning(*both(), data=small_graph).run(out=tmp_path / "stopped", trials=4)
-    assert {path: path.stat().st_mtime_ns for path in kept} == before
+    assert journal.read_bytes().startswith(kept) and num_trials_in(journal) == 8
     whole = tuning.run(out=tmp_path / "whole", trials=4)
     assert trials_of(resumed) == trials_of(whole)
     assert resumed.ours.runs.test_accuracy == whole.ours.runs.test_accuracy
@@ -128,12 +136,13 @@ def test_runs_of_a_trial_that_was_stopped_are_not_repeated(
     assert not list((tmp_path / "trials").rglob("run.json"))
 
 
-def test_a_damaged_trial_is_made_again_as_it_was(small_graph: Data, tmp_path: Path) -> None:
+def test_a_trial_that_was_half_written_is_made_again(small_graph: Data, tmp_path: Path) -> None:
     tuning = Tuning(*both(), data=small_graph)
     first = tuning.run(out=tmp_path, trials=3)
-    path = tmp_path / "trials" / "cross-gcn" / "trial-001.json"
+    path = tmp_path / "trials" / JOURNAL
     path.write_bytes(path.read_bytes()[:-40])
     assert trials_of(tuning.run(out=tmp_path, trials=3)) == trials_of(first)
+    assert num_trials_in(path) == 6
 
 
 def test_a_finished_search_can_be_made_longer_and_says_what_it_read(
@@ -151,8 +160,8 @@ def test_a_finished_search_can_be_made_longer_and_says_what_it_read(
 def test_a_trial_that_diverges_has_failed_and_the_search_goes_on(
     small_graph: Data, tmp_path: Path
 ) -> None:
-    space: Space = {"learning_rate": Choices((1e30, 0.01)), "hidden_channels": Choices((2, 4, 8))}
-    tuning = Tuning(Contestant(config_of(), space), data=small_graph)
+    space: Space = {"learning_rate": choices(1e30, 0.01), "hidden_channels": choices(2, 4, 8)}
+    tuning = Tuning(Search(config_of(), space), data=small_graph)
     result = tuning.run(out=tmp_path, trials=5)
     failed = [trial for trial in result.ours.trials if trial.failure is not None]
     assert failed and len(failed) < 5
@@ -162,11 +171,11 @@ def test_a_trial_that_diverges_has_failed_and_the_search_goes_on(
 
 
 def test_settings_that_make_no_model_together_are_refused_at_once(small_graph: Data) -> None:
-    space: Space = {"num_layers": Choices((1, 2))}
+    space: Space = {"num_layers": choices(1, 2)}
     with pytest.raises(BadInput, match=r"try cross-gcn with num_layers 1, which .*names 2 layers"):
-        Tuning(Contestant(config_of(order=(2, 1)), space), data=small_graph)
-    alone = Tuning(Contestant(config_of(order=2), space), data=small_graph)
-    assert len(alone.contestants) == 1
+        Tuning(Search(config_of(order=(2, 1)), space), data=small_graph)
+    alone = Tuning(Search(config_of(order=2), space), data=small_graph)
+    assert len(alone.searches) == 1
 
 
 def test_a_worker_that_dies_ends_the_search_and_is_held_against_no_settings(
@@ -179,17 +188,17 @@ def test_a_worker_that_dies_ends_the_search_and_is_held_against_no_settings(
         raise WorkFailed("a worker process died; --resume continues")
 
     with monkeypatch.context() as patched:
-        patched.setattr("crossgcn.experiments.tune.search.train_many", die)
+        patched.setattr("crossgcn.experiments.tune.tuning.train_many", die)
         with pytest.raises(WorkFailed, match="a worker process died"):
             tuning.run(out=tmp_path / "cut", trials=3)
-    assert len(list((tmp_path / "cut").rglob("trial-*.json"))) == 2
+    assert num_trials_in(tmp_path / "cut" / "trials" / JOURNAL) == 2
     resumed = tuning.run(out=tmp_path / "cut", trials=3)
     assert trials_of(resumed) == trials_of(tuning.run(out=tmp_path / "whole", trials=3))
 
 
 def test_when_all_trials_fail_the_first_reason_is_given(small_graph: Data, tmp_path: Path) -> None:
-    space: Space = {"learning_rate": Choices((1e30, 1e31))}
-    tuning = Tuning(Contestant(config_of(), space), data=small_graph)
+    space: Space = {"learning_rate": choices(1e30, 1e31)}
+    tuning = Tuning(Search(config_of(), space), data=small_graph)
     with pytest.raises(WorkFailed, match=r"all 2 trials of cross-gcn failed, .*diverged"):
         tuning.run(out=tmp_path, trials=2)
 
@@ -215,15 +224,15 @@ def test_out_of_time_both_have_had_as_many_trials(small_graph: Data, tmp_path: P
 def test_a_twin_of_which_nothing_is_searched_has_one_trial(
     small_graph: Data, tmp_path: Path
 ) -> None:
-    ours = Contestant(config_of(), {"order": Range(1, 3, whole=True)})
-    twin = Contestant(config_of(model="gcn"), {})
+    ours = Search(config_of(), {"order": IntDistribution(1, 3)})
+    twin = Search(config_of(model="gcn"), {})
     result = Tuning(ours, twin, data=small_graph).run(out=tmp_path, trials=3)
     assert [len(trials) for trials in trials_of(result)] == [3, 1]
 
 
 def test_on_stratified_splits_test_nodes_are_set_apart(small_graph: Data, tmp_path: Path) -> None:
-    contestants = both(splits="stratified", train="all")
-    tuning = Tuning(*contestants, data=small_graph)
+    searches = both(splits="stratified", train="all")
+    tuning = Tuning(*searches, data=small_graph)
     splits = tuning.experiment.splits
     assert all(torch.equal(split.test, splits[0].test) for split in splits)
     result = tuning.run(out=tmp_path, trials=2)

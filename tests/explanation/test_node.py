@@ -236,7 +236,7 @@ def test_a_value_that_is_not_finite_names_its_node() -> None:
 
 
 def test_too_many_products_are_refused_before_memory_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crossgcn.explanation.rows.MAX_CELLS", 10)
+    monkeypatch.setattr("crossgcn.explanation.expansion.MAX_CELLS", 10)
     with pytest.raises(BadInput, match="products of order 2 are too many to list"):
         _ = explain_node(draw_model(2), draw_graph(), 0).frame
 
@@ -244,9 +244,9 @@ def test_too_many_products_are_refused_before_memory_is(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("limit", "view", "message"),
     [
-        ("row_terms.MAX_ROWS", "frame", "too many for one table .at most 10.; ask for by_cross"),
-        ("node_explanation.MAX_ROWS", "by_cross", "too many for one table .*top_crosses"),
-        ("row_terms.MAX_WORK", "by_cross", "products of order 2 .* lower order or with fewer"),
+        ("expansion.MAX_ROWS", "frame", "too many for one table .at most 10.; use by_cross"),
+        ("node.MAX_ROWS", "by_cross", "too many for one table .*top_crosses"),
+        ("expansion.MAX_WORK", "by_cross", "products of order 2 .* lower order or with fewer"),
     ],
 )
 def test_more_than_fits_is_refused_with_what_does(
@@ -260,9 +260,8 @@ def test_more_than_fits_is_refused_with_what_does(
 def test_more_different_products_than_can_be_summed_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("crossgcn.explanation.terms._DENSE_CODES", 0)
-    monkeypatch.setattr("crossgcn.explanation.terms.MAX_SUMS", 5)
-    monkeypatch.setattr("crossgcn.explanation.rows.MAX_SUMS", 5)
+    monkeypatch.setattr("crossgcn.explanation.expansion._DENSE_CODES", 0)
+    monkeypatch.setattr("crossgcn.explanation.expansion.MAX_SUMS", 5)
     with pytest.raises(BadInput, match=r"more than 5 different products .* model of lower order"):
         NodeExplainer(draw_model(2), draw_graph()).top_crosses([0])
 

@@ -13,8 +13,8 @@ from crossgcn import CrossGCN, Experiment, RunConfig, load_model
 from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
 from crossgcn.explanation import NodeExplainer, first_order_terms, strongest_crosses
-from crossgcn.explanation.names import field_strengths
 from crossgcn.explanation.reading import read_model
+from crossgcn.explanation.strongest import field_strengths
 
 SPACE = FeatureSpace(
     ("a=1", "a=2", "a=3", "b=1", "b=2", "b=3", "red", "tall", "age", "income"),

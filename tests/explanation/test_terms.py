@@ -11,17 +11,9 @@ from hypothesis import strategies as st
 from small_models import draw_transform, enumerate_terms
 from torch_geometric.data import Data
 
-from crossgcn.explanation.layer_reading import read_layer
-from crossgcn.explanation.reading import read_model
-from crossgcn.explanation.rows import expand_rows
-from crossgcn.explanation.terms import (
-    TermCodes,
-    count_terms,
-    fold,
-    list_terms,
-    sum_products,
-    term_weights,
-)
+from crossgcn.explanation.expansion import expand_rows
+from crossgcn.explanation.reading import read_layer, read_model
+from crossgcn.explanation.terms import count_terms, fold, list_terms, term_weights
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -104,20 +96,16 @@ def test_sums_over_many_nodes_are_those_of_their_rows(
     x[:, :binary] = x[:, :binary] != 0
     reading = read_model(draw_transform(5, 3, order, seed), Data(x=torch.from_numpy(x)))
     coefficients = generator.normal(size=(60, 3)) * [1.0, 0.0, 1.0]
-    codes = TermCodes(np.arange(5), order)
     expansion = expand_rows(reading, np.arange(60), coefficients)
-    features = expansion.codes.decode(expansion.sum_by_code()[0])
-    found = dict(zip(features, expansion.sum_by_code()[1], strict=True))
-    by_product = sum_products(
-        reading.layers[0], reading.inputs, coefficients, reading.binary, codes
-    )
-    twin = dict(zip(codes.decode(by_product[0]), by_product[1], strict=True))
+    sums = []
+    for sum_terms in (expansion.sum_by_code, expansion.sum_by_product, expansion.sum_sparse):
+        codes, contributions = sum_terms()
+        sums.append(dict(zip(expansion.codes.decode(codes), contributions, strict=True)))
     for name, weight in enumerate_terms(reading.layers[0], reading.binary).items():
         expected = (x[:, list(name)].prod(axis=1) @ coefficients) @ weight
-        assert found.pop(name, 0.0) == pytest.approx(expected, abs=1e-9)
-        assert twin.pop(name, 0.0) == pytest.approx(expected, abs=1e-9)
-    assert not found
-    assert not twin
+        for found in sums:
+            assert found.pop(name, 0.0) == pytest.approx(expected, abs=1e-9)
+    assert sums == [{}, {}, {}]
 
 
 def test_what_most_nodes_have_is_summed_product_by_product(
@@ -126,7 +114,7 @@ def test_what_most_nodes_have_is_summed_product_by_product(
     x = np.random.default_rng(0).normal(size=(50, 6))
     reading = read_model(draw_transform(6, 2, 3, 0), Data(x=torch.from_numpy(x)))
     expansion = expand_rows(reading, np.arange(50), np.ones((50, 2)))
-    monkeypatch.setattr("crossgcn.explanation.rows.MAX_CELLS", 0)
+    monkeypatch.setattr("crossgcn.explanation.expansion.MAX_CELLS", 0)
     codes, sums = expansion.sum_by_code()
     assert codes.size == 6 + 21 + 56
     assert sums.sum() == pytest.approx(expansion.sum_by_row().sum())
@@ -163,8 +151,8 @@ def test_terms_are_listed_as_by_plain_enumeration(binary: int, length: int) -> N
 def test_sums_over_nodes_do_not_depend_on_how_codes_are_counted(
     monkeypatch: pytest.MonkeyPatch, dense_codes: int
 ) -> None:
-    monkeypatch.setattr("crossgcn.explanation.terms._DENSE_CODES", dense_codes)
-    monkeypatch.setattr("crossgcn.explanation.terms._PENDING", 20)
+    monkeypatch.setattr("crossgcn.explanation.expansion._DENSE_CODES", dense_codes)
+    monkeypatch.setattr("crossgcn.explanation.expansion._PENDING", 20)
     x = sp.random_array((6, 40), density=0.1, rng=np.random.default_rng(0)).toarray()
     reading = read_model(draw_transform(40, 2, 3, 0), Data(x=torch.from_numpy(x)))
     expansion = expand_rows(reading, np.arange(6), np.ones((6, 2)))

@@ -10,11 +10,9 @@ from small_models import draw_transform, enumerate_terms
 from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.explanation import pairs as blocked_pairs
-from crossgcn.explanation import pairs as meeting_pairs
-from crossgcn.explanation import pairs as top_pairs
+from crossgcn.explanation import pairs as pairs_module
 from crossgcn.explanation.occurrence import Best, CrossRule, PairOccurrence, cross_products
-from crossgcn.explanation.pairs import PairFactors, pair_factors
+from crossgcn.explanation.pairs import PairFactors, pair_factors, top_pairs
 from crossgcn.explanation.reading import read_model
 
 KINDS = ("gaussian", "sparse", "one-hot", "constant", "mixed")
@@ -76,12 +74,11 @@ def test_the_best_pairs_are_those_of_plain_enumeration(
     inputs = draw_inputs(kind, 12, num_features, seed)
     used = None if way == "weight only" else inputs
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocked_pairs, "_BLOCK", 4)
-        patch.setattr(blocked_pairs, "_CHUNK_PAIRS", 5)
-        patch.setattr(meeting_pairs, "_CHUNK_MEETINGS", 40)
-        patch.setattr(meeting_pairs, "_CHUNK_PAIRS", 5)
-        patch.setattr(top_pairs, "MEETINGS", 0 if way == "blocks" else 10**9)
-        found = top_pairs.top_pairs(factors, used, top)
+        patch.setattr(pairs_module, "_BLOCK", 4)
+        patch.setattr(pairs_module, "_CHUNK_PAIRS", 5)
+        patch.setattr(pairs_module, "_CHUNK_MEETINGS", 40)
+        patch.setattr(pairs_module, "MEETINGS", 0 if way == "blocks" else 10**9)
+        found = top_pairs(factors, used, top)
     for label, best in enumerate(found):
         strength = np.abs(best.weight) * best.occurrence
         expected = slow_top_pairs(factors, used, label, top)
@@ -126,12 +123,12 @@ def test_among_equals_the_first_by_features_is_best() -> None:
 def test_a_number_and_its_own_range_name_no_cross(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(top_pairs, "MEETINGS", 0 if way == "blocks" else 10**9)
+    monkeypatch.setattr(pairs_module, "MEETINGS", 0 if way == "blocks" else 10**9)
     inputs = sp.csr_array(np.array([[0.5, 1.0, 1.0, 1.0], [2.0, 1.0, 1.0, 1.0]]))
     space = FeatureSpace(("age", "age=young", "tag=a", "tag=b"), ("age", "age", "tag", "tag"))
     rule = CrossRule.of(space, inputs)
     factors = PairFactors(np.ones((4, 1)), np.ones((4, 1)), np.ones((1, 1)))
-    (best,) = top_pairs.top_pairs(factors, inputs, 10, rule)
+    (best,) = top_pairs(factors, inputs, 10, rule)
     assert {tuple(pair) for pair in best.features} == {(0, 2), (0, 3), (1, 2), (1, 3), (2, 3)}
 
 

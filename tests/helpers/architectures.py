@@ -10,10 +10,9 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.graph import PreparedGraph
-from crossgcn.kernels import dispatch, plain
+from crossgcn.kernels import ops, plain
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.presets import PRESETS
-from crossgcn.models.registry import build_model
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "order 3": ("cross-gcn", {"order": 3}),
@@ -74,7 +73,7 @@ def one_thread() -> Iterator[None]:
 
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain PyTorch throughout, from here on."""
-    monkeypatch.setattr(dispatch, "_compiled", lambda *_: plain)
+    monkeypatch.setattr(ops, "_compiled", lambda *_: plain)
 
 
 _EMBEDDING = 12

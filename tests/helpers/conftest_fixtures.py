@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -45,20 +47,26 @@ def graph_file(small_graph: Data, tmp_path: Path) -> Path:
     return path
 
 
+def run_command(*arguments: object) -> CompletedProcess[str]:
+    """Run the command line within this process."""
+    command = ["crossgcn", *map(str, arguments)]
+    before = sys.argv
+    sys.argv = command
+    try:
+        with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+            code = main()
+    finally:
+        sys.argv = before
+    return CompletedProcess(command, code, out.getvalue(), err.getvalue())
+
+
 @pytest.fixture
 def crossgcn(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., CompletedProcess[str]]:
     """The command line within this process, in an empty folder of a machine without data."""
     monkeypatch.delenv("CROSSGCN_DATA", raising=False)
     monkeypatch.setattr("crossgcn.data.datasets.registry.cache_folder", lambda: tmp_path / "cache")
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> CompletedProcess[str]:
-        command = ["crossgcn", *map(str, arguments)]
-        monkeypatch.setattr(sys, "argv", command)
-        code = main()
-        return CompletedProcess(command, code, *capsys.readouterr())
-
-    return run
+    return run_command

@@ -12,18 +12,17 @@ from crossgcn.reports.run_report.view import (
     ClassCrosses,
     ColumnView,
     ComparedModel,
-    Comparison,
+    ComparisonView,
     CrossView,
     Curve,
     FieldStrengths,
     LayerWeights,
+    ModelView,
     NodeView,
     Role,
     RunView,
     Sizes,
     Step,
-    TermView,
-    TrainedModel,
 )
 
 FIELDS = {
@@ -66,7 +65,6 @@ def shop_view(
     draws = random.Random(seed)
     model = "cross-gcn" if order > 1 else "gcn"
     nodes = tuple(_node(draws, number, classes, fields, order) for number in range(num_nodes))
-    confusion = _confusion(nodes, classes)
     tested = [node for node in nodes if node.role == "test" and node.true_class is not None]
     return RunView(
         title="shop",
@@ -79,7 +77,7 @@ def shop_view(
             len(fields),
             {name: 300 + draws.randrange(400) for name in classes},
         ),
-        model=TrainedModel(
+        model=ModelView(
             model,
             2,
             (order, 1),
@@ -108,7 +106,11 @@ def shop_view(
         majority_accuracy=0.312,
         shown_split=min(3, num_splits),
         curves=tuple(_curve(draws) for _ in range(num_splits)),
-        confusion=confusion,
+        confusion=Confusion.measure(
+            classes,
+            [node.true_class for node in tested],
+            [node.predicted_class for node in tested],
+        ),
         calibration=Calibration.measure(
             [node.probability for node in tested],
             [node.predicted_class == node.true_class for node in tested],
@@ -192,7 +194,8 @@ def _class_crosses(
     for rank in range(8):
         strength = draws.choice((1, -1)) * 0.9 / (1 + rank)
         feature = _features(draws, fields, 1)[0]
-        terms.append(TermView(feature, strength, 3 * strength, draws.randrange(50, 900)))
+        support = draws.randrange(50, 900)
+        terms.append(CrossView(feature, (feature,), strength, 3 * strength, support))
     return ClassCrosses(name, tuple(crosses), tuple(terms))
 
 
@@ -205,7 +208,7 @@ def _field_strengths(draws: random.Random, fields: tuple[str, ...]) -> FieldStre
     return FieldStrengths(fields, tuple(map(tuple, values)))
 
 
-def _comparison(draws: random.Random, num_splits: int) -> Comparison:
+def _comparison(draws: random.Random, num_splits: int) -> ComparisonView:
     means = {
         "majority class": 0.312,
         "logistic regression": 0.551,
@@ -216,7 +219,7 @@ def _comparison(draws: random.Random, num_splits: int) -> Comparison:
         "Cross-GCN, K = 2": 0.712,
         "Cross-GCN, K = 3": 0.706,
     }
-    return Comparison(
+    return ComparisonView(
         tuple(
             ComparedModel(
                 name,
@@ -262,11 +265,3 @@ def _node(
         steps,
         start + sum(step.contribution for step in steps) + rest,
     )
-
-
-def _confusion(nodes: Sequence[NodeView], classes: Sequence[str]) -> Confusion:
-    counts = [[0] * len(classes) for _ in classes]
-    for node in nodes:
-        if node.role == "test" and node.true_class is not None:
-            counts[node.true_class][node.predicted_class] += 1
-    return Confusion(tuple(classes), tuple(map(tuple, counts)))

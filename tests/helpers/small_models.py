@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from crossgcn import CrossFeatureTransform, CrossGCN
-from crossgcn.explanation.layer_reading import LayerReading
+from crossgcn.explanation.reading import LayerReading
 from crossgcn.explanation.terms import fold
 
 

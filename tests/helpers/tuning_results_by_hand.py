@@ -3,24 +3,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from optuna.distributions import FloatDistribution, IntDistribution
+
 from crossgcn.experiments.experiment import RepeatedRuns
-from crossgcn.experiments.tune.space import (
-    Choices,
-    Contestant,
-    Range,
-    Space,
-    TunedModel,
-    TuningResult,
-)
+from crossgcn.experiments.tune.searches import Search
+from crossgcn.experiments.tune.space import Space, choices
 from crossgcn.experiments.tune.trials import Trial
+from crossgcn.experiments.tune.tuning import TunedModel, TuningResult
 from crossgcn.training.config import RunConfig
 
 SPACE: Space = {
-    "hidden_channels": Choices((16, 32)),
-    "weight_decay": Range(1e-5, 1e-2, log=True),
-    "dropout": Range(0.0, 0.8),
-    "epochs": Choices((200,)),
-    "order": Range(1, 3, whole=True),
+    "hidden_channels": choices(16, 32),
+    "weight_decay": FloatDistribution(1e-5, 1e-2, log=True),
+    "dropout": FloatDistribution(0.0, 0.8),
+    "epochs": choices(200),
+    "order": IntDistribution(1, 3),
 }
 PLAIN: Space = {name: entry for name, entry in SPACE.items() if name != "order"}
 
@@ -69,7 +66,7 @@ def tuned(
         for index, accuracy in enumerate(test)
     )
     return TunedModel(
-        Contestant(base, space),
+        Search(base, space),
         trials,
         chosen,
         config,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from itertools import product
 from math import prod
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from crossgcn import BadInput, CrossFeatureTransform
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.orders.order_aggregation import NamedOrderWeights
+from crossgcn.layers import ORDER_AGGREGATIONS
 from crossgcn.layers.orders.trained import LSTMOverOrders
 
 ORDERS = (1, 2, 3, 4)
@@ -148,7 +147,7 @@ def test_the_lstm_reads_the_orders_first_to_last() -> None:
     torch.testing.assert_close(transform(x), transform.aggregator.read_out(last[0]))
 
 
-@pytest.mark.parametrize("order_weights", get_args(NamedOrderWeights))
+@pytest.mark.parametrize("order_weights", ORDER_AGGREGATIONS)
 @pytest.mark.parametrize("first_order", ["paper", "release"])
 def test_gradients_are_those_of_finite_differences(order_weights: str, first_order: str) -> None:
     torch.manual_seed(0)
@@ -174,7 +173,7 @@ def test_gradients_are_those_of_finite_differences(order_weights: str, first_ord
     assert torch.autograd.gradcheck(function, (x, *values))
 
 
-@pytest.mark.parametrize("order_weights", get_args(NamedOrderWeights))
+@pytest.mark.parametrize("order_weights", ORDER_AGGREGATIONS)
 def test_sparse_input_equals_dense_input_in_values_and_gradients(order_weights: str) -> None:
     torch.manual_seed(1)
     transform = CrossFeatureTransform(
@@ -219,7 +218,7 @@ def test_all_projections_are_one_matrix_product() -> None:
     assert sum(event.count for event in products) == 1
 
 
-@pytest.mark.parametrize("order_weights", get_args(NamedOrderWeights))
+@pytest.mark.parametrize("order_weights", ORDER_AGGREGATIONS)
 def test_state_dict_round_trip(order_weights: str) -> None:
     def make(in_channels: int) -> CrossFeatureTransform:
         return CrossFeatureTransform(
@@ -267,7 +266,7 @@ def test_order_1_has_no_order_weight_to_train() -> None:
     assert names == {"weight", "bias"}
 
 
-@pytest.mark.parametrize("order_weights", get_args(NamedOrderWeights))
+@pytest.mark.parametrize("order_weights", ORDER_AGGREGATIONS)
 def test_leading_dimensions_are_kept_as_by_a_linear_layer(order_weights: str) -> None:
     transform = CrossFeatureTransform(
         6,

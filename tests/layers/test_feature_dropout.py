@@ -6,7 +6,7 @@ import torch
 from crossgcn import BadInput
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers import feature_dropout
+from crossgcn.layers.feature_dropout import feature_dropout
 
 
 def sparse_ones(rows: int = 400, columns: int = 500, per_row: int = 10) -> SparseMatrix:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
-from crossgcn.kernels import Draws, dispatch, plain
-from crossgcn.layers import CrossFeatureTransform, CrossGCNConv, feature_dropout
-from crossgcn.layers.feature_dropout import may_use_kernels
+from crossgcn.kernels import Draws, ops, plain
+from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
+from crossgcn.layers.feature_dropout import feature_dropout
 from crossgcn.layers.orders.order_aggregation import cross_and_sum
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -51,16 +51,16 @@ def assert_same_through_plain_kernels(
 ) -> None:
     pytest.importorskip("numba")
     calls = []
-    numba = dispatch._compiled("numba", "crossgcn.kernels.cpu")
+    numba = ops._compiled("numba", "crossgcn.kernels.cpu")
 
     def counted(*names: str) -> Any:
         calls.append(names)
         return numba
 
-    monkeypatch.setattr(dispatch, "_compiled", counted)
+    monkeypatch.setattr(ops, "_compiled", counted)
     compiled = compute()
     assert calls
-    monkeypatch.setattr(dispatch, "_compiled", lambda *_: plain)
+    monkeypatch.setattr(ops, "_compiled", lambda *_: plain)
     for ours, theirs in zip(compiled, compute(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=2e-6)
 
@@ -162,24 +162,24 @@ def test_kernels_are_not_called_where_torch_must_see_its_own_operations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     x = torch.ones(3)
-    assert may_use_kernels(x, torch.nn.Parameter(x))
+    assert ops._may_use_kernels(x, torch.nn.Parameter(x))
 
     class Wrapped(Tensor):
         pass
 
-    assert not may_use_kernels(x, x.as_subclass(Wrapped))
+    assert not ops._may_use_kernels(x, x.as_subclass(Wrapped))
     seen = []
 
     def look(row: Tensor) -> Tensor:
-        seen.append(may_use_kernels(row))
+        seen.append(ops._may_use_kernels(row))
         return row.sum()
 
     vmap(look)(torch.ones(2, 3))
     grad(look)(x)
     assert seen == [False, False]
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    assert not may_use_kernels(x)
+    assert not ops._may_use_kernels(x)
     # Nor does a layer call one then.
-    monkeypatch.setattr(dispatch, "_compiled", lambda *_: pytest.fail("a kernel was called"))
+    monkeypatch.setattr(ops, "_compiled", lambda *_: pytest.fail("a kernel was called"))
     out = feature_dropout(make("learned")(random(5, 6)), 0.5, training=True, activate=True)
     assert out.shape == (5, 4)

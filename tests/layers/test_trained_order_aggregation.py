@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn import CrossFeatureTransform
+from crossgcn.layers import OrderAggregator
 from crossgcn.layers.orders.trained import (
     AttentionOverOrders,
     ConcatenatedOrders,
-    OrderAggregator,
     WeightsPerUnit,
 )
 
@@ -124,7 +124,7 @@ def test_the_release_adds_every_projection_to_the_first_order(name: str) -> None
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_single_order_is_a_linear_layer_with_nothing_added(name: str) -> None:
-    transform = CrossFeatureTransform(7, 3, 1, order_weights=name)  # type: ignore[arg-type]
+    transform = CrossFeatureTransform(7, 3, 1, order_weights=name)
     assert {key for key, _ in transform.named_parameters()} == {"weight", "bias"}
     linear, x = nn.Linear(7, 3), torch.randn(5, 7)
     transform.load_state_dict(
@@ -161,13 +161,3 @@ def test_models_side_by_side_are_aggregated_as_each_alone(name: str) -> None:
     out = together(x)
     for position, each in enumerate(alone):
         torch.testing.assert_close(out[position], each(x[position]))
-
-
-def test_an_lstm_saved_under_its_old_name_is_loaded() -> None:
-    saved = CrossFeatureTransform(6, 4, 3, order_weights="lstm")
-    state = {name.replace("aggregator.", "lstm."): v for name, v in saved.state_dict().items()}
-    assert "lstm.lstm.weight_ih_l0" in state
-    loaded = CrossFeatureTransform(6, 4, 3, order_weights="lstm")
-    loaded.load_state_dict(state)
-    x = torch.randn(5, 6)
-    torch.testing.assert_close(loaded(x), saved(x), rtol=0, atol=0)

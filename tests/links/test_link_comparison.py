@@ -10,8 +10,8 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-from crossgcn.links.compare import LinkComparison, LinkExperiment, encoder_names
-from crossgcn.links.predictor import LinkSettings
+from crossgcn.links.compare import LinkComparison, LinkExperiment
+from crossgcn.links.settings import LinkSettings, encoder_names
 from crossgcn.training.config import RunConfig
 
 SETTINGS = LinkSettings(embedding_channels=8, folds=3, hits_at=(2, 5))

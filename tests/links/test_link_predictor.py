@@ -8,7 +8,8 @@ from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
-from crossgcn.links.predictor import Decoder, LinkPredictor, LinkSettings, PairDecoder
+from crossgcn.links.predictor import LinkPredictor, PairDecoder
+from crossgcn.links.settings import Decoder, LinkSettings
 
 
 @pytest.mark.parametrize("kind", ["dot", "hadamard"])

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import WorkFailed
 from crossgcn.links.edge_splits import make_edge_splits
-from crossgcn.links.predictor import LinkSettings
+from crossgcn.links.settings import LinkSettings
 from crossgcn.links.training import LinkTrainer
 from crossgcn.training.config import RunConfig
 from crossgcn.training.trainer import Run
@@ -34,7 +34,7 @@ def test_a_record_says_what_was_done_and_repeats_itself(
     workload: LinkTrainer, tmp_path: Path
 ) -> None:
     run = Run(config(), 1, folder=tmp_path / "run")
-    (record,) = workload.train_together([run])
+    (record,) = workload.train([run])
     assert not isinstance(record, WorkFailed)
     assert json.loads((tmp_path / "run" / "run.json").read_text()) == record
     assert record["test"].keys() == {"auc", "ap", "hits@5", "mrr"}
@@ -46,7 +46,7 @@ def test_a_record_says_what_was_done_and_repeats_itself(
     assert list(epochs.columns) == ["epoch", "train_loss", "validation_auc"]
     assert epochs["validation_auc"].max() == record["validation_auc"]
     assert epochs["validation_auc"].argmax() + 1 == record["best_epoch"]
-    (again,) = workload.train_together([run])
+    (again,) = workload.train([run])
     assert not isinstance(again, WorkFailed)
     for entry in ("test", "validation_auc", "best_epoch", "split"):
         assert again[entry] == record[entry]
@@ -71,7 +71,7 @@ def test_a_diverged_run_leaves_no_record_and_says_which_it_was(
 ) -> None:
     threads, state = torch.get_num_threads(), torch.get_rng_state()
     run = Run(config(learning_rate=1e30), 0, folder=tmp_path / "run")
-    (failure,) = workload.train_together([run])
+    (failure,) = workload.train([run])
     assert isinstance(failure, WorkFailed) and str(failure).startswith("gcn, split 0: training")
     assert not (tmp_path / "run" / "run.json").exists()
     assert torch.get_num_threads() == threads

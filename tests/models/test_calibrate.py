@@ -12,12 +12,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
-from crossgcn import BadInput, CrossGCN, CrossGCNConv, PreparedGraph, load_dataset
+from crossgcn import BadInput, CrossGCN, CrossGCNConv, PreparedGraph, load_dataset, train_full_batch
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.baselines import GIN
 from crossgcn.models.node_classifier import NodeClassifier, calibrate, layer_widths
-from crossgcn.training.full_batch import train_full_batch
 from crossgcn.training.model_batch import can_be_compiled, can_be_stacked, stack_models
 from crossgcn.training.objective import make_optimizer
 
@@ -182,3 +181,12 @@ def test_scaled_models_are_stacked_with_their_scales_but_not_compiled(data: Data
     assert stacked.state_dict()["layers.0.transform.projection_scale"].shape == (1, 2)
     with pytest.raises(BadInput, match="calibrate each of them"):
         calibrate(stacked, *given[1].view(given[2].train, model.propagations))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_pass_that_fails_leaves_the_mode_as_it_was(training: bool) -> None:
+    model = CrossGCN(6, 4, 3, scaling="unit").train(training)
+    with pytest.raises(RuntimeError):
+        calibrate(model, torch.randn(5, 7), torch.tensor([[0, 1], [1, 0]]))
+    assert model.training is training
+    assert all(module.training is training for module in model.modules())

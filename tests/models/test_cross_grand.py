@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 import torch
+from model_batches import train_together
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn import BadInput, Experiment, PreparedGraph, RunConfig, build_model
+from crossgcn import BadInput, Experiment, PreparedGraph, RunConfig, build_model, train_full_batch
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import normalised_adjacency
-from crossgcn.layers.aggregation import RandomPropagation
-from crossgcn.models.cross_grand import CrossGrand
-from crossgcn.training.full_batch import TrainedModel, train_full_batch, train_together
-from crossgcn.training.objective import Objective, consistency_penalty
+from crossgcn.layers.aggregation.several_hops import RandomPropagation
+from crossgcn.models.cross_grand import CrossGrand, consistency_penalty
+from crossgcn.training.objective import Objective
+from crossgcn.training.selection import TrainedModel
 
 
 def dense_propagation(x: Tensor, edge_index: Tensor, hops: int) -> Tensor:

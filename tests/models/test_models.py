@@ -126,11 +126,13 @@ def test_what_makes_no_sense_is_refused() -> None:
         build_model("gcn", 6, 3, order=2)
     with pytest.raises(BadInput, match=r"order=\[2, 1, 1\] names 3 layers, but num_layers is 2"):
         CrossGCN(6, 8, 3, order=[2, 1, 1])
-    with pytest.raises(BadInput, match=r"num_layers must be at least 1; got 0"):
+    with pytest.raises(BadInput, match=r"num_layers must be a whole number of at least 1; got 0"):
         CrossGCN(6, 8, 3, num_layers=0)
     with pytest.raises(BadInput, match=r"dropout must be at least 0 and below 1; got 1.0"):
         CrossGCN(6, 8, 3, dropout=1.0)
-    with pytest.raises(BadInput, match=r"hidden_channels must be at least 1; got 0"):
+    with pytest.raises(
+        BadInput, match=r"hidden_channels must be a whole number of at least 1; got 0"
+    ):
         GIN(6, 0, 3)
 
 
@@ -154,13 +156,13 @@ def test_a_peer_of_order_1_is_linear_and_a_perceptron_has_no_order() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"transform": "linear", "order": 3}, "order says how crosses are made"),
-        ({"transform": "mlp", "order": 1}, "order says how crosses are made"),
-        ({"transform": "dcn", "order_weights": "fixed"}, "order_weights says how crosses"),
-        ({"transform": ["mlp", "hofm"], "scaling": "unit"}, "scaling says how crosses"),
+        ({"transform": "linear", "order": 3}, "order has no effect with transform"),
+        ({"transform": "mlp", "order": 1}, "order has no effect with transform"),
+        ({"transform": "dcn", "order_weights": "fixed"}, "order_weights has no effect with"),
+        ({"transform": ["mlp", "hofm"], "scaling": "unit"}, "scaling has no effect with"),
         ({"transform": "dnc"}, "unknown transform 'dnc'.*did you mean 'dcn'"),
         ({"aggr": "gatt"}, "unknown aggregation 'gatt'.*did you mean 'gat'"),
-        ({"residual": "add"}, "none of these 2 layers is: give at least 3 layers"),
+        ({"residual": "add"}, "none of these 2 layers has: give at least 3 layers"),
         ({"residual": "no"}, "unknown residual 'no'"),
     ],
 )

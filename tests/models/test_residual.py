@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn import BadInput, CrossGCNConv, PreparedGraph
+from crossgcn import BadInput, CrossGCNConv, PreparedGraph, train_full_batch
 from crossgcn.data.splits import Split
 from crossgcn.graph import ModelBatchMatrix
 from crossgcn.models.node_classifier import NodeClassifier, Residual, layer_widths
-from crossgcn.training.full_batch import train_full_batch
 from crossgcn.training.model_batch import can_be_compiled, stack_models
 
 KINDS: tuple[Residual, ...] = ("none", "add", "norm")

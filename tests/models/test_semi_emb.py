@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn import MLP, BadInput, PreparedGraph, build_model, load_dataset
+from crossgcn import MLP, BadInput, PreparedGraph, build_model, load_dataset, train_full_batch
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import mean_laplacian, normalised_adjacency
-from crossgcn.models.baselines import SemiEmb
-from crossgcn.training.full_batch import TrainedModel, train_full_batch
-from crossgcn.training.objective import Objective, laplacian_penalty
+from crossgcn.models.baselines import SemiEmb, laplacian_penalty
+from crossgcn.training.objective import Objective
+from crossgcn.training.selection import TrainedModel
 
 
 def mean_over_edges(scores: Tensor, edge_index: Tensor) -> Tensor:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from browser import MARKS, Opened, open_browser
@@ -20,24 +19,19 @@ VALUE = '"><img src=x onerror="document.title=\'owned\'">'
 
 
 @pytest.fixture
-def page_of_hostile_tables(tmp_path: Path) -> Path:
-    shop = make_shop(400, seed=3)
+def page_of_hostile_tables(crossgcn: Callable[..., CompletedProcess[str]], tmp_path: Path) -> Path:
+    shop = make_shop(300, seed=3)
     nodes = shop.nodes.rename(columns={"gender": COLUMN})
     nodes[COLUMN] = nodes[COLUMN].replace("female", VALUE)
     nodes["buys"] = nodes["buys"].replace("books", "{{ 7 * 7 }}<b>")
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
     shop.edges.to_csv(tmp_path / "edges.csv", index=False)
-    _run(tmp_path, "train", "nodes.csv", "edges.csv", "--target", "buys", "--epochs", "30",
-         "--num-splits", "2", "--workers", "1", "--out", "run")  # fmt: skip
-    _run(tmp_path, "report", "run", "--nodes", "30")
+    trained = crossgcn("train", "nodes.csv", "edges.csv", "--target", "buys", "--epochs", "5",
+                       "--num-splits", "1", "--workers", "1", "--out", "run")  # fmt: skip
+    assert trained.returncode == 0, trained.stderr
+    reported = crossgcn("report", "run", "--nodes", "30")
+    assert reported.returncode == 0, reported.stderr
     return tmp_path / "run" / "report.html"
-
-
-def _run(folder: Path, *arguments: str) -> None:
-    command = [sys.executable, "-m", "crossgcn", *arguments, "--json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    json.loads(done.stdout)
 
 
 def test_code_in_tables_is_text_on_the_page(page_of_hostile_tables: Path) -> None:

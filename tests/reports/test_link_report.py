@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from crossgcn.links.compare import LinkComparison, LinkResult
-from crossgcn.links.predictor import LinkSettings
+from crossgcn.links.settings import LinkSettings
 from crossgcn.reports.terminal.links import links_table, links_verdicts, summarise_links
 from crossgcn.training.config import RunConfig
 from research.pages.links import links_markdown
@@ -66,7 +66,7 @@ def test_the_summary_holds_every_split_and_the_paired_differences() -> None:
 
 def test_the_table_shows_percent_and_spread_and_pairs_below() -> None:
     text = as_text(summarise_links(compared()))
-    assert "cora: links of 1,500 test edges against 1,500 pairs that are none, in %" in text
+    assert "cora: links, 1,500 test edges against 1,500 negative pairs, in %" in text
     assert "3 splits" in text
     for cell in ("AUC", "Hits@10", "MRR", "90.3 ± 1.2", "1,234", "paired to gcn", "+5.00 ± 0.00"):
         assert cell in text, cell

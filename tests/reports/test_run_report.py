@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from run_views import FIELDS, HOSTILE, hostile_view, shop_view
 
 from crossgcn.errors import WorkFailed
+from crossgcn.reports.format import readable, shorten, signed
 from crossgcn.reports.run_report.page import (
     embed_json,
     pack_nodes,
@@ -21,7 +22,7 @@ from crossgcn.reports.run_report.page import (
     write_run_report,
 )
 from crossgcn.reports.run_report.scores import Calibration, Confusion
-from crossgcn.reports.run_report.view import NodeView, RunView, readable, shorten, signed
+from crossgcn.reports.run_report.view import NodeView, RunView
 
 
 class Parsed(HTMLParser):
@@ -175,8 +176,8 @@ def test_a_heat_map_keeps_the_twenty_strongest_of_many_columns() -> None:
 
 
 def _without_test_nodes(view: RunView) -> RunView:
-    nothing = Confusion(view.classes, ((0,) * len(view.classes),) * len(view.classes))
-    return replace(view, confusion=nothing, calibration=Calibration(()))
+    nothing = Confusion.measure(view.classes, [], [])
+    return replace(view, confusion=nothing, calibration=Calibration.measure([], []))
 
 
 def _without_validation_loss(view: RunView) -> RunView:

@@ -10,8 +10,9 @@ from browser import LABELS_OF_FIGURES, MARKS, WIDTHS, Opened, open_browser
 from playwright.sync_api import Browser, ViewportSize
 from run_views import HOSTILE, hostile_view, shop_view
 
+from crossgcn.reports.format import shorten
 from crossgcn.reports.run_report.page import write_run_report
-from crossgcn.reports.run_report.view import RunView, shorten
+from crossgcn.reports.run_report.view import RunView
 
 pytestmark = MARKS
 

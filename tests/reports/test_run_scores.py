@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,10 +14,9 @@ PREDICTIONS = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, ma
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=40))
 def test_scores_are_those_of_counting_nodes_one_by_one(pairs: list[tuple[int, int]]) -> None:
-    counts = [[0] * 4 for _ in range(4)]
-    for true, predicted in pairs:
-        counts[true][predicted] += 1
-    confusion = Confusion(("a", "b", "c", "d"), tuple(map(tuple, counts)))
+    confusion = Confusion.measure("abcd", [t for t, _ in pairs], [p for _, p in pairs])
+    for (row, column), count in np.ndenumerate(confusion.counts):
+        assert count == pairs.count((row, column))
     for position, score in enumerate(confusion.scores):
         of_class = [predicted == position for true, predicted in pairs if true == position]
         taken = [true == position for true, predicted in pairs if predicted == position]
@@ -31,23 +31,22 @@ def test_scores_are_those_of_counting_nodes_one_by_one(pairs: list[tuple[int, in
 
 
 def test_a_class_that_nobody_is_of_or_was_taken_for_has_no_score() -> None:
-    present, absent = Confusion(("a", "b"), ((3, 0), (0, 0))).scores
+    present, absent = Confusion.measure("ab", [0, 0, 0], [0, 0, 0]).scores
     assert (present.precision, present.recall, present.f1) == (1.0, 1.0, 1.0)
     assert (absent.precision, absent.recall, absent.f1) == (None, None, None)
 
 
 @given(PREDICTIONS, st.integers(1, 12))
-def test_calibration_error_is_that_of_sorting_predictions_into_drawers(
+def test_calibration_error_is_that_of_sorting_predictions_into_bins(
     predictions: list[tuple[float, bool]], num_bins: int
 ) -> None:
-    drawers: dict[int, list[tuple[float, bool]]] = {}
+    bins: dict[int, list[tuple[float, bool]]] = {}
     for confidence, correct in predictions:
-        drawers.setdefault(min(int(confidence * num_bins), num_bins - 1), []).append(
-            (confidence, correct)
-        )
+        edges = np.linspace(0, 1, num_bins + 1)[1:-1]  # an edge belongs to the bin below it
+        bins.setdefault(sum(confidence > edges), []).append((confidence, correct))
     gap = sum(
-        abs(math.fsum(c for c, _ in drawer) - sum(right for _, right in drawer))
-        for drawer in drawers.values()
+        abs(math.fsum(c for c, _ in each_bin) - sum(right for _, right in each_bin))
+        for each_bin in bins.values()
     )
     calibration = Calibration.measure(
         [confidence for confidence, _ in predictions],

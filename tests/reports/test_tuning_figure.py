@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from tuning_results_by_hand import OURS, RESULT, SPACE, TWIN, tuned
 
-from crossgcn.experiments.tune.space import TuningResult
+from crossgcn.experiments.tune.tuning import TuningResult
 from crossgcn.reports.tuning_figure import draw_tuning, write_tuning_figure
 
 

@@ -12,7 +12,7 @@ from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.prepared import choose_device
 from crossgcn.reproduction.epoch_time import measure_epoch_seconds
 from crossgcn.training.config import RunConfig
-from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.steps.full_batch import FullBatchStep
 
 MODELS = ["gcn", "gin", "cross-gcn", "cross-gcn-release", "cross-gcn-release-fix"]
 
@@ -87,7 +87,7 @@ def test_a_device_that_is_full_while_training_says_so_too(
     def fail(*_: object) -> None:
         raise complaint
 
-    monkeypatch.setattr(TrainingStep, "run", fail)
+    monkeypatch.setattr(FullBatchStep, "run", fail)
     with pytest.raises(WorkFailed, match="cross-gcn with 2 layers of 8 hidden channels on small"):
         measure_epoch_seconds(_config(), small_graph)
 
@@ -98,7 +98,7 @@ def test_any_other_failure_is_not_called_a_lack_of_memory(
     def fail(*_: object) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr(TrainingStep, "run", fail)
+    monkeypatch.setattr(FullBatchStep, "run", fail)
     with pytest.raises(RuntimeError, match="illegal memory access") as caught:
         measure_epoch_seconds(_config(), small_graph)
     assert not isinstance(caught.value, WorkFailed)

@@ -13,9 +13,8 @@ from crossgcn.data.features import FeatureSpace
 from crossgcn.data.files import add_checksum, digest_of_file
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.presets import PRESETS
-from crossgcn.models.registry import build_model
 from crossgcn.training.checkpoints import (
     CONFIG,
     PREPROCESS,

@@ -14,11 +14,12 @@ from torch_geometric.data import Data
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossFeatureTransform
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
+from crossgcn.training.config import RunConfig
 from crossgcn.training.model_batch import can_be_compiled, stack_models
-from crossgcn.training.steps.step import TrainingStep
-from crossgcn.training.steps.targets import Scorer, find_targets
+from crossgcn.training.steps.full_batch import FullBatchStep
+from crossgcn.training.steps.targets import NodeScorer, find_targets
 
 pytest.importorskip("numba")
 IN_PYTORCH = ("gin", "semi-emb", "cross-grand", "grand")
@@ -27,10 +28,15 @@ DECAY = 0.05
 SEED = 2**32 - 3
 
 
-def training(model: NodeClassifier, graph: PreparedGraph, data: Data) -> TrainingStep:
+def training(model: NodeClassifier, graph: PreparedGraph, data: Data) -> FullBatchStep:
     nodes = make_splits(data, "random", num_splits=1, train=5)[0].train
-    return TrainingStep(
-        [model], graph, data.y, [nodes], seeds=[SEED], learning_rate=0.02, weight_decay=DECAY
+    return FullBatchStep(
+        [model],
+        graph,
+        data.y,
+        [nodes],
+        RunConfig(learning_rate=0.02, weight_decay=DECAY),
+        seeds=[SEED],
     )
 
 
@@ -41,10 +47,10 @@ def dense_twin(graph: PreparedGraph) -> PreparedGraph:
     return twin
 
 
-def exact_pass(step: TrainingStep) -> tuple[Tensor, int, dict[str, Tensor]]:
+def exact_pass(step: FullBatchStep) -> tuple[Tensor, int, dict[str, Tensor]]:
     """Loss, right answers and gradients of the next step, by autograd in float64."""
     twin = deepcopy(step.model).double().train()
-    twin.dropout.follow(torch.tensor([SEED]), step._count + 1)
+    twin.dropout.follow(torch.tensor([SEED]), step.count + 1)
     x, blocks = step.objective.targets.inputs
     if isinstance(x, SparseMatrix):
         x = x.with_values(x.values.double())
@@ -77,7 +83,7 @@ def _is_learned(model: NodeClassifier, name: str) -> bool:
     return module.order_aggregation == "learned"
 
 
-def assert_steps_are_exact(step: TrainingStep, steps: int = 4) -> None:
+def assert_steps_are_exact(step: FullBatchStep, steps: int = 4) -> None:
     """Follow some steps with PyTorch's Adam in float64, on gradients by autograd."""
     assert step._compiled is not None
     names = [name for name, _ in step.model.named_parameters()]
@@ -185,7 +191,7 @@ def test_scores_without_dropout_are_those_of_the_model(
     nodes = torch.arange(0, 90, 4)
     stacked = stack_models([model])
     targets = find_targets(stacked, graph, small_graph.y, [nodes], torch.device("cpu"))
-    scorer = Scorer(stacked, targets)
+    scorer = NodeScorer(stacked, targets)
     assert scorer._network is not None
     x = graph.x if isinstance(graph.x, Tensor) else small_graph.x.to_dense()
     for _ in range(2):

@@ -7,8 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import PRESETS
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.training.config import RunConfig
 
 

@@ -5,19 +5,21 @@ from typing import Any
 
 import pytest
 import torch
+from model_batches import train_together
 from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers.graph_convolution import GraphConvolution
-from crossgcn.layers.other_crossings import CrossNetworkV2
+from crossgcn.layers.other_crossings.dcn_v2 import CrossNetworkV2
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
-from crossgcn.training import full_batch
+from crossgcn.training import loop
+from crossgcn.training.config import RunConfig
 from crossgcn.training.device import WARM_UPS
-from crossgcn.training.full_batch import TrainedModel, train_together
-from crossgcn.training.steps import step
-from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.selection import TrainedModel
+from crossgcn.training.steps import full_batch
+from crossgcn.training.steps.full_batch import FullBatchStep
 
 
 def recorded_on_the_cpu(
@@ -32,9 +34,9 @@ def recorded_on_the_cpu(
 
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (full_batch, step):
+    for module in (loop, full_batch):
         monkeypatch.setattr(module, "capture", recorded_on_the_cpu)
-    monkeypatch.setattr(TrainingStep, "captures", True)
+    monkeypatch.setattr(FullBatchStep, "capturable", True)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
 
 
@@ -72,18 +74,24 @@ def test_a_recorded_step_starts_from_the_given_weights(small_graph: Data) -> Non
     nodes = make_splits(small_graph, "random", num_splits=3, train=5)
     losses = []
     for _ in range(2):
-        training = TrainingStep(
+        training = FullBatchStep(
             models(small_graph),
             graph,
             small_graph.y,
             [split.train for split in nodes],
+            RunConfig(),
             seeds=[0, 1, 2],
         )
         losses.append(torch.stack([training().clone() for _ in range(4)]))
     assert torch.equal(*losses)
     assert len(set(losses[0].flatten().tolist())) == 12
-    eager = TrainingStep(
-        models(small_graph), graph, small_graph.y, [s.train for s in nodes], seeds=[0, 1, 2]
+    eager = FullBatchStep(
+        models(small_graph),
+        graph,
+        small_graph.y,
+        [s.train for s in nodes],
+        RunConfig(),
+        seeds=[0, 1, 2],
     )
     eager.run()
     assert torch.equal(eager.losses, losses[0][0])
@@ -119,24 +127,24 @@ def test_a_gpu_trains_as_the_cpu_does(small_graph: Data) -> None:
 def test_only_steps_that_wait_for_nothing_are_recorded(
     settings: dict[str, Any], recorded: bool, small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step, "has_triton", lambda: True)
+    monkeypatch.setattr(full_batch, "has_triton", lambda: True)
     made = build_model("cross-gcn", small_graph.x.size(1), 3, hidden_channels=8, **settings)
     training = _as_on_a_gpu(made, small_graph)
-    assert training.captures == recorded
+    assert training.capturable == recorded
 
 
 def test_full_matrices_of_pairs_are_not_recorded(
     small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step, "has_triton", lambda: True)
+    monkeypatch.setattr(full_batch, "has_triton", lambda: True)
     for rank, recorded in ((4, True), (None, False)):
         transform = CrossNetworkV2(small_graph.x.size(1), 3, rank=rank, bias=False)
         made = NodeClassifier([GraphConvolution(transform, 3)], dropout=0.0)
-        assert _as_on_a_gpu(made, small_graph).captures == recorded
+        assert _as_on_a_gpu(made, small_graph).capturable == recorded
 
 
-def _as_on_a_gpu(model: NodeClassifier, data: Data) -> TrainingStep:
+def _as_on_a_gpu(model: NodeClassifier, data: Data) -> FullBatchStep:
     graph = PreparedGraph(data.x, data.edge_index)
-    training = TrainingStep([model], graph, data.y, [torch.arange(9)], seeds=[0])
+    training = FullBatchStep([model], graph, data.y, [torch.arange(9)], RunConfig(), seeds=[0])
     training.device = torch.device("cuda")
     return training

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -9,20 +7,18 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import PreparedGraph
-from crossgcn.layers.aggregation import AGGREGATIONS
-from crossgcn.layers.orders.order_aggregation import NamedOrderWeights
+from crossgcn.layers import AGGREGATIONS, ORDER_AGGREGATIONS, TRANSFORMS
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.cross_gcn import CrossGCN
 from crossgcn.models.cross_grand import CrossGrand
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.presets import PRESETS, TRANSFORM_NAMES
-from crossgcn.models.registry import build_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import (
     check_memory,
     describe_sizes,
     enough_memory,
     estimate_bytes,
-    stack_limit,
+    model_batch_limit,
 )
 from crossgcn.training.trainer import Run, Trainer
 
@@ -106,8 +102,8 @@ def test_the_estimate_covers_what_a_step_keeps_at_least() -> None:
 def test_every_model_needs_memory_for_each_node_and_feature(sparse: bool) -> None:
     small, large = (_with_features(ring(nodes), sparse) for nodes in (60, 120))
     models = [build_model(name, 24, 3) for name in PRESETS]
-    models += [CrossGCN(24, 8, 3, transform=name) for name in TRANSFORM_NAMES]
-    models += [CrossGCN(24, 8, 3, order_weights=name) for name in get_args(NamedOrderWeights)]
+    models += [CrossGCN(24, 8, 3, transform=name) for name in TRANSFORMS]
+    models += [CrossGCN(24, 8, 3, order_weights=name) for name in ORDER_AGGREGATIONS]
     models += [CrossGCN(24, 8, 3, aggr=name) for name in AGGREGATIONS]
     for network in models:
         weights = 4 * sum(weight.numel() for weight in network.parameters())
@@ -177,7 +173,7 @@ def test_a_stack_takes_at_most_four_fifths_of_what_is_free(
     size = estimate_bytes(network, graph)
     for free, limit in ((100 * size, 80), (13 * size, 10), (size // 2, 1), (0, 1)):
         free_memory(monkeypatch, free)
-        assert stack_limit(network, graph, GPU) == limit
+        assert model_batch_limit(network, graph, GPU) == limit
 
 
 def test_runs_are_stacked_by_configuration_up_to_the_limit(
@@ -190,10 +186,12 @@ def test_runs_are_stacked_by_configuration_up_to_the_limit(
         for split in range(5)
     ]
     waiting = {position: run for position, run in enumerate(runs) if position != 1}
-    assert sorted(map(tuple, workload.stacks(waiting))) == [(position,) for position in waiting]
+    assert sorted(map(tuple, workload.model_batches(waiting))) == [
+        (position,) for position in waiting
+    ]
     workload.device = GPU
-    monkeypatch.setattr("crossgcn.training.trainer.stack_limit", lambda *_: 3)
-    stacks = sorted(map(tuple, workload.stacks(waiting)))
+    monkeypatch.setattr("crossgcn.training.trainer.model_batch_limit", lambda *_: 3)
+    stacks = sorted(map(tuple, workload.model_batches(waiting)))
     assert stacks == [(0, 2, 3), (4,), *((p,) for p in range(5, 10)), (10, 11, 12), (13, 14)]
 
 

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn import CrossGCN
+from crossgcn import CrossGCN, train_full_batch
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.full_batch import TrainedModel, train_full_batch
 from crossgcn.training.model_batch import can_be_compiled, stack_models
+from crossgcn.training.selection import TrainedModel
 
 
 class Louder(CrossGCN):

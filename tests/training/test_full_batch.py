@@ -10,18 +10,18 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
+from crossgcn import train_full_batch
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import PreparedGraph
-from crossgcn.kernels import dispatch, plain
+from crossgcn.kernels import ops, plain
 from crossgcn.models.baselines import SemiEmb
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.presets import PRESETS
-from crossgcn.models.registry import build_model
 from crossgcn.training.adam import Adam
-from crossgcn.training.full_batch import Diverged, EpochMetrics, TrainedModel, train_full_batch
 from crossgcn.training.objective import make_optimizer, order_weight_penalty
-from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.selection import Diverged, EpochMetrics, TrainedModel
+from crossgcn.training.steps.full_batch import FullBatchStep
 
 
 def make(name: str, data: Data, dropout: float = 0.5, **settings: Any) -> NodeClassifier:
@@ -198,7 +198,7 @@ def test_infinite_weights_of_features_validation_never_sees_are_not_kept(
     def bursting(optimizer: Adam, gradients: Sequence[Tensor | None]) -> None:
         optimizer.weights[0].data[..., 0] = float("inf")
 
-    monkeypatch.setattr(dispatch, "_compiled", lambda *_: plain)
+    monkeypatch.setattr(ops, "_compiled", lambda *_: plain)
     monkeypatch.setattr(Adam, "step", bursting)
     with pytest.raises(Diverged, match=r"a weight became infinite in epoch 1.*the start") as error:
         train(small_graph, model, epochs=1)
@@ -208,7 +208,7 @@ def test_infinite_weights_of_features_validation_never_sees_are_not_kept(
 def test_divergence_later_on_keeps_the_best_weights_so_far(
     small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TrainingStep, "run", bursting_in(TrainingStep.run, epoch=5))
+    monkeypatch.setattr(FullBatchStep, "run", bursting_in(FullBatchStep.run, epoch=5))
     with pytest.raises(Diverged, match="in epoch 5") as error:
         train(small_graph, make("cross-gcn", small_graph), epochs=9)
     good = train(small_graph, make("cross-gcn", small_graph), epochs=4)
@@ -217,12 +217,14 @@ def test_divergence_later_on_keeps_the_best_weights_so_far(
     assert all(torch.equal(value, error.value.state[key]) for key, value in good.state.items())
 
 
-def bursting_in(run: Callable[[TrainingStep], None], epoch: int) -> Callable[[TrainingStep], None]:
+def bursting_in(
+    run: Callable[[FullBatchStep], None], epoch: int
+) -> Callable[[FullBatchStep], None]:
     """A step that throws all weights to infinity in one epoch."""
 
-    def burst(step: TrainingStep) -> None:
+    def burst(step: FullBatchStep) -> None:
         run(step)
-        if int(step._count) == epoch:
+        if int(step.count) == epoch:
             for weight in step.model.parameters():
                 weight.data.fill_(float("inf"))
 

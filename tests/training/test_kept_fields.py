@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from crossgcn.graph.sampling.source import MemoryGraph
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model
 from crossgcn.training.batches import scoring as mini_batch_scoring
 from crossgcn.training.batches.scoring import ExactScorer
 from crossgcn.training.distributed import Processes

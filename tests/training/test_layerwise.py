@@ -21,11 +21,10 @@ from crossgcn.errors import WorkFailed
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.sampling import batches as exact_rows
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
-from crossgcn.layers.aggregation import AGGREGATIONS
+from crossgcn.layers import AGGREGATIONS
 from crossgcn.layers.cross_feature_transform import CrossFeatureTransform
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.presets import PRESETS
-from crossgcn.models.registry import build_model
 from crossgcn.training.batches.layerwise import infer
 
 SOME = torch.tensor([40, 3, 77, 3])
@@ -211,9 +210,9 @@ class Unusual(CrossGCN):
 @pytest.mark.parametrize(
     ("model", "settings", "message"),
     [
-        (Unusual(10, 8, 3), {}, "Unusual is not a plain stack"),
-        (nn.Linear(10, 3), {}, "Linear is not a plain stack"),
-        (NodeClassifier([GCNConv(10, 3)], 0.0), {}, "GCNConv is no layer of this package"),
+        (Unusual(10, 8, 3), {}, "Unusual is not a plain sequence"),
+        (nn.Linear(10, 3), {}, "Linear is not a plain sequence"),
+        (NodeClassifier([GCNConv(10, 3)], 0.0), {}, "GCNConv is not a layer of this package"),
         (CrossGCN(10, 8, 3), {"world_size": 2}, "torch.distributed, which is not"),
         (CrossGCN(10, 8, 3), {"rows_per_chunk": 0}, "rows_per_chunk must be at least 1"),
     ],

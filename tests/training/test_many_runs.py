@@ -193,12 +193,12 @@ def test_divergence_is_told_as_such_and_leaves_a_model(
 class DyingWorkload(Trainer):
     """Its second run takes its process with it, as the kernel does for want of memory."""
 
-    def train_together(
+    def train(
         self, runs: Sequence[Run], on_epochs: Callable[[int], None] | None = None
     ) -> list[Record | WorkFailed]:
         if runs[0].split == 1 and multiprocessing.parent_process() is not None:
             os._exit(9)
-        return super().train_together(runs, on_epochs)
+        return super().train(runs, on_epochs)
 
 
 def test_the_death_of_a_worker_is_told_and_loses_no_finished_run(

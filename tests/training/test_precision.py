@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from crossgcn import train_full_batch
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.prepared import choose_device
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model
 from crossgcn.training.device import PRECISIONS, check_precision, multiplying_in
-from crossgcn.training.full_batch import train_full_batch
 
 Command = Callable[..., CompletedProcess[str]]
 TINY = ("--epochs", 2, "--num-splits", 1, "--train", 5, "--hidden-channels", 4, "--workers", 1)
@@ -29,7 +29,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("work was begun")
 
     monkeypatch.setattr("crossgcn.experiments.experiment.Experiment.__init__", refuse)
-    monkeypatch.setattr("crossgcn.training.trainer.train_together", refuse)
+    monkeypatch.setattr("crossgcn.training.trainer.train_model_batch", refuse)
 
 
 @pytest.mark.parametrize("command", ["train", "compare"])

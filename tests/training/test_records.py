@@ -3,6 +3,8 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +12,20 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from crossgcn import __version__
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.errors import BadInput
-from crossgcn.training.full_batch import EpochMetrics
+from crossgcn.training import records
 from crossgcn.training.records import (
     clear_run,
     describe_dataset,
+    describe_environment,
     describe_split,
     finished_run,
     write_epochs,
     write_record,
 )
+from crossgcn.training.selection import EpochMetrics
 
 WANTED = {"config": {"epochs": 3, "order": (2, 1)}, "seed": 4}
 
@@ -114,3 +119,21 @@ def test_the_splits_description_sees_every_node(small_graph: Data) -> None:
     assert first["train_sha256"] == second["train_sha256"]
     assert first["validation_sha256"] != second["validation_sha256"]
     assert first["test_sha256"] != second["test_sha256"]
+
+
+def test_a_source_tree_that_is_not_installed_knows_its_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+
+    def version(package: str) -> str:
+        if package == "crossgcn":
+            raise PackageNotFoundError(package)
+        return installed_version(package)
+
+    monkeypatch.setattr("crossgcn.training.records.version", version)
+    records._versions.cache_clear()
+    try:
+        versions = describe_environment()["versions"]
+    finally:
+        records._versions.cache_clear()
+    assert versions["crossgcn"] == __version__

@@ -12,15 +12,16 @@ from architectures import (
     one_thread,  # noqa: F401
     without_kernels,
 )
+from model_batches import train_together
 from torch_geometric.data import Data
 
+from crossgcn import train_full_batch
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import ModelBatchMatrix, PreparedGraph
 from crossgcn.models.baselines import GIN
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
-from crossgcn.training.full_batch import Diverged, TrainedModel, train_full_batch, train_together
 from crossgcn.training.model_batch import (
     can_be_compiled,
     can_be_stacked,
@@ -28,7 +29,8 @@ from crossgcn.training.model_batch import (
     state_shapes,
     unstack_state,
 )
-from crossgcn.training.steps import step
+from crossgcn.training.selection import Diverged, TrainedModel
+from crossgcn.training.steps import full_batch
 
 SEEDS = [11, 2**32 - 1, 0]
 RATES: dict[str, Any] = {"epochs": 15, "learning_rate": 0.02}
@@ -133,7 +135,7 @@ def test_outputs_added_to_fill_words_change_nothing(
             assert stacked.layers[-1].out_channels == 8
         return stacked
 
-    monkeypatch.setattr(step, "stack_models", widened)
+    monkeypatch.setattr(full_batch, "stack_models", widened)
     wide = train_together(models, graph, small_graph.y, splits, SEEDS, **RATES)
     for one, other in zip(exact, wide, strict=True):
         assert_equal_runs(one, other)

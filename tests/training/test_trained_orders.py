@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 import torch
 from architectures import one_thread  # noqa: F401
+from model_batches import train_together
 from torch_geometric.data import Data
 
+from crossgcn import train_full_batch
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph, stack_inputs
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier, calibrate
-from crossgcn.models.registry import build_model
-from crossgcn.training.full_batch import TrainedModel, train_full_batch, train_together
 from crossgcn.training.model_batch import can_be_compiled, can_be_stacked, stack_models
 from crossgcn.training.objective import make_optimizer, order_weight_penalty
+from crossgcn.training.selection import TrainedModel
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "per-unit": {"order_weights": "per-unit"},

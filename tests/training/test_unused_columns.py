@@ -14,18 +14,21 @@ from architectures import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from model_batches import train_together
 from torch_geometric.data import Data
 
+from crossgcn import train_full_batch
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.sampling.source import source_of
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
 from crossgcn.training.batches.train import train_mini_batch
-from crossgcn.training.full_batch import Diverged, TrainedModel, train_full_batch, train_together
+from crossgcn.training.config import RunConfig
+from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.steps import unused_columns
-from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.steps.full_batch import FullBatchStep
 from crossgcn.training.steps.unused_columns import find_unused_columns, follow_decay
 
 SPARSE = [name for name, (preset, _) in ARCHITECTURES.items() if preset != "deep-walk"]
@@ -46,15 +49,15 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unused_columns, "_WORTHWHILE", 1)
 
 
-def trained(model: NodeClassifier, data: Data, **settings: Any) -> TrainingStep:
+def trained(model: NodeClassifier, data: Data, **settings: Any) -> FullBatchStep:
     nodes = make_splits(data, "random", num_splits=1, train=5)[0].train
-    step = TrainingStep(
+    step = FullBatchStep(
         [model],
         PreparedGraph(data.x, data.edge_index),
         data.y,
         [nodes],
+        RunConfig(**{"learning_rate": 0.02, "weight_decay": DECAY} | settings),
         seeds=[7],
-        **{"learning_rate": 0.02, "weight_decay": DECAY} | settings,
     )
     for _ in range(6):
         step()
@@ -97,8 +100,13 @@ def test_a_narrow_training_in_float64_is_a_whole_one(gappy_graph: Data) -> None:
     model = make("cross-gcn", gappy_graph, seed=1, dropout=0.0).double()
     graph = PreparedGraph(gappy_graph.x, gappy_graph.edge_index, dtype=torch.float64)
     nodes = torch.arange(0, 90, 2)
-    step = TrainingStep(
-        [model], graph, gappy_graph.y, [nodes], seeds=[0], learning_rate=0.02, weight_decay=DECAY
+    step = FullBatchStep(
+        [model],
+        graph,
+        gappy_graph.y,
+        [nodes],
+        RunConfig(learning_rate=0.02, weight_decay=DECAY),
+        seeds=[0],
     )
     assert step._unused is not None
     groups: list[dict[str, Any]] = [

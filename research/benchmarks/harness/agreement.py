@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import PreparedGraph
-from crossgcn.training.device import Precision
+from crossgcn.training.config import Precision
 from research.benchmarks.harness.gradients import (
     apart,
     first_gradients,

@@ -11,16 +11,17 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_geometric.nn import GCNConv
 
+from crossgcn import train_full_batch
 from crossgcn.data.splits import Split
 from crossgcn.data.stored import StoredGraph, open_graph
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.prepared import receptive_field
 from crossgcn.graph.sampling.source import source_of
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
+from crossgcn.training.config import RunConfig
 from crossgcn.training.device import Precision, multiplying_in
-from crossgcn.training.full_batch import train_full_batch
-from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.steps.full_batch import FullBatchStep
 from research.benchmarks.harness.ours import raise_crosses
 
 __all__ = [
@@ -94,20 +95,20 @@ def our_step(
     *,
     device: str = "cpu",
     precision: Precision = "fp32",
-) -> TrainingStep:
+) -> FullBatchStep:
     """Our step on all training nodes; a call does it."""
-    return TrainingStep(
+    return FullBatchStep(
         [model],
         graph,
         stored.labels,
         [training_nodes(stored)],
+        RunConfig(precision=precision),
         seeds=[0],
         device=device,
-        precision=precision,
     )
 
 
-def score_error(step: TrainingStep, graph: PreparedGraph, stored: StoredGraph) -> float:
+def score_error(step: FullBatchStep, graph: PreparedGraph, stored: StoredGraph) -> float:
     """How far a pass over the graph is from the same in float64 at some nodes.
 
     The nodes are few and have few neighbours; what they depend on is cut out of the graph.
@@ -136,7 +137,7 @@ def score_error(step: TrainingStep, graph: PreparedGraph, stored: StoredGraph) -
     return float((found - expected).norm() / expected.norm())
 
 
-def _size_of(step: TrainingStep, stored: StoredGraph) -> BigSize:
+def _size_of(step: FullBatchStep, stored: StoredGraph) -> BigSize:
     first: Any = step.model.layers[0]
     return BigSize(
         stored.num_nodes,

@@ -15,10 +15,10 @@ from typing import Final
 import torch
 from rich.console import Console
 
-from crossgcn.cli.bench import BENCHMARKS
 from crossgcn.cli.running import work_progress
 from crossgcn.data.files import write_json
 from crossgcn.errors import BadInput, CrossGCNError
+from research.benchmarks.catalogue import BENCHMARKS
 from research.benchmarks.harness.other_work import OtherWork
 from research.benchmarks.harness.record import Measurement, Record, make_record
 from research.benchmarks.harness.rounds import Pace
@@ -26,6 +26,7 @@ from research.pages.benchmarks import benchmark_table, read_floors, write_growth
 
 __all__ = [
     "Options",
+    "Record",
     "check_rounds",
     "check_target",
     "conduct",

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from crossgcn.training.device import Precision
+from crossgcn.training.config import Precision
 from research.benchmarks.harness.peer_training import matmul_precision
 from research.benchmarks.harness.roofline import Ceilings
 

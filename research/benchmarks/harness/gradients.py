@@ -9,7 +9,7 @@ from torch import Tensor
 
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.device import multiplying_in
-from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.steps.full_batch import FullBatchStep
 from research.benchmarks.harness.peer_training import PeerTraining
 from research.benchmarks.harness.peers import NaiveCrossConv, PeerModel
 
@@ -29,13 +29,13 @@ Gradients = list[dict[str, Tensor]]
 """For each layer, by letter: ``W1``, ``W2`` and ``alpha``."""
 
 
-def our_scores(step: TrainingStep) -> Tensor:
+def our_scores(step: FullBatchStep) -> Tensor:
     """Scores of the training nodes; nothing is trained."""
     with torch.no_grad(), multiplying_in(step.precision, step.device):
         return step.objective().scores[0, :, : step.objective.targets.num_classes]
 
 
-def first_gradients(step: TrainingStep, start: NodeClassifier) -> Gradients:
+def first_gradients(step: FullBatchStep, start: NodeClassifier) -> Gradients:
     """The gradients of the first step, from what Adam remembers after it.
 
     Adam's first mean is a tenth of the gradient and the decay. So these are the

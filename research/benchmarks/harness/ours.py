@@ -8,10 +8,11 @@ from torch_geometric.data import Data
 
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers import CrossFeatureTransform
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
+from crossgcn.training.config import RunConfig
 from crossgcn.training.device import Precision
-from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.steps.full_batch import FullBatchStep
 
 __all__ = ["build_ours", "prepare", "raise_crosses", "training_step"]
 
@@ -59,15 +60,14 @@ def training_step(
     precision: Precision = "fp32",
     weight_decay: float = 5e-4,
     seed: int = 0,
-) -> TrainingStep:
+) -> FullBatchStep:
     """Our step for one model; a call does it."""
-    return TrainingStep(
+    return FullBatchStep(
         [model],
         graph,
         data.y,
         [train],
+        RunConfig(weight_decay=weight_decay, precision=precision),
         seeds=[seed],
-        weight_decay=weight_decay,
         device=device,
-        precision=precision,
     )

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch_geometric.data import Data
 
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.device import Precision
+from crossgcn.training.config import Precision
 from research.benchmarks.harness.peers import Peer
 
 __all__ = ["PeerTraining", "matmul_precision"]

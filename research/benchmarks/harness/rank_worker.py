@@ -13,8 +13,9 @@ import torch
 from crossgcn.data.stored import open_graph
 from crossgcn.graph.sampling.batches import NodeBatches
 from crossgcn.graph.sampling.source import source_of
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model
 from crossgcn.training.batches.step import MiniBatchStep
+from crossgcn.training.config import RunConfig
 from crossgcn.training.distributed import Processes, joined_processes
 from crossgcn.training.launch import find_launch
 
@@ -73,18 +74,10 @@ def do_work(work: Work, processes: Processes) -> dict[str, float]:
             rank=processes.rank,
             world_size=processes.world_size,
         )
-        step = MiniBatchStep(
-            model,
-            seed=work.seed,
-            learning_rate=0.01,
-            weight_decay=5e-4,
-            device=torch.device("cpu"),
-            precision="fp32",
-            processes=processes,
-        )
+        step = MiniBatchStep(model, batches, RunConfig(), seed=work.seed, processes=processes)
         epoch = batches.epoch(1)
         for batch in islice(epoch, WARM_UP):
-            step(batch)
+            step.train_on(batch)
         if dropout == 0.0:
             total = processes.add_up(step.totals)[0]
             result["loss"] = float(total) / (WARM_UP * work.batch_size)
@@ -92,7 +85,7 @@ def do_work(work: Work, processes: Processes) -> dict[str, float]:
         processes.add_up(step.totals)  # which waits for all
         started = time.perf_counter()
         for batch in islice(epoch, work.steps):
-            step(batch)
+            step.train_on(batch)
         processes.add_up(step.totals)
         result["seconds"] = time.perf_counter() - started
     return result

@@ -12,14 +12,15 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
+from crossgcn import train_full_batch
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossGCNConv
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
-from crossgcn.training.full_batch import train_full_batch
-from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.config import RunConfig
+from crossgcn.training.steps.full_batch import FullBatchStep
 
 __all__ = [
     "EmbeddingBags",
@@ -101,16 +102,15 @@ def build(size: WideSize, *, dropout: float = 0.0, seed: int = 0) -> NodeClassif
 
 def our_step(
     size: WideSize, graph: PreparedGraph, y: Tensor, device: str, *, dropout: float = 0.0
-) -> TrainingStep:
+) -> FullBatchStep:
     """Our step on all nodes."""
-    return TrainingStep(
+    return FullBatchStep(
         [build(size, dropout=dropout)],
         graph,
         y,
         [torch.arange(size.nodes)],
+        RunConfig(learning_rate=LEARNING_RATE, weight_decay=WEIGHT_DECAY),
         seeds=[0],
-        learning_rate=LEARNING_RATE,
-        weight_decay=WEIGHT_DECAY,
         device=device,
     )
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from benchmark_scripts import one_thread  # noqa: F401
 from torch_geometric.data import Data
 
 from crossgcn.data.graph_file import save_graph

@@ -3,8 +3,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import benchmark_scripts  # noqa: F401
-
 from crossgcn.data.datasets import drawn_graphs as large_graph
 from research.benchmarks.growth import axes
 from research.benchmarks.harness.big import BigSize

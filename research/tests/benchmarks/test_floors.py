@@ -2,11 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import benchmark_scripts  # noqa: F401
 import pytest
 
-from crossgcn.cli.bench import BENCHMARKS
 from crossgcn.errors import BadInput
+from research.benchmarks.catalogue import BENCHMARKS
 from research.benchmarks.harness.command import FOLDER, load_measure
 from research.benchmarks.harness.peers import Peer
 from research.pages.benchmarks import BenchmarkResult, Floor, read_floors

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from benchmark_scripts import one_thread  # noqa: F401
 
 from research.benchmarks import graph_import
 from research.benchmarks.harness.command import Options

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import benchmark_scripts  # noqa: F401
 import pytest
 
 from research.benchmarks.harness import other_work

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from benchmark_scripts import one_thread  # noqa: F401
 from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 

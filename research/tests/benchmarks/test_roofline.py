@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import benchmark_scripts  # noqa: F401
 import pytest
 import torch
 from torch_geometric.data import Data

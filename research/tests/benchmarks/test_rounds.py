@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import benchmark_scripts  # noqa: F401
 import pytest
 import torch
 

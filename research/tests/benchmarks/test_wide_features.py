@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmark_scripts import one_thread  # noqa: F401
 
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import PreparedGraph

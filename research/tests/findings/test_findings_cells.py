@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from findings_by_hand import small_table
 from torch_geometric.data import Data
 
 from crossgcn.data.graph_file import save_graph
@@ -12,7 +12,24 @@ from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import Experiment
 from research.findings.cells import CellFolder, CellTrainer, collect_table, plan_table
 from research.findings.records import Measured, read_record, write_record
-from research.findings.tables import FindingsTable, Row, read_table
+from research.findings.tables import Column, FindingsTable, Row, read_table
+
+
+def small_table(graph: Path, **more: Any) -> FindingsTable:
+    """A table over a graph file that takes a moment to train."""
+    settings = {"splits": "random", "train": 5, "num_splits": 2, "epochs": 3, "hidden_channels": 4}
+    return FindingsTable(
+        name="peers",
+        title="A small table",
+        compares="crosses against none",
+        settings=settings,
+        columns=(Column(label="here", settings={"dataset": str(graph)}, target=10.0),),
+        rows=(
+            Row(label="plain", settings={"model": "cross-gcn", "order": 1}),
+            Row(label="crossed", settings={"model": "cross-gcn"}, against=("plain",)),
+        ),
+        **more,
+    )
 
 
 def test_a_cell_is_what_an_experiment_finds(graph_file: Path, tmp_path: Path) -> None:

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import runpy
 from typing import Any
 
 import pytest
 
-from crossgcn.cli.bench import load_harness
-from crossgcn.layers.transforms import transform_settings
+from crossgcn.layers import TRANSFORMS
+from research.benchmarks import peers
 from research.findings.crossings import peers_markdown
 from research.findings.records import CellRecord, FindingsRecord
 from research.findings.tables import read_table
@@ -81,9 +80,7 @@ def test_nothing_is_joined_where_one_side_is_missing(costs: dict[str, Any]) -> N
 
 
 def test_the_benchmark_measures_the_modules_of_the_findings() -> None:
-    folder = load_harness().FOLDER
-    script = runpy.run_path(str(folder / "peers.py"))
-    sides = (script["OURS"], *script["OTHER_CROSSINGS"])
+    sides = (peers.OURS, *peers.OTHER_CROSSINGS)
     entries = [entry(side.label, 3703, 2, 1) for side in sides]
     text = peers_markdown(TABLE, RECORD, {"quick": False, "results": [], "peers": entries})
     found = [line for line in text.splitlines() if "1,000 | 1.00" in line]
@@ -95,4 +92,4 @@ def test_the_benchmark_measures_the_modules_of_the_findings() -> None:
         "dcn-v2",
         "cin",
     ]
-    assert transform_settings("dcn-v2")["rank"] == 32, "the findings take the default"
+    assert TRANSFORMS["dcn-v2"].options()["rank"] == 32, "the findings take the default"

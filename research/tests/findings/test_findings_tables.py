@@ -9,7 +9,7 @@ from torch import device
 import research.findings
 from crossgcn.data.datasets.catalogue import CATALOGUE
 from crossgcn.errors import BadInput
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.trainer import shared_settings
 from research.findings.tables import TABLE_NAMES, Column, FindingsTable, Row, read_table

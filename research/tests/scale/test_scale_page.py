@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from crossgcn.cli.bench import BENCHMARKS
+from research.benchmarks.catalogue import BENCHMARKS
 from research.scale.cluster import sampled_shape
 from research.scale.cost_model import Fitted
 from research.scale.cost_points import full_batch, step_work
@@ -19,7 +19,8 @@ from research.scale.figure import write_scale_figure
 from research.scale.page import BILLION, NOT_YET, WIDE, fit_to_records, ranges, scale_markdown
 
 PROJECT = Path(__file__).parents[3]
-PAGE = (PROJECT / "docs" / "scale.md").read_text()
+PAGE = (PROJECT / "research" / "scale" / "README.md").read_text()
+GUIDE = (PROJECT / "docs" / "scale.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def test_the_formulas_of_the_page_are_those_of_the_code() -> None:
 def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+    for block in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
         exec(compile(block, "scale.md", "exec"), names)
     assert names["scores"].shape == (2_000, 4)
 
@@ -130,7 +131,7 @@ def test_what_was_not_measured_says_so() -> None:
     parts = scale_markdown({})
     assert {parts[name] for name in ("rates", "fit", "memory", "billion", "wide")} == {NOT_YET}
     assert all(line.endswith("not measured yet.") for line in parts["measured"].splitlines())
-    blocks = set(re.findall(r"<!-- (.+): begin -->", PAGE))
+    blocks = set(re.findall(r"<!-- (.+): begin -->", PAGE + GUIDE))
     assert set(parts) == blocks
 
 

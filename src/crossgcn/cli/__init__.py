@@ -1,4 +1,4 @@
-"""The command line. Each command's file parses and prints; the work is done elsewhere."""
+"""The command line: one file per command, which parses options, calls the package and prints."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ def main() -> int:
     before = signal.getsignal(signal.SIGTERM)
     try:
         code = _run()
-        _leave_the_others(code)
+        _exit_if_distributed(code)
         return code
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _leave_the_others(code: int) -> None:
-    """End at once after a failure among several processes: an orderly end waits for the lost."""
+def _exit_if_distributed(code: int) -> None:
+    """Exit at once after a failure in one of several processes.
+
+    A regular exit would wait for processes that no longer exist.
+    """
     distributed = sys.modules.get("torch.distributed")
     if code != 0 and distributed is not None and distributed.is_initialized():
         for stream in (sys.stdout, sys.stderr):
@@ -42,7 +45,7 @@ def _leave_the_others(code: int) -> None:
 
 def _run() -> int:
     for stream in (sys.stdout, sys.stderr):
-        # A terminal or pipe that cannot take ± or α is no reason to lose a result.
+        # Do not lose a result to a terminal or pipe that cannot encode ± or α.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
@@ -55,7 +58,7 @@ def _run() -> int:
             app(prog_name="crossgcn")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
-        # A command that ends itself has printed its answer already.
+        # A command that raised typer.Exit has printed its answer already.
         answered = isinstance(end.__context__, typer.Exit)
         if code == 2 and "--json" in sys.argv and not answered:
             print(json.dumps({"error": "bad usage, described on stderr", "exit_code": code}))
@@ -72,7 +75,7 @@ def _run() -> int:
 
 @contextmanager
 def _stopped_by_sigterm() -> Iterator[None]:
-    """End on SIGTERM, as a batch system sends it, the way Ctrl-C does: nothing is lost."""
+    """Treat SIGTERM, which batch systems send, like Ctrl-C, so that finished work is kept."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -84,7 +87,7 @@ def _stopped_by_sigterm() -> Iterator[None]:
     try:
         yield
     finally:
-        # What remains is to say why it ended, and torchrun may not let it end in peace.
+        # Print the reason even if torchrun sends SIGTERM again.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
@@ -94,12 +97,12 @@ def _fail(error: CrossGCNError, exit_code: int) -> int:
 
     try:
         launch = find_launch()
-    except CrossGCNError:  # which is the error at hand
+    except CrossGCNError:  # the error that is being reported
         launch = None
     message = message_of(error, launch)
     if message is None:
         return exit_code
-    # One object on stdout: not from each process, nor from one that will be started anew.
+    # Print one JSON object: from the first process only, and not if it will be restarted.
     if "--json" in sys.argv and (launch is None or launch.rank == launch.restarts_left == 0):
         print(json.dumps({"error": message, "exit_code": exit_code}))
     print(f"crossgcn: {message}", file=sys.stderr)

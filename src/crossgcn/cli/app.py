@@ -1,4 +1,4 @@
-"""The commands, put together."""
+"""The Typer application with all commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from crossgcn import __version__
-from crossgcn.cli.bench import BENCHMARKS, bench
+from crossgcn.cli.bench import bench, list_benchmarks
 from crossgcn.cli.check import check
 from crossgcn.cli.compare import compare
 from crossgcn.cli.data import data
@@ -21,8 +21,8 @@ from crossgcn.cli.report import report
 from crossgcn.cli.reproduce import reproduce
 from crossgcn.cli.train import train
 from crossgcn.cli.tune import tune
-from crossgcn.experiments.compare import CANDIDATES
-from crossgcn.models.presets import PRESETS
+from crossgcn.experiments.candidates import CANDIDATES
+from crossgcn.models.catalogue import PRESETS
 from crossgcn.reproduction.item_names import ITEM_NAMES
 
 app = typer.Typer(
@@ -51,7 +51,7 @@ def _root(
 
 
 def _add(command: Callable[..., None], epilog: str | None = None) -> None:
-    """Add a command; the lines of a paragraph in its docstring are one line to the terminal."""
+    """Add a command whose help is its docstring, each paragraph on one line."""
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     app.command(help=text, epilog=epilog)(command)
@@ -63,7 +63,6 @@ def _listed(what: Mapping[str, str]) -> str:
 
 _models = _listed({name: preset.description for name, preset in PRESETS.items()})
 _candidates = _listed({name: candidate.description for name, candidate in CANDIDATES.items()})
-_benchmarks = _listed({name: entry.title for name, entry in BENCHMARKS.items()})
 _add(train, f"The models:\n\n{_models}")
 _add(compare, f"The models:\n\n{_models}\n\nThe models for tables:\n\n{_candidates}")
 _add(tune, f"The models:\n\n{_models}")
@@ -73,6 +72,6 @@ _add(explain)
 _add(predict)
 _add(report)
 _add(reproduce, f"The items:\n\n{_listed(ITEM_NAMES)}")
-_add(bench, f"The benchmarks:\n\n{_benchmarks}")
+_add(bench, f"The benchmarks:\n\n{_listed(list_benchmarks()) or 'in a checkout only'}")
 app.add_typer(example, name="example")
 app.add_typer(data, name="data")

@@ -1,4 +1,4 @@
-"""``crossgcn check``: what would hurt in a user's tables, before anything is trained."""
+"""``crossgcn check``: find problems in a user's tables before training."""
 
 from __future__ import annotations
 
@@ -11,15 +11,9 @@ import typer
 from rich.console import Console
 
 from crossgcn.cli import options
-from crossgcn.cli.option_groups import (
-    EdgesArgument,
-    NodesArgument,
-    TableOptions,
-    with_option_groups,
-)
+from crossgcn.cli.options import with_option_groups
 from crossgcn.cli.running import answer_console, make_folder
-from crossgcn.data.files import write_json
-from crossgcn.data.stored.format import is_graph_folder
+from crossgcn.cli.tables import EdgesArgument, NodesArgument, TableOptions
 from crossgcn.errors import BadInput
 
 
@@ -31,21 +25,26 @@ def check(
     tables: TableOptions,
     out: Annotated[
         Path | None,
-        typer.Option(help="Also write the answer here, as check.json.", rich_help_panel="Run"),
+        typer.Option(
+            help="Also write the result to this folder, as check.json.", rich_help_panel="Run"
+        ),
     ] = None,
     seed: options.UnusedSeedOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Say how your tables are read, and what in them would stop or spoil training.
+    """Show how your tables are read, and what in them would prevent or harm training.
 
-    Errors stop it (exit code 2), warnings do not. Each comes with file, row, value and
-    remedy. Without --target, the columns are listed and the rest is checked.
+    Errors prevent it (exit code 2), warnings do not. Each names file, row, value and remedy.
+    Without --target, columns are listed and everything but the target is checked.
     """
+    from crossgcn.data.stored.format import is_graph_folder
+
     for folder in filter(is_graph_folder, filter(None, (nodes, edges))):
         command = shlex.join(["crossgcn", "data", "show", str(folder), "--verify"])
-        raise BadInput(f"{folder} is a graph folder and no table; to check it: {command}")
+        raise BadInput(f"{folder} is a graph folder, not a table; to check it: {command}")
     with Console(stderr=True).status("reading the tables"):
-        from crossgcn.data.tables.checks.check import check_tables
+        from crossgcn.data.files import write_json
+        from crossgcn.data.tables.checks import check_tables
         from crossgcn.data.tables.plan import make_plan
         from crossgcn.data.tables.read import read_table
         from crossgcn.reports.terminal.check import check_page, summarise_check
@@ -53,9 +52,9 @@ def check(
         node_table = read_table(nodes, "nodes")
         edge_table = None if edges is None else read_table(edges, "edges")
         plan = make_plan(node_table, edge_table, tables.choices())
-        findings = check_tables(node_table, edge_table, plan)
+        problems = check_tables(node_table, edge_table, plan)
     command = _next_command(nodes, edges, tables)
-    summary = summarise_check(node_table, edge_table, plan, findings, command)
+    summary = summarise_check(node_table, edge_table, plan, problems, command)
     if out is not None:
         write_json(make_folder(out) / "check.json", summary)
     if as_json:
@@ -67,7 +66,7 @@ def check(
 
 
 def _next_command(nodes: Path, edges: Path | None, tables: TableOptions) -> str:
-    """``compare`` with the same tables and options; ``check`` where no target is named yet."""
+    """Return ``compare`` with the same tables and options, or ``check`` if there is no target."""
     if tables.target is None:
         return f"{tables.command('check', nodes, edges)} --target COLUMN"
     return tables.command("compare", nodes, edges)

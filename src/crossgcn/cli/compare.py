@@ -1,28 +1,34 @@
-"""``crossgcn compare``: several models, same treatment, paired over splits."""
+"""``crossgcn compare``: several models with the same training, paired over splits."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from crossgcn.cli import options
-from crossgcn.cli.option_groups import (
-    EdgesArgument,
-    ModelOptions,
+from crossgcn.cli.options import (
+    MODEL_OPTIONS,
+    SETTINGS,
     RunOptions,
-    TableOptions,
-    TrainingOptions,
-    is_table,
+    SettingOptions,
+    Settings,
+    option_name,
+    parse_names,
+    parse_numbers,
     with_option_groups,
 )
+from crossgcn.cli.tables import EdgesArgument, TableOptions, is_table, table_defaults
 from crossgcn.errors import BadInput
-from crossgcn.experiments.compare import CANDIDATES, DEFAULT_TRIALS, TRIALS
-from crossgcn.models.presets import PRESETS, get_preset
+from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, TRIALS
+from crossgcn.models.catalogue import PRESETS, get_preset
+from crossgcn.training.config import RunConfig
+
+_NAMES = tuple(name for name in SETTINGS if name not in ("model", "num_layers"))
 
 
 @with_option_groups
@@ -41,8 +47,8 @@ def compare(
     baseline: Annotated[
         str | None,
         typer.Option(
-            help="Which of them the others are measured against. \\[default: the first; with "
-            "tables the best with neither crosses nor a perceptron]",
+            help="Model that the others are compared with. \\[default: the first; with tables the "
+            "best one with neither crosses nor a perceptron]",
             metavar="NAME",
             rich_help_panel=options.MODEL,
         ),
@@ -54,45 +60,39 @@ def compare(
     tuning: Annotated[
         int,
         typer.Option(
-            help="With tables: trials for each model (dropout and weight decay), of which "
-            "validation picks one in each split.",
+            help="With tables: trials per model (dropout and weight decay); in each split the "
+            "best on the validation nodes counts.",
             metavar=f"1..{len(TRIALS)}",
             rich_help_panel="Training",
         ),
     ] = DEFAULT_TRIALS,
     *,
-    details: ModelOptions,
-    training: TrainingOptions,
+    settings: Annotated[Settings, SettingOptions(_NAMES)],
     tables: TableOptions,
     run: RunOptions,
 ) -> None:
     """Train several models on the same splits and pair their results split by split.
 
-    Every model gets the same training: epochs, decay rule, selection, seeds.
-    --order and the details of a model apply to those models that have them; one must.
+    Every model gets the same training: epochs, weight decay, selection, seeds. --order and other
+    details apply to the models that have them; at least one must.
 
-    With tables of your own, crossgcn compare nodes.csv edges.csv --target COLUMN, the answer is
-    whether crosses help there: models from the majority class to products of three columns,
-    each tuned by as many trials, and a recommendation.
+    With tables of your own, crossgcn compare nodes.csv edges.csv --target COLUMN answers whether
+    crosses help there. It compares models from the majority class to products of three columns,
+    each tuned by the same number of trials, and recommends one.
     """
-    names = None if models is None else _names(models)
-    depths = list(dict.fromkeys(options.parse_numbers(num_layers, "--num-layers")))
+    names = None if models is None else parse_names(models, "--models")
+    depths = list(dict.fromkeys(parse_numbers(num_layers, "--num-layers")))
     if is_table(dataset):
-        assert dataset is not None
-        _compare_on_tables(
-            dataset, edges, tables, details, training, run, names, baseline, depths, tuning
-        )
+        _compare_on_tables(dataset, edges, tables, settings, run, names, baseline, depths, tuning)
     else:
-        tables.refuse(dataset, edges)
-        _compare_presets(
-            dataset, details, training, run, names or ["gcn", "cross-gcn"], baseline, depths
-        )
+        tables.load(dataset, edges, run.out)
+        names = names or ["gcn", "cross-gcn"]
+        _compare_presets(dataset, settings, run, names, baseline, depths)
 
 
 def _compare_presets(
     dataset: str | None,
-    details: ModelOptions,
-    training: TrainingOptions,
+    settings: Settings,
     run: RunOptions,
     names: list[str],
     baseline: str | None,
@@ -102,20 +102,13 @@ def _compare_presets(
     for name in (*names, baseline):
         get_preset(name)
     _check_baseline(baseline, names)
-    variants = details.variants()
-    refuse_unused(variants, names, PRESETS)
+    refuse_unused(settings, names, PRESETS)
 
     from crossgcn.cli.running import finish, run_with_progress
-    from crossgcn.training.config import RunConfig
 
     configs = [
         RunConfig.create(
-            dataset=dataset,
-            model=name,
-            num_layers=depth,
-            **{option: variants[option] for option in get_preset(name).options},
-            **details.shared(),
-            **training.settings(),
+            dataset=dataset, model=name, num_layers=depth, **settings_of(name, settings)
         )
         for depth in depths
         for name in names
@@ -125,8 +118,9 @@ def _compare_presets(
 
     from crossgcn.reports.summaries import summarise_comparison
     from crossgcn.reports.terminal.tables import comparison_table, comparison_verdicts
+    from crossgcn.reproduction.paper import paper_result
 
-    summary = summarise_comparison(all_runs, baseline)
+    summary = summarise_comparison(all_runs, baseline, paper_result)
     summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
 
     def show(console: Console) -> None:
@@ -137,69 +131,73 @@ def _compare_presets(
     finish(summary, folder, run.as_json, show)
 
 
-def refuse_unused(variants: Mapping[str, Any], names: Sequence[str], known: Iterable[str]) -> None:
-    """Refuse an option that would change nothing, for none of the models named has it.
+def settings_of(model: str, settings: Settings) -> Settings:
+    """Leave out the settings that a model does not have."""
+    left_out = MODEL_OPTIONS - get_preset(model).options
+    return {name: value for name, value in settings.items() if name not in left_out}
+
+
+def refuse_unused(settings: Settings, names: Sequence[str], known: Iterable[str]) -> None:
+    """Refuse an option that none of the models named has.
 
     Args:
-        variants: What only some models have; ``None`` means not given.
+        settings: The options.
         names: The models that are compared.
-        known: Those that could be.
+        known: The models that could be.
     """
-    for option, value in variants.items():
-        if value is None or any(option in get_preset(name).options for name in names):
+    for option, value in settings.items():
+        if value is None or option not in MODEL_OPTIONS:
+            continue
+        if any(option in get_preset(name).options for name in names):
             continue
         others = ", ".join(name for name in known if option in get_preset(name).options)
         raise BadInput(
-            f"--{option.replace('_', '-')} would change nothing, for {' and '.join(names)} "
-            f"{'has' if len(names) == 1 else 'have'} no such setting: leave it out, or add to "
-            f"--models one that has it ({others})"
+            f"{option_name(option)} has no effect: {' and '.join(names)} "
+            f"{'does' if len(names) == 1 else 'do'} not have it; leave it out, or add to --models "
+            f"one that has it ({others})"
         )
 
 
 def _compare_on_tables(
-    nodes: str,
+    nodes: str | None,
     edges: Path | None,
     tables: TableOptions,
-    details: ModelOptions,
-    training: TrainingOptions,
+    settings: Settings,
     run: RunOptions,
     names: list[str] | None,
     baseline: str | None,
     depths: list[int],
     tuning: int,
 ) -> None:
-    refused = {"dropout": details.dropout, "weight_decay": training.weight_decay}
-    refused |= {"repeats": training.repeats}
-    refused |= {name: value for name, value in details.variants().items() if name != "bias"}
-    for option, value in refused.items():
-        if value is not None:
+    tuned = {"dropout", "weight_decay", "repeats"} | (MODEL_OPTIONS - {"bias"})
+    for option, value in settings.items():
+        if value is not None and option in tuned:
             raise BadInput(
-                f"--{option.replace('_', '-')} is not for compare with tables, where every model "
-                "has its own and is tuned alike: leave it out, or use crossgcn train"
+                f"{option_name(option)} cannot be given to compare with tables, which sets it for "
+                "each model or tunes it: leave it out, or use crossgcn train"
             )
     if len(depths) > 1:
         raise BadInput("compare with tables takes one depth: give --num-layers one number")
     if baseline is not None:
         _check_baseline(baseline, names or list(CANDIDATES))
 
-    from crossgcn.cli.running import finish, load_user_tables, show_progress, table_defaults
-
-    graph = load_user_tables(nodes, edges, tables, run.out)
+    graph = tables.load(nodes, edges, run.out)
+    assert graph is not None and nodes is not None
     started = time.perf_counter()
 
+    from crossgcn.cli.running import finish, show_progress
     from crossgcn.experiments.compare import TableExperiment
     from crossgcn.reports.terminal.compare import candidates_table, summarise_candidates
     from crossgcn.training.records import describe_environment
 
-    given = {**details.shared(), "bias": details.bias, **training.settings()}
-    settings = table_defaults(graph, training.splits) | {
-        k: v for k, v in given.items() if v is not None
-    }
+    given = {name: value for name, value in settings.items() if value is not None}
     experiment = TableExperiment(
         graph.data,
         names,
         num_trials=tuning,
-        settings=settings | {"num_layers": depths[0], "dataset": graph.data.name},
+        settings=table_defaults(graph, settings["splits"])
+        | given
+        | {"num_layers": depths[0], "dataset": graph.data.name},
     )
     count = len(experiment.splits)
     words = f"{len(experiment.names)} models × {tuning} trials × {count} split{'s' * (count > 1)}"
@@ -238,15 +236,6 @@ def _compare_on_tables(
             console.print(f"\nNext: {summary['next']}", highlight=False, markup=False)
 
     finish(summary, folder, run.as_json, show)
-
-
-def _names(models: str) -> list[str]:
-    names = list(dict.fromkeys(name.strip() for name in models.split(",") if name.strip()))
-    if not names:
-        raise BadInput(
-            f"--models takes names separated by commas, such as gcn,cross-gcn; got {models!r}"
-        )
-    return names
 
 
 def _check_baseline(baseline: str, names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""``crossgcn data``: which graphs there are, fetching one, and graph folders of one's own."""
+"""``crossgcn data``: list, fetch and import graphs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ import typer
 from rich.console import Console
 
 from crossgcn.cli import options
-from crossgcn.cli.option_groups import TableOptions, with_option_groups
+from crossgcn.cli.options import with_option_groups
 from crossgcn.cli.running import work_progress
+from crossgcn.cli.tables import TableOptions
 from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES
 from crossgcn.errors import BadInput, unknown_name
 
 FolderOption = Annotated[
-    Path, typer.Option(help="The graph folder to make, new or empty.", metavar="FOLDER")
+    Path, typer.Option(help="Graph folder to write; new or empty.", metavar="FOLDER")
 ]
 MemoryOption = Annotated[
     int,
-    typer.Option("--memory", help="MiB that sorting may take; the rest is done on disk.", min=1),
+    typer.Option("--memory", help="Memory for sorting in MiB; the rest is done on disk.", min=1),
 ]
 
 
@@ -33,30 +34,35 @@ def import_graph(
     edges: Annotated[
         list[Path],
         typer.Argument(
-            help="Edges, a row each: CSV, TSV (also .gz) or Parquet; several with equal headers.",
+            help="Edges, one per row: CSV, TSV (also .gz) or Parquet; several need equal headers.",
             metavar="EDGES",
         ),
     ],
     out: FolderOption,
     nodes: Annotated[
         Path | None,
-        typer.Option(help="Table of nodes. Without one, ends are numbers from 0.", metavar="NODES"),
+        typer.Option(
+            help="Table of nodes. \\[default: nodes are numbered from 0]", metavar="NODES"
+        ),
     ] = None,
     *,
     tables: TableOptions,
     num_nodes: Annotated[
         int | None,
-        typer.Option(help="How many nodes, if there is no table. \\[default: as edges say]", min=1),
+        typer.Option(
+            help="Number of nodes, without a table. \\[default: from the edges]",
+            min=1,
+        ),
     ] = None,
     directed: Annotated[
         bool,
-        typer.Option("--directed", help="An edge counts for its second end alone."),
+        typer.Option("--directed", help="Messages go from the first end to the second only."),
     ] = False,
     memory: MemoryOption = 256,
     seed: options.UnusedSeedOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Read edges piece by piece into a folder that is opened, not loaded."""
+    """Convert files of edges, larger than memory, to a graph folder."""
     if nodes is None and tables.target is not None:
         raise BadInput("--target names a column of the table of nodes: give it as --nodes FILE")
     warnings: list[str] = []
@@ -95,13 +101,13 @@ def import_graph(
 
 @contextmanager
 def showing_stages(what: str) -> Iterator[Callable[[str, int, int | None], None]]:
-    """A bar that starts anew with each stage of the work.
+    """Show a progress bar that starts again with each stage of the work.
 
     Args:
-        what: Said before the first stage begins.
+        what: Text before the first stage begins.
 
     Yields:
-        To be called with a stage, how much of it is done, and of how much.
+        A function to call with the stage, the amount done, and the total.
     """
     with work_progress(Console(stderr=True)) as progress:
         task = progress.add_task(what, total=None)
@@ -125,7 +131,7 @@ data.command("import")(import_graph)
 
 @data.command("list")
 def list_datasets(as_json: options.JsonOption = False) -> None:
-    """Show the known datasets and where each would be read from."""
+    """List the known datasets and where each is read from."""
     from crossgcn.data.datasets.registry import available
     from crossgcn.reports.terminal.tables import datasets_table
 
@@ -135,7 +141,7 @@ def list_datasets(as_json: options.JsonOption = False) -> None:
         return
     Console().print(datasets_table(rows))
     if not all(row["where"] for row in rows):
-        typer.echo("Fetch what is not here with: crossgcn data get NAME")
+        typer.echo("Fetch missing ones with: crossgcn data get NAME")
 
 
 @data.command("get")
@@ -146,11 +152,11 @@ def get_dataset(
         typer.Option(help="Also write the graph to this folder, as NAME.npz."),
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="Which draw, for a generated dataset.", min=0, max=2**32 - 1)
+        int, typer.Option(help="Seed, for a generated dataset.", min=0, max=2**32 - 1)
     ] = 0,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Make a dataset available: find it, download it if need be, check every hash."""
+    """Find a dataset, download it if necessary, and check its hashes."""
     if name not in CATALOGUE:
         raise unknown_name("dataset", name, DATASET_NAMES)
 
@@ -176,13 +182,13 @@ def get_dataset(
 
 @data.command("show")
 def show_folder(
-    folder: Annotated[Path, typer.Argument(help="A graph folder, as import makes it.")],
+    folder: Annotated[Path, typer.Argument(help="Graph folder made by crossgcn data import.")],
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read everything and compare it with its hashes.")
+        bool, typer.Option("--verify", help="Read all files and check their hashes.")
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Say what a graph folder holds."""
+    """Show what a graph folder contains."""
     from crossgcn.data.stored.open import open_graph
     from crossgcn.reports.terminal.graph_folder import folder_lines, summarise_folder
 

@@ -1,4 +1,4 @@
-"""``crossgcn example``: tables to try the other commands on, whose answer is known; or a graph."""
+"""``crossgcn example``: write example tables with known crosses, or a large graph."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from crossgcn.errors import BadInput
 
 def example_graph(
     out: FolderOption,
-    num_nodes: Annotated[int, typer.Option(help="How many nodes.")] = 100_000,
+    num_nodes: Annotated[int, typer.Option(help="Number of nodes.")] = 100_000,
     num_edges: Annotated[
-        int, typer.Option(help="Undirected edges to draw; a few are drawn twice.")
+        int, typer.Option(help="Undirected edges to draw; a few are duplicates.")
     ] = 1_000_000,
-    num_features: Annotated[int, typer.Option(help="Of each node, dense.")] = 100,
-    num_classes: Annotated[int, typer.Option(help="Of unequal size.")] = 47,
+    num_features: Annotated[int, typer.Option(help="Number of dense features.")] = 100,
+    num_classes: Annotated[int, typer.Option(help="Number of classes, of unequal size.")] = 47,
     memory: MemoryOption = 256,
-    seed: Annotated[int, typer.Option(help="Which draw.", min=0, max=2**32 - 1)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0, max=2**32 - 1)] = 0,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Draw a heavy-tailed graph of any size with labels that can be learnt, as a graph folder."""
+    """Generate a graph of any size with heavy-tailed degrees and learnable labels."""
     with showing_stages("drawing") as show:
         from crossgcn.data.datasets.drawn_graphs import large_graph
         from crossgcn.reports.terminal.graph_folder import folder_lines, summarise_folder
@@ -67,7 +67,7 @@ class _ShopIfNotNamed(TyperGroup):
 
 example = typer.Typer(
     cls=_ShopIfNotNamed,
-    help="Write a shop's tables (also without saying shop), or a large graph, to try things on.",
+    help="Write example tables of a shop (the default), or a large graph.",
 )
 example.command("graph")(example_graph)
 
@@ -76,27 +76,27 @@ example.command("graph")(example_graph)
 def example_shop(
     folder: Annotated[
         Path | None,
-        typer.Argument(help="Where to write, a new or empty folder. \\[default: shop]"),
+        typer.Argument(help="Folder to write, new or empty. \\[default: shop]"),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The same, as an option.")] = None,
-    nodes: Annotated[int, typer.Option(help="How many customers; five edges for each.")] = 2000,
+    nodes: Annotated[int, typer.Option(help="Number of customers; each has five edges.")] = 2000,
     columns: Annotated[
-        int, typer.Option(help="Of the node table; a survey that says nothing fills it up.")
+        int, typer.Option(help="Columns of the node table; the additional ones are noise.")
     ] = 15,
     crosses: Annotated[
         bool,
         typer.Option(
             "--crosses/--no-crosses",
-            help="Plant crosses that say what customers buy, or let single columns say it.",
+            help="Let crosses of columns determine what customers buy, or single columns.",
         ),
     ] = True,
     file_format: Annotated[
-        Literal["csv", "parquet"], typer.Option("--format", help="Of the tables.")
+        Literal["csv", "parquet"], typer.Option("--format", help="Format of the tables.")
     ] = "csv",
-    seed: Annotated[int, typer.Option(help="Which draw.", min=0, max=2**32 - 1)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0, max=2**32 - 1)] = 0,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Write a shop's customers and their friends as tables, with crosses planted in them."""
+    """Write tables of a shop's customers and their friends, with planted crosses."""
     if folder is not None and out is not None and folder != out:
         raise BadInput(f"two folders to write to, {folder} and --out {out}: give one of them")
     where = folder or out or DEFAULT_FOLDER
@@ -131,5 +131,5 @@ def example_shop(
     for cross in shop.crosses:
         typer.echo(f"  planted for {cross.buys}: {cross.name}")
     if not shop.crosses:
-        typer.echo("  no crosses planted: single columns say what customers buy")
+        typer.echo("  no crosses planted: single columns determine what customers buy")
     typer.echo(f"Next: {next_command}")

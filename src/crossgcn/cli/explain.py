@@ -1,4 +1,4 @@
-"""``crossgcn explain``: the crosses a trained model goes by, or what makes up one prediction."""
+"""``crossgcn explain``: the crosses that drive each class, or one node's score as a sum."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def explain(
     node: Annotated[
         str | None,
         typer.Option(
-            help="A node by its id (by its number, from 0, where it has none): its score, taken "
-            "apart. \\[default: the strongest crosses of every class]",
+            help="Explain the score of this node, given by its id or, without ids, its number from "
+            "0. \\[default: the strongest crosses of every class]",
             metavar="ID",
         ),
     ] = None,
@@ -31,43 +31,40 @@ def explain(
         str | None,
         typer.Option(
             "--class",
-            help="Of this class only. \\[default: all, or the one predicted for the node]",
+            help="Explain this class only. \\[default: all; for a node, the predicted class]",
             metavar="NAME",
         ),
     ] = None,
     top: Annotated[int, typer.Option(help="How many crosses to list.", min=1)] = 10,
     order: Annotated[
         int | None,
-        typer.Option(help="Features of a cross. \\[default: all orders from 2]", min=2),
+        typer.Option(help="Number of features of a cross. \\[default: all orders from 2]", min=2),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Also write all of it here, as CSV.", metavar="DIR"),
+        typer.Option(help="Also write the tables here, as CSV.", metavar="DIR"),
     ] = None,
     seed: options.UnusedSeedOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Name the crosses that drive each class, or take one node's score apart. Nothing is sampled.
+    """List the crosses that drive each class, or the terms of one node's score, exactly.
 
-    A score is a sum of single features and products of features, of the node and of those
-    it was aggregated from, so what is listed adds up to it.
+    A score is a sum of single features and products of features of the node and its
+    neighbourhood, so the listed terms and the rest add up to it.
     """
     terminal = Console(stderr=True)
     with terminal.status("reading the run"):
         from crossgcn.experiments.run_folder import open_run
+        from crossgcn.explanation.explain import check_order
 
         trained = open_run(run)
         classes = trained.saved.preprocess.classes
     if class_name is not None and class_name not in classes:
         raise unknown_name("class", class_name, classes)
-    highest = max(int(getattr(layer, "order", 1)) for layer in trained.saved.model.layers)
     if order is not None and node is not None:
         raise BadInput("--order chooses crosses of whole classes: leave it out with --node")
-    if order is not None and order > highest:
-        raise BadInput(
-            f"--order {order}: {run} was trained with crosses of order {highest} at most; train "
-            f"with --order {order}, or ask for less"
-        )
+    if order is not None:
+        check_order("--order", trained.saved.model, order)
     if node is not None:
         _explain_node(trained, node, class_name, top, out, as_json)
     else:
@@ -88,7 +85,7 @@ def _explain_classes(
     from crossgcn.reports.terminal.explain import class_tables
 
     with work_progress(Console(stderr=True)) as progress:
-        task = progress.add_task("taking models apart", total=len(trained.runs))
+        task = progress.add_task("explaining models", total=len(trained.runs))
         explained = explain_run(
             trained,
             top=top,

@@ -1,312 +1,257 @@
-"""Options that several commands share, and how their text is read.
+"""Options that several commands share.
 
-Nothing here imports torch, so that ``--help`` answers at once.
+The options of a training run are made from the fields of :class:`~crossgcn.RunConfig`: name,
+type, help and default. Nothing here imports torch, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import AGGREGATION_NAMES, PRESETS, TRANSFORM_NAMES
+from crossgcn.models.catalogue import PRESETS
+from crossgcn.training.config import RunConfig
 
-MODEL, VARIANT, _TRAINING, _RUN = "Model", "Model, in detail", "Training", "Run"
-BATCHES = "Training in batches"
+MODEL, DETAILS, TRAINING, RUN = "Model", "Model, in detail", "Training", "Run"
 RECIPE = "cross-grand and grand (default: the model's)"
+BATCHES = "Training in batches"
+
+TABLE_DEFAULTS: Mapping[str, Any] = {"dropout": 0.2, "bias": True}
+"""Settings for a user's own tables, where they differ from the paper's protocol."""
+
+Settings = dict[str, Any]
+"""Fields of :class:`~crossgcn.RunConfig` as given on the command line; ``None``: not given."""
 
 DatasetArgument = Annotated[
     str | None,
     typer.Argument(
-        help=f"{', '.join(DATASET_NAMES)}; a graph file FILE.npz; NAME-G.json with GraphSAGE's "
-        "other files beside it; a graph FOLDER, as crossgcn data import makes it; or a table of "
-        "nodes, NODES.csv (or TSV, Parquet). "
-        "\\[default: citeseer]",
+        help=f"{', '.join(DATASET_NAMES)}; a graph file FILE.npz; GraphSAGE's NAME-G.json with its "
+        "other files in the same folder; a graph FOLDER made by crossgcn data import; or a table "
+        "of nodes, NODES.csv (or TSV, Parquet). \\[default: citeseer]",
         metavar="DATASET|NODES",
     ),
 ]
-RunArgument = Annotated[Path, typer.Argument(help="The folder that train made.", metavar="RUN")]
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        help=f"{', '.join(PRESETS)}. \\[default: cross-gcn]",
-        metavar="PRESET",
-        rich_help_panel=MODEL,
-    ),
-]
-HiddenOption = Annotated[
-    int | None,
-    typer.Option(
-        "--hidden-channels",
-        help="Width of the hidden layers. \\[default: 32; 64 in cross-grand and grand]",
-        rich_help_panel=MODEL,
-    ),
-]
-OrderOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Highest order of the crosses, for all layers (3) or one per layer (2,1). "
-        "\\[default: 2; for tables 2,1, and 3 is 3,1]",
-        rich_help_panel=MODEL,
-    ),
-]
-OrderWeightsOption = Annotated[
-    str | None,
-    typer.Option(
-        help="How orders are joined: fixed, learned, gated, mean, per-unit, attention, concat, "
-        "lstm, or one number per order (1,0.5). \\[default: the model's]",
-        rich_help_panel=VARIANT,
-    ),
-]
-FirstOrderOption = Annotated[
-    Literal["paper", "release"] | None,
-    typer.Option(help="First-order term. \\[default: the model's]", rich_help_panel=VARIANT),
-]
-AggregateFirstOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--aggregate-first/--transform-first",
-        help="What comes first in a layer. \\[default: the model's]",
-        rich_help_panel=VARIANT,
-    ),
-]
-BiasOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--bias/--no-bias",
-        help="Add a bias in each layer. \\[default: the model's]",
-        rich_help_panel=VARIANT,
-    ),
-]
-LaplacianWeightOption = Annotated[
-    float | None,
-    typer.Option(
-        help="How much neighbours are made to agree (semi-emb). \\[default: the model's]",
-        rich_help_panel=VARIANT,
-    ),
-]
-AggrOption = Annotated[
-    str | None,
-    typer.Option(
-        help=f"How neighbours are joined: {', '.join(AGGREGATION_NAMES)}. \\[default: gcn]",
-        metavar="NAME",
-        rich_help_panel=VARIANT,
-    ),
-]
-TransformOption = Annotated[
-    str | None,
-    typer.Option(
-        help=f"What crosses features: {', '.join(TRANSFORM_NAMES)}; for all layers or one per "
-        "layer (mlp,linear). \\[default: cross]",
-        metavar="NAME",
-        rich_help_panel=VARIANT,
-    ),
-]
-ScalingOption = Annotated[
-    Literal["none", "unit"] | None,
-    typer.Option(
-        help="unit starts every order at the same size, for very large or small features and, "
-        "with --residual norm, for high orders and deep models. \\[default: none]",
-        rich_help_panel=VARIANT,
-    ),
-]
-ResidualOption = Annotated[
-    Literal["none", "add", "norm"] | None,
-    typer.Option(
-        help="add lets layers add to what enters them, norm also evens out its size, for deep "
-        "models of any order. \\[default: none]",
-        rich_help_panel=VARIANT,
-    ),
-]
-InputDropoutOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Dropout of the features, where it is another than --dropout.",
-        rich_help_panel=RECIPE,
-    ),
-]
-HopsOption = Annotated[
-    int | None,
-    typer.Option(help="Hops of a random propagation.", rich_help_panel=RECIPE),
-]
-NodeDropOption = Annotated[
-    float | None,
-    typer.Option(help="Probability of leaving a node out.", rich_help_panel=RECIPE),
-]
-DrawsOption = Annotated[
-    int | None,
-    typer.Option(help="Random propagations per step.", rich_help_panel=RECIPE),
-]
-ConsistencyOption = Annotated[
-    float | None,
-    typer.Option(help="How much their predictions are made to agree.", rich_help_panel=RECIPE),
-]
-TemperatureOption = Annotated[
-    float | None,
-    typer.Option(
-        help="How sharp the prediction is that they are to agree with, 0 to 1.",
-        rich_help_panel=RECIPE,
-    ),
-]
-WarmUpOption = Annotated[
-    int | None,
-    typer.Option(help="Steps until agreement counts in full.", rich_help_panel=RECIPE),
-]
-DropoutOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Dropout before each layer. \\[default: 0.5; 0.2 for tables; 0.4 in cross-grand and "
-        "grand]",
-        rich_help_panel=MODEL,
-    ),
-]
-EpochsOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Full-batch steps, or passes over the training nodes in batches. "
-        "\\[default: 500; 300 in cross-grand and grand]",
-        rich_help_panel=_TRAINING,
-    ),
-]
-LearningRateOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Adam's. \\[default: 0.01; 0.05 in cross-grand and grand]", rich_help_panel=_TRAINING
-    ),
-]
-WeightDecayOption = Annotated[
-    float | None,
-    typer.Option(
-        help="The paper's λ. \\[default: 0.0005; 0.001 in cross-grand and grand]",
-        rich_help_panel=_TRAINING,
-    ),
-]
-SplitsOption = Annotated[
-    Literal["random", "authors", "public", "stratified"] | None,
-    typer.Option(
-        help="Training sets: a few nodes per class drawn by seed, those released with the paper, "
-        "the data's own, or 60 / 20 / 20 % of every class dealt out by seed. "
-        "\\[default: random; stratified for tables]",
-        rich_help_panel=_TRAINING,
-    ),
-]
-NumSplitsOption = Annotated[
-    int | None,
-    typer.Option(
-        help="How many training sets. \\[default: 20; 5 stratified]", rich_help_panel=_TRAINING
-    ),
-]
-TrainOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Training nodes per class, or all. \\[default: 20; all when stratified]",
-        metavar="N|all",
-        rich_help_panel=_TRAINING,
-    ),
-]
-RepeatsOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Runs per split, each with its own seed. \\[default: 1]", rich_help_panel=_TRAINING
-    ),
-]
-SeedOption = Annotated[
-    int | None,
-    typer.Option(help="Seed of the splits and of every run. \\[default: 0]", rich_help_panel=_RUN),
+RunArgument = Annotated[
+    Path, typer.Argument(help="Folder written by crossgcn train.", metavar="RUN")
 ]
 UnusedSeedOption = Annotated[
     int | None,
-    typer.Option(
-        "--seed",
-        help="As every command takes it; nothing is drawn here.",
-        rich_help_panel=_RUN,
-    ),
+    typer.Option("--seed", help="Ignored; accepted for consistency.", rich_help_panel=RUN),
 ]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="Settings from a TOML file; options given here win.",
-        rich_help_panel=_RUN,
+        help="TOML file with settings; options on the command line take precedence.",
+        rich_help_panel=RUN,
     ),
 ]
 OutOption = Annotated[
     Path | None,
     typer.Option(
-        help="Folder for the records. \\[default: a new one in runs/]", rich_help_panel=_RUN
+        help="Folder for the results. \\[default: a new one in runs/]", rich_help_panel=RUN
     ),
 ]
 ResumeOption = Annotated[
     bool,
-    typer.Option(
-        "--resume", help="Continue in --out; finished runs are kept.", rich_help_panel=_RUN
-    ),
+    typer.Option("--resume", help="Continue in --out; keep finished runs.", rich_help_panel=RUN),
 ]
 WorkersOption = Annotated[
     int | None,
     typer.Option(
         help="Processes that share the runs on a CPU. \\[default: one per core]",
-        rich_help_panel=_RUN,
+        rich_help_panel=RUN,
     ),
 ]
+ThreadsOption = Annotated[int, typer.Option(help="Threads of each run.", rich_help_panel=RUN)]
 DeviceOption = Annotated[
     str,
     typer.Option(
-        help="auto (a GPU where there is one), cpu, cuda or cuda:N. A GPU trains all runs of a "
-        "model at once.",
-        rich_help_panel=_RUN,
+        help="auto (a GPU if there is one), cpu, cuda or cuda:N. A GPU trains all runs of a model "
+        "at once.",
+        rich_help_panel=RUN,
     ),
 ]
-PrecisionOption = Annotated[
-    Literal["fp32", "tf32", "bf16"] | None,
-    typer.Option(help="How exactly a GPU multiplies. \\[default: fp32]", rich_help_panel=_TRAINING),
-]
-BatchSizeOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Training nodes per step, over all processes of torchrun together, with sampled "
-        "neighbours. \\[default: all nodes at once, nothing sampled]",
-        rich_help_panel=BATCHES,
-    ),
-]
-FanoutOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Neighbours drawn for each node, in every hop (10) or per hop, nearest first (15,10); "
-        "-1 is all. \\[default: 50; all in models of one hop]",
-        rich_help_panel=BATCHES,
-    ),
-]
-EvaluateEveryOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Epochs from one look at the validation nodes to the next. \\[default: 1]",
-        rich_help_panel=BATCHES,
-    ),
-]
-CheckpointEveryOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Epochs from one resume point to the next; 0 for none. \\[default: 1]",
-        rich_help_panel=BATCHES,
-    ),
-]
-ThreadsOption = Annotated[int, typer.Option(help="Threads of each run.", rich_help_panel=_RUN)]
 JsonOption = Annotated[
     bool,
     typer.Option(
-        "--json", help="One JSON object on stdout, all else on stderr.", rich_help_panel=_RUN
+        "--json",
+        help="Print one JSON object on stdout, everything else on stderr.",
+        rich_help_panel=RUN,
     ),
 ]
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """Where the work is done and where its results go."""
+
+    out: OutOption = None
+    resume: ResumeOption = False
+    workers: WorkersOption = None
+    threads: ThreadsOption = 1
+    device: DeviceOption = "auto"
+    as_json: JsonOption = False
+
+
+_PANELS = {
+    "order": MODEL,
+    "dropout": MODEL,
+    "model": MODEL,
+    "num_layers": MODEL,
+    "hidden_channels": MODEL,
+    "seed": RUN,
+    **dict.fromkeys(("batch_size", "fanout", "evaluate_every", "checkpoint_every"), BATCHES),
+    **dict.fromkeys(("input_dropout", "hops", "node_drop", "draws"), RECIPE),
+    **dict.fromkeys(("consistency", "temperature", "warm_up"), RECIPE),
+}
+_FLAGS = {"aggregate_first": "--aggregate-first/--transform-first", "bias": "--bias/--no-bias"}
+
+MODEL_OPTIONS = frozenset().union(*(preset.options for preset in PRESETS.values()))
+"""Settings that only some models have."""
+
+SETTINGS = tuple(name for name in RunConfig.model_fields if name not in ("dataset", "test_curve"))
+"""Settings that are options: ``dataset`` is an argument, ``test_curve`` serves our figures."""
+
+
+@dataclass(frozen=True, eq=False)
+class SettingOptions:
+    """The options of a command that are settings of a run.
+
+    Attributes:
+        names: Fields of :class:`~crossgcn.RunConfig`.
+        defaults: Defaults that this command has instead; no other default is shown with these.
+    """
+
+    names: Sequence[str] = SETTINGS
+    defaults: Mapping[str, Any] | None = None
+
+    def parameters(self) -> list[Parameter]:
+        """Return one parameter per option, as Typer reads them from a signature."""
+        return [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=self._annotation(name))
+            for name in self.names
+        ]
+
+    def _annotation(self, name: str) -> Any:
+        setting = RunConfig.model_fields[name]
+        words = setting.description or ""
+        if self.defaults is not None and name in self.defaults:
+            words = words.partition(" [default:")[0] + f" [default: {self.defaults[name]}]"
+        elif "[default:" not in words and setting.default is not None:
+            words += f" [default: {self._default(name)}]"
+        kind: Any = setting.annotation
+        metavar = None
+        if name in _TEXTS:
+            kind, metavar = str, _TEXTS[name][0]
+        panel = _PANELS.get(name, DETAILS if name in MODEL_OPTIONS else TRAINING)
+        option = typer.Option(
+            _FLAGS.get(name, option_name(name)),
+            help=words.replace("[", "\\["),
+            metavar=metavar,
+            rich_help_panel=panel,
+        )
+        return Annotated[kind | None, option]
+
+    def _default(self, name: str) -> str:
+        """Name the default: everybody's, that of tables, and those of single models."""
+        usual = RunConfig.model_fields[name].default
+        words = [str(usual)]
+        if self.defaults is not None:
+            return words[0]
+        if name == "splits":
+            words.append("stratified for tables")
+        elif name in TABLE_DEFAULTS:
+            words.append(f"{TABLE_DEFAULTS[name]} for tables")
+        of_models: dict[Any, list[str]] = {}
+        for model, preset in PRESETS.items():
+            if name in preset.training:
+                of_models.setdefault(preset.training[name], []).append(model)
+        words += [f"{value} in {' and '.join(models)}" for value, models in of_models.items()]
+        return "; ".join(words)
+
+    def read(self, values: Settings) -> Settings:
+        """Take this command's settings out of the values of all its options."""
+        given = {name: values.pop(name) for name in self.names}
+        return {
+            name: value if value is None or name not in _TEXTS else _TEXTS[name][1](value)
+            for name, value in given.items()
+        }
+
+
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn a command's groups of options into single options for Typer.
+
+    A group is a dataclass such as :class:`RunOptions`, or a dict annotated with
+    :class:`SettingOptions`.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {}
+    parameters: list[Parameter] = []
+    for name, parameter in signature(command).parameters.items():
+        found = [note for note in get_args(hints[name]) if isinstance(note, SettingOptions)]
+        if found:
+            groups[name] = found[0]
+            parameters += found[0].parameters()
+        elif is_dataclass(hints[name]):
+            groups[name] = hints[name]
+            parameters += _field_parameters(hints[name])
+        else:
+            by_name = parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
+            parameters.append(by_name)
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            if isinstance(group, SettingOptions):
+                values[name] = group.read(values)
+            else:
+                values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+        command(**values)
+
+    del run.__wrapped__
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _field_parameters(group: Any) -> list[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(
+            each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name]
+        )
+        for each in fields(group)
+    ]
+
+
 def available_cores() -> int:
-    """Cores this process may use."""
+    """Return the number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def option_name(name: str) -> str:
+    """Return ``--hidden-channels`` for ``hidden_channels``."""
+    return f"--{name.replace('_', '-')}"
+
+
+def parse_names(text: str, option: str) -> list[str]:
+    """Read ``gcn,cross-gcn``; a name given twice counts once."""
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise BadInput(
+            f"{option} takes names separated by commas, such as gcn,cross-gcn; got {text!r}"
+        )
+    return names
 
 
 def parse_numbers(text: str, option: str) -> list[int]:
@@ -319,33 +264,19 @@ def parse_numbers(text: str, option: str) -> list[int]:
         ) from None
 
 
-def parse_order(text: str | None) -> int | tuple[int, ...] | None:
-    """Read ``--order``: one for all layers, or one per layer."""
-    if text is None:
-        return None
-    orders = parse_numbers(text, "--order")
-    return orders[0] if len(orders) == 1 else tuple(orders)
+def _one_or_several(option: str) -> Callable[[str], int | tuple[int, ...]]:
+    def read(text: str) -> int | tuple[int, ...]:
+        numbers = parse_numbers(text, option)
+        return numbers[0] if len(numbers) == 1 else tuple(numbers)
+
+    return read
 
 
-def parse_fanout(text: str | None) -> int | tuple[int, ...] | None:
-    """Read ``--fanout``: one for all hops, or one per hop."""
-    if text is None:
-        return None
-    fanouts = parse_numbers(text, "--fanout")
-    return fanouts[0] if len(fanouts) == 1 else tuple(fanouts)
+def _read_transform(text: str) -> str | tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",")) if "," in text else text
 
 
-def parse_transform(text: str | None) -> str | tuple[str, ...] | None:
-    """Read ``--transform``: one for all layers, or one per layer."""
-    if text is None or "," not in text:
-        return text
-    return tuple(part.strip() for part in text.split(","))
-
-
-def parse_order_weights(text: str | None) -> str | tuple[float, ...] | None:
-    """Read ``--order-weights``: a name, or one number per order."""
-    if text is None:
-        return None
+def _read_order_weights(text: str) -> str | tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
@@ -356,10 +287,21 @@ def parse_order_weights(text: str | None) -> str | tuple[float, ...] | None:
         ) from None
 
 
-def parse_train(text: str | None) -> int | str | None:
-    """Read ``--train``: nodes per class, or ``all``."""
-    if text is None or text == "all":
+def _read_train(text: str) -> int | str:
+    if text == "all":
         return text
     if not text.isdecimal() or int(text) < 1:
         raise BadInput(f"--train takes a number of nodes per class or 'all'; got {text!r}")
     return int(text)
+
+
+_TEXTS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "model": ("PRESET", str),
+    "aggr": ("NAME", str),
+    "order": ("N,N,...", _one_or_several("--order")),
+    "fanout": ("N,N,...", _one_or_several("--fanout")),
+    "order_weights": ("NAME|N,N,...", _read_order_weights),
+    "transform": ("NAME,NAME,...", _read_transform),
+    "train": ("N|all", _read_train),
+}
+"""Settings whose option is text: what the help calls its value, and how it is read."""

@@ -1,4 +1,4 @@
-"""``crossgcn predict``: classes of new nodes, by a model that ``train`` saved."""
+"""``crossgcn predict``: classes of nodes, by a model that ``train`` saved."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def predict(
     nodes: Annotated[
         Path | None,
         typer.Argument(
-            help="Table of new nodes, with the columns of the one trained on (the target is not "
-            "needed). \\[default: score the nodes trained on, labelled or not]",
+            help="Table of new nodes with the columns of the training table; the target is not "
+            "needed. \\[default: predict for the nodes of the training table]",
             metavar="NODES",
         ),
     ] = None,
     edges: Annotated[
         Path | None,
         typer.Argument(
-            help="Table of their edges, among each other or to nodes trained on.",
+            help="Table of their edges, to each other or to nodes of the training table.",
             metavar="EDGES",
         ),
     ] = None,
@@ -39,15 +39,15 @@ def predict(
         Path, typer.Option(help="The file to write: .csv or .parquet.", metavar="FILE")
     ] = Path("predictions.csv"),
     crosses: Annotated[
-        int, typer.Option(help="Add each node's strongest crosses, this many.", min=0, max=50)
+        int, typer.Option(help="Number of strongest crosses to add for each node.", min=0, max=50)
     ] = 0,
     seed: options.UnusedSeedOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Score nodes and write their classes, probabilities and, on request, top crosses.
+    """Write the predicted classes and probabilities of nodes and, on request, their top crosses.
 
-    New nodes are scored as they are, with their edges; nothing is trained again. Text that a
-    spreadsheet would run as a formula is written so that it is not.
+    New nodes are predicted with their edges, without training again. Text that a spreadsheet
+    would run as a formula is escaped.
     """
     for table in (nodes, edges):
         if table is not None and out.exists() and table.exists() and out.samefile(table):
@@ -70,9 +70,11 @@ def predict(
             scored = score_new_nodes(trained, nodes, edges)
     if scored.unused:
         words = ", ".join(scored.unused)
-        terminal.print(f"not looked at, for it was not there in training: {words}", markup=False)
+        terminal.print(
+            f"columns ignored, because the training table did not have them: {words}", markup=False
+        )
     for unseen in scored.unseen:
-        meant = "" if unseen.known is None else f", which may be meant for {unseen.known!r}"
+        meant = "" if unseen.known is None else f" (did you mean {unseen.known!r}?)"
         terminal.print(
             f"column {unseen.column}: {unseen.count:,} values not seen in training, such as "
             f"{unseen.example!r}{meant}; they count as {unseen.column}=(other)",
@@ -108,7 +110,7 @@ def predict(
 
 
 def _top_crosses(trained: RunFolder, scored: Scored, num: int) -> list[str]:
-    """Of each node in words: ``gender=female & age=[20, 25) +1.24; ...``."""
+    """Return the top crosses of each node: ``gender=female & age=[20, 25) +1.24; ...``."""
     from crossgcn.explanation.node import NodeExplainer
 
     explainer = NodeExplainer(trained.saved.model, scored.data, trained.saved.preprocess.space)

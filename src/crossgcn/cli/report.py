@@ -1,4 +1,4 @@
-"""``crossgcn report``: a run on one page, to look at and to send."""
+"""``crossgcn report``: one HTML page about a run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def report(
     comparison: Annotated[
         Path | None,
         typer.Option(
-            help="The folder that compare made, for its answer on the page.", metavar="FOLDER"
+            help="A folder written by compare, to show its answer on the page.", metavar="FOLDER"
         ),
     ] = None,
     nodes: Annotated[
         int,
-        typer.Option(help="How many nodes to explain one by one, mistakes first.", min=0),
+        typer.Option(help="How many nodes to explain one by one; mistakes come first.", min=0),
     ] = 400,
     crosses: Annotated[int, typer.Option(help="How many crosses per class.", min=1)] = 10,
     seed: options.UnusedSeedOption = None,
@@ -36,15 +36,15 @@ def report(
 ) -> None:
     """Write one HTML file about a run: scores, curves, calibration, crosses, nodes.
 
-    It needs no network and no other file, and stays below 3 MB.
+    The page needs no network and no other file, and is smaller than 3 MB.
     """
     path = run / "report.html" if out is None else out
     if path.is_dir() or not path.parent.is_dir():
-        raise BadInput(f"{path}: give the name of a file in a folder that is there, as --out")
+        raise BadInput(f"{path}: give the name of a file in an existing folder as --out")
     terminal = Console(stderr=True)
     with terminal.status("reading the run"):
         from crossgcn.experiments.run_folder import open_run
-        from crossgcn.explanation.layer_reading import NotASum
+        from crossgcn.explanation.reading import NotASum
         from crossgcn.explanation.run import explain_run
         from crossgcn.reports.run_report.collect import read_comparison, view_run
         from crossgcn.reports.run_report.page import write_run_report
@@ -53,14 +53,16 @@ def report(
         compared = None if comparison is None else read_comparison(comparison)
     explained = None
     with work_progress(terminal) as progress:
-        task = progress.add_task("taking models apart", total=len(trained.runs))
+        task = progress.add_task("explaining models", total=len(trained.runs))
         try:
             explained = explain_run(
                 trained, top=crosses, on_model=lambda done, _: progress.update(task, completed=done)
             )
         except NotASum as reason:
             progress.stop()
-            terminal.print(f"no crosses and no single nodes on the page: {reason}", markup=False)
+            terminal.print(
+                f"the page will show no crosses and no single nodes: {reason}", markup=False
+            )
     with terminal.status("explaining nodes and drawing"):
         view = view_run(trained, explained, comparison=compared, num_nodes=nodes)
         written = write_run_report(path, view)

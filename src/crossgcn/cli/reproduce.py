@@ -1,4 +1,4 @@
-"""``crossgcn reproduce``: every table and figure of the paper, ours beside its own."""
+"""``crossgcn reproduce``: the tables and figures of the paper, with our numbers beside them."""
 
 from __future__ import annotations
 
@@ -13,39 +13,42 @@ from rich.console import Console
 from rich.markup import escape
 
 from crossgcn.cli import options
-from crossgcn.data.files import write_json
+from crossgcn.cli.options import SettingOptions, Settings, with_option_groups
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.reproduction.item_names import ITEM_NAMES
 
 if TYPE_CHECKING:
     from crossgcn.reproduction.collect import ItemResult
     from crossgcn.reproduction.items import Item
-    from crossgcn.reproduction.plan import Plan
+    from crossgcn.reproduction.plan import ItemPlan
 
 
+_DEFAULTS = {"epochs": "the item's", "num_splits": "the item's"}
+
+
+@with_option_groups
 def reproduce(
     items: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ITEM]...", help="Which, as listed below. \\[default: all]"),
+        typer.Argument(
+            metavar="[ITEM]...", help="Tables and figures, as listed below. \\[default: all]"
+        ),
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="A look in minutes: few splits, few epochs, few settings."),
+        typer.Option("--quick", help="Some minutes: few splits, few epochs, few settings."),
     ] = False,
     splits: Annotated[
         Literal["authors", "random"] | None,
         typer.Option(
             help="Training sets: released with the paper, or drawn by seed. "
-            "\\[default: the authors' where they are on this machine]"
+            "\\[default: the authors', if they are on this machine]"
         ),
     ] = None,
     datasets: Annotated[
         str | None,
         typer.Option(help="Only these, separated by commas. \\[default: all]", metavar="NAMES"),
     ] = None,
-    epochs: options.EpochsOption = None,
-    num_splits: options.NumSplitsOption = None,
-    seed: options.SeedOption = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -58,11 +61,13 @@ def reproduce(
     threads: options.ThreadsOption = 1,
     device: options.DeviceOption = "auto",
     as_json: options.JsonOption = False,
+    *,
+    settings: Annotated[Settings, SettingOptions(("epochs", "num_splits", "seed"), _DEFAULTS)],
 ) -> None:
-    """Regenerate the paper's tables and figures, with a verdict for every number.
+    """Reproduce the paper's tables and figures, with a verdict for every number.
 
-    Writes report.html and report.md. Every finished run is a record in --out: stop at
-    any moment, and the same command with --resume goes on from there.
+    Writes report.html and report.md. Finished runs are kept in --out: the same command with
+    --resume continues after an interruption.
     """
     for name in items or ():
         if name not in ITEM_NAMES:
@@ -81,16 +86,14 @@ def reproduce(
             quick=quick,
             splits=splits,
             datasets=wanted,
-            epochs=epochs,
-            num_splits=num_splits,
-            seed=seed,
+            **settings,
         )
         for name in ITEM_NAMES
         if not items or name in items
     ]
     if not any(plan.cells for plan in plans):
         lines = dict.fromkeys(line for plan in plans for line in plan.skipped)
-        raise BadInput(f"nothing of this can be run here: {'; '.join(lines)}")
+        raise BadInput(f"none of these can be run here: {'; '.join(lines)}")
     if out is None:
         out = Path("results") / ("reproduce-quick" if quick else "reproduce")
     folder = prepare_folder(out, resume, "reproduce")
@@ -99,9 +102,9 @@ def reproduce(
         {
             "quick": quick,
             "datasets": wanted,
-            "epochs": epochs,
-            "num-splits": num_splits,
-            "seed": seed,
+            "epochs": settings["epochs"],
+            "num-splits": settings["num_splits"],
+            "seed": settings["seed"],
             "splits": splits,
             "training sets": {name: kind for plan in plans for name, kind in plan.splits.items()},
         },
@@ -130,7 +133,9 @@ def reproduce(
 
 
 def _same_settings(folder: Path, settings: dict[str, Any]) -> None:
-    """Refuse to continue a folder with other settings, whose results would be lost."""
+    """Refuse to continue a folder with other settings."""
+    from crossgcn.data.files import write_json
+
     path = folder / "settings.json"
     try:
         before = json.loads(path.read_bytes())
@@ -159,8 +164,8 @@ def _option(name: str, value: Any) -> str:
     return f"--{name}" if value is True else f"--{name} {value}"
 
 
-def _announce(plans: Sequence[Plan], console: Console) -> None:
-    """Say what is left out before anything starts."""
+def _announce(plans: Sequence[ItemPlan], console: Console) -> None:
+    """Print what is skipped or shortened before the work starts."""
     lines: dict[str, list[str]] = {}
     for plan in plans:
         for line in plan.shortened:
@@ -179,7 +184,7 @@ def _announce(plans: Sequence[Plan], console: Console) -> None:
 
 
 def _run(
-    plans: Sequence[Plan],
+    plans: Sequence[ItemPlan],
     folder: Path,
     workers: int,
     threads: int,
@@ -199,7 +204,7 @@ def _run(
     finished: dict[str, tuple[Item, ItemResult]] = {}
     earlier = _earlier(plans, folder, console)
 
-    def show_item(plan: Plan, result: ItemResult) -> None:
+    def show_item(plan: ItemPlan, result: ItemResult) -> None:
         write_item_result(folder / f"{plan.item.name}.json", result)
         finished[plan.item.name] = (plan.item, result)
         everything = earlier | finished
@@ -215,8 +220,8 @@ def _run(
         seconds = work.expected_seconds(show_timed)
         progress.remove_task(task)
         shared = f"{workers} process{'es' * (workers > 1)}"
-        if work.workload.device.type == "cuda":
-            shared = f"the GPU ({work.workload.device})"
+        if work.trainer.device.type == "cuda":
+            shared = f"the GPU ({work.trainer.device})"
         _expect(work.num_waiting, work.num_runs, seconds, shared, console)
         task = progress.add_task(f"{work.num_waiting} runs", total=None)
 
@@ -231,9 +236,9 @@ def _run(
 
 
 def _earlier(
-    plans: Sequence[Plan], folder: Path, console: Console
+    plans: Sequence[ItemPlan], folder: Path, console: Console
 ) -> dict[str, tuple[Item, ItemResult]]:
-    """Items that an earlier command finished in the same folder, for the report."""
+    """Return the items in the folder that an earlier command finished, for the report."""
     from crossgcn.reproduction.collect import read_item_result
     from crossgcn.reproduction.items import read_item
 

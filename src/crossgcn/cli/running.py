@@ -1,4 +1,4 @@
-"""What ``train`` and ``compare`` have in common: a folder, a progress bar, a result."""
+"""What long commands share: the folder of the results, progress bars, and the final output."""
 
 from __future__ import annotations
 
@@ -25,48 +25,46 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from crossgcn.cli.option_groups import TableOptions
 from crossgcn.cli.options import available_cores
 from crossgcn.cli.torchrun import join_others, leads, refuse_unjoined
-from crossgcn.data.files import write_json
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import first_layer_crosses, has_orders
 from crossgcn.training.launch import find_launch
 
 if TYPE_CHECKING:
-    from crossgcn.cli.option_groups import RunOptions
+    from crossgcn.cli.options import RunOptions
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.experiments.experiment import Experiment, RepeatedRuns
     from crossgcn.training.config import RunConfig
 
 
 def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
-    """Where this command writes; an earlier result is never written over.
+    """Return the folder for the results; refuse to overwrite earlier ones.
 
     Args:
-        out: The folder asked for, if any.
-        resume: Whether it may hold runs already.
-        name: What to call a folder that was not asked for.
+        out: Value of ``--out``.
+        resume: Whether the folder may contain runs already.
+        name: Name of the folder, without ``--out``.
     """
     if out is None:
         if resume:
             raise BadInput("--resume needs --out DIR, the folder of the run to continue")
-        out = _new_folder(Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+        out = new_folder(name)
     if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BadInput(
-            f"{out} is there and not empty: give another --out, or --resume to continue in it"
+            f"{out} exists and is not empty: give another --out, or --resume to continue in it"
         )
     return make_folder(out)
 
 
-def _new_folder(wanted: Path) -> Path:
-    """A name that is still free, for two commands started in the same second."""
+def new_folder(name: str) -> Path:
+    """Return the path of a folder in ``runs/`` that does not exist yet."""
+    wanted = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     candidates = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
     return next(folder for folder in chain([wanted], candidates) if not folder.exists())
 
 
 def make_folder(out: Path) -> Path:
-    """The folder ``--out`` names, made if it is not there."""
+    """Create the folder that ``--out`` names, if it does not exist."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -75,7 +73,7 @@ def make_folder(out: Path) -> Path:
 
 
 def check_workers(workers: int | None, threads: int) -> int:
-    """How many processes to use: one per core unless told otherwise."""
+    """Return the number of processes: one per core by default."""
     workers = available_cores() if workers is None else workers
     for option, value in (("--workers", workers), ("--threads", threads)):
         if value < 1:
@@ -84,7 +82,7 @@ def check_workers(workers: int | None, threads: int) -> int:
 
 
 def work_progress(terminal: Console, *amount: ProgressColumn) -> Progress:
-    """A bar with the time left; ``amount`` columns say how much is done, else percent do."""
+    """Return a progress bar; ``amount`` are columns to show instead of the percentage."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -98,7 +96,7 @@ def work_progress(terminal: Console, *amount: ProgressColumn) -> Progress:
 
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
-    """Ends a stopped command with the words that continue it."""
+    """Tell the user of a stopped command how to continue it."""
     try:
         yield
     except KeyboardInterrupt:
@@ -113,15 +111,15 @@ def resumable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def show_progress(run: RunOptions, what: str, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """A folder and a bar for a long training, which may be stopped and continued.
+    """Prepare the folder of a long training and show a progress bar.
 
     Args:
         run: The user's options.
-        what: Words beside the bar.
-        name: What to call a folder that was not asked for.
+        what: Text beside the bar.
+        name: Name of the folder, without ``--out``.
 
     Yields:
-        The folder, and the arguments of :meth:`crossgcn.Experiment.run` that make the bar move.
+        The folder, and further arguments for :meth:`crossgcn.Experiment.run`.
     """
     from crossgcn.training.distributed import processes
 
@@ -149,17 +147,17 @@ def run_with_progress(
     save_models: bool,
     graph: TableGraph | None = None,
 ) -> tuple[list[RepeatedRuns], Path]:
-    """Train everything, showing how far it is and how long it will still take.
+    """Train all configurations with a progress bar.
 
     Args:
-        configs: The models.
+        configs: One configuration per model.
         run: The user's options.
-        name: What to call the folder, if it is not given.
-        save_models: Keep each run's weights, and make the folder a saved model.
-        graph: A user's tables; the dataset is loaded by its name when left out.
+        name: Name of the folder, without ``--out``.
+        save_models: Save the weights of each run, and make the folder a saved model.
+        graph: The user's tables; without them, the dataset is loaded by its name.
 
     Returns:
-        The results, and the folder that holds their records.
+        The results, and the folder of their records.
     """
     check_workers(run.workers, run.threads)
     with ExitStack() as stack:
@@ -206,12 +204,12 @@ def _train(
 
 
 def _terminal() -> Console:
-    """Where progress is shown; nowhere in a process that another one speaks for."""
+    """Return the console for progress; it is silent in all processes but the first."""
     return Console(stderr=True, quiet=not leads())
 
 
 def answer_console() -> Console:
-    """Where an answer is printed: in a file or pipe no line is broken to fit a screen."""
+    """Return the console for results; lines are not wrapped in files and pipes."""
     console = Console()
     return console if console.is_terminal else Console(width=200)
 
@@ -219,66 +217,12 @@ def answer_console() -> Console:
 def finish(
     summary: dict[str, Any], out: Path, as_json: bool, show: Callable[[Console], None]
 ) -> None:
-    """Keep the result beside the records and give it to whoever asked."""
+    """Write the result beside the records and print it."""
+    from crossgcn.data.files import write_json
+
     write_json(out / "result.json", summary)
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
         return
     show(answer_console())
     print(f"\nWritten to {out} (result.json, and a run.json for every run).")
-
-
-def load_user_tables(
-    nodes: str, edges: Path | None, tables: TableOptions, out: Path | None
-) -> TableGraph:
-    """Read both tables, say on stderr what was decided and what may be wrong.
-
-    Args:
-        nodes: The table of nodes.
-        edges: The table of edges, if there is one.
-        tables: What the user said about them.
-        out: Where the work is to be kept, which must not be where the tables are.
-    """
-    terminal = Console(stderr=True)
-    for table in (Path(nodes), edges):
-        if out is not None and table is not None and out.resolve() == table.resolve().parent:
-            raise BadInput(f"--out {out} is where {table.name} is: give the work its own folder")
-    if tables.target is None:
-        raise BadInput(
-            f"{nodes} is a table: --target COLUMN says which of its columns to predict "
-            f"({tables.command('check', nodes, edges)} lists them)"
-        )
-    with terminal.status(f"reading {escape(nodes)}"):
-        from crossgcn.data.tables.graph import load_tables
-        from crossgcn.reports.terminal.check import reading_lines
-
-        graph = load_tables(Path(nodes), edges, tables.choices())
-    terminal.print(*reading_lines(graph), sep="\n", highlight=False)
-    return graph
-
-
-def table_defaults(graph: TableGraph, splits: str | None) -> dict[str, Any]:
-    """Settings for tables, where the user gave none: not the paper's protocol.
-
-    Args:
-        graph: The tables.
-        splits: What ``--splits`` says; it must go with what the tables say.
-    """
-    column = graph.plan.split_column
-    own = column is not None
-    if splits not in (None, "public" if own else "stratified"):
-        remedy = (
-            f"leave out --splits to keep to column {column!r}, or --ignore it to have splits drawn"
-            if own
-            else "leave out --splits, or name the column that says who trains by --split-column"
-        )
-        raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
-    return {"splits": "public" if own else "stratified", "dropout": 0.2, "bias": True}
-
-
-def cross_in_first_layer(config: RunConfig) -> RunConfig:
-    """``--order K`` on tables: crosses of columns, none of hidden units unless asked for."""
-    if not has_orders(config.model, config.transform) or isinstance(config.order, tuple):
-        return config
-    order = 2 if config.order is None else config.order
-    return config.model_copy(update={"order": first_layer_crosses(order, config.num_layers)})

@@ -1,4 +1,4 @@
-"""``torchrun -m crossgcn train``: one command in several processes, of which one speaks."""
+"""``torchrun -m crossgcn train``: one command in several processes, the first of which prints."""
 
 from __future__ import annotations
 
@@ -13,26 +13,23 @@ from crossgcn.errors import BadInput, CrossGCNError
 from crossgcn.training.launch import Launch, LostProcess, find_launch
 
 if TYPE_CHECKING:
-    from crossgcn.cli.option_groups import RunOptions
+    from crossgcn.cli.options import RunOptions
     from crossgcn.training.config import RunConfig
 
 SHARED_COMMANDS = ("train", "compare")
 
 
 def leads() -> bool:
-    """Whether this process prints and writes; one that is alone does."""
+    """Whether this process prints and writes: the first one, or the only one."""
     launch = find_launch()
     return launch is None or launch.rank == 0
 
 
 def refuse_other_commands(arguments: Sequence[str]) -> None:
-    """Refuse what several processes would each do as a whole.
+    """Refuse a command that several processes cannot share.
 
     Args:
-        arguments: Of the command line, the program's name first.
-
-    Raises:
-        BadInput: If ``torchrun`` started several processes for it.
+        arguments: The command line, with the name of the program first.
     """
     launch = find_launch()
     if launch is None or launch.world_size == 1:
@@ -45,13 +42,10 @@ def refuse_other_commands(arguments: Sequence[str]) -> None:
 
 
 def refuse_unjoined(world_size: int) -> None:
-    """Refuse work that each process would do as a whole, as no one has joined them for it.
+    """Refuse work for which the processes of ``torchrun`` were not joined.
 
     Args:
-        world_size: How many have been joined.
-
-    Raises:
-        BadInput: If ``torchrun`` started more.
+        world_size: Number of joined processes.
     """
     launch = find_launch()
     if launch is not None and launch.world_size > world_size:
@@ -62,10 +56,10 @@ def refuse_unjoined(world_size: int) -> None:
 
 
 def message_of(error: CrossGCNError, launch: Launch | None) -> str | None:
-    """What this process says of an error; ``None`` where another one says it.
+    """Return what this process prints about an error; ``None`` if another one prints it.
 
-    Input that cannot be used and a process that is lost are seen by all: the first on each
-    machine speaks. What failed here alone is said here.
+    All processes see bad input and a lost process, so the first one on each machine prints these.
+    Other failures are printed by the process in which they happened.
     """
     if launch is None or launch.world_size == 1:
         return str(error)
@@ -76,19 +70,12 @@ def message_of(error: CrossGCNError, launch: Launch | None) -> str | None:
 
 @contextmanager
 def join_others(configs: Sequence[RunConfig], run: RunOptions) -> Iterator[RunOptions]:
-    """Meet the processes that share the work, if there are any.
+    """Join the processes that ``torchrun`` started, if any.
 
-    Within the block only the leading one writes. After it, the others are done.
-
-    Args:
-        configs: What is to be trained.
-        run: The user's options.
+    Within the block only the first process writes; after the block the others exit.
 
     Yields:
-        The options with this process's device; a command that was started anew resumes.
-
-    Raises:
-        BadInput: If the work cannot be shared.
+        The options with the device of this process. A restarted command resumes.
     """
     launch = find_launch()
     if launch is None:
@@ -100,12 +87,12 @@ def join_others(configs: Sequence[RunConfig], run: RunOptions) -> Iterator[RunOp
     for config in configs:
         if config.batch_size is None:
             raise BadInput(
-                f"{launch.world_size} processes were started, and they share batches: give "
+                f"{launch.world_size} processes were started, and processes share batches: give "
                 "--batch-size, or leave out torchrun (--workers shares full-batch runs)"
             )
     if run.out is None:
         raise BadInput(
-            "torchrun may start processes anew, and they must find their folder again: give --out"
+            "torchrun may restart processes, which must find their folder again: give --out"
         )
     from crossgcn.training.distributed import joined_processes, process_device
 

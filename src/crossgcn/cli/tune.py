@@ -1,4 +1,4 @@
-"""``crossgcn tune``: search a model's settings, and its twin's without crosses alike."""
+"""``crossgcn tune``: search the settings of a model, and of its twin without crosses."""
 
 from __future__ import annotations
 
@@ -11,44 +11,48 @@ import typer
 from rich.console import Console
 
 from crossgcn.cli import options
-from crossgcn.cli.option_groups import (
-    EdgesArgument,
-    ModelOptions,
+from crossgcn.cli.options import (
+    SETTINGS,
     RunOptions,
-    TableOptions,
-    TrainingOptions,
-    is_table,
+    SettingOptions,
+    Settings,
+    parse_numbers,
     with_option_groups,
 )
-from crossgcn.errors import BadInput
-from crossgcn.models.presets import get_preset
+from crossgcn.cli.tables import (
+    EdgesArgument,
+    TableOptions,
+    refuse_table_in_config,
+    table_defaults,
+)
+from crossgcn.models.catalogue import get_preset
 
 if TYPE_CHECKING:
-    from crossgcn.experiments.tune.space import TuningResult
+    from crossgcn.experiments.tune.tuning import TuningResult
 
 _SEARCH = "Search"
+_NAMES = tuple(name for name in SETTINGS if name != "num_layers")
 
 
 @with_option_groups
 def tune(
     dataset: options.DatasetArgument = None,
     edges: EdgesArgument = None,
-    model: options.ModelOption = None,
     num_layers: Annotated[
         str | None,
         typer.Option(
-            help="Graph convolutions: 2, or 1,2,3 to have one of them chosen. \\[default: 2]",
+            help="Number of graph convolutions: 2, or 1,2,3 to search among these. \\[default: 2]",
             rich_help_panel=options.MODEL,
         ),
     ] = None,
     trials: Annotated[
         int,
-        typer.Option(help="Settings to try, and as many for the twin.", rich_help_panel=_SEARCH),
+        typer.Option(help="Trials, and as many for the twin.", rich_help_panel=_SEARCH),
     ] = 30,
     timeout: Annotated[
         float | None,
         typer.Option(
-            help="Start no further trial after so many seconds; the twin has had as many.",
+            help="Start no further trial after this time; the twin has as many.",
             metavar="SECONDS",
             rich_help_panel=_SEARCH,
         ),
@@ -56,8 +60,8 @@ def tune(
     search_splits: Annotated[
         int | None,
         typer.Option(
-            help="Splits that a trial uses, the first ones: fewer are faster and chance counts "
-            "for more. The chosen settings are trained on all. \\[default: all]",
+            help="Number of splits that a trial uses: fewer are faster and noisier. The chosen "
+            "settings are trained on all. \\[default: all]",
             metavar="N",
             rich_help_panel=_SEARCH,
         ),
@@ -65,7 +69,7 @@ def tune(
     fix: Annotated[
         list[str] | None,
         typer.Option(
-            help="Hold a setting, as --dropout 0.5 and the other options do; may be repeated.",
+            help="Fix a setting, as --dropout 0.5 and the other options do; may be repeated.",
             metavar="NAME=VALUE",
             rich_help_panel=_SEARCH,
         ),
@@ -73,7 +77,7 @@ def tune(
     space: Annotated[
         Path | None,
         typer.Option(
-            help="A search space of your own, a TOML file: dropout = { low = 0.0, high = 0.8 }, "
+            help="TOML file with your own search space: dropout = { low = 0.0, high = 0.8 }, "
             "weight_decay = { low = 1e-5, high = 1e-2, log = true }, hidden_channels = [16, 32]. "
             "\\[default: the model's]",
             metavar="FILE",
@@ -84,53 +88,48 @@ def tune(
         bool,
         typer.Option(
             "--twin/--no-twin",
-            help="Search for the same model without crosses too, and compare the two.",
+            help="Also tune the same model without crosses, and compare the two.",
             rich_help_panel=_SEARCH,
         ),
     ] = True,
-    config: options.ConfigOption = None,
     *,
-    details: ModelOptions,
-    training: TrainingOptions,
+    settings: Annotated[Settings, SettingOptions(_NAMES)],
+    config: options.ConfigOption = None,
     tables: TableOptions,
     run: RunOptions,
 ) -> None:
     """Search for the settings of best validation accuracy, then test them once.
 
-    Every trial trains over the splits; no test node is read until the search is over. The
-    same search, with as many trials, is done for the model without crosses, so that the
-    difference is theirs. Needs the extra tune, which brings Optuna.
+    Every trial trains on the splits; test nodes are read only after the search. The model without
+    crosses (its twin) is tuned by as many trials, so that the difference is due to the crosses.
+    Needs the extra tune, which installs Optuna.
 
-    The settings go to best.toml in --out, for crossgcn train --config, and the best model of
-    the last training to chosen/, for predict and explain. A search that was stopped goes on
-    with --resume, as if it had not been.
+    The chosen settings are written to best.toml in --out, for crossgcn train --config, and the
+    best model to chosen/, for predict and explain. A search that was stopped continues with
+    --resume and gives the same result.
 
     With tables of your own, crossgcn tune nodes.csv edges.csv --target COLUMN, a fifth of the nodes
-    is set apart to test, the same in all splits. Training again deals them out anew, so there use
-    the saved model.
+    is set apart for the test, the same in all splits. Training again would draw other test nodes,
+    so use the saved model there.
     """
-    get_preset(model or "cross-gcn")
-    graph, defaults = tables.load(dataset, edges, out=run.out, splits=training.splits)
+    get_preset(settings["model"] or "cross-gcn")
+    graph = tables.load(dataset, edges, run.out)
 
-    from crossgcn.experiments.tune.plan import plan_contestants
-    from crossgcn.experiments.tune.search import Tuning
+    from crossgcn.experiments.tune.searches import make_searches
+    from crossgcn.experiments.tune.tuning import Tuning
 
-    given = {"dataset": dataset, "model": model, **details.shared(), **details.variants()}
-    contestants = plan_contestants(
-        {**given, **training.settings()},
+    searches = make_searches(
+        {"dataset": dataset, **settings},
         fix=fix or [],
-        depths=None if num_layers is None else options.parse_numbers(num_layers, "--num-layers"),
+        depths=None if num_layers is None else parse_numbers(num_layers, "--num-layers"),
         config_file=config,
-        defaults=defaults,
+        defaults=table_defaults(graph, settings["splits"]),
         space_file=space,
         twin=twin,
     )
-    first = contestants[0].base
-    if graph is None and is_table(first.dataset):
-        raise BadInput(
-            f"{config}: {first.dataset} is a table, and tables are given as arguments: crossgcn "
-            f"tune {first.dataset} EDGES --target COLUMN, without dataset in the file"
-        )
+    first = searches[0].base
+    if graph is None:
+        refuse_table_in_config(first.dataset, config, "tune")
 
     from crossgcn.cli.running import check_workers, finish, show_progress
 
@@ -141,13 +140,13 @@ def tune(
 
         own = {"data": graph.data, "ids": graph.ids, "preprocess": describe_encoding(graph)}
     tuning = Tuning(
-        *contestants,
+        *searches,
         search_splits=search_splits,
         first_layer_only=graph is not None,
         **own,
     )
     started = time.perf_counter()
-    names = " and ".join(contestant.base.model for contestant in contestants)
+    names = " and ".join(search.base.model for search in searches)
     count = tuning.search_splits
     words = f"{names}: {trials} trial{'s' * (trials > 1)} × {count} split{'s' * (count > 1)}"
     name = f"{Path(first.dataset).stem}-{first.model}-tune"
@@ -175,15 +174,15 @@ def tune(
             steps = tables.command("train", str(dataset), edges, *file)
         else:
             steps = shlex.join(["crossgcn", "train", *file])
-        picture = folder / "search.png"
-        words = f"\nNext: {steps}\nThe search as a picture: {picture}"
+        figure = folder / "search.png"
+        words = f"\nNext: {steps}\nFigure of the search: {figure}"
         console.print(words, highlight=False, markup=False)
 
     finish(summary, folder, run.as_json, show)
 
 
 def _uses_of(folder: Path, model: str) -> str:
-    """What to type next with a saved model."""
+    """Return what to type next with a saved model."""
     from crossgcn.explanation.reading import can_be_explained
     from crossgcn.training.checkpoints import load_model
 
@@ -194,12 +193,13 @@ def _uses_of(folder: Path, model: str) -> str:
 
 
 def _keep(result: TuningResult, folder: Path, *, with_dataset: bool) -> dict[str, Any]:
-    """Write the chosen settings and the picture, and sum all of it up."""
+    """Write the chosen settings and the figure, and return the summary."""
     from crossgcn.reports.terminal.tune import summarise_tuning, write_config
     from crossgcn.reports.tuning_figure import write_tuning_figure
+    from crossgcn.reproduction.paper import paper_result
 
     write_config(folder / "best.toml", result.ours, with_dataset=with_dataset)
     if result.twin is not None:
         write_config(folder / "twin.toml", result.twin, with_dataset=with_dataset)
     write_tuning_figure(folder / "search.png", result)
-    return summarise_tuning(result)
+    return summarise_tuning(result, paper_result)

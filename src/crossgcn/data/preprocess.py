@@ -63,7 +63,7 @@ class Preprocess:
         if names is not None:
             space = FeatureSpace(names, names if fields is None else fields)
         elif _is_hashed(encoding):
-            from crossgcn.data.tables.encode.encoder import TableEncoder
+            from crossgcn.data.tables.encode import TableEncoder
 
             space = TableEncoder.from_json(encoding["encoder"]).space
         return cls(classes, space, encoding, content.get("extra") or {})

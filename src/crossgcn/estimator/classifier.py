@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crossgcn.errors import BadInput
-from crossgcn.estimator.fit import fit_all_epochs, fit_best_epoch, hold_out
+from crossgcn.estimator.fit import fit_model, hold_out
 from crossgcn.estimator.folder import HISTORY, describe_classifier, read_classifier
 from crossgcn.estimator.inputs import (
     AUTO,
@@ -26,9 +26,8 @@ from crossgcn.estimator.inputs import (
     score_rows,
     tidy_labels,
 )
+from crossgcn.models.catalogue import build_model, first_layer_crosses, get_preset, has_orders
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.presets import first_layer_crosses, get_preset, has_orders
-from crossgcn.models.registry import build_model
 from crossgcn.training.checkpoints import save_model
 from crossgcn.training.config import RunConfig
 
@@ -40,14 +39,14 @@ _GRAPH = {"edge_index": True, "edge_weight": True, "node_index": True}
 class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify rows by their features, crosses of features, and neighbours.
 
-    Any scikit-learn tool takes it: pipelines, grid searches, cross-validation. The graph is
-    an argument of :meth:`fit`, :meth:`predict` and :meth:`score`; without one, each row stands
-    for itself. Rows whose label is ``-1`` take part in the graph but not in the loss. Features
-    are taken as they are: put a ``StandardScaler`` or a ``OneHotEncoder`` before it.
+    It works with scikit-learn's pipelines, grid searches and cross-validation. The graph is an
+    argument of :meth:`fit`, :meth:`predict` and :meth:`score`; without one, rows have no
+    neighbours. Rows whose label is ``-1`` are part of the graph but not of the loss. Features
+    are not scaled: put a ``StandardScaler`` or a ``OneHotEncoder`` before it.
 
-    Cross-validation cuts ``X`` and leaves ``edge_index`` whole, so give ``node_index`` there as
-    well: it is cut with ``X`` and says which nodes are left. Edges to others are left out, so
-    that a fold is scored as a graph of its own::
+    Cross-validation selects rows of ``X`` but not of ``edge_index``, so give ``node_index`` there
+    as well: it is selected with ``X`` and says which nodes are left. Edges to other nodes are
+    left out, so each fold is scored as a graph of its own::
 
         with sklearn.config_context(enable_metadata_routing=True):
             cross_val_score(
@@ -59,61 +58,60 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     that of its ``best_estimator_`` does.
 
     Args:
-        model: A preset, such as ``"cross-gcn"``, ``"gcn"`` or ``"mlp"``.
-        num_layers: How many layers.
-        hidden_channels: Width of the hidden layers; 32 when left out, or the preset's.
-        order: Highest order of the crosses, for all layers or one per layer. When left out,
-            the first layer crosses pairs and the others nothing, so that every cross is one of
-            the features.
-        order_weights: How orders are aggregated; the preset's when left out.
-        first_order: Likewise.
-        aggregate_first: Likewise.
-        bias: Give each layer a bias; ``None`` for the preset's choice.
-        laplacian_weight: How much neighbours are made to agree, for ``"semi-emb"``.
-        aggr: How neighbours are joined; GCN's normalised sum when left out.
-        feature_transform: What crosses features; the paper's transformation when left out.
+        model: A preset, such as ``"cross-gcn"``, ``"gcn"`` or ``"mlp"``. Where ``None`` is given
+            for another parameter, the preset decides.
+        num_layers: The number of layers.
+        hidden_channels: Width of the hidden layers; 32 by default.
+        order: Highest order of the crosses, for all layers or one per layer. By default the
+            first layer crosses pairs and the others nothing, so that every cross is one of the
+            features.
+        order_weights: How the orders are combined.
+        first_order: First-order term as in the paper (``"paper"``) or its released code.
+        aggregate_first: Aggregate neighbours before the feature transformation.
+        bias: Add a bias in each layer.
+        laplacian_weight: Weight of the loss that makes neighbours agree, for ``"semi-emb"``.
+        aggr: How neighbours are aggregated; GCN's normalised sum by default.
+        feature_transform: What crosses features; the paper's transformation by default.
             (``transform`` elsewhere, which scikit-learn takes for a method.)
-        scaling: ``"unit"`` evens out the orders' magnitudes at the start.
-        residual: ``"add"`` or ``"norm"`` for layers that add to what enters them.
-        dropout: Probability of dropping an entry of a layer's input; 0.2 when left out, or
-            the preset's.
-        input_dropout: Of the features, for ``"cross-grand"`` and ``"grand"``, as are those up
-            to ``warm_up``: see :class:`~crossgcn.CrossGrand`.
-        hops: How far random propagation reaches.
-        node_drop: Probability of leaving a node out of one.
+        scaling: ``"unit"`` gives all orders the same magnitude at the start.
+        residual: ``"add"`` or ``"norm"`` for residual connections.
+        dropout: Dropout probability of a layer's input; 0.2 by default.
+        input_dropout: Dropout probability of the features, for ``"cross-grand"`` and ``"grand"``.
+            The parameters down to ``warm_up`` are for these too: see :class:`~crossgcn.CrossGrand`.
+        hops: Hops of a random propagation.
+        node_drop: Probability of dropping a node in a random propagation.
         draws: Random propagations per step.
-        consistency: How much their predictions are made to agree.
-        temperature: How sharp the prediction is that they are made to agree with.
-        warm_up: Steps over which that weight grows from nothing.
-        epochs: Steps of the optimiser, each over all rows; 500 when left out, or the preset's.
-        learning_rate: Adam's; 0.01 when left out, or the preset's.
-        weight_decay: Of the matrices; 5e-4 when left out, or the preset's.
-        validation_fraction: Part of each class's rows that is not trained on but chooses the
-            epoch, by accuracy. With ``None`` all labelled rows are trained on and the last
-            epoch is kept, which is the better choice where labels are few.
-        unlabelled: The value in ``y`` that stands for no label, or ``None`` where every row has
-            one. ``"auto"`` is ``-1``, unless all other labels are ``1``: then these are the
-            two classes.
-        random_state: Decides the first weights, what is dropped and what is held out. The same
-            number gives the same weights to the last bit.
+        consistency: Weight of the consistency loss.
+        temperature: Temperature that sharpens the target of the consistency loss.
+        warm_up: Steps until the consistency loss has its full weight.
+        epochs: Steps of the optimiser, each over all rows; 500 by default.
+        learning_rate: Of Adam; 0.01 by default.
+        weight_decay: Of the matrices; 5e-4 by default.
+        validation_fraction: Fraction of each class that is held out to select the epoch by
+            accuracy. With ``None`` all labelled rows are trained on and the last epoch is kept,
+            which is better if labels are few.
+        unlabelled: The value in ``y`` that means no label, or ``None`` if every row has one.
+            ``"auto"`` is ``-1``, unless all other labels are ``1``: then these are the two
+            classes.
+        random_state: Decides the initial weights, the dropped entries and the held-out rows.
+            The same number gives the same weights to the last bit.
         device: Where training takes place: ``"cpu"``, ``"cuda"`` or ``"auto"``.
 
     Attributes:
-        classes_: The classes, sorted, of the type they have in ``y``.
-        model_: The trained model, on the CPU and ready to predict.
+        classes_: The sorted classes, of the type they have in ``y``.
+        model_: The trained model, on the CPU, in evaluation mode.
         n_features_in_: Features per row.
-        feature_names_in_: Their names, where ``X`` was a data frame.
+        feature_names_in_: Their names, if ``X`` was a data frame.
         n_iter_: Epochs done.
         best_epoch_: The epoch whose weights are kept, counted from 1.
         loss_curve_: Mean cross-entropy of the training rows in each epoch.
-        validation_scores_: Accuracy on the held-out rows in each epoch; ``None`` without any.
-        validation_rows_: Which rows of ``X`` were held out, likewise.
-        preset_: Name of the model, as it was when fitted.
-        settings_: Its arguments of :func:`~crossgcn.models.registry.build_model`.
+        validation_scores_: Accuracy on the held-out rows in each epoch, if there are any.
+        validation_rows_: The held-out rows of ``X``, if there are any.
+        preset_: Name of the fitted model.
+        settings_: Its arguments of :func:`~crossgcn.models.catalogue.build_model`.
 
-    A classifier loaded from a model of the command line does not know how that was trained: it
-    has no ``n_iter_``, ``best_epoch_``, ``loss_curve_``, ``validation_scores_`` and
-    ``validation_rows_``, nor ``feature_names_in_``.
+    A classifier loaded from a model of the command line has no ``n_iter_``, ``best_epoch_``,
+    ``loss_curve_``, ``validation_scores_``, ``validation_rows_`` and ``feature_names_in_``.
     """
 
     __metadata_request__fit = _GRAPH
@@ -197,15 +195,15 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: Features ``[rows, features]``: array, data frame or SciPy sparse matrix, which
                 stays sparse.
-            y: Class of each row: numbers, texts or truth values; ``-1`` where it is not known.
-            edge_index: Which rows are neighbours, integers ``[2, edges]``, or a SciPy sparse
-                adjacency. Edges are made undirected and unique.
+            y: Class of each row: numbers, texts or booleans; ``-1`` where it is not known.
+            edge_index: Pairs of neighbours, integers ``[2, edges]``, or a SciPy sparse adjacency.
+                Edges are made undirected and unique.
             edge_weight: One weight per edge, not negative.
-            node_index: The number by which ``edge_index`` knows each row, where that is not its
-                position. Edges to numbers that are not among them are left out.
+            node_index: The node of ``edge_index`` that each row is, if not its position. Edges
+                to other nodes are left out.
 
         Raises:
-            ValueError: If something given cannot be used; the message says what to give.
+            ValueError: If an argument cannot be used; the message says what to give.
             WorkFailed: If training diverges.
         """
         config = self._configure()
@@ -217,28 +215,28 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             model = build_model(config.model, X.shape[1], len(classes), **settings)
-        held = None
-        if self.validation_fraction is None:
-            rows = torch.nonzero(codes >= 0).flatten()
-            fitted = fit_all_epochs(model, graph, codes, rows, config, self.device)
-        else:
+        rows, held = torch.nonzero(codes >= 0).flatten(), None
+        if self.validation_fraction is not None:
             rows, held = hold_out(codes, self.validation_fraction, config.seed)
-            fitted = fit_best_epoch(model, graph, codes, rows, held, config, self.device)
+        fitted = fit_model(model, graph, codes, rows, held, config, self.device)
         self.classes_: Array = classes
         self.model_: NodeClassifier = model.eval()
         self.preset_ = config.model
         self.settings_: dict[str, Any] = config.model_dump(mode="json", include=set(settings))
-        self.n_iter_ = len(fitted.losses)
-        self.best_epoch_ = fitted.epoch
-        self.loss_curve_ = fitted.losses
-        self.validation_scores_ = fitted.validation_accuracies
-        self.validation_rows_: Array | None = None if held is None else held.numpy()
+        self.n_iter_ = len(fitted.history)
+        self.best_epoch_ = fitted.best_epoch
+        self.loss_curve_ = [epoch.train_loss for epoch in fitted.history]
+        self.validation_scores_: list[float] | None = None
+        self.validation_rows_: Array | None = None
+        if held is not None:
+            self.validation_scores_ = [epoch.validation_accuracy for epoch in fitted.history]
+            self.validation_rows_ = held.numpy()
         return self
 
     def decision_function(
         self, X: Any, edge_index: Any = None, *, edge_weight: Any = None, node_index: Any = None
     ) -> NDArray[np.float64]:
-        """Scores of each row before the softmax; with two classes, of the second over the first.
+        """Return the scores of each row before the softmax; with two classes, their difference.
 
         Args:
             X: Features of rows, new ones or those of :meth:`fit`.
@@ -252,14 +250,7 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(
         self, X: Any, edge_index: Any = None, *, edge_weight: Any = None, node_index: Any = None
     ) -> NDArray[np.float64]:
-        """Probability of each class, in the order of ``classes_``.
-
-        Args:
-            X: As for :meth:`decision_function`.
-            edge_index: Likewise.
-            edge_weight: Likewise.
-            node_index: Likewise.
-        """
+        """Return the probability of each class; for arguments see :meth:`decision_function`."""
         scores = self._score_classes(X, edge_index, edge_weight, node_index)
         probabilities: NDArray[np.float64] = softmax(scores, axis=1)
         return probabilities
@@ -267,14 +258,7 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(
         self, X: Any, edge_index: Any = None, *, edge_weight: Any = None, node_index: Any = None
     ) -> Array:
-        """The most probable class of each row.
-
-        Args:
-            X: As for :meth:`decision_function`.
-            edge_index: Likewise.
-            edge_weight: Likewise.
-            node_index: Likewise.
-        """
+        """Return the most probable class of each row, as :meth:`decision_function` takes them."""
         scores = self._score_classes(X, edge_index, edge_weight, node_index)
         predicted: Array = self.classes_[scores.argmax(axis=1)]
         return predicted
@@ -289,15 +273,15 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         node_index: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Accuracy on the rows that have a label.
+        """Return the accuracy on the rows that have a label.
 
         Args:
-            X: As for :meth:`decision_function`.
-            y: Class of each row; rows marked as unlabelled are predicted but not counted.
-            edge_index: As for :meth:`decision_function`.
-            edge_weight: Likewise.
-            node_index: Likewise.
-            sample_weight: How much each row counts.
+            X: As for :meth:`decision_function`, like the graph.
+            y: Class of each row; rows without a label are predicted but not counted.
+            edge_index: Edges between these rows.
+            edge_weight: One weight per edge.
+            node_index: The node that each row is.
+            sample_weight: Weight of each row.
         """
         predicted = self.predict(X, edge_index, edge_weight=edge_weight, node_index=node_index)
         truth: Array = column_or_1d(y)
@@ -311,20 +295,16 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(accuracy_score(known, predicted[labelled], sample_weight=weight))
 
     def save(self, folder: Path | str) -> None:
-        """Write the classifier as a folder that :meth:`load` gives back whole.
+        """Write the classifier to a folder, for :meth:`load`.
 
         ``crossgcn.load_model`` reads the model in it. The commands ``crossgcn explain`` and
-        ``crossgcn predict`` do not: they take the folder of ``crossgcn train``, which holds the
-        graph and all runs as well.
+        ``crossgcn predict`` do not: they take the folder of ``crossgcn train``, which also holds
+        the graph and all runs.
 
-        Parameters are kept as they were given, except that a list comes back as a tuple, and a
-        ``RandomState`` as ``None``.
-
-        Args:
-            folder: Made if it is not there.
+        :meth:`load` returns lists as tuples, and a ``RandomState`` as ``None``.
 
         Raises:
-            BadInput: If a parameter is nothing that a file can hold.
+            BadInput: If a parameter cannot be saved.
         """
         check_is_fitted(self, "model_")
         names = getattr(self, "feature_names_in_", None)
@@ -340,16 +320,13 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:
-        """Read what :meth:`save` or ``crossgcn train`` wrote, ready to predict.
+        """Return the fitted classifier that :meth:`save` or ``crossgcn train`` wrote.
 
-        What was saved by :meth:`save` has the same parameters and attributes as before. Of a
-        model of the command line only those that describe the model itself are known; the
-        parameters of training, such as ``epochs``, are at their defaults. If it came from
-        tables, it takes features as :func:`~crossgcn.data.tables.graph.load_tables` encodes
-        them (``.matrix``). Its classes are texts.
-
-        Args:
-            folder: With ``config.json``, ``model.safetensors`` and ``preprocess.json``.
+        One written by :meth:`save` has the same parameters and attributes as before. One written
+        by the command line has the parameters of its model; those of training, such as
+        ``epochs``, are at their defaults. If it was trained on tables, it takes features as
+        :func:`~crossgcn.data.tables.graph.load_tables` encodes them (``.matrix``). Its classes
+        are texts.
 
         Raises:
             BadInput: If a file is missing, damaged, changed or does not belong to the others.
@@ -366,7 +343,7 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _configure(self) -> RunConfig:
-        """The parameters, checked."""
+        """Return the checked parameters."""
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
@@ -379,7 +356,7 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
         if get_preset(config.model).inputs != "features":
             raise BadInput(
-                f"model {config.model!r} sees no features, only the graph; take another one"
+                f"model {config.model!r} uses only the graph, not the features; choose another one"
             )
         return config
 
@@ -392,7 +369,7 @@ class CrossGCNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _refuse_missing_labels(y: Any) -> None:
-    """Say how pandas' missing labels are marked; scikit-learn says only that there are some."""
+    """Tell users of pandas how to mark missing labels; scikit-learn's message does not."""
     if not hasattr(y, "isna"):
         return
     missing = np.flatnonzero(np.asarray(y.isna()).reshape(len(y), -1).any(axis=1))

@@ -1,125 +1,51 @@
-"""Training without a test set: on every labelled row, or with some held out to choose the epoch."""
+"""Training without a test set: on all labelled rows, or with some held out to select the epoch."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
-from crossgcn.training.full_batch import Diverged, train_full_batch
-from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.loop import fit, results
+from crossgcn.training.selection import Diverged, Selection, TrainedModel
+from crossgcn.training.steps.full_batch import FullBatchStep
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """How a training went.
-
-    Attributes:
-        epoch: The epoch whose weights the model holds, counted from 1.
-        losses: Mean cross-entropy of the training rows in each epoch, with dropout.
-        validation_accuracies: Of each epoch, where rows were held out.
-    """
-
-    epoch: int
-    losses: list[float]
-    validation_accuracies: list[float] | None = None
-
-
-def fit_all_epochs(
+def fit_model(
     model: NodeClassifier,
     graph: PreparedGraph,
     y: Tensor,
     rows: Tensor,
+    held_out: Tensor | None,
     config: RunConfig,
     device: str | torch.device,
-) -> Fitted:
-    """Train for all epochs; the model holds the last weights.
+) -> TrainedModel:
+    """Train a model in place.
 
     Args:
-        model: Trained in place.
+        model: Holds the weights of the selected epoch afterwards.
         graph: Features and adjacency.
         y: Class of each row.
-        rows: Those that are trained on.
+        rows: The rows to train on.
+        held_out: The rows that select the epoch; without them, the last epoch is kept.
         config: How to train.
         device: ``cpu``, ``cuda``, or ``auto``.
-
-    Raises:
-        WorkFailed: If a loss or a weight is not finite.
     """
-    step = TrainingStep(
-        [model],
-        graph,
-        y,
-        [rows],
-        seeds=[config.seed],
-        learning_rate=config.learning_rate,
-        weight_decay=config.weight_decay,
-        device=device,
-        precision=config.precision,
-    )
-    losses = torch.cat([step().clone() for _ in range(config.epochs)]).tolist()
-    (state,) = step.states
-    finite = np.isfinite(losses)
-    if not finite.all():
-        raise _diverged(int(np.argmin(finite)) + 1)
-    if not all(bool(value.isfinite().all()) for value in state.values()):
-        raise _diverged(config.epochs)
-    model.load_state_dict(state)
-    return Fitted(config.epochs, losses)
-
-
-def fit_best_epoch(
-    model: NodeClassifier,
-    graph: PreparedGraph,
-    y: Tensor,
-    rows: Tensor,
-    validation: Tensor,
-    config: RunConfig,
-    device: str | torch.device,
-) -> Fitted:
-    """Train, and keep the first epoch of strictly best accuracy on rows that were held out.
-
-    Args:
-        model: Trained in place.
-        graph: Features and adjacency.
-        y: Class of each row.
-        rows: Those that are trained on.
-        validation: Those that choose the epoch.
-        config: How to train.
-        device: ``cpu``, ``cuda``, or ``auto``.
-
-    Raises:
-        WorkFailed: If a loss or a weight is not finite.
-    """
-    # A classifier has no test rows. The accuracy on them is not read.
-    split = Split(rows, validation, test=validation)
-    try:
-        trained = train_full_batch(
-            model,
-            graph,
-            y,
-            split,
-            seed=config.seed,
-            epochs=config.epochs,
-            learning_rate=config.learning_rate,
-            weight_decay=config.weight_decay,
-            device=device,
-            precision=config.precision,
+    step = FullBatchStep([model], graph, y, [rows], config, seeds=[config.seed], device=device)
+    selection = Selection(step.model, step.shapes, config.epochs)
+    fit(step, selection, validation=None if held_out is None else step.scorer([held_out]))
+    (result,) = results(step, selection, test=None)
+    if isinstance(result, Diverged):
+        raise WorkFailed(
+            f"{result.reason}; standardise X (StandardScaler in a Pipeline), or lower "
+            "learning_rate or order"
         )
-    except Diverged as error:
-        raise _diverged(len(error.history) + 1) from None
-    return Fitted(
-        trained.best_epoch,
-        [epoch.train_loss for epoch in trained.history],
-        [epoch.validation_accuracy for epoch in trained.history],
-    )
+    model.load_state_dict(result.state)
+    return result
 
 
 def hold_out(y: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -131,7 +57,7 @@ def hold_out(y: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
         seed: Decides which rows.
 
     Returns:
-        The rows that remain, and those that were drawn; both sorted.
+        The remaining rows, and the drawn ones; both sorted.
     """
     if not 0 < fraction < 1:
         raise BadInput(
@@ -152,10 +78,3 @@ def hold_out(y: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
         )
     kept, drawn = (np.flatnonzero(mask) for mask in ((labels >= 0) & ~held, held))
     return torch.from_numpy(kept), torch.from_numpy(drawn)
-
-
-def _diverged(epoch: int) -> WorkFailed:
-    return WorkFailed(
-        f"training diverged in epoch {epoch}: a loss or a weight is not finite; standardise X "
-        "(StandardScaler in a Pipeline), or lower learning_rate or order"
-    )

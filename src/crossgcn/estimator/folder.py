@@ -1,4 +1,4 @@
-"""A fitted classifier in the folder format of all saved models."""
+"""Save and load a fitted classifier in the folder format of all saved models."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from crossgcn.data.features import FeatureSpace
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.estimator.inputs import Labels, describe_labels, restore_labels
-from crossgcn.models.presets import first_layer_crosses, has_orders
+from crossgcn.models.catalogue import first_layer_crosses, has_orders
 from crossgcn.training.checkpoints import SavedModel, load_saved
 
 HISTORY = ("n_iter_", "best_epoch_", "loss_curve_", "validation_scores_", "validation_rows_")
-"""Fitted attributes that tell how training went. No prediction depends on them."""
+"""Fitted attributes about the training. Predictions do not depend on them."""
 
 
 def describe_classifier(
@@ -26,11 +26,11 @@ def describe_classifier(
     parameters: Mapping[str, Any],
     history: Mapping[str, Any],
 ) -> Preprocess:
-    """What ``preprocess.json`` says of a classifier.
+    """Return the content of a classifier's ``preprocess.json``.
 
     Args:
-        classes: Its classes, which keep their type.
-        feature_names: Of each feature, where they have names.
+        classes: Their type is saved too.
+        feature_names: Where features have names.
         parameters: From ``get_params``.
         history: Those attributes of ``HISTORY`` that it has.
 
@@ -51,11 +51,11 @@ def describe_classifier(
 def read_classifier(
     folder: Path | str, names: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters and fitted attributes of the classifier that a folder holds.
+    """Return parameters and fitted attributes of the classifier in a folder.
 
     A folder written by the command line gives a classifier too: its features are those of the
-    encoded table, and its classes are texts. Parameters are those of its model, and how it was
-    trained is not known.
+    encoded table, its classes are texts, its parameters are those of the model, and nothing is
+    known about its training.
 
     Args:
         folder: With a saved model.
@@ -88,12 +88,12 @@ def read_classifier(
 
 
 def _parameters_of_model(saved: SavedModel) -> dict[str, Any]:
-    """Those with which a classifier fits such a model anew, where nobody wrote them down."""
+    """Return the parameters with which a classifier fits such a model."""
     parameters = {"model": saved.preset, "bias": None, **saved.settings}
     parameters["feature_transform"] = parameters.pop("transform", None)
     if has_orders(saved.preset, saved.settings.get("transform")):
         orders = tuple(int(layer.order) for layer in saved.model.layers)  # type: ignore[arg-type]
-        # Said without naming layers where it can be, so that their number may be changed.
+        # Not one per layer if possible, so that the number of layers can be changed.
         if orders == first_layer_crosses(2, len(orders)):
             parameters["order"] = None
         else:
@@ -102,7 +102,7 @@ def _parameters_of_model(saved: SavedModel) -> dict[str, Any]:
 
 
 def _features(saved: SavedModel) -> int:
-    """How many features a model was made for."""
+    """Return the number of features that a model takes."""
     first: Any = saved.model.layers[0]
     return int(getattr(first, "transform", first).in_channels)
 
@@ -134,7 +134,7 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A value as JSON can hold it; a generator of random numbers is forgotten."""
+    """Return a value for JSON; a generator of random numbers becomes ``None``."""
     if value is None or isinstance(value, np.random.RandomState):
         return None
     if isinstance(value, np.ndarray | np.generic):

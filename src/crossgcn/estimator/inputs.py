@@ -1,4 +1,4 @@
-"""Edges as scikit-learn's users give them, and as the rest of this package takes them."""
+"""The classifier's inputs: edges, features and labels as users of scikit-learn give them."""
 
 from __future__ import annotations
 
@@ -27,21 +27,15 @@ Array = NDArray[Any]
 def read_edges(
     edge_index: Any, edge_weight: Any, node_index: Any, num_nodes: int
 ) -> tuple[Tensor, Tensor | None]:
-    """Bring edges to numbers of rows.
+    """Return edges between positions of rows, ``[2, edges]``, and their weights, if any.
 
     Args:
         edge_index: Integers ``[2, edges]``, an array or a tensor; or a SciPy sparse adjacency,
             whose values are weights unless all are 1; or ``None`` for no edges.
-        edge_weight: One weight per edge of an array, or ``None``.
-        node_index: The number by which ``edge_index`` knows each row, or ``None`` where that
-            is the row's position. Edges to numbers that are not among them are left out.
-        num_nodes: Rows there are.
-
-    Returns:
-        ``[2, edges]`` between positions of rows, and the weights where there are any.
-
-    Raises:
-        BadInput: Naming the place, the value and the remedy.
+        edge_weight: One weight per edge of an array.
+        node_index: The node of ``edge_index`` that each row is, if not its position. Edges to
+            other nodes are left out.
+        num_nodes: The number of rows.
     """
     names = None if node_index is None else _read_names(node_index, num_nodes)
     if edge_index is None:
@@ -99,7 +93,7 @@ def _read_weights(edge_weight: Any, num_edges: int) -> Array:
 def _read_adjacency(
     adjacency: Any, names: Array | None, num_nodes: int
 ) -> tuple[Array, Array | None]:
-    """Edges in the numbers that rows are named by, and weights."""
+    """Return edges between nodes of ``node_index``, and weights."""
     entries = sp.coo_array(adjacency)
     entries.sum_duplicates()
     entries.eliminate_zeros()
@@ -150,7 +144,7 @@ def _read_names(node_index: Any, num_nodes: int) -> Array:
 
 
 def _find_rows(edges: Array, names: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """The row of each end, and which edges have both."""
+    """Return the row of each end, and which edges have both ends."""
     order = np.argsort(names)
     places = np.searchsorted(names, edges, sorter=order).clip(max=len(names) - 1)
     rows = order[places]
@@ -174,13 +168,13 @@ def _array(values: Any) -> Array:
 
 
 def prepare_graph(x: Any, edge_index: Any, edge_weight: Any, node_index: Any) -> PreparedGraph:
-    """Features and adjacency; edges are made undirected and unique.
+    """Return features and adjacency; edges are made undirected and unique.
 
     Args:
         x: Features ``[rows, features]``, 32-bit floats, dense or SciPy CSR, which stays sparse.
-        edge_index: As :func:`~crossgcn.estimator.inputs.read_edges` takes it.
-        edge_weight: Likewise.
-        node_index: Likewise.
+        edge_index: As for :func:`read_edges`, like the others.
+        edge_weight: One weight per edge.
+        node_index: The node that each row is.
     """
     rows = x.shape[0]
     edges, weights = read_edges(edge_index, edge_weight, node_index, rows)
@@ -192,24 +186,21 @@ def prepare_graph(x: Any, edge_index: Any, edge_weight: Any, node_index: Any) ->
 
 @torch.no_grad()
 def score_rows(model: NodeClassifier, graph: PreparedGraph) -> NDArray[np.float64]:
-    """Class scores of every row, before any softmax.
+    """Return the class scores of every row, before any softmax.
 
-    In 64 bits, so that the score of a row does not depend on how many others are scored with
-    it, to any digit that a 32-bit weight could justify.
-
-    Args:
-        model: Its weights are left as they are.
-        graph: Features and adjacency.
+    They are computed in 64 bits, so that rounding does not depend on how many rows are scored
+    together.
     """
     x = _in_64_bits(graph.x) if isinstance(graph.x, SparseMatrix) else graph.x.double()
-    scores: Tensor = deepcopy(model).double().eval()(x, _in_64_bits(graph.adjacency))
+    hops = [_in_64_bits(graph.edges(kind)) for kind in model.propagations]
+    scores: Tensor = deepcopy(model).double().eval()(x, hops)
     return scores.numpy()
 
 
 def _tensor(x: Any) -> Tensor:
     if isinstance(x, np.ndarray):
         return torch.from_numpy(np.require(x, requirements=["C", "W"]))
-    # A stored zero, or one entry in two parts, would be dropped otherwise than the rest.
+    # Dropout would treat a stored zero, or one entry in two parts, unlike other entries.
     canonical = x.copy()
     canonical.sum_duplicates()
     canonical.eliminate_zeros()
@@ -226,18 +217,11 @@ AUTO = "auto"
 
 
 def encode_labels(y: Labels, unlabelled: object = AUTO) -> tuple[Labels, Tensor]:
-    """Number the classes.
-
-    Args:
-        y: A label per row.
-        unlabelled: As for :func:`find_unlabelled`.
-
-    Returns:
-        The classes, sorted, and the number of each row's class, ``-1`` where it has no label.
+    """Return the sorted classes and the number of each row's class, ``-1`` without a label.
 
     Raises:
-        BadInput: If there are fewer than two classes, or labels of several kinds.
-        ValueError: If the labels are no classes, such as the target of a regression.
+        BadInput: If there are fewer than two classes, or labels of several types.
+        ValueError: If the labels are not classes, such as the target of a regression.
     """
     labelled = ~find_unlabelled(y, unlabelled)
     if not labelled.any():
@@ -260,14 +244,14 @@ def encode_labels(y: Labels, unlabelled: object = AUTO) -> tuple[Labels, Tensor]
 def find_unlabelled(
     y: Labels, unlabelled: object = AUTO, classes: Labels | None = None
 ) -> NDArray[np.bool_]:
-    """Tell the rows that have no label.
+    """Return which rows have no label.
 
     Args:
         y: A label per row.
-        unlabelled: The value that stands for no label; ``None`` where every row has one.
-            ``"auto"`` is ``-1``, as a number or as text, unless all other labels are ``1``:
-            then ``-1`` and ``1`` are the two classes.
-        classes: Of a classifier that is fitted already; none of them is no label.
+        unlabelled: The value that means no label; ``None`` if every row has one. ``"auto"`` is
+            ``-1``, as a number or as text, unless all other labels are ``1``: then ``-1`` and
+            ``1`` are the two classes.
+        classes: Of a fitted classifier; these values are labels.
     """
     missing = [row for row, label in enumerate(y.tolist()) if label is None]
     if missing:
@@ -288,10 +272,10 @@ def find_unlabelled(
 
 
 def tidy_labels(labels: Labels) -> Labels:
-    """Truth values and numbers out of an array of objects; texts stay as they are.
+    """Convert an array of objects to booleans or numbers; texts are not changed.
 
     Raises:
-        BadInput: If there are labels of several kinds, which have no order.
+        BadInput: If there are labels of several types, which cannot be sorted.
     """
     if labels.dtype != object or all(isinstance(label, str) for label in labels):
         return labels
@@ -302,25 +286,17 @@ def tidy_labels(labels: Labels) -> Labels:
     types = sorted({type(label).__name__ for label in labels})
     raise BadInput(
         f"y has labels of types {' and '.join(types)}; give all as texts, all as numbers or all "
-        "as truth values"
+        "as booleans"
     )
 
 
 def describe_labels(classes: Labels) -> dict[str, Any]:
-    """The classes as JSON can hold them, their type included."""
+    """Return the classes and their type, for JSON."""
     return {"dtype": classes.dtype.str, "values": classes.tolist()}
 
 
 def restore_labels(description: Mapping[str, Any], count: int) -> Labels:
-    """The classes that :func:`describe_labels` described.
-
-    Args:
-        description: What it gave.
-        count: How many classes there should be.
-
-    Raises:
-        BadInput: If it describes other than that many.
-    """
+    """Return the classes from :func:`describe_labels`, of which there must be ``count``."""
     try:
         classes: Labels = np.array(description["values"], dtype=np.dtype(description["dtype"]))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -331,5 +307,5 @@ def restore_labels(description: Mapping[str, Any], count: int) -> Labels:
 
 
 def _equal_to(labels: Labels, *values: object) -> NDArray[np.bool_]:
-    """Element by element, so that a number and a text are different and nothing is converted."""
+    """Compare each label without converting it: a number never equals a text."""
     return np.array([label in values for label in labels.tolist()], dtype=bool)

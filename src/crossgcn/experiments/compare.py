@@ -1,13 +1,13 @@
-"""Do crosses help on this graph? Every model tuned alike, paired over splits."""
+"""Do crosses help on this graph? Every model tuned alike and paired over splits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
 from statistics import fmean, mode
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,86 +15,11 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.experiments.experiment import Experiment
+from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MATCHED, TRIALS, Candidate
+from crossgcn.experiments.experiment import Experiment, RepeatedRuns
 from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
-from crossgcn.models.presets import first_layer_crosses
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model, first_layer_crosses
 from crossgcn.training.config import RunConfig
-from crossgcn.training.pool import train_many
-from crossgcn.training.trainer import Record, Run
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One model of the comparison.
-
-    Attributes:
-        description: What it is, in half a line.
-        preset: The model; none for the majority class, which learns nothing.
-        settings: Of the model; ``order`` is that of its first layer, the others do not cross.
-        matched: Whether its width is chosen so that it has as many parameters as
-            :data:`MATCHED`.
-        products: Whether it can answer to features in combination: ``"none"``, ``"crosses"``,
-            which multiplies them, or ``"perceptron"``, which may learn to.
-    """
-
-    description: str
-    preset: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    matched: bool = False
-    products: Literal["none", "crosses", "perceptron"] = "none"
-
-
-CANDIDATES: Mapping[str, Candidate] = {
-    "majority": Candidate("always the commonest class"),
-    "logistic-regression": Candidate(
-        "each node's own features, weighed and added", "mlp", {"num_layers": 1}
-    ),
-    "mlp": Candidate(
-        "a perceptron on each node's own features, as large as cross-gcn-2",
-        "mlp",
-        {"num_layers": 2},
-        matched=True,
-        products="perceptron",
-    ),
-    "cross-gcn-1": Candidate(
-        "ours with its crosses taken out (K = 1), a GCN", "cross-gcn", {"order": 1}
-    ),
-    "gcn": Candidate("a GCN as large as cross-gcn-2", "gcn", matched=True),
-    "cross-gcn-2": Candidate(
-        "ours, with products of two features (K = 2)",
-        "cross-gcn",
-        {"order": 2},
-        products="crosses",
-    ),
-    "cross-gcn-3": Candidate(
-        "ours, with products of up to three (K = 3)",
-        "cross-gcn",
-        {"order": 3},
-        products="crosses",
-    ),
-    "gin": Candidate(
-        "a perceptron where ours has crosses, as large as cross-gcn-2",
-        "gin",
-        {"aggregate_first": False},
-        matched=True,
-        products="perceptron",
-    ),
-}
-"""From the simplest to read to the hardest: what a perceptron has learned has no name."""
-
-MATCHED = "cross-gcn-2"
-
-TRIALS: tuple[Mapping[str, float], ...] = (
-    {"dropout": 0.2, "weight_decay": 5e-4},
-    {"dropout": 0.5, "weight_decay": 5e-4},
-    {"dropout": 0.2, "weight_decay": 5e-3},
-    {"dropout": 0.5, "weight_decay": 5e-3},
-)
-"""What every model is tuned over, the best by validation accuracy in each split."""
-
-DEFAULT_TRIALS = 2
-"""How many of them, the first, unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -102,15 +27,12 @@ class CandidateResult:
     """One model over all splits, tuned in each.
 
     Attributes:
-        name: In :data:`~crossgcn.experiments.compare.CANDIDATES`.
-        test_accuracy: Of the trial that validation chose, one per split.
-        validation_accuracy: Of the same.
-        trials: Which trial that was.
-        parameters: How many numbers it learns.
-        hidden_channels: Its width; none where it has no hidden layer.
-        seconds: Of all its runs, added up.
-        train_options: Of ``crossgcn train``, to train it with the trial that most splits chose;
-            none for the majority class.
+        test_accuracy: One per split, of the trial chosen by validation accuracy.
+        trials: The chosen trial of each split.
+        hidden_channels: ``None`` for a model without a hidden layer.
+        seconds: Total time of all runs.
+        train_options: Options of ``crossgcn train`` for the trial that most splits chose;
+            ``None`` for the majority class.
     """
 
     name: str
@@ -124,7 +46,7 @@ class CandidateResult:
 
     @property
     def candidate(self) -> Candidate:
-        """What it is."""
+        """The model."""
         return CANDIDATES[self.name]
 
     @property
@@ -135,23 +57,21 @@ class CandidateResult:
 
 @dataclass(frozen=True)
 class TableComparison:
-    """All models, and what follows.
+    """The results of all models, simplest first, and what follows from them.
 
     Attributes:
-        results: In the order of the candidates, simplest first.
-        test_to_train: Test nodes for each training node where splits share their nodes, for the
-            intervals; else 0.
+        test_to_train: As in :class:`~crossgcn.RepeatedRuns`.
     """
 
     results: tuple[CandidateResult, ...]
     test_to_train: float
 
     def of(self, name: str) -> CandidateResult:
-        """The result of one model."""
+        """Return the result of one model."""
         return next(result for result in self.results if result.name == name)
 
     def difference(self, ours: str, baseline: str) -> PairedDifference:
-        """Paired over the splits, corrected for their overlap."""
+        """Return the paired difference of two models, corrected for overlapping splits."""
         return paired_difference(
             self.of(ours).test_accuracy,
             self.of(baseline).test_accuracy,
@@ -159,18 +79,18 @@ class TableComparison:
         )
 
     def best(self, *products: str) -> str | None:
-        """The model of these kinds with the best validation accuracy; of equals the simpler."""
+        """Return the model of these kinds with the best validation accuracy, simpler first."""
         found = [r for r in self.results if not products or r.candidate.products in products]
         best = max(found, key=lambda result: fmean(result.validation_accuracy), default=None)
         return None if best is None else best.name
 
     @property
     def crosses_help(self) -> bool | None:
-        """Whether the best model with crosses beats the best with neither these nor a perceptron.
+        """Whether the best model with crosses beats the best one without crosses or perceptron.
 
-        Both are chosen by validation accuracy; their test accuracies are then compared, and
-        the whole interval has to be above zero. None where there is nothing to compare, or a
-        single split.
+        Validation accuracy chooses both models. Crosses help if the whole confidence interval
+        of the difference in test accuracy is above zero. ``None`` if there is nothing to
+        compare, or a single split.
         """
         ours, plain = self.best("crosses"), self.best("none")
         interval = self.difference(ours, plain).interval() if ours and plain else None
@@ -178,9 +98,9 @@ class TableComparison:
 
     @property
     def recommended(self) -> str:
-        """The simplest model that the best one, by validation, does not beat on test nodes.
+        """The simplest model that the best one by validation does not beat on test nodes.
 
-        With a single split nothing can be said to be beaten; the best one is then taken.
+        With a single split there is no interval, and the best model is recommended.
         """
         best = self.best()
         assert best is not None
@@ -192,15 +112,13 @@ class TableComparison:
 
 
 class TableExperiment:
-    """The candidates, to be tuned and trained on the same splits.
+    """Candidates to be tuned and trained on the same splits.
 
     Args:
-        data: The graph.
-        names: Which candidates; all when left out.
-        num_trials: How many of :data:`~crossgcn.experiments.compare.TRIALS` each is given.
-        settings: What all share: splits, epochs, seed and so on, as of
-            :class:`~crossgcn.RunConfig`, and ``hidden_channels`` of ours, to which the
-            others are matched.
+        names: The candidates; defaults to all.
+        num_trials: How many of :data:`~crossgcn.experiments.candidates.TRIALS` to try.
+        settings: Settings of :class:`~crossgcn.RunConfig` for every model. The sizes of the
+            other models are matched to ours with these ``hidden_channels``.
     """
 
     def __init__(
@@ -220,18 +138,20 @@ class TableExperiment:
                 f"--tuning is 1 to {len(TRIALS)} trials for each model; got {num_trials}"
             )
         self.names = [name for name in CANDIDATES if name in names]
-        self.configs = {
-            name: [_configure(name, data, {**settings, **trial}) for trial in TRIALS[:num_trials]]
+        self.num_trials = num_trials
+        configs = {
+            f"{name}/trial-{number}": _configure(name, data, {**settings, **trial})
             for name in self.names
             if CANDIDATES[name].preset is not None
+            for number, trial in enumerate(TRIALS[:num_trials])
         }
-        configs = [config for trials in self.configs.values() for config in trials]
-        # With the majority class alone there is nothing to train, but splits are still needed.
-        self.experiment = Experiment(configs or [RunConfig.create(**settings)], data)
+        # The majority class alone needs no training, but it needs the splits.
+        configs = configs or {"majority": RunConfig.create(**settings)}
+        self.experiment = Experiment(list(configs.values()), data, folders=list(configs))
 
     @property
     def splits(self) -> list[Split]:
-        """The same for all."""
+        """The splits shared by all models."""
         return self.experiment.splits
 
     def run(
@@ -243,70 +163,53 @@ class TableExperiment:
         device: str = "cpu",
         on_epochs: Callable[[int, int], None] | None = None,
     ) -> TableComparison:
-        """Train everything; arguments as of :meth:`crossgcn.Experiment.run`."""
-        runs = [(name, run) for name in self.configs for run in self._runs_of(name, out)]
-        total, done = sum(run.config.epochs for _, run in runs), 0
-
-        def count(epochs: int) -> None:
-            nonlocal done
-            done += epochs
-            if on_epochs is not None:
-                on_epochs(done, total)
-
-        workload = self.experiment.workload(threads=threads, device=device)
-        records = train_many(workload, [run for _, run in runs], workers=workers, on_epochs=count)
-        of_model: dict[str, list[Record]] = {name: [] for name in self.names}
-        for (name, _), record in zip(runs, records, strict=True):
-            of_model[name].append(record)
-        return TableComparison(
-            tuple(self._result(name, of_model[name]) for name in self.names),
-            self.experiment.test_to_train,
-        )
-
-    def _runs_of(self, name: str, out: Path | None) -> Iterator[Run]:
-        for trial, config in enumerate(self.configs[name]):
-            adopted = config.model_copy(update={"dataset": self.experiment.data.name})
-            folder = None if out is None else out / name / f"trial-{trial}"
-            yield from self.experiment.runs_of(adopted, folder)
-
-    def _result(self, name: str, records: Sequence[Record]) -> CandidateResult:
-        if not records:
-            y = self.experiment.data.y
-            accuracies = tuple(
-                majority_accuracy(y, split.train, split.test) for split in self.splits
+        """Train every model; the arguments are those of :meth:`crossgcn.Experiment.run`."""
+        runs: list[RepeatedRuns] = []
+        if self.names != ["majority"]:
+            runs = self.experiment.run(
+                out=out, workers=workers, threads=threads, device=device, on_epochs=on_epochs
             )
-            validation = tuple(
-                majority_accuracy(y, split.train, split.validation) for split in self.splits
-            )
-            return CandidateResult(
-                name, accuracies, validation, (0,) * len(self.splits), 0, None, 0.0
-            )
-        per_trial = len(records) // len(self.configs[name])
-        chosen = [
-            max(
-                range(len(self.configs[name])),
-                key=lambda trial: records[trial * per_trial + at]["validation_accuracy"],
-            )
-            for at in range(per_trial)
-        ]
-        picked = [records[trial * per_trial + at] for at, trial in enumerate(chosen)]
-        config = self.configs[name][0]
-        return CandidateResult(
-            name,
-            tuple(record["test_accuracy"] for record in picked),
-            tuple(record["validation_accuracy"] for record in picked),
-            tuple(chosen),
-            records[0]["parameters"],
-            config.hidden_channels if config.num_layers > 1 else None,
-            fsum(record["seconds"] for record in records),
-            _train_options(self.configs[name][mode(chosen)]),
-        )
+        results = []
+        for name in self.names:
+            if CANDIDATES[name].preset is None:
+                results.append(self._majority(name))
+            else:
+                results.append(_choose_trials(name, runs[: self.num_trials]))
+                runs = runs[self.num_trials :]
+        return TableComparison(tuple(results), self.experiment.test_to_train)
+
+    def _majority(self, name: str) -> CandidateResult:
+        y, splits = self.experiment.data.y, self.splits
+        test = tuple(majority_accuracy(y, split.train, split.test) for split in splits)
+        validation = tuple(majority_accuracy(y, split.train, split.validation) for split in splits)
+        return CandidateResult(name, test, validation, (0,) * len(splits), 0, None, 0.0)
 
 
 def majority_accuracy(y: Tensor, train: Tensor, nodes: Tensor) -> float:
-    """How often the commonest class of the training nodes is right."""
+    """Return the accuracy of predicting the commonest class of the training nodes."""
     commonest = torch.bincount(y[train]).argmax()
     return float((y[nodes] == commonest).double().mean())
+
+
+def _choose_trials(name: str, trials: Sequence[RepeatedRuns]) -> CandidateResult:
+    """Take the trial with the best validation accuracy in each split."""
+    by_split = list(zip(*(runs.records for runs in trials), strict=True))
+    chosen = [
+        max(range(len(trials)), key=lambda trial: records[trial]["validation_accuracy"])
+        for records in by_split
+    ]
+    picked = [records[trial] for records, trial in zip(by_split, chosen, strict=True)]
+    config = trials[mode(chosen)].config
+    return CandidateResult(
+        name,
+        tuple(record["test_accuracy"] for record in picked),
+        tuple(record["validation_accuracy"] for record in picked),
+        tuple(chosen),
+        picked[0]["parameters"],
+        config.hidden_channels if config.num_layers > 1 else None,
+        fsum(runs.seconds for runs in trials),
+        _train_options(config),
+    )
 
 
 def _configure(name: str, data: Data, settings: Mapping[str, Any]) -> RunConfig:
@@ -339,7 +242,7 @@ def _make_config(candidate: Candidate, settings: Mapping[str, Any]) -> RunConfig
 
 
 def _train_options(config: RunConfig) -> tuple[str, ...]:
-    """How ``crossgcn train`` is told to do the same on tables."""
+    """Return the options of ``crossgcn train`` that give this configuration on tables."""
     words = ["--model", config.model, "--num-layers", str(config.num_layers)]
     if isinstance(config.order, tuple):
         words += ["--order", ",".join(map(str, config.order))]
@@ -347,18 +250,12 @@ def _train_options(config: RunConfig) -> tuple[str, ...]:
         words.append("--transform-first")
     if config.num_layers > 1:
         words += ["--hidden-channels", str(config.hidden_channels)]
-    return (
-        *words,
-        "--dropout",
-        f"{config.dropout:g}",
-        "--weight-decay",
-        f"{config.weight_decay:g}",
-    )
+    decay = f"{config.weight_decay:g}"
+    return (*words, "--dropout", f"{config.dropout:g}", "--weight-decay", decay)
 
 
 def _count_parameters(config: RunConfig, data: Data) -> int:
-    """Without the memory that a model takes."""
-    with torch.device("meta"):
+    with torch.device("meta"):  # takes no memory
         model = build_model(
             config.model, data.x.size(1), data.num_classes, **config.model_settings()
         )

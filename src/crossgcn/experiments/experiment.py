@@ -1,4 +1,4 @@
-"""The paper's protocol: the same model over many training sets."""
+"""The paper's protocol: models trained on the same splits, several seeds each."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import make_splits
 from crossgcn.data.stored.open import is_opened, open_dataset, open_graph
 from crossgcn.errors import BadInput
+from crossgcn.experiments.run_folder import clear_model
 from crossgcn.experiments.statistics import Summary, summarise
 from crossgcn.graph.prepared import choose_device
-from crossgcn.models.presets import get_preset
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model, get_preset
 from crossgcn.training.batches.train import check_batches
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision
@@ -35,10 +35,9 @@ class RepeatedRuns:
     """All runs of one configuration.
 
     Attributes:
-        config: The configuration.
-        records: One per run, split by split and repeat by repeat within.
-        test_to_train: Test nodes for each training node where splits share their nodes, for
-            :func:`~crossgcn.paired_difference`; else 0.
+        records: One per run, ordered by split, then by repeat.
+        test_to_train: Test nodes per training node for splits that share nodes, as
+            :func:`~crossgcn.paired_difference` takes it; 0 for other splits.
     """
 
     config: RunConfig
@@ -47,7 +46,7 @@ class RepeatedRuns:
 
     @property
     def num_splits(self) -> int:
-        """How many training sets there are; with ``train="all"`` they are one and the same."""
+        """Number of distinct training sets; with ``train="all"`` there is only one."""
         return len({record["split"]["train_sha256"] for record in self.records})
 
     @property
@@ -57,7 +56,7 @@ class RepeatedRuns:
 
     @property
     def validation_accuracy(self) -> list[float]:
-        """Likewise at the selected epochs."""
+        """Validation accuracy at the selected epochs, averaged as :attr:`test_accuracy`."""
         return self._values("validation_accuracy")
 
     @property
@@ -67,7 +66,7 @@ class RepeatedRuns:
 
     @property
     def seconds(self) -> float:
-        """Time spent in these runs, added up."""
+        """Total time of all runs."""
         return fsum(record["seconds"] for record in self.records)
 
     def _values(self, key: str) -> list[float]:
@@ -83,16 +82,18 @@ class RepeatedRuns:
 class Experiment:
     """Models to be trained on the same splits of the same graph.
 
-    Making one loads the data and checks everything that can be checked, so
-    that a mistake is found before the work starts.
+    The constructor loads the data and checks every configuration, so that a mistake is
+    found before training starts.
 
     Args:
-        configs: The models; they must agree on the dataset and the splits, so
-            that their results can be paired.
-        data: The graph, when it is not one to be loaded by name: ``x``,
-            ``edge_index``, ``y``, roles or PyG's masks, and ``edge_weight`` if any.
-        preprocess: What features and classes mean, to be kept with saved models; of a graph
-            folder, what it says itself when left out.
+        configs: The models. They must agree on the dataset and the splits, so that their
+            results can be paired.
+        data: The graph, unless it is to be loaded by name: ``x``, ``edge_index``, ``y``,
+            roles or PyG's masks, and optionally ``edge_weight``.
+        preprocess: The meaning of features and classes, saved with the models; defaults to
+            what a graph folder says.
+        folders: One folder per configuration, relative to ``out``; by default named after
+            the model, its depth, and the settings in which configurations of one model differ.
     """
 
     def __init__(
@@ -100,8 +101,11 @@ class Experiment:
         configs: Sequence[RunConfig],
         data: Data | None = None,
         preprocess: Preprocess | None = None,
+        *,
+        folders: Sequence[str] | None = None,
     ) -> None:
         _check_comparable(configs)
+        self.folders = _folder_names(configs) if folders is None else list(folders)
         first = configs[0]
         self.data = _load(configs) if data is None else canonical_graph(data)
         if data is None and preprocess is None and is_opened(first.dataset):
@@ -131,24 +135,30 @@ class Experiment:
         read_test: bool = True,
         on_epochs: Callable[[int, int], None] | None = None,
     ) -> list[RepeatedRuns]:
-        """Train every model over its splits and seeds.
+        """Train every model on every split and seed.
 
         Args:
-            out: Where records are written; a run found finished there is not repeated.
-            workers: Processes that share the work. With more than one, a script
-                must guard its entry with ``if __name__ == "__main__"``.
+            out: Folder for the records; a finished run found there is not repeated.
+            workers: Number of processes. With more than one, a script must guard its entry
+                with ``if __name__ == "__main__"``.
             threads: Threads of each run.
-            save_models: Keep the weights of each run beside its record.
-            device: ``cpu``; ``cuda``, where the runs of each model are trained together
-                in this process; or ``auto``.
-            read_test: Look at the test nodes after each training; without, records have no
+            save_models: Save the weights of each run beside its record. A model chosen from
+                earlier runs in ``out`` is removed.
+            device: ``cpu``, ``cuda`` (the runs of each model are trained together in this
+                process) or ``auto``.
+            read_test: Evaluate on the test nodes after training; otherwise records have no
                 test accuracy.
-            on_epochs: Called now and then with epochs done and epochs in all.
+            on_epochs: Called with the epochs done and the epochs in total.
         """
+        trainer = self.trainer(
+            save_models=save_models, threads=threads, device=device, read_test=read_test
+        )
+        if out is not None and save_models:
+            clear_model(out)
         runs = [
             run
-            for config in self.configs
-            for run in self.runs_of(config, out / run_folder_name(config) if out else None)
+            for config, name in zip(self.configs, self.folders, strict=True)
+            for run in self.runs_of(config, out / name if out else None)
         ]
         total, done = sum(run.config.epochs for run in runs), 0
 
@@ -158,10 +168,7 @@ class Experiment:
             if on_epochs is not None:
                 on_epochs(done, total)
 
-        workload = self.workload(
-            save_models=save_models, threads=threads, device=device, read_test=read_test
-        )
-        records = iter(train_many(workload, runs, workers=workers, on_epochs=count))
+        records = iter(train_many(trainer, runs, workers=workers, on_epochs=count))
         per_model = len(runs) // len(self.configs)
         return [
             RepeatedRuns(config, tuple(islice(records, per_model)), self.test_to_train)
@@ -170,12 +177,12 @@ class Experiment:
 
     @property
     def test_to_train(self) -> float:
-        """Test nodes for each training node, if splits are dealt out from the same nodes."""
+        """Test nodes per training node of stratified splits, which share nodes; else 0."""
         split = self.splits[0]
         stratified = self.configs[0].splits == "stratified"
         return len(split.test) / len(split.train) if stratified else 0.0
 
-    def workload(
+    def trainer(
         self,
         *,
         save_models: bool = False,
@@ -183,7 +190,7 @@ class Experiment:
         device: str = "cpu",
         read_test: bool = True,
     ) -> Trainer:
-        """The graph and the splits, as runs need them."""
+        """Return a trainer for the graph and the splits."""
         place = choose_device(device)
         for config in self.configs:
             check_precision(config.precision, place)
@@ -198,7 +205,7 @@ class Experiment:
         )
 
     def runs_of(self, config: RunConfig, folder: Path | None) -> Iterator[Run]:
-        """Every run of a configuration, each with its own folder in the one given."""
+        """Yield the runs of a configuration, each with its own subfolder of ``folder``."""
         for split in range(len(self.splits)):
             for repeat in range(config.repeats):
                 name = f"split-{split:02d}" + (f"-repeat-{repeat}" if repeat else "")
@@ -206,12 +213,29 @@ class Experiment:
 
 
 def run_folder_name(config: RunConfig) -> str:
-    """What the folder of a configuration's runs is called."""
+    """Return the folder name for the runs of a configuration, such as ``gcn-2-layer``."""
     return f"{config.model}-{config.num_layers}-layer"
 
 
+def _folder_names(configs: Sequence[RunConfig]) -> list[str]:
+    """Name the folder of each configuration; add the settings in which equal names differ."""
+    names = []
+    for config in configs:
+        name = run_folder_name(config)
+        alike = [other for other in configs if run_folder_name(other) == name]
+        for setting in RunConfig.model_fields:
+            if len({getattr(other, setting) for other in alike}) > 1:
+                value = getattr(config, setting)
+                words = "-".join(map(str, value)) if isinstance(value, tuple) else value
+                name += f"-{setting.replace('_', '-')}-{words}"
+        if name in names:
+            raise BadInput(f"{config.model} is given twice with the same settings: leave one out")
+        names.append(name)
+    return names
+
+
 def _load(configs: Sequence[RunConfig]) -> Data:
-    """The graph; one in a folder is only opened, where every model takes its features."""
+    """Load the graph; only open a graph folder if every model takes its features."""
     dataset = configs[0].dataset
     by_features = all(get_preset(config.model).inputs == "features" for config in configs)
     return open_dataset(dataset) if by_features and is_opened(dataset) else load_dataset(dataset)

@@ -1,8 +1,7 @@
-"""Predictions for new rows of a user's tables, with their edges."""
+"""Predictions for the nodes of a trained graph, and for new rows of a user's tables."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -17,9 +16,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.graph import canonical_graph
-from crossgcn.data.tables.encode.categories import Unseen
-from crossgcn.data.tables.graph import as_features, as_matrix, read_encoding
-from crossgcn.data.tables.new_nodes import load_new_tables
+from crossgcn.data.tables.encode.column import Unseen
+from crossgcn.data.tables.graph import as_features, as_matrix, load_new_tables, read_encoding
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.graph import PreparedGraph
@@ -27,21 +25,19 @@ from crossgcn.graph.sampling.source import source_of
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.batches.layerwise import infer
 
+DIGITS = 6
+"""Decimal places of a written probability: few enough to be equal on every machine."""
+
 _NODES_AT_ONCE = 65_536
 
 
 def class_scores(model: NodeClassifier, data: Data, nodes: Tensor | None = None) -> Tensor:
-    """Class scores before the softmax, ``[nodes, classes]``, computed in 64 bits.
+    """Return class scores before the softmax, ``[nodes, classes]``, computed in float64.
 
-    Processors differ in how they round sums of 32-bit numbers. Computed in 64 bits, scores
-    differ by some 1e-14, which is far below any digit that is written down.
-
-    Args:
-        model: A trained model; it is left as it is.
-        data: Features and edges.
-        nodes: Whose scores; all when left out.
+    Processors round float32 sums differently. Scores in float64 differ by about 1e-14, far
+    below any digit that is written. The model is not modified. ``nodes`` defaults to all.
     """
-    exact = copy.deepcopy(model).double().eval()
+    exact = deepcopy(model).double().eval()
     graph = PreparedGraph(
         data.x, data.edge_index, getattr(data, "edge_weight", None), dtype=torch.float64
     )
@@ -55,26 +51,20 @@ def class_scores(model: NodeClassifier, data: Data, nodes: Tensor | None = None)
 
 
 def class_probabilities(model: NodeClassifier, data: Data, nodes: Tensor | None = None) -> Tensor:
-    """Softmax of :func:`class_scores`; each row sums to 1."""
+    """Return the softmax of :func:`class_scores`."""
     return class_scores(model, data, nodes).softmax(dim=1)
-
-
-DIGITS = 6
-"""Of a probability, behind the point: what is written is the same on every machine."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Nodes with their probabilities.
+    """Nodes with their class probabilities.
 
     Attributes:
-        id_column: What the ids are called.
-        ids: Of the nodes scored.
         probabilities: ``[nodes, classes]``.
-        data: The graph they were scored in.
-        nodes: Their positions in it.
+        data: The graph in which the nodes were scored.
+        nodes: Positions of the nodes in ``data``.
         unused: Columns of the table that the model was not trained with.
-        unseen: Values that it knows nothing of, by column.
+        unseen: Values that the model was not trained with, by column.
     """
 
     id_column: str
@@ -87,35 +77,26 @@ class Scored:
 
 
 def score_known_nodes(run: RunFolder) -> Scored:
-    """All nodes of the graph a model was trained on, those without a label included."""
-    encoding = run.saved.preprocess.encoding
+    """Score all nodes of the graph a model was trained on, including unlabelled ones."""
+    saved = run.saved
     stored = getattr(run.data, "stored", None)
     if stored is not None and run.config.batch_size is not None:
-        exact = deepcopy(run.saved.model).double()
+        exact = deepcopy(saved.model).double()
         scores = infer(exact, source_of(stored))[:, : exact.num_scores]
         probabilities = scores.softmax(dim=1)
     else:
         data = run.data if stored is None else stored.to_data()
-        probabilities = class_probabilities(run.saved.model, data)
-    return Scored(
-        "node" if encoding is None else read_encoding(run.saved.preprocess)[1].id_column,
-        run.ids,
-        probabilities,
-        run.data,
-        torch.arange(len(run.ids)),
-    )
+        probabilities = class_probabilities(saved.model, data)
+    encoded = saved.preprocess.encoding is not None
+    id_column = read_encoding(saved.preprocess)[1].id_column if encoded else "node"
+    return Scored(id_column, run.ids, probabilities, run.data, torch.arange(len(run.ids)))
 
 
 def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
-    """Nodes the model has not seen; their edges may lead to each other and to those it has.
+    """Score nodes that were not in the training graph; nothing is trained.
 
-    The known nodes keep their place in the graph, so that a new one profits from its known
-    neighbours. Nothing is trained.
-
-    Args:
-        run: The trained model with its graph.
-        nodes: Table of the new nodes.
-        edges: Table of their edges.
+    The new nodes are added to the training graph, so their edges may lead to known nodes as
+    well as to each other.
 
     Raises:
         BadInput: Naming file, row, value and remedy.
@@ -144,26 +125,16 @@ def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
         str(nodes),
     )
     positions = torch.arange(num_known, num_all)
-    return Scored(
-        plan.id_column,
-        new.ids,
-        class_probabilities(run.saved.model, data, positions),
-        data,
-        positions,
-        new.unused,
-        new.unseen,
-    )
+    probabilities = class_probabilities(run.saved.model, data, positions)
+    return Scored(plan.id_column, new.ids, probabilities, data, positions, new.unused, new.unseen)
 
 
 def predictions_frame(
     scored: Scored, classes: Sequence[str], crosses: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """A row a node: its id, its class, how probable that is, and every class's probability.
+    """Return a row per node: id, predicted class, its probability, and that of every class.
 
-    Args:
-        scored: The nodes.
-        classes: Names of the classes.
-        crosses: Of each node, in words, where they were asked for.
+    ``crosses`` is a text per node, for a last column ``top_crosses``.
     """
     probabilities = np.round(scored.probabilities.numpy(), DIGITS)
     best = scored.probabilities.argmax(dim=1).numpy()

@@ -1,11 +1,11 @@
-"""The folder that ``train`` leaves: a saved model, its runs, and the graph they saw.
+"""The folder that ``train`` writes: a saved model, its runs, and the graph they were trained on.
 
 ========================  =====================================================
 ``config.json``, ...      the chosen model, as :mod:`~crossgcn.training.checkpoints` saves it
-``chosen.json``           which of the runs it is, and hashes of all of the following
-``graph.npz``             the graph in features and edges, unless it is one that has a name
-``graph_folder.json``     or where its graph folder is, where it was only opened
-``nodes.json``            the nodes' own names, where they have any
+``chosen.json``           which run it comes from, and hashes of the files below
+``graph.npz``             the graph, unless it is a known dataset or
+``graph_folder.json``     a graph folder, of which this is the path
+``nodes.json``            the ids of the nodes, if they have any
 ``MODEL/split-NN/``       every run, with its record, learning curve and model
 ========================  =====================================================
 """
@@ -33,7 +33,7 @@ from crossgcn.data.graph_file import read_graph, save_graph
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.data.stored.open import open_dataset
 from crossgcn.errors import BadInput
-from crossgcn.models.presets import get_preset
+from crossgcn.models.catalogue import get_preset
 from crossgcn.training.checkpoints import MODEL_FILES, SavedModel, copy_model, load_saved
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import EPOCHS, RECORD, describe_dataset, describe_split
@@ -44,22 +44,17 @@ FOLDER = "graph_folder.json"
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """One run of the folder.
-
-    Attributes:
-        folder: Where its model is.
-        record: Its ``run.json``.
-    """
+    """One run of the folder and its ``run.json``."""
 
     folder: Path
     record: dict[str, Any]
 
     def model(self) -> SavedModel:
-        """Its model, read anew."""
+        """Load the saved model."""
         return load_saved(self.folder)
 
     def curve(self) -> dict[str, list[float]]:
-        """Its metrics by name, one value per epoch."""
+        """Read the metrics by name, one value per epoch."""
         try:
             with (self.folder / EPOCHS).open(newline="") as file:
                 rows = list(csv.DictReader(file))
@@ -72,16 +67,13 @@ class FinishedRun:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run that can be explained, reported, and used to predict.
+    """A trained model with all it takes to explain, report and predict.
 
     Attributes:
-        folder: Where it is.
-        saved: The chosen model.
-        chosen: The run it comes from.
-        runs: All runs, that one included, in the order of their splits.
-        data: The graph they were trained on.
-        ids: The nodes' own names; their numbers where they have none.
-        splits: Of the runs, by their index.
+        chosen: The run that the saved model comes from.
+        runs: All runs in the order of their splits, the chosen one included.
+        ids: The ids of the nodes; their numbers if they have none.
+        splits: The splits of the runs, by index.
     """
 
     folder: Path
@@ -94,20 +86,20 @@ class RunFolder:
 
     @property
     def config(self) -> RunConfig:
-        """What the runs were made with."""
+        """The configuration of the runs."""
         return RunConfig.create(**self.chosen.record["config"])
 
     @property
     def split(self) -> Split:
-        """The one of the chosen run."""
+        """The split of the chosen run."""
         index: int = self.chosen.record["split"]["index"]
         return self.splits[index]
 
     def find(self, node: str) -> int:
-        """Position of a node by its name.
+        """Return the position of a node by its id.
 
         Raises:
-            BadInput: If there is none of that name.
+            BadInput: If no node has this id.
         """
         try:
             return self.ids.index(node)
@@ -118,25 +110,32 @@ class RunFolder:
             ) from None
 
 
+def clear_model(folder: Path) -> None:
+    """Remove the chosen model and its graph, so that no new run is taken for an older one."""
+    for name in (CHOSEN, *MODEL_FILES, GRAPH, FOLDER, NODES):
+        (folder / name).unlink(missing_ok=True)
+
+
 def choose_model(
     folder: Path, model: str, data: Data, ids: Sequence[str] | None = None
 ) -> FinishedRun:
-    """Make a folder of finished runs a saved model: that of the best validation accuracy.
+    """Save the model with the best validation accuracy, and the graph, in a folder of runs.
 
-    Test accuracy has no part in the choice; of equals the first is taken.
+    Of equal runs the first is chosen. Test accuracy is not used.
 
     Args:
-        folder: Holds the runs, each with its model.
-        model: The folder within it that holds those to choose from.
-        data: The graph; kept in the folder unless it can be had by its name.
-        ids: The nodes' own names.
+        folder: Holds the runs and receives the model.
+        model: The subfolder of the runs to choose from.
+        data: The graph; saved unless it can be loaded by name.
+        ids: The ids of the nodes.
     """
     runs = _finished_runs(folder / model)
     chosen = max(runs, key=lambda run: run.record["validation_accuracy"])
+    clear_model(folder)
     stored = getattr(data, "stored", None)
     if stored is not None:
         write_json(folder / FOLDER, {"folder": str(stored.folder.resolve())})
-    elif data.name not in CATALOGUE:
+    elif not _is_known(data):
         save_graph(folder / GRAPH, data)
         write_json(folder / NODES, {"ids": None if ids is None else list(ids)})
     copy_model(chosen.folder, folder)
@@ -153,16 +152,14 @@ def choose_model(
 
 
 def open_run(folder: Path, *, load: bool = True) -> RunFolder:
-    """Read what :func:`choose_model` left.
+    """Open a folder written by :func:`choose_model`.
 
-    Args:
-        folder: Where it is.
-        load: Load a graph that was only opened in training; else it is only opened here as well,
-            and ``data`` has no features and edges, but ``stored``.
+    With ``load=False`` a graph folder is only opened and not loaded into memory: ``data`` has
+    ``stored`` in place of features and edges.
 
     Raises:
-        BadInput: If there is no model, if something was changed or cut short, or if the graph
-            is not the one that was trained on.
+        BadInput: If there is no model, a file was changed or cut short, or the graph is not
+            the one of the training.
     """
     saved = load_saved(folder)
     description = _read_json(folder / CHOSEN)
@@ -176,35 +173,24 @@ def open_run(folder: Path, *, load: bool = True) -> RunFolder:
         if digest_of_file(folder / name) != digest_of_file(place / name):
             raise _changed(folder / name)
     runs = tuple(
-        run for run in _finished_runs(place.parent) if _is_listed(run, folder, description)
+        run
+        for run in _finished_runs(place.parent)
+        # Runs that were added after the choice are not listed, and do not count.
+        if (run.folder / RECORD).relative_to(folder).as_posix() in description["files"]
     )
     chosen = next((run for run in runs if run.folder == place), None)
     if chosen is None:
         raise BadInput(f"{place}: the chosen run is not there any more; train again")
-    name, source = chosen.record["dataset"]["name"], folder / GRAPH
-    ids: Sequence[str] | None = None
-    if (folder / FOLDER).exists():
-        source, data = _open_graph_folder(folder / FOLDER)
-        data.name, ids = name, data.stored.ids
-    elif name in CATALOGUE:
-        data = load_dataset(name)
-    else:
-        data, ids = read_graph(folder / GRAPH), _read_names(folder / NODES)
-        data.name = name
-    if describe_dataset(data) != description["dataset"]:
-        raise BadInput(
-            f"{source}: is not the graph the model was trained on (its SHA-256 is another one); "
-            "copy the whole folder again, or train again"
-        )
-    if load and getattr(data, "stored", None) is not None:
-        data = data.stored.to_data()
-        data.name = name
     config = RunConfig.create(**chosen.record["config"])
     if get_preset(config.model).inputs == "embedding":
         raise BadInput(
             f"{folder}: {config.model} sees no features, only places in the graph it was trained "
             "on, so there is nothing to explain and no way to score a new node; train another model"
         )
+    data, ids = _open_graph(folder, description["dataset"])
+    if load and getattr(data, "stored", None) is not None:
+        data = data.stored.to_data()
+        data.name = description["dataset"]["name"]
     return RunFolder(
         folder,
         saved,
@@ -216,31 +202,49 @@ def open_run(folder: Path, *, load: bool = True) -> RunFolder:
     )
 
 
-def _open_graph_folder(pointer: Path) -> tuple[Path, Data]:
-    """The graph that was only opened in training, from where it was then."""
-    path = Path(_read_json(pointer)["folder"])
-    if not path.is_dir():
+def _is_known(data: Data) -> bool:
+    """Return whether a graph is the catalogue's, which a file of that name is not."""
+    if data.name not in CATALOGUE:
+        return False
+    try:
+        return describe_dataset(load_dataset(data.name)) == describe_dataset(data)
+    except BadInput:  # not on this machine
+        return False
+
+
+def _open_graph(folder: Path, expected: dict[str, Any]) -> tuple[Data, Sequence[str] | None]:
+    """Return the graph of the training and the ids of its nodes."""
+    ids: Sequence[str] | None = None
+    source = folder / GRAPH
+    if (folder / FOLDER).exists():
+        source = Path(_read_json(folder / FOLDER)["folder"])
+        if not source.is_dir():
+            raise BadInput(
+                f"{folder / FOLDER}: the model was trained on the graph folder {source}, which is "
+                "not there any more; move it back, put a link to it there, or train again on it "
+                "where it is now"
+            )
+        data = open_dataset(source)
+        ids = data.stored.ids
+    elif (folder / NODES).exists():
+        data = read_graph(source)
+        names = _read_json(folder / NODES)["ids"]
+        ids = None if names is None else tuple(names)
+    else:
+        data = load_dataset(expected["name"])
+    data.name = expected["name"]
+    if describe_dataset(data) != expected:
         raise BadInput(
-            f"{pointer}: the model was trained on the graph folder {path}, which is not there any "
-            "more; move it back, put a link to it there, or train again on it where it is now"
+            f"{source}: is not the graph the model was trained on (its SHA-256 is another one); "
+            "copy the whole folder again, or train again"
         )
-    return path, open_dataset(path)
-
-
-def _read_names(path: Path) -> tuple[str, ...] | None:
-    ids = _read_json(path)["ids"]
-    return None if ids is None else tuple(ids)
+    return data, ids
 
 
 def _splits_of(runs: Sequence[FinishedRun], config: RunConfig, data: Data) -> tuple[Split, ...]:
     count = 1 + max(run.record["split"]["index"] for run in runs)
-    own = config.splits == "public"
     splits = make_splits(
-        data,
-        config.splits,
-        num_splits=count,
-        train=config.train if not own or config.train == "all" else None,
-        seed=config.seed,
+        data, config.splits, num_splits=count, train=config.train, seed=config.seed
     )
     for run in runs:
         index = run.record["split"]["index"]
@@ -263,15 +267,10 @@ def _finished_runs(folder: Path) -> tuple[FinishedRun, ...]:
 
 
 def _described_files(folder: Path, runs: Sequence[FinishedRun]) -> Iterator[Path]:
-    """What a reader of the folder goes by, besides the model and the graph."""
+    """Yield the files to hash besides the chosen model and the graph."""
     yield from (folder / name for name in (NODES, FOLDER) if (folder / name).exists())
     for run in runs:
         yield from (run.folder / name for name in (RECORD, EPOCHS, *MODEL_FILES))
-
-
-def _is_listed(run: FinishedRun, folder: Path, description: dict[str, Any]) -> bool:
-    """Whether a run was there when the model was chosen; others came later and do not count."""
-    return (run.folder / RECORD).relative_to(folder).as_posix() in description["files"]
 
 
 def _changed(path: Path) -> BadInput:
@@ -282,5 +281,4 @@ def _changed(path: Path) -> BadInput:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    whence = "give the folder that crossgcn train made"
-    return read_json_object(path, whence, "train again")
+    return read_json_object(path, "give the folder that crossgcn train made", "train again")

@@ -1,4 +1,4 @@
-"""Means with their spread, and differences taken split by split."""
+"""Means with their spread, and differences paired over splits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crossgcn.errors import BadInput
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean and sample standard deviation (n - 1); no deviation of a single value."""
+    """Mean and sample standard deviation (n - 1); ``sd`` is ``None`` for a single value."""
 
     mean: float
     sd: float | None
@@ -23,20 +23,14 @@ class Summary:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Mean over splits of the per-split difference, and that mean's standard error.
-
-    Attributes:
-        mean: Of the differences.
-        standard_error: Of their mean; none for a single split.
-        count: How many splits.
-    """
+    """Mean of the differences per split, and its standard error (``None`` for one split)."""
 
     mean: float
     standard_error: float | None
     count: int
 
     def interval(self, level: float = 0.95) -> tuple[float, float] | None:
-        """Student's confidence interval of the mean; none for a single split."""
+        """Return Student's confidence interval of the mean; ``None`` for one split."""
         if self.standard_error is None:
             return None
         reach = float(stdtrit(self.count - 1, 0.5 + level / 2)) * self.standard_error
@@ -44,7 +38,7 @@ class PairedDifference:
 
 
 def summarise(values: Sequence[float]) -> Summary:
-    """Mean and spread of one number per split."""
+    """Return the mean and the standard deviation of one value per split."""
     if not values:
         raise BadInput("there is nothing to average: no run was given")
     return Summary(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
@@ -55,20 +49,20 @@ def paired_difference(
 ) -> PairedDifference:
     r"""Compare two models on the same splits.
 
-    Splits differ far more than models do, and that part cancels in a
-    difference taken split by split: its standard error says whether a gain
-    is one, where the two standard deviations cannot.
+    Accuracies vary more between splits than between models. That variation cancels in
+    differences per split, so their standard error tells whether a gain is real, which the
+    two standard deviations cannot.
 
-    Splits dealt out again and again from the same nodes overlap, so that their
-    differences vary less than those on new data would. Nadeau and Bengio's correction makes
-    up for it, in variance: :math:`\left(\frac{1}{J} + \frac{n_\text{test}}{n_\text{train}}\right)
-    s^2` for the mean over :math:`J` splits, in place of :math:`\frac{1}{J} s^2`.
+    Splits drawn again and again from the same nodes overlap, and their differences vary less
+    than differences on new data would. Nadeau and Bengio's correction replaces the variance
+    :math:`\frac{1}{J} s^2` of the mean over :math:`J` splits by
+    :math:`\left(\frac{1}{J} + \frac{n_\text{test}}{n_\text{train}}\right) s^2`.
 
     Args:
         ours: One value per split.
-        baseline: The other model's, in the same order.
-        test_to_train: Test nodes for each training node, where splits share their nodes; 0
-            for no correction, as in the paper's tables.
+        baseline: The other model's values, in the same order.
+        test_to_train: Test nodes per training node if splits share nodes; 0 for no
+            correction, as in the paper's tables.
     """
     if len(ours) != len(baseline):
         raise BadInput(

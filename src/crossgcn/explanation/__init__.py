@@ -1,6 +1,6 @@
-"""Exact explanations: what a class score is made of, and the crosses that drive each class.
+"""Explain models exactly: what a class score is made of, and which crosses drive each class.
 
-Names are imported on first use. The one call for most needs is ``crossgcn.explain``.
+Names are imported on first use. Most users need only ``crossgcn.explain``.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from crossgcn.lazy_names import lazy_names
 if TYPE_CHECKING:
     from crossgcn.explanation.node import NodeExplainer, NodeExplanation, explain_node
     from crossgcn.explanation.pyg import CrossExplainer
-    from crossgcn.explanation.removal import accuracy_without, cross_stability
-    from crossgcn.explanation.strongest import first_order_terms, strongest_crosses
+    from crossgcn.explanation.removal import accuracy_without
+    from crossgcn.explanation.strongest import (
+        cross_stability,
+        first_order_terms,
+        strongest_crosses,
+    )
 
 _HOMES = {
     "node": ("NodeExplainer", "explain_node", "NodeExplanation"),
     "pyg": ("CrossExplainer",),
-    "removal": ("accuracy_without", "cross_stability"),
-    "strongest": ("first_order_terms", "strongest_crosses"),
+    "removal": ("accuracy_without",),
+    "strongest": ("cross_stability", "first_order_terms", "strongest_crosses"),
 }
 
 __all__ = [

@@ -1,25 +1,22 @@
-"""Checks of what is asked for."""
+"""Check the arguments of an explanation: numbers, nodes, and names of features and classes."""
 
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import torch
+
+from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
+from crossgcn.explanation.reading import Ints
 
 
 def check_integer(name: str, value: Any, *, at_least: int | None = None) -> int:
-    """An integer of any kind, as Python's own.
-
-    Args:
-        name: What it is, for the message.
-        value: What was given.
-        at_least: The smallest that makes sense.
-
-    Raises:
-        BadInput: If it is none, or too small.
-    """
+    """Return an integer of any type as ``int``; refuse everything else."""
     remedy = "a whole number" if at_least is None else f"a whole number of at least {at_least}"
     try:
         number = None if isinstance(value, bool) else operator.index(value)
@@ -30,16 +27,24 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None) -> int:
     return number
 
 
-def check_classes(classes: Sequence[Any] | None, num_classes: int) -> Sequence[Any]:
-    """Names of the classes, or their numbers where none were given.
+def check_nodes(name: str, given: Any, num_nodes: int) -> Ints:
+    """Return node numbers from a number, a list of numbers, or a mask of all nodes.
 
-    Args:
-        classes: What was given.
-        num_classes: How many there must be.
-
-    Raises:
-        BadInput: If there are fewer or more.
+    Negative numbers are returned as they are.
     """
+    chosen = torch.as_tensor(given).detach().cpu()
+    if chosen.dtype == torch.bool:
+        if chosen.shape != (num_nodes,):
+            raise BadInput(
+                f"{name} is a mask of shape {list(chosen.shape)}, but the graph has {num_nodes} "
+                "nodes; give one entry per node, or numbers of nodes"
+            )
+        chosen = chosen.nonzero()
+    return chosen.flatten().numpy().astype(np.int64)
+
+
+def check_classes(classes: Sequence[Any] | None, num_classes: int) -> Sequence[Any]:
+    """Return the names of the classes, or their numbers if there are no names."""
     if classes is None:
         return range(num_classes)
     if len(classes) != num_classes:
@@ -48,3 +53,29 @@ def check_classes(classes: Sequence[Any] | None, num_classes: int) -> Sequence[A
             "give one name per class, in the order of their numbers"
         )
     return classes
+
+
+def check_features(space: FeatureSpace | Sequence[str] | None, num_features: int) -> FeatureSpace:
+    """Return the names of the features, numbered if there are no names."""
+    if space is None:
+        return FeatureSpace.unnamed(num_features)
+    if not isinstance(space, FeatureSpace):
+        space = FeatureSpace.named(space)
+    if len(space) != num_features:
+        raise BadInput(
+            f"{len(space)} feature names were given, but the graph has {num_features} features; "
+            "give one name per feature"
+        )
+    return space
+
+
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def name_cross(space: FeatureSpace, features: Sequence[int]) -> str:
+    """Return the name of a product of features, as ``gender=female & age²``."""
+    powers = Counter(features)
+    return " & ".join(
+        space.names[feature] + (str(power).translate(_SUPERSCRIPTS) if power > 1 else "")
+        for feature, power in powers.items()
+    )

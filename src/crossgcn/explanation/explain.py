@@ -1,4 +1,4 @@
-"""One call for both views: a whole graph, or one of its nodes."""
+"""Explain a whole graph, or one of its nodes, in one call."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def explain(
     top: int = 20,
     order: int | None = None,
 ) -> pd.DataFrame:
-    """The crosses behind a model's predictions, exactly, as a table.
+    """Return the crosses behind a model's predictions, exactly, as a table.
 
     Args:
         model: A trained model, or a fitted :class:`~crossgcn.CrossGCNClassifier`, which knows
-            its classes and, where it was fitted to a data frame, the names of its features.
-        data: Its graph, as ``Data`` or prepared.
-        node: A node to explain; its rows add up to the score of its predicted class, see
-            :meth:`~crossgcn.explanation.NodeExplainer.top_crosses`. When left out, the
-            strongest crosses of each class, see
+            its classes and, if it was fitted to a data frame, the names of its features.
+        data: The graph, as ``Data`` or prepared.
+        node: A node to explain. The rows add up to the score of its predicted class; see
+            :meth:`~crossgcn.explanation.NodeExplainer.top_crosses`. By default, the table lists
+            the strongest crosses of each class; see
             :func:`~crossgcn.explanation.strongest_crosses`.
-        feature_names: One per feature, or a feature space, which also knows their fields.
+        feature_names: One name per feature, or a feature space, which also knows their fields.
         classes: Names of the classes.
         top: How many crosses, per class or of the node.
-        order: Features of a cross, for the whole graph, at most as many as the first layer
-            multiplies; all orders from 2 when left out.
+        order: Number of features of a cross, for the whole graph only: at most the order of the
+            first layer; all orders from 2 by default.
     """
     model, feature_names, classes = _open_classifier(model, feature_names, classes)
     top = check_integer("top", top, at_least=1)
     if node is None:
         if order is not None:
-            _check_order(model, order)
+            check_order("order is", model, order)
         return strongest_crosses(
             model, data, space=feature_names, classes=classes, order=order, top=top
         )
@@ -60,12 +60,23 @@ def explain(
     return frame
 
 
+def check_order(name: str, model: nn.Module, order: int) -> None:
+    """Refuse an order above that of the first layer, the only one whose crosses have names."""
+    highest = len(read_layers(model)[0].order_weights)
+    if check_integer("order", order, at_least=2) > highest:
+        raise BadInput(
+            f"{name} {order}, but the first layer of this model multiplies at most {highest} "
+            "features, and crosses of later layers have no names; ask for no more, or train a "
+            "model of higher order"
+        )
+
+
 def _open_classifier(
     model: Any,
     feature_names: FeatureSpace | Sequence[str] | None,
     classes: Sequence[Any] | None,
 ) -> tuple[nn.Module, FeatureSpace | Sequence[str] | None, Sequence[Any] | None]:
-    """The model within a classifier, and the names it knows where none were given."""
+    """Return the model inside a classifier, with the names that it knows."""
     if isinstance(model, nn.Module):
         return model, feature_names, classes
     if not hasattr(model, "model_"):
@@ -78,12 +89,3 @@ def _open_classifier(
     if feature_names is None and hasattr(model, "feature_names_in_"):
         feature_names = [str(name) for name in model.feature_names_in_]
     return model.model_, feature_names, classes
-
-
-def _check_order(model: nn.Module, order: int) -> None:
-    highest = len(read_layers(model)[0].order_weights)
-    if check_integer("order", order, at_least=2) > highest:
-        raise BadInput(
-            f"order is {order}, but the first layer of this model multiplies at most {highest} "
-            "features; ask for no more, or train a model of higher order"
-        )

@@ -1,41 +1,35 @@
-"""Exact explanations of single nodes, one or hundreds of them."""
+"""Explain single nodes exactly: a class score as a sum of products of features."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from torch import nn
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
-from crossgcn.explanation.arguments import check_integer
-from crossgcn.explanation.layer_reading import Floats
-from crossgcn.explanation.names import fitting_space, name_cross, object_column
-from crossgcn.explanation.reading import Graph, Reading, read_model
-from crossgcn.explanation.rows import MAX_ROWS, Expansion, RowTerms, expand_rows
-from crossgcn.explanation.terms import TermCodes
+from crossgcn.explanation.arguments import check_features, check_integer, name_cross
+from crossgcn.explanation.expansion import MAX_ROWS, Expansion, RowTerms, TermCodes, expand_rows
+from crossgcn.explanation.reading import Floats, Graph, Ints, Reading, read_model
 
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation
 
-Ints = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class Step:
-    """What one layer receives.
+    """How a score depends on one layer.
 
     Attributes:
         targets: The nodes at which the layer is evaluated.
-        slopes: What each of its inputs counts there, summed over neighbours and not yet
-            gated, ``[targets, inputs]``; of the first layer, what each unit counts.
-        nodes: The nodes it looks at.
+        slopes: Weight of each of its inputs (of the first layer: its units) in the score, summed
+            over neighbours, before the gates, ``[targets, inputs]``.
+        nodes: The nodes whose values the layer reads.
     """
 
     targets: Ints
@@ -45,15 +39,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Paths:
-    """How a class score hangs on the first layer, the active units given.
+    """How a score depends on the first layer, given which hidden units are active.
 
     Attributes:
-        nodes: Where the first layer's products of features are formed.
-        hops: How far each is from the node explained.
-        coefficients: What a unit's products there count, ``[nodes, units]``.
-        bias: What the layers' biases add.
-        left_out: What crosses of hidden units add, which have no names.
-        steps: Layer by layer, the last first.
+        nodes: Where the first layer multiplies features.
+        hops: Distance of each from the explained node.
+        coefficients: Weight of each unit's products in the score, ``[nodes, units]``.
+        bias: What the biases of all layers add.
+        left_out: What crosses of hidden units add; they have no names.
+        steps: One per layer, the last layer first.
     """
 
     nodes: Ints
@@ -65,13 +59,7 @@ class Paths:
 
 
 def trace_paths(reading: Reading, node: int, target: int) -> Paths:
-    """Follow one score back.
-
-    Args:
-        reading: The model on its graph.
-        node: Whose score.
-        target: Which class.
-    """
+    """Follow the score of one class at one node back to the first layer."""
     nodes = np.array([node])
     slopes = np.zeros((1, reading.logits.shape[1]))
     slopes[0, target] = 1.0
@@ -86,89 +74,84 @@ def trace_paths(reading: Reading, node: int, target: int) -> Paths:
             slopes = slopes @ layer.first_order
         targets, at_targets = nodes, slopes
         if adjacency is not None and (position or not layer.aggregate_first):
-            nodes, slopes = _spread(adjacency, nodes, slopes)
-            hops = len(reading.layers) - position
-            distance = dict.fromkeys(nodes.tolist(), hops) | distance
+            rows = adjacency[nodes]
+            reached, rows.indices = np.unique(rows.indices, return_inverse=True)
+            rows.resize((len(nodes), len(reached)))
+            nodes, slopes = reached.astype(np.int64), np.asarray(rows.T @ slopes)
+            distance = dict.fromkeys(nodes.tolist(), len(reading.layers) - position) | distance
         steps.append(Step(targets, at_targets, nodes))
         if position:
             slopes = slopes * reading.gates[position - 1][nodes]
-    hops_of = np.array([distance[each] for each in nodes.tolist()], np.int64)
-    return Paths(nodes, hops_of, slopes, bias, left_out, tuple(steps))
-
-
-def _spread(adjacency: Any, nodes: Ints, slopes: Floats) -> tuple[Ints, Floats]:
-    """From what sums over neighbours count to what the neighbours do."""
-    rows = adjacency[nodes]
-    reached, rows.indices = np.unique(rows.indices, return_inverse=True)
-    rows.resize((len(nodes), len(reached)))
-    return reached.astype(np.int64), np.asarray(rows.T @ slopes)
-
-
-LEFT_OUT: Final = "crosses of hidden units"
+    hops = np.array([distance[each] for each in nodes.tolist()], np.int64)
+    return Paths(nodes, hops, slopes, bias, left_out, tuple(steps))
 
 
 @dataclass(frozen=True)
 class NodeExplanation:
-    """A class score as a sum: bias, features, named crosses, and what has no name.
+    """A class score as a sum: bias, features, named crosses, and crosses without names.
 
-    ``bias + frame.contribution.sum() + left_out`` is ``logits[target]``.
+    ``bias + frame.contribution.sum() + left_out`` equals ``logits[target]``.
 
     Attributes:
-        node: The node explained.
-        target: The class whose score it is.
-        logits: The scores of all classes.
+        node: The explained node.
+        target: The explained class.
         reading: The model on its graph.
-        paths: How the score hangs on the first layer.
-        expansion: The first layer, which is multiplied out as far as it is asked for.
+        paths: How the score depends on the first layer.
+        expansion: The first layer, multiplied out when a table is requested.
         space: Names of the features.
     """
 
     node: int
     target: int
-    logits: Floats
     reading: Reading
     paths: Paths
     expansion: Expansion
     space: FeatureSpace
 
     @property
+    def logits(self) -> Floats:
+        """The scores of all classes."""
+        logits: Floats = self.reading.logits[self.node]
+        return logits
+
+    @property
     def bias(self) -> float:
-        """What the layers' biases add to the score."""
+        """What the biases of all layers add to the score."""
         return self.paths.bias
 
     @property
     def left_out(self) -> float:
-        """What crosses of hidden units add; 0 where only the first layer crosses."""
+        """What crosses of hidden units add; 0 if only the first layer has crosses."""
         return self.paths.left_out
 
     @property
     def completeness(self) -> float:
-        """How much of the score has a name; see :func:`completeness`."""
-        return completeness(float(self.logits[self.target]), self.left_out)
+        """The share of the score that has names, ``|named| / (|named| + |left out|)``.
+
+        Summing the sizes of single terms instead would be too optimistic: thousands of terms
+        cancel each other.
+        """
+        named = abs(float(self.logits[self.target]) - self.left_out)
+        return 1.0 if self.left_out == 0 else named / (named + abs(self.left_out))
 
     @cached_property
     def terms(self) -> RowTerms:
-        """Every node's every term, by number; a product that folds may come more than once."""
+        """Every term of every node, by number; a folded product may occur more than once."""
         return self.expansion.list_terms()
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """Every term, the largest first.
+        """Every term, the largest contribution first.
 
-        Columns: ``source``, the node whose features are multiplied (with
-        ``aggregate_first``, whose neighbourhood's); ``hops`` from the node explained;
-        ``order``, ``features`` and ``cross``, its name; ``value`` of the product; ``weight``
-        with which it counts; ``contribution``, the product of both. It is made when first asked
-        for; ``by_cross`` and ``by_node`` need much less where there are many nodes.
+        Columns: ``source``, the node whose features are multiplied (with ``aggregate_first``,
+        whose neighbourhood's features); ``hops`` from the explained node; ``order``, ``features``
+        and ``cross``, its name; ``value`` of the product; its ``weight``; ``contribution``, weight
+        times value. ``by_cross`` and ``by_node`` need much less memory for large neighbourhoods.
         """
         return self._tabulate(self.paths, self.terms, self.expansion.codes)
 
     def frame_of(self, sources: Sequence[int]) -> pd.DataFrame:
-        """The rows of ``frame`` that come from some nodes, without making the others.
-
-        Args:
-            sources: Which nodes.
-        """
+        """Return the rows of ``frame`` for some source nodes, without computing the others."""
         chosen = np.flatnonzero(np.isin(self.paths.nodes, np.asarray(sources, np.int64)))
         paths = replace(
             self.paths,
@@ -179,14 +162,14 @@ class NodeExplanation:
         expansion = expand_rows(self.reading, paths.nodes, paths.coefficients)
         return self._tabulate(paths, expansion.list_terms(), expansion.codes)
 
-    def _tabulate(self, paths: Paths, terms: RowTerms, numbering: TermCodes) -> pd.DataFrame:
-        codes, inverse = np.unique(terms.code, return_inverse=True)
-        features, names = self._names(numbering, codes)
+    def _tabulate(self, paths: Paths, terms: RowTerms, codes: TermCodes) -> pd.DataFrame:
+        distinct, inverse = np.unique(terms.code, return_inverse=True)
+        named = self._named(codes, distinct)
         frame = pd.DataFrame(
             {
                 "source": paths.nodes[terms.row],
                 "hops": paths.hops[terms.row],
-                "order": np.array([len(each) for each in features], np.int64)[inverse],
+                "order": named["order"].to_numpy()[inverse],
                 "term": inverse,
                 "value": terms.value,
                 "contribution": terms.contribution,
@@ -198,88 +181,85 @@ class NodeExplanation:
         )
         frame["weight"] = frame["contribution"] / frame["value"]
         position = frame.pop("term").to_numpy()
-        frame["features"] = object_column(features)[position]
-        frame["cross"] = object_column(names)[position]
+        for column in ("features", "cross"):
+            frame[column] = named[column].to_numpy()[position]
         columns = ["source", "hops", "order", "features", "cross", "value", "weight"]
         return _largest_first(frame[[*columns, "contribution"]])
 
     @cached_property
     def by_cross(self) -> pd.DataFrame:
-        """Each feature and cross once, its contributions added up over the nodes they come from."""
+        """Each feature and cross once, with its contributions summed over the source nodes."""
         codes, sums = self.expansion.sum_by_code()
         if codes.size > MAX_ROWS:
             raise BadInput(
-                f"the score is made of {codes.size:,} different terms, too many for one table (at "
+                f"the score is a sum of {codes.size:,} different terms, too many for one table (at "
                 f"most {MAX_ROWS:,}); ask for the largest with NodeExplainer.top_crosses"
             )
-        features, names = self._names(self.expansion.codes, codes)
-        return _largest_first(
-            pd.DataFrame(
-                {
-                    "order": np.array([len(each) for each in features], np.int64),
-                    "features": object_column(features),
-                    "cross": object_column(names),
-                    "contribution": sums,
-                }
-            )
-        )
+        return _largest_first(self._named(self.expansion.codes, codes).assign(contribution=sums))
 
     @cached_property
     def by_feature(self) -> pd.DataFrame:
         """Each feature once; a cross counts in equal parts for the features it multiplies."""
         rows = [
-            (feature, contribution / len(members))
+            (feature, contribution / len(set(features)))
             for features, contribution in zip(
                 self.by_cross["features"], self.by_cross["contribution"], strict=True
             )
-            for members in (set(features),)
-            for feature in members
+            for feature in set(features)
         ]
         frame = pd.DataFrame(rows, columns=["feature", "contribution"])
         frame = frame.groupby("feature", as_index=False).agg(contribution=("contribution", "sum"))
-        frame.insert(
-            1, "name", object_column([self.space.names[each] for each in frame["feature"]])
-        )
+        names = [self.space.names[each] for each in frame["feature"]]
+        frame.insert(1, "name", pd.Series(names, dtype=object))
         return _largest_first(frame)
 
     @cached_property
     def by_node(self) -> pd.DataFrame:
-        """Each node that contributes once, with all its terms added up."""
-        sums = self.expansion.sum_by_row()
-        return _largest_first(
-            pd.DataFrame(
-                {"source": self.paths.nodes, "hops": self.paths.hops, "contribution": sums}
-            )
-        )
+        """Each source node once, with all its terms summed."""
+        columns = {"source": self.paths.nodes, "hops": self.paths.hops}
+        return _largest_first(pd.DataFrame(columns | {"contribution": self.expansion.sum_by_row()}))
+
+    def waterfall(self, num: int, min_order: int = 1) -> list[tuple[Any, ...]]:
+        """Return the largest terms and the rest; see :meth:`NodeExplainer.top_crosses`.
+
+        Each row holds kind, order, features, name and contribution.
+        """
+        codes, sums = self.expansion.sum_by_code()
+        listed = np.flatnonzero(codes >= self.expansion.codes.base ** (min_order - 1))
+        if listed.size > num:
+            sizes = np.abs(sums[listed])
+            listed = listed[sizes >= np.partition(sizes, -num)[-num]]
+        listed = listed[np.argsort(-np.abs(sums[listed]), kind="stable")[:num]]
+        parts: list[tuple[Any, ...]] = []
+        if any(layer.bias.any() for layer in self.reading.layers):
+            parts.append(("bias", 0, (), "bias", self.bias))
+        features = self.expansion.codes.decode(codes[listed])
+        for each, amount in zip(features, sums[listed].tolist(), strict=True):
+            parts.append(("term", len(each), each, name_cross(self.space, each), amount))
+        if codes.size > listed.size:
+            logit = float(self.logits[self.target])
+            rest = logit - self.bias - self.left_out - float(sums[listed].sum())
+            parts.append(("rest", 0, (), f"{codes.size - listed.size:,} other terms", rest))
+        if any(layer.order > 1 for layer in self.reading.layers[1:]):
+            parts.append(("left out", 0, (), "crosses of hidden units", self.left_out))
+        return parts
 
     def to_pyg(self) -> Explanation:
-        """As PyG's ``Explanation``: a mask of features of nodes, and one of edges.
-
-        See :func:`crossgcn.explanation.pyg.explanation_of`.
-        """
+        """Return PyG's ``Explanation``; see :func:`crossgcn.explanation.pyg.explanation_of`."""
         from crossgcn.explanation.pyg import explanation_of
 
         return explanation_of(self)
 
-    def _names(
-        self, numbering: TermCodes, codes: NDArray[np.int64]
-    ) -> tuple[list[tuple[int, ...]], list[str]]:
+    def _named(self, numbering: TermCodes, codes: Ints) -> pd.DataFrame:
+        """Return order, features and name of each product."""
         features = numbering.decode(codes)
-        return features, [name_cross(self.space, each) for each in features]
-
-
-def completeness(logit: float, left_out: float) -> float:
-    """The share of a score that has a name: 1 where nothing is left out.
-
-    Both parts are taken as wholes, ``|named| / (|named| + |left out|)``. Adding up the
-    sizes of single terms instead would flatter: thousands of them cancel each other.
-
-    Args:
-        logit: The score.
-        left_out: The part of it that crosses of hidden units make up.
-    """
-    named = abs(logit - left_out)
-    return 1.0 if left_out == 0 else named / (named + abs(left_out))
+        return pd.DataFrame(
+            {
+                "order": np.array([len(each) for each in features], np.int64),
+                "features": pd.Series(features, dtype=object),
+                "cross": pd.Series([name_cross(self.space, f) for f in features], dtype=object),
+            }
+        )
 
 
 def _largest_first(frame: pd.DataFrame) -> pd.DataFrame:
@@ -295,28 +275,24 @@ def explain_node(
     target: int | None = None,
     space: FeatureSpace | Sequence[str] | None = None,
 ) -> NodeExplanation:
-    """Take one class score of one node apart.
+    """Explain one class score of one node.
 
     Args:
-        model: A trained model; it is explained as it predicts, with nothing dropped.
+        model: A trained model; it is explained as in evaluation mode, without dropout.
         graph: The graph, as ``Data`` or prepared.
-        node: Which node.
-        target: Which class; the predicted one when left out.
+        node: Number of the node.
+        target: Number of the class; the predicted class by default.
         space: Names of the features.
     """
     return NodeExplainer(model, graph, space).explain(node, target)
 
 
 class NodeExplainer:
-    """Explains any number of nodes of one graph, which is read once.
+    """Explains any number of nodes of one graph; the model is read once.
 
     Args:
         model: A trained model.
-        graph: The graph.
-        space: Names of the features.
-
-    Attributes:
-        reading: The model on its graph.
+        graph: The graph, as ``Data`` or prepared.
         space: Names of the features.
     """
 
@@ -327,15 +303,22 @@ class NodeExplainer:
         space: FeatureSpace | Sequence[str] | None = None,
     ) -> None:
         self.reading: Reading = read_model(model, graph)
-        self.space = fitting_space(space, self.reading.num_features)
+        self.space = check_features(space, self.reading.num_features)
 
     def explain(self, node: int, target: int | None = None) -> NodeExplanation:
-        """One class score of one node; see :func:`explain_node`."""
-        node, target = self._place(node, target)
+        """Explain one class score of one node; see :func:`explain_node`."""
+        num_nodes, num_classes = self.reading.logits.shape
+        node = check_integer("node", node)
+        if not 0 <= node < num_nodes:
+            raise BadInput(f"node {node} does not exist; the graph has nodes 0 to {num_nodes - 1}")
+        if target is None:
+            target = int(self.reading.logits[node].argmax())
+        target = check_integer("target", target)
+        if not 0 <= target < num_classes:
+            raise BadInput(f"class {target} does not exist; there are 0 to {num_classes - 1}")
         paths = trace_paths(self.reading, node, target)
         expansion = expand_rows(self.reading, paths.nodes, paths.coefficients)
-        logits = self.reading.logits[node].copy()
-        return NodeExplanation(node, target, logits, self.reading, paths, expansion, self.space)
+        return NodeExplanation(node, target, self.reading, paths, expansion, self.space)
 
     def top_crosses(
         self,
@@ -345,17 +328,17 @@ class NodeExplainer:
         targets: Sequence[int] | None = None,
         min_order: int = 1,
     ) -> pd.DataFrame:
-        """The largest parts of a score, and the rest of it, for many nodes.
+        """Return the largest terms of a score, and the rest of it, for many nodes.
 
-        A node's rows add up to its score exactly: ``kind`` is ``bias``, ``term`` for each of
-        the largest features and crosses (added up over the nodes they come from), ``rest``
-        for all other terms together, and ``left out`` where hidden units cross.
+        The rows of a node add up to its score exactly. ``kind`` is ``bias``, ``term`` for each of
+        the largest features and crosses (summed over the source nodes), ``rest`` for all other
+        terms together, and ``left out`` for crosses of hidden units.
 
         Args:
-            nodes: Which nodes.
-            num: How many terms each.
-            targets: A class per node; the predicted ones when left out.
-            min_order: 2 lists crosses only; features by themselves are then in the rest.
+            nodes: Numbers of the nodes.
+            num: How many terms for each node.
+            targets: A class per node; the predicted classes by default.
+            min_order: 2 lists crosses only; single features then count to the rest.
 
         Returns:
             Columns ``node``, ``target``, ``kind``, ``order``, ``features``, ``cross``,
@@ -364,48 +347,10 @@ class NodeExplainer:
         num = check_integer("num", num, at_least=0)
         wanted = [None] * len(nodes) if targets is None else list(targets)
         rows: list[tuple[Any, ...]] = []
-        for node, given in zip(nodes, wanted, strict=True):
-            rows += self._waterfall(*self._place(node, given), num, min_order)
+        for node, target in zip(nodes, wanted, strict=True):
+            found = self.explain(node, target)
+            logit = float(found.logits[found.target])
+            for part in found.waterfall(num, min_order):
+                rows.append((found.node, found.target, *part, logit, found.completeness))
         columns = ["node", "target", "kind", "order", "features", "cross", "contribution"]
         return pd.DataFrame(rows, columns=[*columns, "logit", "completeness"])
-
-    def _waterfall(self, node: int, target: int, num: int, min_order: int) -> list[tuple[Any, ...]]:
-        paths = trace_paths(self.reading, node, target)
-        expansion = expand_rows(self.reading, paths.nodes, paths.coefficients)
-        codes, sums = expansion.sum_by_code()
-        listed = np.flatnonzero(codes >= expansion.codes.base ** (min_order - 1))
-        if listed.size > num:
-            sizes = np.abs(sums[listed])
-            listed = listed[sizes >= np.partition(sizes, -num)[-num]]
-        listed = listed[np.argsort(-np.abs(sums[listed]), kind="stable")[:num]]
-        logit = float(self.reading.logits[node, target])
-        parts: list[tuple[str, int, tuple[int, ...], str, float]] = []
-        if any(layer.bias.any() for layer in self.reading.layers):
-            parts.append(("bias", 0, (), "bias", paths.bias))
-        parts += [
-            ("term", len(features), features, name_cross(self.space, features), float(amount))
-            for features, amount in zip(
-                expansion.codes.decode(codes[listed]), sums[listed], strict=True
-            )
-        ]
-        rest = logit - paths.bias - paths.left_out - float(sums[listed].sum())
-        if codes.size > listed.size:
-            count = codes.size - listed.size
-            parts.append(("rest", 0, (), f"{count:,} other terms", rest))
-        if any(layer.order > 1 for layer in self.reading.layers[1:]):
-            parts.append(("left out", 0, (), LEFT_OUT, paths.left_out))
-        share = completeness(logit, paths.left_out)
-        return [(node, target, *part, logit, share) for part in parts]
-
-    def _place(self, node: int, target: int | None) -> tuple[int, int]:
-        """The node and the class, the predicted one where none was given."""
-        num_nodes, num_classes = self.reading.logits.shape
-        node = check_integer("node", node)
-        if not 0 <= node < num_nodes:
-            raise BadInput(f"node {node} does not exist; the graph has nodes 0 to {num_nodes - 1}")
-        if target is None:
-            return node, int(self.reading.logits[node].argmax())
-        target = check_integer("target", target)
-        if not 0 <= target < num_classes:
-            raise BadInput(f"class {target} does not exist; there are 0 to {num_classes - 1}")
-        return node, target

@@ -1,4 +1,4 @@
-"""How often features occur together."""
+"""Measure how often features occur together, and keep the strongest crosses found so far."""
 
 from __future__ import annotations
 
@@ -8,33 +8,25 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.explanation.layer_reading import Floats
-
-Ints = NDArray[np.int64]
+from crossgcn.explanation.reading import Bools, Floats, Ints, binary_columns
 
 _DENSE_SHARE = 0.2
 _CHUNK_ENTRIES = 20_000_000
 
 
 class PairOccurrence:
-    """Mean size of the product of two features, for chosen pairs.
-
-    Args:
-        inputs: The features, ``[nodes, features]``.
-    """
+    """The mean absolute product of two features over all nodes, for chosen pairs."""
 
     def __init__(self, inputs: sp.csr_array) -> None:
         self.num_nodes, num_features = inputs.shape
-        sizes = abs(inputs)
-        share = inputs.nnz / max(1, self.num_nodes * num_features)
-        self._dense: Floats | None = sizes.toarray().T.copy() if share > _DENSE_SHARE else None
-        self._sparse: Any = None if self._dense is not None else sp.csr_array(sizes.T)
+        self._columns: Any = sp.csr_array(abs(inputs).T)
+        if inputs.nnz > _DENSE_SHARE * self.num_nodes * num_features:
+            self._columns = self._columns.toarray()
 
     def of(self, first: Ints, second: Ints) -> Floats:
-        """The mean of the sizes of the products over all nodes, one per pair."""
+        """Return one mean per pair."""
         step = max(1, _CHUNK_ENTRIES // max(1, self.num_nodes))
         parts = [
             self._sums(first[start : start + step], second[start : start + step])
@@ -43,21 +35,16 @@ class PairOccurrence:
         return np.concatenate(parts) / self.num_nodes if parts else np.zeros(0)
 
     def _sums(self, first: Ints, second: Ints) -> Floats:
-        if self._dense is not None:
-            sums: Floats = np.einsum("pn,pn->p", self._dense[first], self._dense[second])
+        if isinstance(self._columns, np.ndarray):
+            sums: Floats = np.einsum("pn,pn->p", self._columns[first], self._columns[second])
             return sums
-        return np.asarray(self._sparse[first].multiply(self._sparse[second]).sum(axis=1)).ravel()
+        return np.asarray(self._columns[first].multiply(self._columns[second]).sum(axis=1)).ravel()
 
 
 def cross_products(inputs: sp.csr_array, terms: Sequence[Sequence[int]]) -> sp.csc_array:
-    """Products of features at every node.
+    """Return the value of each product of features at each node, ``[nodes, terms]``.
 
-    Args:
-        inputs: The features, ``[nodes, features]``.
-        terms: The features of each product.
-
-    Returns:
-        ``[nodes, terms]``; where a product is 0 nothing is stored.
+    Products that are 0 are not stored.
     """
     columns = sp.csc_array(inputs)
     parts, places = [], []
@@ -77,46 +64,43 @@ def cross_products(inputs: sp.csr_array, terms: Sequence[Sequence[int]]) -> sp.c
 
 
 def root_mean_square(inputs: sp.csr_array) -> Floats:
-    """The size of each feature: two features' mean product is at most that of their sizes."""
+    """Return the root mean square of each feature, which bounds mean products of two."""
     squares = np.bincount(inputs.indices, inputs.data**2, minlength=inputs.shape[1])
     return np.sqrt(squares / inputs.shape[0])
 
 
 @dataclass(frozen=True)
 class CrossRule:
-    """Which features name a cross with each other.
+    """Decides which features may form a named cross.
 
-    Features of different fields always do. A number and a range of that same number never
-    do: their product tells of one column only. Nor do two categories or ranges of one
-    column, which no node has both of; where features are summed over neighbours they meet,
-    but say no more than how a neighbourhood is mixed. Two words of one list do, as some
-    node has two of its words.
+    - Features of different fields may.
+    - A number and a range of the same number may not: their product describes one column only.
+    - Two categories or ranges of one column may not: no node has both. Sums over neighbours
+      may contain both, but their product only describes how mixed a neighbourhood is.
+    - Two words of one list may, because some node has two of its words.
 
-    The rule goes by the features as the nodes have them, whatever a layer makes of them
-    before it crosses them.
+    The rule depends on the nodes' own features, also for layers that aggregate first.
 
     Attributes:
         field: A number for the field of each feature.
-        group: A number for its group; the numbers of a field are one, all else another.
-        shared: Whether some node has two features of that group, for each feature.
+        group: A number for its group: a field has one group of numbers and one of all others.
+        shared: Whether some node has two features of that group.
     """
 
     field: Ints
     group: Ints
-    shared: NDArray[np.bool_]
+    shared: Bools
 
     @classmethod
     def of(cls, space: FeatureSpace, features: sp.csr_array) -> CrossRule:
-        """The rule for named features.
+        """Create the rule for named features, ``[nodes, features]``.
 
-        A feature that has its field's name is that field's number. Where no feature of a
-        field has, its numbers are what is not always 0 or 1.
-
-        Args:
-            space: Names and fields.
-            features: What the nodes have, ``[nodes, features]``.
+        A feature with the name of its field is the number of that field. If a field has no
+        such feature, its numbers are the features with values other than 0 and 1.
         """
-        field = _number_off(space.fields)
+        numbers: dict[str, int] = {}
+        field = np.array([numbers.setdefault(name, len(numbers)) for name in space.fields])
+        field = field.astype(np.int64)
         named = np.array(space.names, dtype=object) == np.array(space.fields, dtype=object)
         has_number = np.bincount(field, named, minlength=1)[field] > 0
         number = np.where(has_number, named, ~binary_columns(features))
@@ -130,46 +114,28 @@ class CrossRule:
         )
         return cls(field, group, np.isin(group, held[times > 1] % num_groups))
 
-    def allows(self, first: Any, second: Any) -> NDArray[np.bool_]:
-        """Whether features, or arrays of them, may be crossed; a feature with itself may."""
+    def allows(self, first: Any, second: Any) -> Bools:
+        """Return whether features may be crossed; a feature may be crossed with itself."""
         same_field = self.field[first] == self.field[second]
         same_group = self.group[first] == self.group[second]
-        allowed: NDArray[np.bool_] = (
-            ~same_field | (same_group & self.shared[first]) | np.equal(first, second)
-        )
+        allowed: Bools = ~same_field | (same_group & self.shared[first]) | np.equal(first, second)
         return allowed
 
 
-def binary_columns(features: sp.csr_array) -> NDArray[np.bool_]:
-    """Which columns hold nothing but 0 and 1."""
-    other = (features.data != 1.0) & (features.data != 0.0)
-    found: NDArray[np.bool_] = (
-        np.bincount(features.indices[other], minlength=features.shape[1]) == 0
-    )
-    return found
-
-
-def _number_off(fields: tuple[str, ...]) -> Ints:
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(name, len(numbers)) for name in fields], np.int64)
-
-
 SLACK = 1.0 - 1e-9
-"""A bound that comes this near to the threshold is not ruled out: it was rounded, too."""
+"""Bounds are compared with ``threshold * SLACK``, because bounds are rounded, too."""
 
 
 class Best:
-    """The crosses of largest strength, whatever its sign; among equals the first by features.
+    """The crosses of largest strength, |weight| × occurrence; ties go to the first by features.
 
     Args:
-        num: How many are wanted, at least 1.
-        length: Features of each.
+        num: How many to keep, at least 1.
+        length: Number of features of each cross.
 
     Attributes:
-        features: ``[found, length]``.
-        weight: Of each.
-        occurrence: Of each.
-        threshold: The size that a newcomer must reach; 0 until enough are found.
+        features: ``[found, length]``, with ``weight`` and ``occurrence`` of each.
+        threshold: The strength that a new cross must reach; 0 until ``num`` are found.
     """
 
     def __init__(self, num: int, length: int) -> None:
@@ -178,8 +144,8 @@ class Best:
         self.weight, self.occurrence = np.zeros(0), np.zeros(0)
         self.threshold = 0.0
 
-    def offer(self, features: NDArray[np.int64], weight: Floats, occurrence: Floats) -> None:
-        """Take what is better than what is there; what has no strength is not taken."""
+    def offer(self, features: Ints, weight: Floats, occurrence: Floats) -> None:
+        """Keep the crosses that are stronger than those kept so far; never those of strength 0."""
         size = np.abs(weight) * occurrence
         good = (size >= self.threshold) & (size > 0)
         if not good.any():

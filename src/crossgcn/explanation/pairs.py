@@ -1,12 +1,12 @@
-r"""The strongest pairs of features, exactly, without listing all of them.
+r"""Find the strongest pairs of features exactly, without listing all pairs.
 
-A class weighs the pair :math:`x_ix_j` by :math:`\sum_r a_r(p_{ri}q_{rj} + p_{rj}q_{ri})`, which
-is at most :math:`\|\mathbf{u}_i\|\|\mathbf{u}_j\|` with :math:`\mathbf{u}` the two factors below
-each other, and the pair occurs at most :math:`\sqrt{n_in_j}`, :math:`n_i` being the mean of
-:math:`x_i^2`. Both by Cauchy and Schwarz. Two ways use these bounds. Where features are
-sparse, only pairs that occur together are looked at, feature by feature, and weighed where
-their bound reaches the best so far. Where most pairs occur, blocks of features are
-multiplied, the longest vectors first, and those out of reach are skipped.
+A class weighs the pair :math:`x_ix_j` by :math:`\sum_r a_r(p_{ri}q_{rj} + p_{rj}q_{ri})`. By the
+Cauchy-Schwarz inequality this is at most :math:`\|\mathbf{u}_i\|\|\mathbf{u}_j\|`, where
+:math:`\mathbf{u}` concatenates the two factors, and the pair occurs at most
+:math:`\sqrt{n_in_j}`, where :math:`n_i` is the mean of :math:`x_i^2`. Two searches use these
+bounds. For sparse features, the search visits only pairs that occur together and computes the
+weights of those whose bound reaches the best found so far. Otherwise, it multiplies blocks of
+features, those with the largest bounds first, and skips blocks that cannot reach the best.
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from crossgcn.explanation.layer_reading import Floats, LayerReading
 from crossgcn.explanation.occurrence import SLACK, Best, CrossRule, PairOccurrence, root_mean_square
-from crossgcn.explanation.terms import block_products, partitions
+from crossgcn.explanation.reading import Bools, Floats, Ints, LayerReading
+from crossgcn.explanation.terms import block_products
 
-Ints = NDArray[np.int64]
+MEETINGS = 500_000_000
+"""The largest number of co-occurring entries, over all nodes, that the sparse search visits."""
 
-_CHUNK = 16_384
+_CHUNK_MEETINGS = 4_000_000
+_CHUNK_PAIRS = 16_384
+_BLOCK = 1024
+_CORNER = 256
 
 
 @dataclass(frozen=True)
 class PairFactors:
-    """Weights of all pairs, factored.
+    """The weights of all pairs as a factorisation.
 
     Attributes:
-        left: One factor of each feature, ``[features, rank]``.
-        right: The other.
-        scale: What each rank counts for each class, ``[classes, rank]``.
+        left: First factor of each feature, ``[features, rank]``.
+        right: Second factor.
+        scale: Weight of each rank for each class, ``[classes, rank]``.
     """
 
     left: Floats
@@ -44,10 +47,9 @@ class PairFactors:
     scale: Floats
 
     def of_class(self, label: int) -> PairFactors:
-        """The ranks that count for one class, its scale within the factors.
+        """Return the factors for one class, without ranks of weight 0, scaled to signs ±1.
 
-        Left and right are made equally long rank by rank, which changes no product and
-        makes the bounds as tight as they get.
+        The two factors of a rank get equal lengths, which makes the bounds as tight as possible.
         """
         used = np.flatnonzero(self.scale[label])
         left, right, scale = self.left[:, used], self.right[:, used], self.scale[label, used]
@@ -61,34 +63,36 @@ class PairFactors:
         )
 
     def weigh(self, pairs: Ints) -> Floats:
-        """The weights of some pairs ``[n, 2]`` for each class, ``[n, classes]``."""
+        """Return the weights of pairs ``[n, 2]`` for each class, ``[n, classes]``."""
         parts = [np.zeros((0, len(self.scale)))]
-        for start in range(0, len(pairs), _CHUNK):
-            i, j = pairs[start : start + _CHUNK].T
+        for start in range(0, len(pairs), _CHUNK_PAIRS):
+            i, j = pairs[start : start + _CHUNK_PAIRS].T
             products = self.left[i] * self.right[j]
             products += self.left[j] * self.right[i]
             parts.append(products @ self.scale.T)
         return np.concatenate(parts)
 
     def lengths(self) -> Floats:
-        """The bound of each feature: a pair's weight is at most the product of its two."""
+        """Return a bound per feature: a pair weighs at most the product of its two bounds."""
         squares: Floats = (self.left**2).sum(axis=1) + (self.right**2).sum(axis=1)
         return np.sqrt(squares)
 
 
-def pair_factors(layer: LayerReading, readout: Floats, binary: NDArray[np.bool_]) -> PairFactors:
-    """The factors of a layer's pairs, products of higher order that fold into pairs included.
+def pair_factors(layer: LayerReading, readout: Floats, binary: Bools) -> PairFactors:
+    """Factorise the weights of a layer's pairs, with the higher orders that fold into pairs.
 
     Args:
-        layer: The layer.
-        readout: What each unit counts for each class, ``[classes, channels]``.
-        binary: Which features are 0 or 1, so that their powers are themselves.
+        layer: The polynomial of the layer.
+        readout: Weight of each unit for each class, ``[classes, channels]``.
+        binary: Which features are 0 or 1.
     """
     blocks = block_products(layer, np.arange(layer.first_order.shape[1]), binary)
     left, right, scale = [], [], []
     for order in range(2, layer.order + 1):
         alpha = layer.order_weights[order - 1]
-        for first, second in partitions(order):
+        everything = (1 << order) - 1
+        for first in range(1, everything, 2):  # each split of the projections in two, once
+            second = everything ^ first
             if alpha.any() and first in blocks and second in blocks:
                 left.append(blocks[first])
                 right.append(blocks[second])
@@ -99,72 +103,78 @@ def pair_factors(layer: LayerReading, readout: Floats, binary: NDArray[np.bool_]
     return PairFactors(*(np.concatenate(parts, axis=1) for parts in (left, right, scale)))
 
 
-_BLOCK = 1024
-_CHUNK_PAIRS = 16_384
-_CORNER = 256
-
-
-def search_blocks(
+def top_pairs(
     factors: PairFactors,
-    size: Floats | None,
-    occurrence: PairOccurrence | None,
-    rule: CrossRule | None,
-    best: Best,
-) -> None:
-    """Multiply blocks of features, those of the largest bounds first, and skip what they rule out.
-
-    The products are made in 32 bits; what comes near the best found, rounding allowed for,
-    is weighed again in 64.
+    inputs: sp.csr_array | None,
+    top: int,
+    rule: CrossRule | None = None,
+) -> list[Best]:
+    """Return the pairs of different features with the largest |weight| × occurrence, per class.
 
     Args:
-        factors: Weights of all pairs for one class.
-        size: Root mean square of each feature; ``None`` ranks by weight alone.
-        occurrence: Counts chosen pairs; ``None`` likewise.
-        rule: Which pairs may be named; all when left out.
-        best: What is found.
+        factors: The weights of all pairs.
+        inputs: The features, ``[nodes, features]``; ``None`` ranks by weight alone.
+        top: How many pairs per class.
+        rule: Which pairs may be named; all pairs by default.
     """
-    reach = factors.lengths() * (1.0 if size is None else size)
-    order = np.argsort(-reach, kind="stable")
-    order = order[reach[order] > 0]
-    reach = reach[order]
-    scale = 1.0 if size is None else size[order][:, np.newaxis]
-    left, right = factors.left[order] * scale, factors.right[order] * scale
-    signed = np.concatenate([left * factors.scale, right * factors.scale], axis=1)
-    rows = torch.from_numpy(signed).float()
-    columns = torch.from_numpy(np.concatenate([right, left], axis=1)).float()
-    rounding = (rows.shape[1] + 8) * 2.0**-23
-    judge = _Judge(factors, occurrence, rule, best)
-    for start in range(0, len(order), _BLOCK):
-        for other in range(start, len(order), _BLOCK):
-            bound = reach[start] * reach[other]
-            if bound < best.threshold * SLACK:
-                break
-            sizes = (rows[start : start + _BLOCK] @ columns[other : other + _BLOCK].T).abs_()
-            if other == start:
-                sizes = sizes.triu_(1)
-            here, there = order[start : start + _BLOCK], order[other : other + _BLOCK]
-            judge.look_through(sizes, bound * rounding, here, there)
+    # One class at a time: the factors of all classes would be as many copies of the weights.
+    classes = map(factors.of_class, range(len(factors.scale)))
+    best = [Best(top, 2) for _ in factors.scale]
+    if inputs is not None and count_meetings(inputs).sum() <= MEETINGS:
+        lengths = np.stack([each.lengths() for each in classes])
+        _search_meetings(factors, lengths, inputs, rule, best)
+    else:
+        occurrence = None if inputs is None else PairOccurrence(inputs)
+        size = None if inputs is None else root_mean_square(inputs)
+        for each, found in zip(classes, best, strict=True):
+            _BlockSearch(each, occurrence, rule, found).run(size)
+    return best
 
 
 @dataclass(frozen=True)
-class _Judge:
-    """Weighs pairs exactly."""
+class _BlockSearch:
+    """Multiplies blocks of features for one class, and skips blocks that the bounds rule out.
+
+    Products are computed in 32 bits. Pairs that come near the best found, allowing for
+    rounding, are computed again in 64 bits.
+    """
 
     factors: PairFactors
     occurrence: PairOccurrence | None
     rule: CrossRule | None
     best: Best
 
-    def look_through(self, sizes: Tensor, rounding: float, here: Ints, there: Ints) -> None:
-        """Weigh the pairs of a block that may be good enough, the most promising first.
+    def run(self, size: Floats | None) -> None:
+        """Search all pairs; ``size`` is the root mean square of each feature."""
+        factors, best = self.factors, self.best
+        reach = factors.lengths() * (1.0 if size is None else size)
+        order = np.argsort(-reach, kind="stable")
+        order = order[reach[order] > 0]
+        reach = reach[order]
+        scale = 1.0 if size is None else size[order][:, np.newaxis]
+        left, right = factors.left[order] * scale, factors.right[order] * scale
+        signed = np.concatenate([left * factors.scale, right * factors.scale], axis=1)
+        rows = torch.from_numpy(signed).float()
+        columns = torch.from_numpy(np.concatenate([right, left], axis=1)).float()
+        rounding = (rows.shape[1] + 8) * 2.0**-23
+        for start in range(0, len(order), _BLOCK):
+            for other in range(start, len(order), _BLOCK):
+                bound = reach[start] * reach[other]
+                if bound < best.threshold * SLACK:
+                    break
+                sizes = (rows[start : start + _BLOCK] @ columns[other : other + _BLOCK].T).abs_()
+                if other == start:
+                    sizes = sizes.triu_(1)
+                here, there = order[start : start + _BLOCK], order[other : other + _BLOCK]
+                self._search_block(sizes, bound * rounding, here, there)
 
-        Args:
-            sizes: About what each pair can reach.
-            rounding: How far off that may be.
-            here: Features of the rows.
-            there: Features of the columns.
-        """
-        if float(sizes.amax()) < self._needed(rounding):
+    def _search_block(self, sizes: Tensor, rounding: float, here: Ints, there: Ints) -> None:
+        """Weigh the pairs of a block that may be strong enough, the most promising first."""
+
+        def needed() -> float:
+            return max(0.0, self.best.threshold * SLACK - rounding)
+
+        if float(sizes.amax()) < needed():
             return
         flat = sizes.flatten()
         if not self.best.threshold:
@@ -172,21 +182,18 @@ class _Judge:
             leading = torch.topk(corner.flatten(), min(8 * self.best.num, corner.numel())).indices
             width = corner.shape[1]
             leading = leading // width * sizes.shape[1] + leading % width
-            self._weigh(leading[flat[leading] > 0], sizes.shape[1], here, there)
+            self._weigh(leading[flat[leading] > 0], here, there)
             flat[leading] = -1.0
-        near = torch.nonzero(flat > self._needed(rounding)).flatten()
+        near = torch.nonzero(flat > needed()).flatten()
         while near.numel():
             values = flat[near]
             chosen = torch.topk(values, min(_CHUNK_PAIRS, near.numel())).indices
-            self._weigh(near[chosen], sizes.shape[1], here, there)
+            self._weigh(near[chosen], here, there)
             values[chosen] = -1.0
-            near = near[values > self._needed(rounding)]
+            near = near[values > needed()]
 
-    def _needed(self, rounding: float) -> float:
-        return max(0.0, self.best.threshold * SLACK - rounding)
-
-    def _weigh(self, places: Tensor, width: int, here: Ints, there: Ints) -> None:
-        rows, columns = np.divmod(places.numpy(), width)
+    def _weigh(self, places: Tensor, here: Ints, there: Ints) -> None:
+        rows, columns = np.divmod(places.numpy(), len(there))
         pairs = np.sort(np.stack([here[rows], there[columns]], axis=1), axis=1)
         if self.rule is not None:
             pairs = pairs[self.rule.allows(pairs[:, 0], pairs[:, 1])]
@@ -196,41 +203,31 @@ class _Judge:
         self.best.offer(pairs, self.factors.weigh(pairs)[:, 0], often)
 
 
-_CHUNK_MEETINGS = 4_000_000
-
-
 def count_meetings(inputs: sp.csr_array) -> Ints:
-    """With how many entries of its nodes each feature shares a node, itself included."""
+    """Return with how many entries of its nodes each feature co-occurs, itself included."""
     lengths = np.diff(inputs.indptr).astype(np.int64)
     met = np.bincount(inputs.indices, np.repeat(lengths, lengths), minlength=inputs.shape[1])
     return met.astype(np.int64)
 
 
-def search_meetings(
+def _search_meetings(
     factors: PairFactors,
     lengths: Floats,
     inputs: sp.csr_array,
     rule: CrossRule | None,
     best: Sequence[Best],
 ) -> None:
-    """Count the meetings of every feature with those after it, and weigh the promising pairs.
+    """Count how often each feature co-occurs with later ones, and weigh the promising pairs.
 
-    Features come in the order of their reach, weight times occurrence at most, so that
-    what is found early rules out most of the rest.
-
-    Args:
-        factors: Weights of all pairs for all classes.
-        lengths: Each feature's bound for each class, ``[classes, features]``.
-        inputs: The features, ``[nodes, features]``.
-        rule: Which pairs may be named; all when left out.
-        best: What is found, a list per class.
+    Features are visited in the order of their bounds, weight times occurrence, so that early
+    finds rule out most other pairs. ``lengths`` are bounds of the weights, ``[classes, features]``.
     """
     reach = lengths * root_mean_square(inputs)
     order = np.argsort(-reach.max(axis=0), kind="stable")
     furthest = np.maximum.accumulate(reach[:, order[::-1]], axis=1)[:, ::-1]
     sizes = sp.csr_array(abs(inputs)[:, order])
     by_feature = sp.csr_array(sizes.T)
-    for start, stop in _blocks(sizes):
+    for start, stop in _feature_ranges(sizes):
         bounds = furthest[:, start] ** 2
         needed = np.array([found.threshold * SLACK for found in best])
         labels = np.flatnonzero((bounds > 0) & (bounds >= needed))
@@ -248,8 +245,8 @@ def search_meetings(
         _Meetings(pairs, occurrence, reachable, labels.tolist()).weigh(factors, rule, best)
 
 
-def _blocks(sizes: sp.csr_array) -> Iterator[tuple[int, int]]:
-    """Ranges of features with about equally many meetings."""
+def _feature_ranges(sizes: sp.csr_array) -> Iterator[tuple[int, int]]:
+    """Yield ranges of features with about equally many co-occurrences."""
     work = np.cumsum(count_meetings(sizes))
     start = 0
     while start < work.size:
@@ -261,7 +258,7 @@ def _blocks(sizes: sp.csr_array) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Meetings:
-    """Pairs that meet, how often, and how strong each can be for the classes still open."""
+    """Pairs that co-occur, how often, and a bound of their strength for each class in question."""
 
     pairs: Ints
     occurrence: Floats
@@ -269,7 +266,7 @@ class _Meetings:
     labels: list[int]
 
     def weigh(self, factors: PairFactors, rule: CrossRule | None, best: Sequence[Best]) -> None:
-        """Weigh what may be good enough, the most promising first."""
+        """Weigh the pairs that may be strong enough, the most promising first."""
         promise = self.reachable.max(axis=0)
         split = min(_CHUNK_PAIRS, promise.size - 1)
         ranked = np.argpartition(-promise, split)
@@ -284,8 +281,8 @@ class _Meetings:
         places = self._within_reach(places, best)
         pairs = self.pairs[places]
         if rule is not None:
-            places = places[rule.allows(pairs[:, 0], pairs[:, 1])]
-            pairs = self.pairs[places]
+            allowed = rule.allows(pairs[:, 0], pairs[:, 1])
+            places, pairs = places[allowed], pairs[allowed]
         weights = factors.weigh(pairs)
         for label in self.labels:
             best[label].offer(pairs, weights[:, label], self.occurrence[places])
@@ -293,35 +290,3 @@ class _Meetings:
     def _within_reach(self, places: Ints, best: Sequence[Best]) -> Ints:
         needed = np.array([best[label].threshold * SLACK for label in self.labels])
         return places[(self.reachable[:, places] >= needed[:, np.newaxis]).any(axis=0)]
-
-
-MEETINGS = 500_000_000
-"""Most pairs of entries of one node, over all nodes, for which meetings are counted."""
-
-
-def top_pairs(
-    factors: PairFactors,
-    inputs: sp.csr_array | None,
-    top: int,
-    rule: CrossRule | None = None,
-) -> list[Best]:
-    """The pairs of different features with the largest weight × occurrence, for each class.
-
-    Args:
-        factors: Weights of all pairs.
-        inputs: The features, ``[nodes, features]``; ``None`` ranks by weight alone.
-        top: How many pairs per class.
-        rule: Which pairs may be named; all of them when left out.
-    """
-    # One class at a time: the factors of all would be as many copies of the weights.
-    classes = map(factors.of_class, range(len(factors.scale)))
-    best = [Best(top, 2) for _ in factors.scale]
-    if inputs is not None and count_meetings(inputs).sum() <= MEETINGS:
-        lengths = np.stack([each.lengths() for each in classes])
-        search_meetings(factors, lengths, inputs, rule, best)
-    else:
-        occurrence = None if inputs is None else PairOccurrence(inputs)
-        size = None if inputs is None else root_mean_square(inputs)
-        for each, found in zip(classes, best, strict=True):
-            search_blocks(each, size, occurrence, rule, found)
-    return best

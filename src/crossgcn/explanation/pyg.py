@@ -1,4 +1,4 @@
-"""Exact explanations in PyG's terms: masks of node features and of edges."""
+"""Exact explanations as PyG's masks of node features and of edges."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
@@ -15,16 +14,17 @@ from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import MaskType, ModelMode, ModelReturnType, ModelTaskLevel
 
 from crossgcn.errors import BadInput
-from crossgcn.explanation.layer_reading import Floats
+from crossgcn.explanation.arguments import check_nodes
 from crossgcn.explanation.node import NodeExplainer, NodeExplanation
+from crossgcn.explanation.reading import Floats, Ints
 
 
 class CrossExplainer(ExplainerAlgorithm):  # type: ignore[misc]
-    """PyG's ``Explainer`` with the exact decomposition as its algorithm.
+    """The exact explanation as an algorithm of PyG's ``Explainer``.
 
-    The masks hold contributions to the class score, of either sign. In the mask of node
-    features a cross counts in equal parts for the features it multiplies, which is the
-    Shapley value of a product; the mask of edges holds what came along each.
+    The masks hold signed contributions to the class score. In the mask of node features, a cross
+    counts in equal parts for the features it multiplies (the Shapley value of a product). The
+    mask of edges holds what each edge passed on.
 
     Example:
         ``Explainer(model, CrossExplainer(), explanation_type="model",
@@ -42,17 +42,23 @@ class CrossExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         index: int | Tensor | None = None,
         **kwargs: Any,
     ) -> Explanation:
-        """The masks of some nodes' class scores, added up over these nodes."""
+        """Return the masks for the class scores of some nodes, summed over these nodes."""
         unknown = set(kwargs) - {"edge_weight"}
         if unknown:
             raise BadInput(
                 f"CrossExplainer was given {', '.join(sorted(unknown))}, which is no input of a "
                 "cross-feature graph convolution; give x, edge_index and, if any, edge_weight"
             )
-        data = Data(x=x, edge_index=edge_index, **kwargs)
-        explainer = NodeExplainer(model, data)
-        nodes = _chosen_nodes(index, x.size(0))
-        parts = [explainer.explain(node, int(target[node])) for node in nodes]
+        explainer = NodeExplainer(model, Data(x=x, edge_index=edge_index, **kwargs))
+        num_nodes = x.size(0)
+        nodes = check_nodes("index", torch.arange(num_nodes) if index is None else index, num_nodes)
+        for node in nodes.tolist():
+            if not -num_nodes <= node < num_nodes:
+                raise BadInput(
+                    f"index holds node {node}, which does not exist; the graph has nodes 0 to "
+                    f"{num_nodes - 1}"
+                )
+        parts = [explainer.explain(int(node), int(target[node])) for node in nodes % num_nodes]
         node_mask = sp.csr_array(tuple(x.shape))
         for part in parts:
             node_mask = node_mask + feature_mask(part)
@@ -63,7 +69,7 @@ class CrossExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         return Explanation(**masks)
 
     def supports(self) -> bool:
-        """Class scores of nodes, with a mask per feature of each node."""
+        """Return whether the settings ask for class scores of nodes and a mask per feature."""
         return bool(
             self.explainer_config.node_mask_type == MaskType.attributes
             and self.explainer_config.edge_mask_type in (None, MaskType.object)
@@ -73,34 +79,8 @@ class CrossExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         )
 
 
-def _chosen_nodes(index: int | Tensor | None, num_nodes: int) -> list[int]:
-    """The nodes an index chooses, as it would choose rows of a tensor."""
-    if index is None:
-        return list(range(num_nodes))
-    given = torch.as_tensor(index)
-    if given.dtype == torch.bool:
-        if given.shape != (num_nodes,):
-            raise BadInput(
-                f"index is a mask of shape {list(given.shape)}, but the graph has {num_nodes} "
-                "nodes; give one entry per node, or numbers of nodes"
-            )
-        given = given.nonzero()
-    nodes: list[int] = given.reshape(-1).tolist()
-    for node in nodes:
-        if not -num_nodes <= node < num_nodes:
-            raise BadInput(
-                f"index holds node {node}, which does not exist; the graph has nodes 0 to "
-                f"{num_nodes - 1}"
-            )
-    return [node % num_nodes for node in nodes]
-
-
 def explanation_of(part: NodeExplanation) -> Explanation:
-    """One node's explanation as PyG's, its inputs with it.
-
-    Args:
-        part: The explanation. Biases and what it leaves out are in no mask.
-    """
+    """Convert the explanation of one node; biases and what it leaves out are in no mask."""
     reading = part.reading
     edge_index = torch.from_numpy(reading.edges)
     return Explanation(
@@ -115,11 +95,11 @@ def explanation_of(part: NodeExplanation) -> Explanation:
 
 
 def feature_mask(part: NodeExplanation) -> sp.csr_array:
-    """What each feature of each node contributes, ``[nodes, features]``.
+    """Return the contribution of each feature of each node, ``[nodes, features]``.
 
-    A cross counts in equal parts for its features. Where features are summed over
-    neighbours before they are crossed, a feature's part goes to the nodes in
-    proportion to what they bring to that sum.
+    A cross counts in equal parts for its features. If features are summed over neighbours
+    before they are multiplied, the part of a feature is divided among the nodes in proportion to
+    what they add to that sum.
     """
     shares = _shares(part)
     if not part.reading.of_neighbourhoods:
@@ -129,14 +109,10 @@ def feature_mask(part: NodeExplanation) -> sp.csr_array:
 
 
 def flow_along_edges(part: NodeExplanation, edge_index: Tensor) -> Floats:
-    """What came to the score along each edge, added up over the layers.
+    """Return the contribution that came along each edge, summed over the layers.
 
-    What a node takes from itself came along no edge, unless the edges hold a self-loop. A
-    contribution that took two edges counts for both.
-
-    Args:
-        part: The explanation.
-        edge_index: Sources and targets, ``[2, edges]``.
+    What a node takes from itself came along no edge, unless there is a self-loop. A contribution
+    that came along two edges counts for both.
     """
     reading = part.reading
     size = (reading.num_nodes, reading.num_nodes)
@@ -151,8 +127,7 @@ def flow_along_edges(part: NodeExplanation, edge_index: Tensor) -> Floats:
             flow = flow + _flow_into_sums(part)
             continue
         else:
-            layer = reading.layers[0]
-            linear, crosses = layer.apply(reading.inputs[step.nodes], None)
+            linear, crosses = reading.layers[0].apply(reading.inputs[step.nodes], None)
             sent = step.slopes @ (linear + crosses).T
         weights = adjacency[step.targets][:, step.nodes].tocoo()
         values = weights.data * sent[weights.row, weights.col]
@@ -162,7 +137,7 @@ def flow_along_edges(part: NodeExplanation, edge_index: Tensor) -> Floats:
 
 
 def _shares(part: NodeExplanation) -> sp.csr_array:
-    """Contributions by the node where products are formed and by feature."""
+    """Return the contributions by feature, at the node where the products are formed."""
     codes, shape = part.expansion.codes, part.reading.inputs.shape
     shares = sp.csr_array(shape)
     for terms in part.expansion.chunks():
@@ -178,30 +153,29 @@ def _shares(part: NodeExplanation) -> sp.csr_array:
 
 
 def _per_unit(part: NodeExplanation, shares: sp.csr_array) -> sp.csr_array:
-    """What one unit of each summed feature contributes at each neighbourhood."""
+    """Divide shares by the summed features: the contribution of one unit of each feature."""
     inputs = part.reading.inputs.copy()
     inputs.data = np.reciprocal(inputs.data, where=inputs.data != 0, out=np.zeros(inputs.nnz))
     return sp.csr_array(shares.multiply(inputs))
 
 
 def _flow_into_sums(part: NodeExplanation) -> sp.coo_array:
-    """What each node brings to the sums of features over neighbours."""
+    """Return what each node contributes through the sums of features over neighbours."""
     per_unit = _per_unit(part, _shares(part))
-    weights = part.reading.adjacencies[0].copy()
     used = np.diff(per_unit.indptr) > 0
-    weights = sp.csr_array(sp.diags_array(used.astype(np.float64)) @ weights)
-    return sp.coo_array(weights.multiply(per_unit @ part.reading.features.T))
+    weights = sp.diags_array(used.astype(np.float64)) @ part.reading.adjacencies[0]
+    return sp.coo_array(sp.csr_array(weights).multiply(per_unit @ part.reading.features.T))
 
 
-def _pick(flow: sp.coo_array, edges: NDArray[np.int64], num_nodes: int) -> Floats:
-    """The entries of a matrix that edges stand for; edges given twice share theirs."""
+def _pick(flow: sp.coo_array, edges: Ints, num_nodes: int) -> Floats:
+    """Return the entry of a matrix for each edge; duplicate edges share theirs."""
     key = edges[1] * num_nodes + edges[0]
-    _, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
     flow.sum_duplicates()
     held = flow.row.astype(np.int64) * num_nodes + flow.col
-    order = np.argsort(held)
-    held, values = held[order], flow.data[order]
-    place = np.minimum(np.searchsorted(held, key), max(held.size - 1, 0))
     if not held.size:
         return np.zeros(key.size)
+    order = np.argsort(held)
+    held, values = held[order], flow.data[order]
+    place = np.minimum(np.searchsorted(held, key), held.size - 1)
+    _, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
     return np.where(held[place] == key, values[place], 0.0) / counts[inverse]

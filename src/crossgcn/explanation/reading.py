@@ -1,4 +1,8 @@
-"""A trained model and its graph as plain numbers, ready to be taken apart."""
+r"""Read a trained model and its graph as plain 64-bit arrays.
+
+Everything else in this package works on a :class:`Reading`: the polynomial of each layer, the
+matrices with which layers sum over neighbours, and the values that the model computes.
+"""
 
 from __future__ import annotations
 
@@ -10,45 +14,111 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-from crossgcn.explanation.layer_reading import Floats, LayerReading, NotASum, read_layer
-from crossgcn.explanation.occurrence import binary_columns
-from crossgcn.graph import PreparedGraph, SparseMatrix, normalised_adjacency
-from crossgcn.layers import CrossGCNConv
+from crossgcn.graph import PreparedGraph, SparseMatrix, edges_of_kind
+from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
 from crossgcn.models.node_classifier import NodeClassifier
 
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
 Graph: TypeAlias = Data | PreparedGraph
+
+
+class NotASum(BadInput):
+    """The model is not a sum of products of features, so it has no exact explanation."""
+
+
+@dataclass(frozen=True)
+class LayerReading:
+    r"""The polynomial of one layer.
+
+    Unit :math:`e` computes :math:`\mathbf{f}_e\mathbf{x} + \sum_{k\ge2} \alpha_{ke}
+    \prod_{m\le k} \mathbf{w}^m_e\mathbf{x}`, before or after the sum over neighbours.
+
+    Attributes:
+        first_order: :math:`\mathbf{f}`, ``[channels, features]``; includes :math:`\alpha_1`.
+        projections: :math:`\mathbf{w}^m`, ``[order, channels, features]``, scaled where the
+            layer scales them.
+        order_weights: :math:`\alpha`, ``[order, channels]``.
+        bias: ``[channels]``; zeros if the layer has none.
+        aggregate_first: Whether neighbours are summed before features are multiplied.
+    """
+
+    first_order: Floats
+    projections: Floats
+    order_weights: Floats
+    bias: Floats
+    aggregate_first: bool
+
+    @property
+    def order(self) -> int:
+        """The highest order whose weight is not zero."""
+        used = np.flatnonzero(self.order_weights[1:].any(axis=1))
+        return int(used[-1]) + 2 if used.size else 1
+
+    def of_units(self, units: Ints) -> LayerReading:
+        """Return the polynomials of some of the units."""
+        return LayerReading(
+            self.first_order[units],
+            self.projections[:, units],
+            self.order_weights[:, units],
+            self.bias[units],
+            self.aggregate_first,
+        )
+
+    def apply(self, x: Any, adjacency: Any, *, aggregated: bool = False) -> tuple[Floats, Floats]:
+        """Return the layer's output in two parts, first order and crosses, without the bias.
+
+        Args:
+            x: The input, dense or sparse.
+            adjacency: Weights of the sum over neighbours; ``None`` for a layer without a graph.
+            aggregated: Whether ``x`` is already summed over neighbours, for a layer that
+                aggregates first.
+        """
+        if self.aggregate_first and adjacency is not None and not aggregated:
+            x = adjacency @ x
+        linear = np.asarray(x @ self.first_order.T)
+        crosses, product = np.zeros_like(linear), np.ones_like(linear)
+        for position in range(self.order if self.order > 1 else 0):
+            product = product * np.asarray(x @ self.projections[position].T)
+            if position:
+                crosses += self.order_weights[position] * product
+        if adjacency is None or self.aggregate_first:
+            return linear, crosses
+        return np.asarray(adjacency @ linear), np.asarray(adjacency @ crosses)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a model computes on a graph, layer by layer, in 64 bits.
+    """What a model computes on a graph, layer by layer.
 
     Attributes:
-        layers: The layers' weights.
-        adjacencies: How each layer sums over neighbours; ``None`` where it sees no graph.
-        features: The nodes' features, ``[nodes, features]``.
-        edges: Sources and targets of the edges, ``[2, edges]``.
-        inputs: What the first layer crosses, ``[nodes, features]``: the features, or
-            their sums over neighbours where that layer aggregates first.
-        binary: Which columns of it hold nothing but 0 and 1, so that their powers are
-            themselves.
-        gates: Which hidden units are active at each node, an array per hidden layer.
-        hidden: Values of the active ones, likewise.
-        crosses: What a layer's own crosses add before its activation, per layer and node.
-        first: What the first layer gives before its activation.
+        layers: The polynomials of the layers.
+        adjacencies: The matrix with which each layer sums over neighbours; ``None`` for a
+            layer without a graph.
+        features: Features of the nodes, ``[nodes, features]``.
+        edges: Sources and targets, ``[2, edges]``.
+        inputs: What the first layer multiplies, ``[nodes, features]``: the features, or their
+            sums over neighbours if that layer aggregates first.
+        binary: Which columns of ``inputs`` hold only 0 and 1, so that powers change nothing.
+        gates: Which hidden units are active, ``[nodes, units]`` per hidden layer.
+        hidden: Values of the hidden units after the activation, likewise.
+        crosses: What the crosses of each layer add to its output.
+        first: Output of the first layer before its activation.
         logits: Class scores, ``[nodes, classes]``.
     """
 
     layers: tuple[LayerReading, ...]
     adjacencies: tuple[Any, ...]
     features: sp.csr_array
-    edges: NDArray[np.int64]
+    edges: Ints
     inputs: sp.csr_array
-    binary: NDArray[np.bool_]
-    gates: tuple[NDArray[np.bool_], ...]
+    binary: Bools
+    gates: tuple[Bools, ...]
     hidden: tuple[Floats, ...]
     crosses: tuple[Floats, ...]
     first: Floats
@@ -56,37 +126,32 @@ class Reading:
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes the graph has."""
+        """Number of nodes of the graph."""
         return int(self.inputs.shape[0])
 
     @property
     def num_features(self) -> int:
-        """How many features a node has."""
+        """Number of features of a node."""
         return int(self.inputs.shape[1])
 
     @property
     def of_neighbourhoods(self) -> bool:
-        """Whether features are summed over neighbours before they are crossed."""
+        """Whether features are summed over neighbours before they are multiplied."""
         return self.layers[0].aggregate_first and self.adjacencies[0] is not None
 
-    def go_on(self, first: Floats, rows: NDArray[np.int64] | None = None) -> Floats:
-        """Class scores when the first layer had given something else.
-
-        Args:
-            first: Its output before the activation, ``[nodes, channels]``.
-            rows: The nodes wanted; all when left out.
-        """
+    def continue_from(self, first: Floats) -> Floats:
+        """Return the class scores for another output of the first layer (before activation)."""
         out = first
         for layer, adjacency in zip(self.layers[1:], self.adjacencies[1:], strict=True):
             linear, crosses = layer.apply(np.maximum(out, 0.0), adjacency)
             out = linear + crosses + layer.bias
-        return out if rows is None else out[rows]
+        return out
 
     def readout(self) -> Floats:
-        """How much each unit of the first layer counts for each class, ``[classes, units]``.
+        """Return the weight of each unit of the first layer for each class, ``[classes, units]``.
 
-        Through later layers it is the product of their first-order weights, each hidden
-        unit taken with the share of nodes at which it is active.
+        The readout is the product of the first-order weights of the later layers, where each
+        hidden unit counts with the share of nodes at which it is active.
         """
         out = np.eye(self.layers[-1].first_order.shape[0])
         for layer, gate in zip(self.layers[:0:-1], self.gates[::-1], strict=True):
@@ -95,17 +160,17 @@ class Reading:
 
 
 def read_model(model: nn.Module, graph: Graph) -> Reading:
-    """Read a model's weights and follow the graph through it.
+    """Read the weights of a model and compute its values on a graph.
 
     Args:
-        model: A stack of cross-feature or plain graph convolutions, an MLP, or one such layer.
-        graph: What it is to be explained on.
+        model: A :class:`~crossgcn.models.node_classifier.NodeClassifier`, or a single layer.
+        graph: The graph to explain the model on.
 
     Raises:
-        BadInput: If the model has a part that is no sum of products of features, or does
-            not fit the graph.
+        NotASum: If a part of the model is not a sum of products of features.
+        BadInput: If the model does not fit the graph.
     """
-    modules, layers = _modules(model), read_layers(model)
+    layers = read_layers(model)
     features = _features(graph)
     if features.shape[1] != layers[0].first_order.shape[1]:
         raise BadInput(
@@ -113,50 +178,12 @@ def read_model(model: nn.Module, graph: Graph) -> Reading:
             f"{layers[0].first_order.shape[1]}; give the graph it was trained on, or one "
             "encoded in the same way"
         )
-    adjacencies = tuple(_adjacency(module, graph, features.shape[0]) for module in modules)
+    adjacencies = tuple(_adjacency(each, graph, features.shape[0]) for each in _modules(model))
     inputs = features
     if layers[0].aggregate_first and adjacencies[0] is not None:
         inputs = sp.csr_array(adjacencies[0] @ features)
         inputs.eliminate_zeros()
     inputs.sort_indices()
-    return _follow(layers, adjacencies, features, _edges(graph), inputs)
-
-
-def read_layers(model: nn.Module) -> tuple[LayerReading, ...]:
-    """Read a model's weights alone; see :func:`read_model`."""
-    if isinstance(model, NodeClassifier) and model.num_models is not None:
-        raise BadInput(
-            f"this model holds the weights of {model.num_models} models at once; explain one of "
-            "them, as a record's folder holds it"
-        )
-    if isinstance(model, NodeClassifier) and model.residual != "none" and len(model.layers) > 1:
-        raise NotASum(
-            f"layers of this model add to what enters them (residual={model.residual!r}), which "
-            "has no share in an explanation; explain a model with residual='none'"
-        )
-    return tuple(read_layer(module, position) for position, module in enumerate(_modules(model)))
-
-
-def can_be_explained(model: nn.Module) -> bool:
-    """Whether what a model says is a sum of products of features, which can be taken apart."""
-    try:
-        read_layers(model)
-    except NotASum:
-        return False
-    return True
-
-
-def _modules(model: nn.Module) -> list[nn.Module]:
-    return list(model.layers) if isinstance(model, NodeClassifier) else [model]
-
-
-def _follow(
-    layers: tuple[LayerReading, ...],
-    adjacencies: tuple[Any, ...],
-    features: sp.csr_array,
-    edges: NDArray[np.int64],
-    inputs: sp.csr_array,
-) -> Reading:
     gates, hidden, crosses = [], [], []
     outputs: list[Floats] = []
     x: Any = inputs
@@ -172,7 +199,7 @@ def _follow(
         layers,
         adjacencies,
         features,
-        edges,
+        _edges(graph),
         inputs,
         binary_columns(inputs),
         tuple(gates),
@@ -181,6 +208,113 @@ def _follow(
         outputs[0],
         outputs[-1],
     )
+
+
+def read_layers(model: nn.Module) -> tuple[LayerReading, ...]:
+    """Read the weights of a model, without a graph; see :func:`read_model`."""
+    if isinstance(model, NodeClassifier) and model.num_models is not None:
+        raise BadInput(
+            f"this model holds the weights of {model.num_models} models at once; explain one of "
+            "them, loaded from the folder of its run"
+        )
+    if isinstance(model, NodeClassifier) and type(model).forward is not NodeClassifier.forward:
+        raise NotASum(
+            f"{type(model).__name__} has a forward pass of its own, which has no exact "
+            "explanation; explain a model that only applies its layers one after the other"
+        )
+    if isinstance(model, NodeClassifier) and model.residual != "none" and len(model.layers) > 1:
+        raise NotASum(
+            f"the layers of this model have residual connections (residual={model.residual!r}), "
+            "which have no exact explanation; explain a model with residual='none'"
+        )
+    return tuple(read_layer(module, position) for position, module in enumerate(_modules(model)))
+
+
+def can_be_explained(model: nn.Module) -> bool:
+    """Return whether a model is a sum of products of features."""
+    try:
+        read_layers(model)
+    except NotASum:
+        return False
+    return True
+
+
+def binary_columns(features: sp.csr_array) -> Bools:
+    """Return which columns hold only 0 and 1."""
+    other = (features.data != 1.0) & (features.data != 0.0)
+    found: Bools = np.bincount(features.indices[other], minlength=features.shape[1]) == 0
+    return found
+
+
+def read_layer(module: nn.Module, position: int) -> LayerReading:
+    """Read the polynomial of a layer; ``position`` (from 0) is for error messages."""
+    where = f"layer {position + 1}"
+    if isinstance(module, CrossGCNConv):
+        transform, bias = module.transform, module.bias
+        aggregate_first = module.aggregate_first
+        if not module.sums_neighbours:
+            raise NotASum(
+                f"{where} joins neighbours by {module.aggr_name!r}, which has no exact "
+                "explanation; explain a model whose neighbours are joined by GCN's sum "
+                "(aggr='gcn', as in --model cross-gcn)"
+            )
+        if not isinstance(transform, CrossFeatureTransform):
+            raise NotASum(
+                f"{where} transforms features by a {type(transform).__name__}, which has no exact "
+                "explanation; explain a model with transform='cross'"
+            )
+        if module.flow != "source_to_target":
+            raise BadInput(f"{where} has flow={module.flow!r}; use 'source_to_target'")
+    elif isinstance(module, CrossFeatureTransform):
+        transform, bias, aggregate_first = module, module.bias, False
+    else:
+        raise NotASum(
+            f"{where} is a {type(module).__name__} of {type(module).__module__.split('.')[0]}, "
+            "which is not a sum of products of its inputs and has no exact explanation; explain "
+            "crossgcn's CrossGCN, crossgcn's GCN or crossgcn's MLP"
+        )
+    if isinstance(transform.weight, UninitializedParameter):
+        raise BadInput(f"{where} has seen no data yet and has no weights; train the model first")
+    projections, alpha = _projections(transform), _order_weights(transform, where)
+    release = transform.first_order == "release"
+    first = alpha[0][:, np.newaxis] * (projections.sum(axis=0) if release else projections[0])
+    if not (np.isfinite(projections).all() and np.isfinite(alpha).all()):
+        raise BadInput(f"{where} has weights that are not finite; train the model again")
+    return LayerReading(
+        first,
+        projections,
+        alpha,
+        np.zeros(projections.shape[1]) if bias is None else _numbers(bias),
+        aggregate_first,
+    )
+
+
+def _projections(transform: CrossFeatureTransform) -> Floats:
+    weight = _numbers(transform.weight)
+    if transform.projection_scale is None:
+        return weight
+    return weight * _numbers(transform.projection_scale)[:, np.newaxis, np.newaxis]
+
+
+def _order_weights(transform: CrossFeatureTransform, where: str) -> Floats:
+    """Return the weight of each order in each unit, ``[order, channels]``."""
+    weights = transform.unit_order_weights()
+    if weights is None:
+        assert transform.aggregator is not None
+        raise NotASum(
+            f"{where} {transform.aggregator.refusal} "
+            f"(order_weights={transform.order_aggregation!r}), which has no exact explanation; "
+            "explain a model with 'gated', 'per-unit', 'learned', 'fixed' or 'mean' order weights"
+        )
+    return _numbers(weights)
+
+
+def _numbers(tensor: Tensor) -> Floats:
+    return tensor.detach().cpu().double().numpy()
+
+
+def _modules(model: nn.Module) -> list[nn.Module]:
+    return list(model.layers) if isinstance(model, NodeClassifier) else [model]
 
 
 def _features(graph: Graph) -> sp.csr_array:
@@ -196,55 +330,38 @@ def _features(graph: Graph) -> sp.csr_array:
     elif isinstance(x, Tensor) and x.layout == torch.strided and x.dim() == 2:
         matrix = sp.csr_array(x.detach().cpu().numpy())
     else:
+        given = type(x).__name__
+        if isinstance(x, Tensor):
+            given = f"a tensor {list(x.shape)} of layout {x.layout}"
         raise BadInput(
-            f"the graph's features are {_describe(x)}; give x as a tensor [nodes, features], "
+            f"the graph's features are {given}; give x as a tensor [nodes, features], "
             "dense, sparse CSR or sparse COO"
         )
     features = sp.csr_array(matrix.astype(np.float64))
     features.eliminate_zeros()
-    if not np.isfinite(features.data).all():
-        node = int(np.searchsorted(features.indptr, _first_bad(features.data), side="right")) - 1
+    bad = np.flatnonzero(~np.isfinite(features.data))
+    if bad.size:
+        node = int(np.searchsorted(features.indptr, bad[0], side="right")) - 1
         raise BadInput(f"node {node} has a feature that is not finite; fill or drop it first")
     return features
 
 
-def _describe(x: Any) -> str:
-    if not isinstance(x, Tensor):
-        return type(x).__name__
-    return f"a tensor {list(x.shape)} of layout {x.layout}"
-
-
-def _first_bad(values: Floats) -> int:
-    return int(np.flatnonzero(~np.isfinite(values))[0])
-
-
 def _adjacency(module: nn.Module, graph: Graph, num_nodes: int) -> Any:
-    """How a layer sums over neighbours: a row of weights per target."""
+    """Return the matrix with which a layer sums over neighbours, one row per target."""
     if not isinstance(module, CrossGCNConv):
         return None
+    (kind,) = module.propagations
     if isinstance(graph, PreparedGraph):
-        matrix = graph.adjacency.to("cpu").to_scipy()
-        return sp.csr_array(matrix.astype(np.float64))
-    weight: Tensor | None = getattr(graph, "edge_weight", None)
-    weight = None if weight is None else weight.detach().cpu()
-    edges = _edges(graph)
-    if module.normalize:
-        return sp.csr_array(
-            normalised_adjacency(
-                torch.from_numpy(edges), num_nodes, weight, add_self_loops=module.add_self_loops
-            )
-            .to_scipy()
-            .astype(np.float64)
-        )
-    source, target = edges
-    values = np.ones(source.size) if weight is None else weight.numpy().astype(np.float64)
-    summed = sp.csr_array(sp.coo_array((values, (target, source)), shape=(num_nodes, num_nodes)))
-    summed.sum_duplicates()
-    return summed
+        matrix = graph.edges(kind)
+    else:
+        weight: Tensor | None = getattr(graph, "edge_weight", None)
+        weight = None if weight is None else weight.detach().cpu()
+        matrix = edges_of_kind(kind, torch.from_numpy(_edges(graph)), num_nodes, weight)
+    return sp.csr_array(matrix.to("cpu").to_scipy().astype(np.float64))
 
 
-def _edges(graph: Graph) -> NDArray[np.int64]:
-    """Sources and targets; of a prepared graph, without the self-loops it was given."""
+def _edges(graph: Graph) -> Ints:
+    """Return sources and targets; for a prepared graph, without its self-loops."""
     if isinstance(graph, PreparedGraph):
         pattern = graph.adjacency.to("cpu").to_scipy().tocoo()
         other = pattern.row != pattern.col

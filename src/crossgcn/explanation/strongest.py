@@ -1,4 +1,4 @@
-"""The crosses that drive each class, over a whole graph."""
+"""Find the crosses that drive each class, over a whole graph."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
 from torch import nn
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.explanation.arguments import check_classes, check_integer
-from crossgcn.explanation.layer_reading import Floats
-from crossgcn.explanation.names import fitting_space, name_cross, object_column
+from crossgcn.errors import BadInput
+from crossgcn.explanation.arguments import (
+    check_classes,
+    check_features,
+    check_integer,
+    name_cross,
+)
 from crossgcn.explanation.occurrence import CrossRule, cross_products
 from crossgcn.explanation.pairs import pair_factors, top_pairs
-from crossgcn.explanation.reading import Graph, Reading, read_model
+from crossgcn.explanation.reading import Floats, Graph, Reading, read_model
 from crossgcn.explanation.terms import term_weights
 from crossgcn.explanation.tuples import LIMIT, top_tuples
 
 Found = list[tuple[int, tuple[int, ...], float]]
+"""Class, features and weight of each term."""
+
+_PAIRS_AT_ONCE = 200_000
 
 
 def strongest_crosses(
@@ -32,45 +40,42 @@ def strongest_crosses(
     top: int = 20,
     limit: int = LIMIT,
 ) -> pd.DataFrame:
-    """The crosses of largest weight × occurrence for each class, exactly.
+    """Return the crosses with the largest |weight| × occurrence for each class, exactly.
 
-    A cross multiplies at least two different features. Its weight is that of the first
-    layer, symmetrised, with powers of 0/1 features folded in; through later layers it is
-    read out by their first-order weights, each hidden unit counting with the share of
-    nodes at which it is active. Crosses that never occur are not listed, nor are those of
-    one column with itself, such as a number with a range of it, see
-    :class:`~crossgcn.explanation.occurrence.CrossRule`.
+    A cross multiplies at least two different features. Its weight is that of the first layer,
+    symmetrised, with powers of 0/1 features folded in. Later layers count with their first-order
+    weights, where each hidden unit counts with the share of nodes at which it is active. Crosses
+    that never occur are not listed, nor crosses of a column with itself, such as a number with a
+    range of it; see :class:`~crossgcn.explanation.occurrence.CrossRule`.
 
     Args:
         model: A trained model.
-        graph: The graph whose nodes are counted.
+        graph: The graph, as ``Data`` or prepared.
         space: Names of the features.
-        classes: Names of the classes; numbers when left out.
-        order: Features of a cross; all orders from 2 when left out. A first layer of lower
-            order has no such crosses: the table is then empty.
+        classes: Names of the classes; their numbers by default.
+        order: Number of features of a cross; all orders from 2 by default. The table is empty if
+            the first layer has a lower order.
         top: How many crosses per class.
-        limit: How many tuples of three or more features to look at per class and order.
-            Where that was not enough, ``frame.attrs["complete"]`` is ``False``.
+        limit: How many products of three or more features to visit per class and order. If the
+            limit was reached, ``frame.attrs["complete"]`` is ``False``.
 
     Returns:
         Columns ``class``, ``cross``, ``features``, ``order``, ``weight``, ``occurrence`` (mean
-        size of the product over all nodes: how often 0/1 features occur together),
-        ``support`` (nodes at which it is not 0) and ``strength``, the product of weight and
-        occurrence, by whose size each class's rows are sorted.
+        absolute value of the product over all nodes), ``support`` (number of nodes at which the
+        product is not 0) and ``strength`` (weight × occurrence), sorted by |strength|.
     """
     top = check_integer("top", top, at_least=1)
     if order is not None:
         order = check_integer("order", order, at_least=2)
     reading = read_model(model, graph)
-    space = fitting_space(space, reading.num_features)
+    space = check_features(space, reading.num_features)
     rule = CrossRule.of(space, reading.features)
     layer, readout = reading.layers[0], reading.readout()
-    orders = range(2, layer.order + 1)
-    if order is not None:
-        orders = range(order, min(order, layer.order) + 1)
     found: Found = []
     complete = True
-    for length in orders:
+    for length in range(2, layer.order + 1):
+        if order not in (None, length):
+            continue
         if length == 2:
             factors = pair_factors(layer, readout, reading.binary)
             results = top_pairs(factors, reading.inputs, top, rule)
@@ -99,28 +104,22 @@ def first_order_terms(
     classes: Sequence[Any] | None = None,
     top: int = 20,
 ) -> pd.DataFrame:
-    """What single features do for each class, in the columns of :func:`strongest_crosses`.
+    """Return the strongest single features for each class, as :func:`strongest_crosses` does.
 
-    Powers of a 0/1 feature are folded into its weight; those of others are rows of their
-    own, such as ``age²``.
-
-    Args:
-        model: A trained model.
-        graph: The graph whose nodes are counted.
-        space: Names of the features.
-        classes: Names of the classes; numbers when left out.
-        top: How many terms per class.
+    Powers of a 0/1 feature are folded into its weight; powers of other features have their own
+    rows, such as ``age²``.
     """
     top = check_integer("top", top, at_least=1)
     reading = read_model(model, graph)
-    space = fitting_space(space, reading.num_features)
-    layer, readout = reading.layers[0], reading.readout()
+    space = check_features(space, reading.num_features)
+    layer, readout, inputs = reading.layers[0], reading.readout(), reading.inputs
     found: Found = []
     for power in range(1, layer.order + 1):
         alone = np.flatnonzero(~reading.binary) if power > 1 else np.arange(reading.num_features)
         terms = np.repeat(alone[:, np.newaxis], power, axis=1)
         weights = term_weights(layer, terms, reading.binary) @ readout.T
-        sizes = _mean_powers(reading, power)[alone]
+        sums = np.bincount(inputs.indices, np.abs(inputs.data) ** power, minlength=inputs.shape[1])
+        sizes = (sums / reading.num_nodes)[alone]
         for label in range(len(readout)):
             strength = np.abs(weights[:, label]) * sizes
             strongest = np.argsort(-strength, kind="stable")[:top]
@@ -129,12 +128,6 @@ def first_order_terms(
                 for place in strongest[strength[strongest] > 0]
             ]
     return _tabulate(reading, found, space, classes, top)
-
-
-def _mean_powers(reading: Reading, power: int) -> Floats:
-    inputs = reading.inputs
-    sums = np.bincount(inputs.indices, np.abs(inputs.data) ** power, minlength=inputs.shape[1])
-    return sums / reading.num_nodes
 
 
 def _tabulate(
@@ -155,7 +148,7 @@ def _tabulate(
             "label": [label for label, _, _ in found],
             "class": [classes[label] for label, _, _ in found],
             "cross": [name_cross(space, features) for _, features, _ in found],
-            "features": object_column([features for _, features, _ in found]),
+            "features": pd.Series([features for _, features, _ in found], dtype=object),
             "order": [len(features) for _, features, _ in found],
             "weight": np.array([weight for _, _, weight in found], np.float64),
             "occurrence": np.array([occurrence[features] for _, features, _ in found], np.float64),
@@ -166,3 +159,63 @@ def _tabulate(
     order = np.lexsort((-frame["strength"].abs().to_numpy(), frame["label"].to_numpy()))
     frame = frame.iloc[order].groupby("label", sort=False).head(top)
     return frame.drop(columns="label").reset_index(drop=True)
+
+
+def field_strengths(
+    model: nn.Module, graph: Graph, *, space: FeatureSpace | Sequence[str] | None = None
+) -> tuple[tuple[str, ...], Floats]:
+    """Return the sum of |strength| of all pairs between two fields, over all classes.
+
+    Every pair that occurs and may be named counts, so the graph must be small enough to list
+    them. The strength of a pair is that of :func:`strongest_crosses`.
+
+    Returns:
+        The fields in the order of their features, and a symmetric matrix of them.
+    """
+    reading = read_model(model, graph)
+    space = check_features(space, reading.num_features)
+    fields = tuple(dict.fromkeys(space.fields))
+    position = {field: place for place, field in enumerate(fields)}
+    field_of = np.array([position[field] for field in space.fields])
+    sizes = abs(reading.inputs)
+    together = sp.coo_array(sp.triu(sizes.T @ sizes, k=1))
+    pairs = np.stack(together.coords, axis=1).astype(np.int64)
+    allowed = CrossRule.of(space, reading.features).allows(pairs[:, 0], pairs[:, 1])
+    pairs, occurrence = pairs[allowed], together.data[allowed] / reading.num_nodes
+    layer, readout = reading.layers[0], reading.readout()
+    strengths = np.zeros((len(fields), len(fields)))
+    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+        some = slice(start, start + _PAIRS_AT_ONCE)
+        weights = np.abs(term_weights(layer, pairs[some], reading.binary) @ readout.T).sum(axis=1)
+        ends = field_of[pairs[some]]
+        np.add.at(strengths, (ends[:, 0], ends[:, 1]), weights * occurrence[some])
+    return fields, strengths + strengths.T - np.diag(np.diag(strengths))
+
+
+def cross_stability(
+    crosses: pd.DataFrame, others: Sequence[pd.DataFrame], *, top: int = 20
+) -> pd.Series[float]:
+    """Return the share of models in which a cross is among the strongest, with the same sign.
+
+    Args:
+        crosses: The table of :func:`strongest_crosses` for one model.
+        others: Tables of the models to search, one per split; include ``crosses`` to count it.
+        top: How many of the strongest crosses of each class to search.
+
+    Returns:
+        A fraction for each row of ``crosses``.
+    """
+    if not others:
+        raise BadInput("stability needs the crosses of at least one other model; none were given")
+    seen = [dict(_signs(frame.groupby("class", sort=False).head(top))) for frame in others]
+    shares = [
+        sum(signs.get(cross) == sign for signs in seen) / len(seen)
+        for cross, sign in _signs(crosses)
+    ]
+    return pd.Series(shares, index=crosses.index, name="stability", dtype=float)
+
+
+def _signs(frame: pd.DataFrame) -> list[tuple[Any, float]]:
+    """Return class and features of each cross, with its sign."""
+    keys = zip(frame["class"], frame["features"], strict=True)
+    return list(zip(keys, np.sign(frame["strength"]).tolist(), strict=True))

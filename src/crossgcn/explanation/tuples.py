@@ -1,46 +1,26 @@
-r"""The strongest products of three or more features, exactly, among those that occur.
+r"""Find the strongest products of three or more features exactly, among those that occur.
 
-The search grows products feature by feature. Nodes that hold all features so far show
-which others occur with them, and how often, so tuples that never occur cost nothing. A
-product so far is given up when even the best that could follow would not reach the
-best found: its weight is at most :math:`\sum_e|a_e|\prod_i\sum_m|w^m_{ei}|`, and it
-occurs no more than it does already, times the largest values still to come.
+The search grows products feature by feature (depth-first branch and bound). The nodes that have
+all features so far show which features can follow, and how often, so products that never occur
+cost nothing. A branch is cut when its bound does not reach the best found: the weight of a product
+is at most :math:`\sum_e|a_e|\prod_i\sum_m|w^m_{ei}|`, and a longer product occurs at most as
+often as its prefix, times the largest values of the features to come.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from crossgcn.explanation.layer_reading import Floats, LayerReading
-from crossgcn.explanation.occurrence import SLACK, Best, CrossRule, binary_columns
+from crossgcn.explanation.occurrence import SLACK, Best, CrossRule
+from crossgcn.explanation.reading import Floats, Ints, LayerReading, binary_columns
 from crossgcn.explanation.terms import term_weights
 
-Ints = NDArray[np.int64]
-
 LIMIT = 5_000_000
-"""Tuples looked at for one class before the search gives up."""
+"""How many tuples the search visits for one class before it gives up."""
 
 _MANY = 30
-"""From this fraction of the nodes on, it is faster to multiply with all of them."""
-
-
-@dataclass(frozen=True)
-class TupleSearch:
-    """What a search found.
-
-    Attributes:
-        best: The strongest products.
-        looked_at: How many were looked at.
-        complete: Whether all were, or ruled out; if not, a stronger one may exist.
-    """
-
-    best: Best
-    looked_at: int
-    complete: bool
+"""Above one node in 30, multiplying with all nodes is faster than selecting rows."""
 
 
 def top_tuples(
@@ -53,31 +33,38 @@ def top_tuples(
     top: int,
     limit: int = LIMIT,
 ) -> TupleSearch:
-    """The products of ``length`` features with the largest weight × occurrence for one class.
+    """Return the products of ``length`` features with the largest |weight| × occurrence.
 
-    At least two of them differ; a feature that is not binary may stand in it repeatedly.
+    At least two of the features differ; a feature that is not binary may be repeated.
 
     Args:
-        layer: The layer whose products they are.
-        readout: What each of its units counts for the class, ``[channels]``.
+        layer: The polynomial of the layer.
+        readout: Weight of each unit for the class, ``[channels]``.
         inputs: The features, ``[nodes, features]``.
         rule: Which features may be crossed.
-        length: Features of a product, at least 2.
+        length: Number of features of a product, at least 2.
         top: How many products.
-        limit: How many to look at before giving up.
+        limit: How many tuples to visit before giving up.
     """
     used = np.flatnonzero(readout)
-    best = Best(top, length)
-    search = _Search(layer.of_units(used), readout[used], inputs, rule, length, best, limit)
-    complete = search.run()
-    return TupleSearch(search.best, search.looked_at, complete)
+    search = TupleSearch(layer.of_units(used), readout[used], inputs, rule, length, top, limit)
+    search.run()
+    return search
 
 
 class _LimitReached(Exception):
-    """Too many tuples were looked at."""
+    """The search visited too many tuples."""
 
 
-class _Search:
+class TupleSearch:
+    """The search for one class; see :func:`top_tuples`.
+
+    Attributes:
+        best: The strongest products found.
+        looked_at: How many tuples were visited.
+        complete: Whether all others were visited or ruled out; if not, a stronger one may exist.
+    """
+
     def __init__(
         self,
         layer: LayerReading,
@@ -85,11 +72,12 @@ class _Search:
         inputs: sp.csr_array,
         rule: CrossRule,
         length: int,
-        best: Best,
+        top: int,
         limit: int,
     ) -> None:
         self.layer, self.readout, self.rule = layer, readout, rule
-        self.length, self.best, self.limit, self.looked_at = length, best, limit, 0
+        self.length, self.limit, self.looked_at = length, limit, 0
+        self.best, self.complete = Best(top, length), True
         self.num_nodes = inputs.shape[0]
         sizes = np.abs(layer.projections[: layer.order])
         single = sizes.sum(axis=0)
@@ -110,16 +98,15 @@ class _Search:
         ahead = self.bounds * largest[:, np.newaxis]
         self.ahead = np.maximum.accumulate(ahead[::-1], axis=0)[::-1]
 
-    def run(self) -> bool:
-        """Search; ``False`` where the limit was reached."""
-        if not self.scale.size or not self.scale.any():
-            return True
+    def run(self) -> None:
+        """Search all products, up to the limit."""
+        if not self.scale.any():
+            return
         everything = np.arange(len(self.order))
         try:
             self._visit((), np.ones_like(self.scale), everything, self.means)
         except _LimitReached:
-            return False
-        return True
+            self.complete = False
 
     def _visit(
         self, prefix: tuple[int, ...], weight: Floats, features: Ints, occurrence: Floats
@@ -127,9 +114,9 @@ class _Search:
         """Extend a product by each of some features, the most promising first.
 
         Args:
-            prefix: The features so far, by rank.
+            prefix: The features so far, as ranks in ``order``.
             weight: Bound of their weight in each unit.
-            features: What may come next, by rank.
+            features: The candidates, as ranks.
             occurrence: How often the product occurs with each of them.
         """
         left = self.length - len(prefix) - 1
@@ -150,7 +137,7 @@ class _Search:
             self._visit(grown, weight * self.bounds[feature], following, often)
 
     def _extensions(self, prefix: tuple[int, ...]) -> tuple[Ints, Floats]:
-        """What occurs together with some features, none before the last of them."""
+        """Return the features, from the last on, that occur with a prefix, and how often."""
         last = prefix[-1]
         again = not self.binary[last] and (self.length - len(prefix) > 1 or prefix[0] != last)
         found, often = self._met_by(*self._nodes(prefix), last if again else last + 1)
@@ -163,7 +150,7 @@ class _Search:
         return found[allowed], often[allowed] / self.num_nodes
 
     def _met_by(self, nodes: Ints, sizes: Floats, first: int) -> tuple[Ints, Floats]:
-        """Features from the first on that some nodes have, and their sizes there, added up."""
+        """Return the features from ``first`` on that nodes have, and the sums of their sizes."""
         if _MANY * nodes.size > self.num_nodes:
             everywhere = np.zeros(self.num_nodes)
             everywhere[nodes] = sizes
@@ -181,7 +168,7 @@ class _Search:
         return found.astype(np.int64), sums
 
     def _nodes(self, prefix: tuple[int, ...]) -> tuple[Ints, Floats]:
-        """The nodes that have all these features, and the size of their product there."""
+        """Return the nodes that have all features of a prefix, and their product there."""
         matrix = self.by_feature
         rows = [slice(matrix.indptr[feature], matrix.indptr[feature + 1]) for feature in prefix]
         nodes, sizes = matrix.indices[rows[0]], matrix.data[rows[0]]

@@ -1,7 +1,8 @@
-"""Edges to propagation: normalisation, sparse products, receptive fields."""
+"""Graphs for models: kinds of edges, sparse matrices, prepared graphs, mini-batches."""
 
 from crossgcn.graph.matrix import DenseFeatures, ModelBatchMatrix, SparseMatrix, stack_inputs
 from crossgcn.graph.normalise import (
+    EDGE_RULES,
     EdgeKind,
     edges_of_kind,
     mean_laplacian,
@@ -11,6 +12,7 @@ from crossgcn.graph.normalise import (
 from crossgcn.graph.prepared import PreparedGraph, ReceptiveField, receptive_field
 
 __all__ = [
+    "EDGE_RULES",
     "DenseFeatures",
     "EdgeKind",
     "ModelBatchMatrix",

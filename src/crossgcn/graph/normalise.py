@@ -1,8 +1,9 @@
-"""From edges to the weights with which neighbours are summed."""
+"""Kinds of edges: which self-loops a graph has, and whether weights are normalised."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,8 +14,31 @@ from torch_geometric.utils import add_remaining_self_loops, remove_self_loops
 
 from crossgcn.graph.matrix import SparseMatrix
 
-EdgeKind = Literal["gcn", "self-loops", "neighbours", "symmetric"]
-"""Which edges a node sums over, and how they are weighed; see :func:`edges_of_kind`."""
+EdgeKind = Literal["gcn", "normalised", "symmetric", "self-loops", "given", "neighbours"]
+"""Which edges a node aggregates over and how they are weighted; see :data:`EDGE_RULES`."""
+
+
+class EdgeRule(NamedTuple):
+    """How the edges of a graph become the rows of a matrix.
+
+    Attributes:
+        self_loops: ``"add"`` gives nodes without a self-loop one of weight 1, ``"keep"`` leaves
+            self-loops as they are, ``"remove"`` removes them.
+        normalised: Divide weights by the square roots of both ends' degrees, as GCN does.
+    """
+
+    self_loops: Literal["add", "keep", "remove"]
+    normalised: bool
+
+
+EDGE_RULES: Mapping[EdgeKind, EdgeRule] = {
+    "gcn": EdgeRule("add", normalised=True),
+    "normalised": EdgeRule("keep", normalised=True),
+    "symmetric": EdgeRule("remove", normalised=True),
+    "self-loops": EdgeRule("add", normalised=False),
+    "given": EdgeRule("keep", normalised=False),
+    "neighbours": EdgeRule("remove", normalised=False),
+}
 
 
 def edges_of_kind(
@@ -25,32 +49,29 @@ def edges_of_kind(
     *,
     dtype: torch.dtype = torch.float32,
 ) -> SparseMatrix:
-    r"""The adjacency in the form that an aggregation asks for, a row per target.
+    """Build the adjacency matrix of a kind of edges, one row per target; parallel edges add up.
 
     Args:
-        kind: ``"gcn"`` is :func:`normalised_adjacency`; ``"self-loops"`` has the edges'
-            own weights, with a self-loop of weight 1 where a node has none;
-            ``"neighbours"`` has no self-loop; ``"symmetric"`` is
-            :math:`\mathbf{D}^{-1/2}\mathbf{A}\mathbf{D}^{-1/2}` without self-loops.
+        kind: One of :data:`EDGE_RULES`.
         edge_index: Sources and targets, ``[2, edges]``.
-        num_nodes: How many nodes there are, isolated ones included.
-        edge_weight: One weight per edge; all one when left out.
-        dtype: In which weights are computed and kept, but never in less than 32 bits: products
-            cast them to what they multiply.
+        num_nodes: Number of nodes, isolated ones included.
+        edge_weight: One weight per edge; ones by default.
+        dtype: Precision of the weights, at least 32 bits: products cast them to the type of
+            what they multiply.
     """
+    rule = EDGE_RULES[kind]
     dtype = torch.promote_types(dtype, torch.float32)
-    if kind == "gcn":
-        return normalised_adjacency(edge_index, num_nodes, edge_weight, dtype=dtype)
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1))
-    edge_weight = edge_weight.to(dtype)
-    if kind == "self-loops":
-        edge_index, weight = add_remaining_self_loops(edge_index, edge_weight, 1.0, num_nodes)
-        return _to_matrix(edge_index, weight, num_nodes)
-    edge_index, weight = remove_self_loops(edge_index, edge_weight)
-    if kind == "neighbours":
-        return _to_matrix(edge_index, weight, num_nodes)
-    return normalised_adjacency(edge_index, num_nodes, weight, add_self_loops=False, dtype=dtype)
+    weight = edge_weight.to(dtype)
+    if rule.self_loops == "remove":
+        edge_index, weight = remove_self_loops(edge_index, weight)
+    add = rule.self_loops == "add"
+    if rule.normalised:
+        return normalised_adjacency(edge_index, num_nodes, weight, add_self_loops=add, dtype=dtype)
+    if add:
+        edge_index, weight = add_remaining_self_loops(edge_index, weight, 1.0, num_nodes)
+    return _to_matrix(edge_index, weight, num_nodes)
 
 
 def normalised_adjacency(
@@ -63,17 +84,8 @@ def normalised_adjacency(
 ) -> SparseMatrix:
     r"""Build :math:`\hat{\mathbf{A}} = \mathbf{D}^{-1/2}(\mathbf{A}+\mathbf{I})\mathbf{D}^{-1/2}`.
 
-    Row ``i`` holds the weights with which node ``i`` sums its neighbours and
-    itself. A node that already has a self-loop keeps that one (NOTE[D9]), as
-    PyG's ``GCNConv`` does, so that ``adjacency @ x`` is what that layer computes.
-
-    Args:
-        edge_index: Sources and targets, ``[2, edges]``.
-        num_nodes: How many nodes there are, isolated ones included.
-        edge_weight: One weight per edge; all one when left out.
-        add_self_loops: Give nodes without a self-loop one.
-        dtype: In which weights are computed and kept, but never in less than 32 bits: products
-            cast them to what they multiply.
+    ``adjacency @ x`` is what PyG's ``GCNConv`` computes: a node that has a self-loop keeps it
+    (NOTE[D9]). Arguments are those of :func:`edges_of_kind`.
     """
     dtype = torch.promote_types(dtype, torch.float32)
     if edge_weight is not None:
@@ -98,15 +110,12 @@ def normalise_bipartite(
     num_targets: int,
     dtype: torch.dtype,
 ) -> Tensor:
-    r"""Weigh the edges between two kinds of nodes by both their degrees.
+    r"""Normalise the weights of edges between two kinds of nodes by both degrees.
 
     .. math:: w'_{st} = w_{st} \left(\textstyle\sum_{t'} w_{st'}\right)^{-1/2}
         \left(\textstyle\sum_{s'} w_{s't}\right)^{-1/2}
 
-    There are no self-loops between two kinds of nodes, so none are added.
-
-    Returns:
-        The new weight of each edge, ``[edges]``.
+    No self-loops are added. Returns the new weights, ``[edges]``.
     """
     source, target = edge_index[0], edge_index[1]
     weight = edge_weight
@@ -119,19 +128,17 @@ def normalise_bipartite(
 
 
 def mean_laplacian(adjacency: SparseMatrix) -> SparseMatrix:
-    r"""The graph's Laplacian over its number of edges, :math:`(\mathbf{D}-\mathbf{A})/|E|`.
+    r"""Return the Laplacian divided by the number of edges, :math:`(\mathbf{D}-\mathbf{A})/|E|`.
 
     Its quadratic form is a mean over the edges:
 
     .. math:: \mathrm{tr}(\mathbf{P}^{\top}\mathbf{L}\mathbf{P})
         = \frac{1}{|E|}\sum_{\{i,j\}\in E}\|\mathbf{p}_i-\mathbf{p}_j\|^2
 
-    An edge counts once, whatever its weight and in whichever direction it is
-    stored; self-loops do not count. Without edges all entries are zero.
+    Each undirected edge counts once, whatever its weight; self-loops do not count.
 
     Args:
-        adjacency: Any matrix with an entry for every edge, such as
-            :func:`~crossgcn.graph.normalised_adjacency`.
+        adjacency: Any matrix with an entry for every edge.
     """
     rows, columns = adjacency.to_scipy().nonzero()
     between = rows != columns

@@ -1,16 +1,7 @@
-"""The inner loops, without autograd: plain PyTorch, compiled for the CPU, Triton for GPUs."""
+"""The inner loops of training, in plain PyTorch, Numba for the CPU and Triton for GPUs."""
 
-from crossgcn.kernels.dispatch import cross, cross_backward, drop, drop_backward, row_sums, score
 from crossgcn.kernels.draws import Draws
+from crossgcn.kernels.ops import cross, drop, has_numba, has_triton, row_sums, score
 from crossgcn.kernels.pattern import Pattern
 
-__all__ = [
-    "Draws",
-    "Pattern",
-    "cross",
-    "cross_backward",
-    "drop",
-    "drop_backward",
-    "row_sums",
-    "score",
-]
+__all__ = ["Draws", "Pattern", "cross", "drop", "has_numba", "has_triton", "row_sums", "score"]

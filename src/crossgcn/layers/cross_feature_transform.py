@@ -11,46 +11,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from crossgcn.errors import unknown_name
+from crossgcn.errors import check_count, unknown_name
 from crossgcn.graph import SparseMatrix
+from crossgcn.kernels.plain import multiply_up
+from crossgcn.layers.catalogue import OrderWeights, make_order_aggregation
+from crossgcn.layers.feature_transform import FeatureTransform
 from crossgcn.layers.orders.order_aggregation import (
-    FirstOrder,
-    OrderWeights,
-    check_order,
+    OrderAggregator,
+    OrderSum,
     cross_and_sum,
-    cross_orders,
-    initial_order_weights,
 )
-from crossgcn.layers.orders.trained import OrderAggregator, make_order_aggregator
 
+FirstOrder = Literal["paper", "release"]
 Scaling = Literal["none", "unit"]
 
 
-def measure_scale(projections: Tensor, size: float) -> Tensor:
-    """What to multiply each order's projections by, so that all products get one size.
-
-    Rows without features count for nothing; where there are no others, nothing is scaled.
-
-    Args:
-        projections: ``[..., order, channels]``, unscaled.
-        size: The root mean square that each order's products should have.
-
-    Returns:
-        ``[order]``.
-    """
-    rows = projections.detach().flatten(0, -3).double()
-    rows = rows[rows.any(dim=-1).any(dim=-1)]
-    product, scales = torch.ones_like(rows[:, 0]), []
-    for projection in rows.unbind(-2):
-        product = product * projection
-        scale = size / product.square().mean().sqrt()
-        scale = torch.where(scale.isfinite() & (scale > 0), scale, 1.0)
-        product = product * scale
-        scales.append(scale)
-    return torch.stack(scales).to(projections.dtype)
-
-
-class CrossFeatureTransform(nn.Module):
+class CrossFeatureTransform(FeatureTransform):
     r"""Cross a node's features with themselves, up to a chosen order.
 
     Each order multiplies one more learned projection onto the last:
@@ -65,27 +41,20 @@ class CrossFeatureTransform(nn.Module):
     meet: no graph is involved. With ``order=1`` this is a linear layer.
 
     Args:
-        in_channels: Features per row; ``-1`` to learn it from the first input.
+        in_channels: Features per row; ``-1`` to infer it from the first input.
         out_channels: Width of the output.
         order: Highest order K of the crosses, at least 1.
-        order_weights: The weights :math:`\alpha_k`. ``"gated"`` holds
-            :math:`\alpha_1` at 1 and trains the others from 0, so training
-            starts as a linear layer and grows crosses where they pay;
-            ``"learned"`` does the same from 1; ``"fixed"`` is all 1;
-            a list of K numbers is held fixed; ``"mean"`` averages the
-            orders. ``"per-unit"`` is ``"gated"`` with a weight for each output
-            unit, ``"attention"`` averages the orders with weights that each row
-            finds for itself, ``"concat"`` maps all orders together, and
-            ``"lstm"`` reads them as a sequence (see
-            :mod:`~crossgcn.layers.orders.trained`).
-        first_order: ``"paper"`` has :math:`\mathbf{W}^1\mathbf{x}` as its
-            first-order term, ``"release"`` the sum of all K projections, as
-            in the authors' code (NOTE[D2]).
+        order_weights: How the orders are aggregated, by a name of
+            :data:`~crossgcn.layers.catalogue.ORDER_AGGREGATIONS`: ``"gated"`` holds
+            :math:`\alpha_1` at 1 and trains the others from 0, so training starts as a linear
+            layer; ``"learned"`` trains them from 1; ``"fixed"`` keeps all at 1; ``"mean"`` at
+            1/K. A list of K numbers is kept as it is.
+        first_order: ``"paper"`` uses :math:`\mathbf{W}^1\mathbf{x}` as the first-order term,
+            ``"release"`` the sum of all K projections, as in the authors' code (NOTE[D2]).
         bias: Add :math:`\mathbf{b}`, before any activation (NOTE[D3]).
-        scaling: ``"unit"`` starts every order at the same size, whatever the
-            features are like, once :meth:`calibrate` has seen some of them:
-            for high orders, deep models, and very large or small features
-            (see :mod:`~crossgcn.layers.cross_feature_transform`).
+        scaling: ``"unit"`` scales the projections so that all orders start at the same size
+            after :meth:`calibrate`: for high orders, deep models, and very large or small
+            features.
 
     Shapes:
         - **x**: ``[..., rows, in_channels]`` dense, or ``[rows, in_channels]``
@@ -95,19 +64,18 @@ class CrossFeatureTransform(nn.Module):
 
     Attributes:
         weight: All projections, ``[order, out_channels, in_channels]``.
-        order_weights: :math:`\alpha`, ``[order]``; none where orders are not summed
-            with a number each. Where it is trained, :math:`\alpha_1` is 1 whatever an
-            optimiser does to its entry, see :meth:`effective_order_weights`.
-        aggregator: What aggregates the orders instead; else ``None``.
-        projection_scale: What each order's projections are multiplied by,
-            ``[order]``, all 1 until calibrated; ``None`` without scaling.
+        order_weights: :math:`\alpha`, ``[order]``; ``None`` if :attr:`aggregator` aggregates the
+            orders. If it is trained, :math:`\alpha_1` is 1 whatever its entry is; see
+            :meth:`effective_order_weights`.
+        aggregator: The module that aggregates the orders, or ``None``.
+        projection_scale: A constant factor per order, ``[order]``, all 1 until calibrated;
+            ``None`` without scaling.
     """
 
     weight: nn.Parameter | UninitializedParameter
-    bias: nn.Parameter | None
     order_weights: Tensor | None
     projection_scale: Tensor | None
-    propagations = ()
+    stackable = True
 
     def __init__(
         self,
@@ -138,60 +106,69 @@ class CrossFeatureTransform(nn.Module):
             self.weight = nn.Parameter(torch.empty(order, out_channels, in_channels))
         self.register_parameter("bias", nn.Parameter(torch.empty(out_channels)) if bias else None)
 
-        initial, trained = initial_order_weights(order_weights, order)
-        # Kept, because torch.func puts plain tensors where the parameters are.
-        self._order_weights_train = trained
-        if trained and initial is not None:
+        made = make_order_aggregation(order_weights, order, out_channels)
+        self.aggregator = made if isinstance(made, OrderAggregator) else None
+        self._sum = made if isinstance(made, OrderSum) else None
+        initial = None if self._sum is None else self._sum.initial()
+        if initial is not None and self.trains_order_weights:
             self.order_weights = nn.Parameter(initial)
         else:
             self.register_buffer("order_weights", initial)
-        self.aggregator = make_order_aggregator(order_weights, order, out_channels)
         self.register_buffer("projection_scale", torch.ones(order) if scaling == "unit" else None)
         self._calibrating = False
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Glorot for each projection by itself, zero bias, order weights at their start.
+        """Draw each projection by Glorot's rule and reset the bias and the order weights.
 
         With ``scaling="unit"``, projections from the second on are drawn larger, and the
-        scale is forgotten.
+        scale is reset to 1.
         """
         if not isinstance(self.weight, UninitializedParameter):
             self._draw_weight()
         if self.bias is not None:
             nn.init.zeros_(self.bias)
-        initial, _ = initial_order_weights(self.order_aggregation, self.order)
-        if self.order_weights is not None and initial is not None:
+        if self._sum is not None and self.order_weights is not None:
             with torch.no_grad():
-                self.order_weights.copy_(initial)
+                self.order_weights.copy_(self._sum.initial())
         if self.aggregator is not None:
             self.aggregator.reset_parameters()
         if self.projection_scale is not None:
             self.projection_scale.fill_(1.0)
 
     @property
+    def trains_order_weights(self) -> bool:
+        """Whether order weights from the second on are trained."""
+        return self._sum is not None and self._sum.trained and self.order > 1
+
+    @property
+    def decays_order_weights(self) -> bool:
+        """Whether trained order weights are part of the weight decay (NOTE[D5])."""
+        return self._sum is not None and self._sum.decayed
+
+    @property
     def num_projections(self) -> int:
-        """Width of the linear part, all orders together."""
+        """Width of the linear part: all orders together."""
         return self.order * self.out_channels
 
-    def forward(self, x: Tensor | SparseMatrix) -> Tensor:
-        """Transform each row of ``x`` on its own."""
-        out = self.combine(self.project(x))
-        return out if self.bias is None else out + self.bias.unsqueeze(-2)
+    @property
+    def kept_numbers(self) -> tuple[int, int]:
+        """Estimate the numbers kept for backward, per row and per feature of a row."""
+        copies = 1 if self.aggregator is None else self.aggregator.kept_copies
+        return copies * self.num_projections, 1
 
     def project(self, x: Tensor | SparseMatrix) -> Tensor:
-        r"""All K projections :math:`\mathbf{W}^k\mathbf{x}` in one matrix product.
+        r"""Compute all K projections :math:`\mathbf{W}^k\mathbf{x}` in one matrix product.
 
         Returns:
-            ``[..., rows, order * out_channels]``, one order after the other. This
-            part is linear, so it may be exchanged with neighbour aggregation.
+            ``[..., rows, order * out_channels]``, one order after the other.
         """
         if isinstance(self.weight, UninitializedParameter):
             self._materialize(x.shape[-1])
         return x @ self.weight.movedim(-1, -3).flatten(-2)
 
     def combine(self, projections: Tensor) -> Tensor:
-        """Cross the projections and aggregate the orders; no bias is added."""
+        """Cross the projections and aggregate the orders, without adding the bias."""
         if self.projection_scale is not None:
             projections = self._scale(projections, self.projection_scale)
         if self.aggregator is not None:
@@ -203,21 +180,30 @@ class CrossFeatureTransform(nn.Module):
         return cross_and_sum(projections, weights, self.first_order == "release")
 
     def effective_order_weights(self) -> Tensor | None:
-        r"""The weights :math:`\alpha` as they enter the sum, ``[order]``.
+        r"""Return the weights :math:`\alpha` that the sum uses, ``[order]``.
 
-        NOTE[D4] Where they are trained, :math:`\alpha_1` is the constant 1. It would
-        be redundant: with :math:`\mathbf{W}^1` in every :math:`\mathbf{h}^k`, scaling all
-        :math:`\alpha` by c and :math:`\mathbf{W}^1` by 1/c changes nothing. Being a
-        constant here, it is also out of reach of an optimiser's weight decay.
+        NOTE[D4] If they are trained, :math:`\alpha_1` is the constant 1. It would be redundant:
+        :math:`\mathbf{W}^1` is in every :math:`\mathbf{h}^k`, so scaling all :math:`\alpha` by c
+        and :math:`\mathbf{W}^1` by 1/c changes nothing. As a constant it is also not decayed.
         """
         weights = self.order_weights
-        if weights is None or not self._order_weights_train:
+        if weights is None or not self.trains_order_weights:
             return weights
         return torch.cat([torch.ones_like(weights[..., :1]), weights[..., 1:]], dim=-1)
 
+    def unit_order_weights(self) -> Tensor | None:
+        """Return the weight of each order and output unit, ``[order, out_channels]``.
+
+        ``None`` if the orders are not summed.
+        """
+        if self.aggregator is not None:
+            return self.aggregator.order_weights()
+        weights = self.effective_order_weights()
+        return None if weights is None else weights.unsqueeze(-1).expand(-1, self.out_channels)
+
     @contextmanager
     def calibrating(self) -> Iterator[None]:
-        """Let each pass set the scale by what it sees; see :meth:`calibrate`."""
+        """Set the scale in every forward pass within this context; see :meth:`calibrate`."""
         self._calibrating = True
         try:
             yield
@@ -226,16 +212,16 @@ class CrossFeatureTransform(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, x: Tensor | SparseMatrix) -> None:
-        """Set the scale so that every order starts at the same size on these rows.
+        """Set the scale so that all orders have the same size on these rows.
 
-        Nothing is random about it, and without scaling nothing happens. For a whole model
-        see :func:`~crossgcn.models.node_classifier.calibrate`.
+        Without ``scaling="unit"`` this does nothing. For a whole model see
+        :func:`~crossgcn.models.node_classifier.calibrate`.
         """
         with self.calibrating():
             self(x)
 
     def extra_repr(self) -> str:
-        """What ``print(model)`` shows of this layer."""
+        """Describe it for ``print(model)``."""
         scaling = "" if self.scaling == "none" else f", scaling={self.scaling!r}"
         return (
             f"{self.in_channels}, {self.out_channels}, order={self.order}, "
@@ -249,12 +235,12 @@ class CrossFeatureTransform(nn.Module):
         orders = self._by_order(projections)
         if self._calibrating:
             glorot = sqrt(2.0 / (self.in_channels + self.out_channels))
-            scale.copy_(measure_scale(orders, glorot))
+            scale.copy_(_measure_scale(orders, glorot))
         return (orders * scale[..., None, :, None]).flatten(-2)
 
     def _aggregate(self, projections: Tensor, aggregator: OrderAggregator) -> Tensor:
         orders = self._by_order(projections)
-        hidden = cross_orders(orders)
+        hidden = multiply_up(orders.unbind(-2))
         if self.first_order == "release":
             # NOTE[D2] The released code adds every projection to the first order.
             hidden[0] = orders.sum(dim=-2)
@@ -285,9 +271,6 @@ class CrossFeatureTransform(nn.Module):
     def _load_from_state_dict(
         self, state_dict: MutableMapping[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
-        for name in [name for name in state_dict if name.startswith(f"{prefix}lstm.")]:
-            # Under this name in models that were saved when there was no other aggregator.
-            state_dict[f"{prefix}aggregator{name[len(prefix) + 4 :]}"] = state_dict.pop(name)
         stored = state_dict.get(prefix + "weight")
         if isinstance(self.weight, UninitializedParameter) and stored is not None:
             self._materialize(stored.size(-1))
@@ -296,7 +279,7 @@ class CrossFeatureTransform(nn.Module):
 
     @contextmanager
     def _without_uninitialized(self) -> Iterator[None]:
-        """Hide a weight whose width is not known yet, which has nothing to save or load."""
+        """Hide a weight of unknown width, which cannot be saved or loaded."""
         weight = self.weight
         if isinstance(weight, UninitializedParameter):
             self.register_parameter("weight", None)
@@ -304,3 +287,34 @@ class CrossFeatureTransform(nn.Module):
             yield
         finally:
             self.weight = weight
+
+
+def check_order(order: object) -> int:
+    """Return an order as an ``int``, or raise :class:`BadInput`."""
+    return check_count("order", order, "1 is a linear map, 2 adds products of two features")
+
+
+def _measure_scale(projections: Tensor, size: float) -> Tensor:
+    """Return a factor per order, ``[order]``, that gives all products the same size.
+
+    Rows without features are left out. If no row is left, all factors are 1.
+
+    Args:
+        projections: ``[..., order, channels]``, not scaled.
+        size: The root mean square that the products of each order should have.
+    """
+    rows = projections.detach().flatten(0, -3).double()
+    rows = rows[rows.any(dim=-1).any(dim=-1)]
+    product, scales = torch.ones_like(rows[:, 0]), []
+    for projection in rows.unbind(-2):
+        product = product * projection
+        scale = size / product.square().mean().sqrt()
+        scale = torch.where(scale.isfinite() & (scale > 0), scale, 1.0)
+        product = product * scale
+        scales.append(scale)
+    return torch.stack(scales).to(projections.dtype)
+
+
+def make_linear(in_channels: int, out_channels: int, order: int) -> CrossFeatureTransform:
+    """Make a linear map, a transform of order 1 without bias; ``order`` is ignored."""
+    return CrossFeatureTransform(in_channels, out_channels, 1, order_weights="fixed", bias=False)

@@ -7,10 +7,9 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from crossgcn.errors import BadInput
-from crossgcn.layers.cross_feature_transform import Scaling
+from crossgcn.layers.catalogue import ONLY_OF_CROSS, OrderWeights, make_transform
+from crossgcn.layers.cross_feature_transform import FirstOrder, Scaling, check_order
 from crossgcn.layers.graph_convolution import Aggregation, GraphConvolution
-from crossgcn.layers.orders.order_aggregation import FirstOrder, OrderWeights, check_order
-from crossgcn.layers.transforms import make_transform
 
 
 class CrossGCNConv(GraphConvolution):
@@ -21,33 +20,32 @@ class CrossGCNConv(GraphConvolution):
         \mathcal{F}(\mathbf{x}) = \sum_{k=1}^{K} \alpha_k
         (\mathbf{W}^{k}\mathbf{x}) \odot \cdots \odot (\mathbf{W}^{1}\mathbf{x})
 
-    A drop-in for PyG's ``GCNConv``, which ``order=1`` is (a sparse adjacency
-    with self-loops aside, NOTE[D9]). The output is the pre-activation value.
+    With ``order=1`` this is PyG's ``GCNConv`` (except for a sparse adjacency with self-loops,
+    NOTE[D9]). The output is the pre-activation value.
 
     Args:
-        in_channels: Features per node; ``-1`` to learn it from the first input.
+        in_channels: Features per node; ``-1`` to infer it from the first input.
         out_channels: Width of the output.
         order: Highest order K of the crosses, at least 1.
-        aggregate_first: ``False`` crosses each node's own features and then
-            aggregates, as the authors' code does; ``True`` aggregates first
-            and crosses the average, as the paper's text says (NOTE[D1]).
+        aggregate_first: ``False`` crosses each node's own features and then aggregates, as
+            the authors' code does; ``True`` aggregates first, as the paper's text says
+            (NOTE[D1]).
         order_weights: The weights :math:`\alpha_k`, see
             :class:`~crossgcn.CrossFeatureTransform`.
-        first_order: ``"paper"`` or ``"release"``, likewise.
+        first_order: ``"paper"`` or ``"release"``, see
+            :class:`~crossgcn.CrossFeatureTransform`.
         bias: Add :math:`\mathbf{b}` after aggregation, before any activation.
         scaling: ``"none"`` or ``"unit"``, see :class:`~crossgcn.CrossFeatureTransform`.
-        transform: What crosses features: ``"cross"``, the paper's, or a peer of it by a name of
-            :data:`~crossgcn.layers.transforms.TRANSFORMS`, such as ``"dcn-v2"``. Peers have no
-            order weights.
-        add_self_loops: Let each node count among its own neighbours.
-        normalize: Weigh edges by the degrees of both ends. ``False`` takes the
-            edges as they are given and adds no self-loop.
-        cached: Keep the normalised edges of the first call; for models that
-            see one graph. Without it they are normalised in every call, which
-            costs most where they come as a sparse adjacency.
-        aggr: How neighbours are joined: ``add``, ``mean`` or ``max`` as in PyG's
-            ``GCNConv``, or by any name of
-            :data:`~crossgcn.layers.aggregation.AGGREGATIONS`, such as ``gat``.
+        transform: The feature transform, by a name of
+            :data:`~crossgcn.layers.catalogue.TRANSFORMS`: ``"cross"`` is the paper's. Others,
+            such as ``"dcn-v2"``, have no order weights.
+        add_self_loops: Give nodes without a self-loop one.
+        normalize: Normalise edge weights by the degrees of both ends. ``False`` takes the
+            edges as they are and adds no self-loop.
+        cached: Keep the normalised edges of the first call, for models that see one graph.
+            Otherwise every call normalises them.
+        aggr: The aggregation: ``add``, ``mean``, ``max`` and so on as in PyG's ``GCNConv``, or any
+            name of :data:`~crossgcn.layers.catalogue.AGGREGATIONS`, such as ``gat``.
         **kwargs: For PyG's ``MessagePassing``.
 
     Shapes:
@@ -111,19 +109,15 @@ class CrossGCNConv(GraphConvolution):
 
     @property
     def order_weights(self) -> Tensor | None:
-        r"""The weights :math:`\alpha`, ``[order]``; peers of the paper's have none."""
+        r"""The weights :math:`\alpha`, ``[order]``; ``None`` if the transform has none."""
         return cast("Tensor | None", getattr(self.transform, "order_weights", None))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, order={self.order})"
 
 
-ONLY_OF_CROSSES = {"order_weights": "gated", "first_order": "paper", "scaling": "none"}
-"""Settings that peers of the paper's transformation do not have, at their defaults."""
-
-
 def _refuse_settings(transform: str, settings: dict[str, Any]) -> None:
-    for name, default in ONLY_OF_CROSSES.items():
+    for name, default in ONLY_OF_CROSS.items():
         if settings[name] != default:
             raise BadInput(
                 f"{name}={settings[name]!r} goes with transform='cross'; {transform!r} has no such "

@@ -1,8 +1,8 @@
-"""Dropout that leaves the zeros of a sparse matrix alone, after a ReLU if need be."""
+"""Dropout for dense and sparse features, with an optional ReLU before it."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -10,37 +10,19 @@ from torch import Tensor, nn
 from crossgcn import kernels
 from crossgcn.errors import BadInput
 from crossgcn.graph import DenseFeatures, SparseMatrix
-from crossgcn.kernels import Draws, plain
-
-
-def may_use_kernels(*tensors: Tensor) -> bool:
-    """Whether these tensors are plain data that a kernel can read.
-
-    Not while ``torch.compile`` traces a model or ``torch.func`` transforms it: both want
-    to see PyTorch's own operations.
-    """
-    return not (
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in tensors)
-    )
-
+from crossgcn.kernels import Draws
 
 SITES_PER_DRAW = 64
-"""No model drops entries in more places than this."""
+"""Upper bound of the number of dropouts in a model."""
 
 Features = TypeVar("Features", Tensor, SparseMatrix, DenseFeatures)
 
 
 class FeatureDropout(nn.Module):
-    """:func:`feature_dropout` as a module, for any kind of feature matrix.
-
-    Args:
-        p: Probability of dropping an entry.
+    """:func:`feature_dropout` as a module.
 
     Attributes:
-        draw: Which of the passes of one step this is, where a step has several; each
-            drops other entries.
+        draw: Number of the pass within a training step; each pass drops other entries.
     """
 
     def __init__(self, p: float) -> None:
@@ -53,22 +35,20 @@ class FeatureDropout(nn.Module):
         self._step: Tensor | None = None
 
     def follow(self, seeds: Tensor, step: Tensor) -> None:
-        """Drop what a seed per model and the number of the step decide, from now on.
-
-        Until then torch's own generator decides.
+        """Drop as a seed per model and the training step say, instead of torch's generator.
 
         Args:
             seeds: ``[models]``, int64.
-            step: One number, int64; its owner counts it up.
+            step: A single int64, which its owner increments.
         """
         self._seeds, self._step = seeds, step
 
     def forward(self, x: Features, *, site: int = 0, activate: bool = False) -> Features:
-        """Drop entries while training.
+        """Drop entries in training mode.
 
         Args:
-            x: What :func:`feature_dropout` takes.
-            site: Which of the model's dropouts this is.
+            x: Features of any kind that :func:`feature_dropout` takes.
+            site: Number of this dropout within the model.
             activate: Apply a ReLU first.
         """
         draws = None
@@ -77,7 +57,7 @@ class FeatureDropout(nn.Module):
         return feature_dropout(x, self.p, self.training, activate=activate, draws=draws)
 
     def extra_repr(self) -> str:
-        """What ``print(model)`` shows of this layer."""
+        """Describe it for ``print(model)``."""
         return f"p={self.p}"
 
 
@@ -91,59 +71,38 @@ def feature_dropout(
 ) -> Features:
     """Zero each entry with probability ``p`` and scale the others by ``1 / (1 - p)``.
 
-    A zero stays zero whatever is drawn for it, so for a sparse matrix only the
-    stored entries are drawn: same distribution, no dense mask.
+    For a sparse matrix only the stored entries are drawn, which has the same distribution.
 
     Args:
         x: Dense, ``torch.sparse_csr``, :class:`~crossgcn.graph.SparseMatrix` or
             :class:`~crossgcn.graph.DenseFeatures`.
         p: Probability of dropping an entry.
-        training: Drop nothing when false.
+        training: Drop nothing if false.
         activate: Apply a ReLU first, to dense features.
-        draws: Decide what is dropped; torch's generator does when left out.
+        draws: The random bits; from torch's generator by default.
     """
     dense = isinstance(x, Tensor) and x.layout == torch.strided
     if not training or p == 0.0:
         return torch.relu(x) if activate and dense else x  # type: ignore[arg-type, return-value]
+    if draws is None:
+        draws = _draws_of_torch(x.values.device if isinstance(x, SparseMatrix) else x.device)
     if isinstance(x, DenseFeatures):
-        return x.drop(draws or _draws_of_torch(x.device), p)  # type: ignore[return-value]
+        return x.drop(draws, p)
     if isinstance(x, SparseMatrix):
-        draws = draws or _draws_of_torch(x.values.device)
         return x.with_values(kernels.drop(x.values, x.model_starts, draws, p, False))
     if x.layout == torch.sparse_csr:
-        values = x.values()
         return torch.sparse_csr_tensor(
             x.crow_indices(),
             x.col_indices(),
-            kernels.drop(values, None, draws or _draws_of_torch(x.device), p, False),
+            kernels.drop(x.values(), None, draws, p, False),
             x.shape,
             check_invariants=False,
         )
-    if x.layout != torch.strided:
+    if not dense:
         raise BadInput(f"features of layout {x.layout} cannot be dropped: pass x.to_sparse_csr()")
-    draws = draws or _draws_of_torch(x.device)
-    if not may_use_kernels(x):
-        return plain.drop(x, None, draws, p, activate)
-    dropped: Tensor = _Drop.apply(x, draws, p, activate)  # type: ignore[no-untyped-call]
-    return dropped
+    return kernels.drop(x, None, draws, p, activate)
 
 
 def _draws_of_torch(device: torch.device) -> Draws:
     seeds = torch.randint(2**32, (1,), device=device)
     return Draws(seeds, torch.zeros_like(seeds), 0)
-
-
-class _Drop(torch.autograd.Function):
-    """ReLU and dropout in one pass, whose backward draws the same bits again."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, draws: Draws, p: float, activate: bool) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.how = (None, draws, p, activate)
-        return kernels.drop(x, *ctx.how)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        (x,) = ctx.saved_tensors
-        implementation = plain if torch.is_grad_enabled() else kernels
-        return implementation.drop_backward(gradient, x, *ctx.how), None, None, None

@@ -1,10 +1,10 @@
-"""Any feature transformation, combined with neighbour aggregation (Equation 1)."""
+"""Graph convolution: a feature transform combined with an aggregation (Equation 1)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,68 +17,41 @@ from torch_geometric.utils import is_sparse, spmm, to_edge_index
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix, edges_of_kind, normalise_bipartite
-from crossgcn.layers.aggregation import NodeAggregation, linear_aggregations, make_aggregation
-from crossgcn.layers.aggregation.neighbour_sum import NeighbourSum
+from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
+from crossgcn.layers.aggregation.pyg_aggregation import LayerMessages
+from crossgcn.layers.catalogue import linear_aggregations, make_aggregation
+from crossgcn.layers.feature_transform import FeatureTransform, is_dense
 
 Features = Tensor | SparseMatrix
-Aggregation = str | Callable[[int], NodeAggregation]
+Aggregation = str | PyGAggregator | Callable[[int], NodeAggregation]
 
-
-class FeatureTransform(Protocol):
-    """A map of rows in two parts: a linear one, and the rest.
-
-    A weighted sum over neighbours commutes with the linear part, which lets a
-    sparse feature matrix be projected before it is aggregated.
-    """
-
-    def __call__(self, x: Features) -> Tensor:
-        """Both parts, without the bias of the convolution."""
-
-    @property
-    def in_channels(self) -> int:
-        """Features per row, -1 while not yet known."""
-
-    @property
-    def num_projections(self) -> int:
-        """Width of the linear part."""
-
-    def project(self, x: Features) -> Tensor:
-        """The linear part."""
-
-    def combine(self, projections: Tensor) -> Tensor:
-        """The rest."""
-
-    def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+_SUM_NAMES = ("add", "sum", "gcn")
+_REDUCTIONS = ("mean", "max", "min", "mul")
 
 
 class GraphConvolution(MessagePassing):  # type: ignore[misc]
-    r"""Feature transformation :math:`\mathcal{F}` and node aggregation :math:`\hat{\mathbf{A}}`.
+    r"""A feature transform :math:`\mathcal{F}` and an aggregation :math:`\hat{\mathbf{A}}`.
 
     Computes :math:`\hat{\mathbf{A}}\mathcal{F}(\mathbf{X}) + \mathbf{b}`, or
     :math:`\mathcal{F}(\hat{\mathbf{A}}\mathbf{X}) + \mathbf{b}` with
     ``aggregate_first`` (NOTE[D1]). It returns pre-activation values.
 
     Args:
-        transform: The feature transformation.
+        transform: The feature transform.
         out_channels: Width of its output.
-        aggregate_first: Which of the two comes first.
+        aggregate_first: Aggregate before transforming.
         bias: Add :math:`\mathbf{b}` at the end (NOTE[D3]).
-        add_self_loops: Let each node count among its own neighbours.
-        normalize: Weigh edges by the degrees of both ends. ``False`` takes the
-            edges as they are given and adds no self-loop.
-        cached: Keep the normalised edges of the first call; only for models
-            that see one graph.
-        aggr: How neighbours are joined. ``add``, ``mean``, ``max``, ``min``, ``mul`` and
-            instances of PyG's ``Aggregation`` work as in PyG, over edges weighed as above.
-            Every other name is one of
-            :data:`~crossgcn.layers.aggregation.AGGREGATIONS`, which weighs edges its own
-            way; so is a function that makes one for a given width.
+        add_self_loops: Give nodes without a self-loop one.
+        normalize: Normalise edge weights by the degrees of both ends. ``False`` takes the
+            edges as they are and adds no self-loop.
+        cached: Keep the normalised edges of the first call, for models that see one graph.
+        aggr: How messages are aggregated. ``add`` (also called ``sum`` and ``gcn``), ``mean``,
+            ``max``, ``min``, ``mul`` and instances of PyG's ``Aggregation`` work as in PyG's
+            ``GCNConv``, over the edges that ``normalize`` and ``add_self_loops`` describe. Other
+            names of :data:`~crossgcn.layers.catalogue.AGGREGATIONS`, and functions that make a
+            :class:`~crossgcn.layers.aggregation.NodeAggregation` of a given width, weight edges
+            in their own way.
         **kwargs: For PyG's ``MessagePassing``.
-
-    Attributes:
-        propagations: The kinds of edges the layer takes as a
-            :class:`~crossgcn.graph.SparseMatrix`, one per hop.
     """
 
     bias: nn.Parameter | None
@@ -97,8 +70,8 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         aggr: Aggregation = "add",
         **kwargs: Any,
     ) -> None:
-        by_pyg = aggr in _BY_PYG if isinstance(aggr, str) else isinstance(aggr, PyGAggregator)
-        super().__init__(aggr=aggr if by_pyg else "add", **kwargs)
+        of_pyg = isinstance(aggr, PyGAggregator) or aggr in _REDUCTIONS
+        super().__init__(aggr=aggr if of_pyg else "add", **kwargs)
         self.out_channels = out_channels
         self.aggregate_first = aggregate_first
         self.add_self_loops = add_self_loops
@@ -106,17 +79,21 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         self.cached = cached
         self.transform = transform
         self.register_parameter("bias", nn.Parameter(torch.empty(out_channels)) if bias else None)
-        self.aggregation = None if by_pyg else self._make_aggregation(aggr)
-        self._linear_aggregation = (
-            self.aggr in ("add", "sum", "mean")
-            if self.aggregation is None
-            else self.aggregation.linear
-        )
+        self.aggregation = None
+        self._of_pyg = of_pyg or aggr in _SUM_NAMES
+        if of_pyg:
+            make: Callable[[int], NodeAggregation] = partial(
+                LayerMessages, reduce=self.aggr_module, kind=self.edge_kind
+            )
+            self.aggregation = self._make_aggregation(make, lazy=True)
+            self.aggregation.name = aggr if isinstance(aggr, str) else repr(aggr)
+        elif not self._of_pyg:
+            self.aggregation = self._make_own_aggregation(aggr)
         self._cache: tuple[tuple[int, int], Any, Tensor | None] | None = None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew and forget a cached graph."""
+        """Draw all parameters and clear the cache."""
         super().reset_parameters()
         self.transform.reset_parameters()
         if self.aggregation is not None:
@@ -128,122 +105,128 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
     def forward(
         self,
         x: Features | tuple[Features, Features | None],
-        edge_index: Tensor | SparseTensor | SparseMatrix,
+        edge_index: Tensor | SparseTensor | SparseMatrix | Sequence[SparseMatrix],
         edge_weight: Tensor | None = None,
     ) -> Tensor:
         """Convolve.
 
         Args:
-            x: Node features ``[nodes, in_channels]``, dense or sparse; or a
-                pair for a bipartite graph, whose second member only says
-                how many targets there are.
-            edge_index: COO indices ``[2, edges]``; a transposed adjacency as
-                ``torch.sparse`` tensor or PyG ``SparseTensor``, normalised
-                here unless ``normalize=False``; or a
-                :class:`~crossgcn.graph.SparseMatrix`, used as it is.
+            x: Node features ``[nodes, in_channels]``, dense or sparse; or, for a bipartite
+                graph, a pair whose second member only gives the number of targets.
+            edge_index: COO indices ``[2, edges]``; a transposed adjacency as ``torch.sparse``
+                tensor or PyG ``SparseTensor``; or a
+                :class:`~crossgcn.graph.SparseMatrix` of the layer's :attr:`propagations`, which
+                is used as it is (a sequence holds one per hop).
             edge_weight: One weight per edge of a COO ``edge_index``.
         """
         source, size = _source_and_size(x)
         if size is not None and self.flow != "source_to_target":
             raise BadInput("a bipartite input (x_src, x_dst) needs flow='source_to_target'")
-        if self.aggregation is not None:
+        if isinstance(edge_index, SparseMatrix):
+            edge_index = (edge_index,) * len(self.propagations)
+        elif not isinstance(edge_index, Sequence) and not self._of_pyg:
             edge_index = self._hops(edge_index, edge_weight, source, size)
-        elif not isinstance(edge_index, SparseMatrix):
-            edge_index, edge_weight = self._normalised(edge_index, edge_weight, source, size)
+        if isinstance(edge_index, Sequence):
+            return self.finish(self.join(self.send(source), edge_index))
 
-        return self.finish(self._aggregate(self.send(source), edge_index, edge_weight, size))
+        edge_index, edge_weight = self._normalised(edge_index, edge_weight, source, size)
+        sent = self.send(source)
+        pair = sent if size is None else (sent, None)
+        return self.finish(self.propagate(edge_index, x=pair, edge_weight=edge_weight, size=size))
 
     def send(self, x: Features) -> Tensor:
-        """What nodes hand to their neighbours, each node's on its own."""
+        """Compute what each node sends to its neighbours."""
         if not self.aggregate_first:
-            return self.transform(x)
-        if self._linear_aggregation:
+            out: Tensor = self.transform(x)
+            return out
+        if self._is_linear:
             # NOTE[D1] Â(xW) is (Âx)W: projecting first keeps a sparse x sparse.
             return self.transform.project(x)
-        if isinstance(x, SparseMatrix) or is_sparse(x):
+        if not is_dense(x):
             raise BadInput(
-                f"aggregate_first=True with {self._name_of_aggregation()} needs dense "
-                "features, because that aggregation does not commute with a projection: use "
-                "--transform-first (aggregate_first=False), an aggregation that does "
+                f"aggregate_first=True with aggr={self.aggr_name!r} needs dense features, because "
+                "that aggregation does not commute with a projection: use --transform-first "
+                "(aggregate_first=False), an aggregation that does "
                 f"({', '.join(linear_aggregations())}), or x.to_dense()"
             )
-        return x
+        return cast(Tensor, x)
 
     def join(self, sent: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
-        """Aggregate what was sent, over edges made ready, one matrix per hop."""
-        edges = hops[0] if self.aggregation is None else hops
-        return self._aggregate(sent, edges, None, None)
+        """Aggregate what was sent over prepared edges, one matrix per hop."""
+        joined: Tensor = (
+            hops[0] @ sent if self.aggregation is None else self.aggregation(sent, hops)
+        )
+        return joined
 
     def finish(self, joined: Tensor) -> Tensor:
-        """A node's output from what its neighbours sent, joined."""
+        """Compute the output from what was aggregated."""
         out = joined
-        if self.aggregate_first and self._linear_aggregation:
-            out = self.transform.combine(joined)
-        elif self.aggregate_first:
-            out = self.transform(joined)
+        if self.aggregate_first:
+            out = self.transform.combine(joined) if self._is_linear else self.transform(joined)
         return out if self.bias is None else out + self.bias.unsqueeze(-2)
 
     @property
-    def sums_neighbours(self) -> bool:
-        """Whether neighbours are added up over one hop, by the weights of edges and no others."""
-        if self.aggregation is None:
-            return self.aggr in ("add", "sum")
-        return isinstance(self.aggregation, NeighbourSum)
+    def aggr_name(self) -> str:
+        """The name of the aggregation, for messages."""
+        return "gcn" if self.aggregation is None else self.aggregation.name
 
     @property
-    def sent_channels(self) -> int | None:
-        """Width of what :meth:`send` makes; ``None`` where nodes send what they are given."""
-        if not self.aggregate_first:
-            return self.out_channels
-        return self.transform.num_projections if self._linear_aggregation else None
+    def edge_kind(self) -> EdgeKind:
+        """The edges that ``normalize`` and ``add_self_loops`` describe."""
+        if not self.normalize:
+            return "given"
+        return "gcn" if self.add_self_loops else "normalised"
 
     @property
     def propagations(self) -> tuple[EdgeKind, ...]:
-        """The edges of each hop, as :class:`~crossgcn.graph.PreparedGraph` makes them."""
-        if self.aggregation is not None:
-            return self.aggregation.propagations
-        return ("gcn",) if self.normalize else ("self-loops",)
+        """The kind of edges of each hop, as :class:`~crossgcn.graph.PreparedGraph` makes them."""
+        return (self.edge_kind,) if self.aggregation is None else self.aggregation.propagations
+
+    @property
+    def sums_neighbours(self) -> bool:
+        """Whether it multiplies by the matrix of one hop and does nothing else with edges."""
+        return self.aggregation is None or self.aggregation.is_sum
+
+    @property
+    def sent_channels(self) -> int | None:
+        """Width of what :meth:`send` returns; ``None`` for the layer's own input."""
+        if not self.aggregate_first:
+            return self.out_channels
+        return self.transform.num_projections if self._is_linear else None
 
     def message(self, x_j: Tensor, edge_weight: Tensor | None) -> Tensor:
-        """Weigh what comes along an edge."""
+        """Weight the message of each edge."""
         return x_j if edge_weight is None else edge_weight.view(-1, 1) * x_j
 
     def message_and_aggregate(self, adj_t: Any, x: Any) -> Tensor:
-        """Both in one sparse product, where the edges come as a sparse matrix."""
+        """Compute messages and their aggregation as one sparse product."""
         dense = x[0] if isinstance(x, tuple) else x
         return cast(Tensor, spmm(adj_t, dense, self.aggr))
 
-    def _aggregate(
-        self, x: Tensor, edge_index: Any, edge_weight: Tensor | None, size: tuple[int, int] | None
-    ) -> Tensor:
-        if self.aggregation is not None:
-            joined: Tensor = self.aggregation(x, edge_index)
-            return joined
-        if isinstance(edge_index, SparseMatrix):
-            if self.aggr not in ("add", "sum"):
-                raise BadInput(
-                    f"a SparseMatrix sums over neighbours; aggr={self.aggr!r} needs a COO "
-                    "edge_index or a torch.sparse adjacency"
-                )
-            return edge_index @ x
-        pair = x if size is None else (x, None)
-        return cast(Tensor, self.propagate(edge_index, x=pair, edge_weight=edge_weight, size=size))
+    @property
+    def _is_linear(self) -> bool:
+        return self.aggregation is None or self.aggregation.linear
 
-    def _make_aggregation(self, aggr: Aggregation) -> NodeAggregation:
-        """For what is aggregated: outputs of the transformation, or else its inputs."""
+    def _make_own_aggregation(self, aggr: Aggregation) -> NodeAggregation:
         if not callable(aggr) and not isinstance(aggr, str):
             raise BadInput(
                 f"aggr is a name, a PyG Aggregation, or a function of the width; got {aggr!r}"
             )
         if not (self.normalize and self.add_self_loops):
             raise BadInput(
-                f"normalize=False and add_self_loops=False go with aggr='add', 'mean' and the "
-                f"like: {aggr!r} weighs edges its own way"
+                "normalize=False and add_self_loops=False go with aggr='add', 'mean', 'max' and "
+                f"the like: {aggr!r} weights edges in its own way"
             )
-        make = partial(make_aggregation, aggr) if isinstance(aggr, str) else aggr
+        make: Any = partial(make_aggregation, aggr) if isinstance(aggr, str) else aggr
+        return self._make_aggregation(make)
+
+    def _make_aggregation(
+        self, make: Callable[[int], NodeAggregation], lazy: bool = False
+    ) -> NodeAggregation:
+        """Make the aggregation for the width of what :meth:`send` returns."""
         if not self.aggregate_first:
             return make(self.out_channels)
-        known = self.transform.in_channels >= 0
+        known = lazy or self.transform.in_channels >= 0
         made = make(self.transform.in_channels if known else self.transform.num_projections)
         if made.linear:
             return make(self.transform.num_projections)
@@ -255,20 +238,12 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             )
         return made
 
-    def _name_of_aggregation(self) -> str:
-        if self.aggregation is not None:
-            return f"aggr={self.aggregation.name!r}"
-        return f"aggr={self.aggr or self.aggr_module!r}"
-
     def _hops(
         self, edge_index: Any, edge_weight: Tensor | None, source: Features, size: Any
     ) -> Sequence[SparseMatrix]:
-        """The edges of each hop, made from whatever form they were given in."""
-        if isinstance(edge_index, SparseMatrix):
-            return (edge_index,) * len(self.propagations)
-        if isinstance(edge_index, Sequence):
-            return edge_index
-        self._check_suits_aggregation(edge_index, edge_weight, source, size)
+        """Make the matrices of an aggregation of our own, or take them from the cache."""
+        self._check_suits_aggregation(edge_weight, source, size)
+        _check_weights_have_edges(edge_index, edge_weight)
         nodes = (source.shape[-2], source.shape[-2])
         cached = self._cached(nodes)
         if cached is not None:
@@ -287,30 +262,28 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         return hops
 
     def _check_suits_aggregation(
-        self, edge_index: Any, edge_weight: Tensor | None, source: Features, size: Any
+        self, edge_weight: Tensor | None, source: Features, size: Any
     ) -> None:
-        """Refuse what only PyG's ways of aggregating can do."""
-        name = self._name_of_aggregation()
+        """Refuse what only PyG's aggregations can do."""
+        name = f"aggr={self.aggr_name!r}"
         remedy = "use aggr='add', 'mean' or 'max'"
         if size is not None or self.flow != "source_to_target":
             raise BadInput(
-                f"{name} joins the neighbours of one kind of nodes, from source to target: "
-                f"{remedy} for a bipartite graph"
+                f"{name} aggregates nodes of one kind, from source to target: {remedy} for a "
+                "bipartite graph"
             )
         if len(source.shape) != 2:
             raise BadInput(
                 f"{name} takes x of [nodes, channels]; got {tuple(source.shape)}: {remedy} for "
-                "batches on one graph, or go through them one by one"
+                "batches on one graph, or loop over them"
             )
         if self.explain or (edge_weight is not None and edge_weight.requires_grad):
             raise BadInput(
-                f"{name} takes edges as constants, so no mask or gradient reaches their weights: "
+                f"{name} takes edges as constants, so their weights get no mask and no gradient: "
                 f"{remedy}, or give edge_weight.detach()"
             )
-        _check_weights_have_edges(edge_index, edge_weight)
 
     def _cached(self, nodes: tuple[int, int]) -> tuple[Any, Tensor | None] | None:
-        """The edges of the first call, if they are kept."""
         if self._cache is None:
             return None
         if self._cache[0] != nodes:
@@ -328,7 +301,7 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         source: Features,
         size: tuple[int, int] | None,
     ) -> tuple[Any, Tensor | None]:
-        """The edges as they are summed over, from the cache where there is one."""
+        """Normalise edges for PyG's ``propagate``, or take them from the cache."""
         sparse = is_sparse(edge_index)
         _check_weights_have_edges(edge_index, edge_weight)
         if not self.normalize:
@@ -337,10 +310,9 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         cached = self._cached(nodes)
         if cached is not None:
             return cached
-
         if sparse:
             # NOTE[D9] PyG treats existing self-loops in three ways, by container; here a
-            # sparse adjacency is normalised by the rule for COO edges.
+            # sparse adjacency follows the rule for COO edges.
             edge_index, edge_weight = _to_edges(edge_index, nodes)
         dtype = _dtype_of(source)
         if size is None:
@@ -361,10 +333,6 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         return edge_index, edge_weight
 
 
-_BY_PYG = ("add", "sum", "mean", "max", "min", "mul")
-"""What PyG's ``MessagePassing`` does itself, in one sparse product where it can."""
-
-
 def _check_weights_have_edges(edge_index: Any, edge_weight: Tensor | None) -> None:
     if is_sparse(edge_index) and edge_weight is not None:
         raise BadInput(
@@ -378,7 +346,7 @@ def _dtype_of(source: Features) -> torch.dtype:
 
 
 def _to_edges(adjacency: Any, nodes: tuple[int, int]) -> tuple[Tensor, Tensor | None]:
-    """COO indices and weights of a transposed sparse adjacency."""
+    """Return COO indices and weights of a transposed sparse adjacency."""
     if isinstance(adjacency, Tensor):
         (target, source), weight = to_edge_index(adjacency)
         shape = tuple(adjacency.shape)
@@ -394,7 +362,7 @@ def _to_edges(adjacency: Any, nodes: tuple[int, int]) -> tuple[Tensor, Tensor | 
 
 
 def _to_adjacency(edge_index: Tensor, edge_weight: Tensor, nodes: tuple[int, int]) -> Tensor:
-    """The transposed adjacency of COO edges, as ``torch.sparse_csr``."""
+    """Return the transposed adjacency of COO edges, as ``torch.sparse_csr``."""
     order = torch.argsort(edge_index[1] * nodes[0] + edge_index[0])
     source, target = edge_index[:, order]
     counts = torch.bincount(target, minlength=nodes[1])
@@ -405,7 +373,7 @@ def _to_adjacency(edge_index: Tensor, edge_weight: Tensor, nodes: tuple[int, int
 def _source_and_size(
     x: Features | tuple[Features, Features | None],
 ) -> tuple[Features, tuple[int, int] | None]:
-    """The features that are sent, and the shape of a bipartite graph."""
+    """Return the sources' features, and the numbers of sources and targets if bipartite."""
     if not isinstance(x, tuple | list):
         return x, None
     source, target = x

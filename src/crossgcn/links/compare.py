@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
-from typing import cast
 
 import torch
 from torch_geometric.data import Data
@@ -16,48 +15,20 @@ from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import BadInput
 from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
 from crossgcn.graph.prepared import choose_device
-from crossgcn.links.edge_splits import (
+from crossgcn.links.edge_splits import make_edge_splits, training_negatives
+from crossgcn.links.predictor import LinkPredictor, metric_names
+from crossgcn.links.settings import (
     NUM_EDGE_SPLITS,
     TEST_SHARE,
     VALIDATION_SHARE,
-    make_edge_splits,
-    training_negatives,
+    LinkSettings,
+    check_encoder,
 )
-from crossgcn.links.predictor import LinkPredictor, LinkSettings, metric_names
 from crossgcn.links.training import LinkTrainer
-from crossgcn.models.presets import PRESETS, get_preset
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision
 from crossgcn.training.pool import train_many
-from crossgcn.training.trainer import Record, Run, Trainer
-
-_ENCODERS = ("CrossGCN", "GCN", "GIN", "MLP")
-"""Classes whose training is the minimisation of a loss of their output and nothing besides."""
-
-
-def encoder_names() -> list[str]:
-    """The presets that can be encoders.
-
-    Others bring a way of training of their own, which is about classes, or inputs learned
-    from all edges, those to be predicted among them.
-    """
-    return [name for name in PRESETS if _is_encoder(name)]
-
-
-def check_encoder(name: str) -> None:
-    """Refuse a model that is not known or is no encoder."""
-    get_preset(name)
-    if not _is_encoder(name):
-        raise BadInput(
-            f"model {name!r} cannot predict links, because its training is about classes "
-            f"or looks at all edges beforehand: use one of {', '.join(encoder_names())}"
-        )
-
-
-def _is_encoder(name: str) -> bool:
-    preset = PRESETS[name]
-    return preset.model in _ENCODERS and preset.inputs == "features"
-
+from crossgcn.training.trainer import Record, Run
 
 _SHARED = ("dataset", "seed", "epochs", "learning_rate", "weight_decay", "precision")
 """What encoders must have in common for their results to be paired."""
@@ -201,9 +172,8 @@ class LinkExperiment:
             if on_epochs is not None:
                 on_epochs(done, total)
 
-        workload = LinkTrainer(self.data, self.splits, self.settings, threads=threads, device=place)
-        # The engine asks no more of a workload than this one has.
-        records = train_many(cast(Trainer, workload), runs, workers=workers, on_epochs=count)
+        trainer = LinkTrainer(self.data, self.splits, self.settings, threads=threads, device=place)
+        records = train_many(trainer, runs, workers=workers, on_epochs=count)
         split = self.splits[0]
         return LinkComparison(
             tuple(

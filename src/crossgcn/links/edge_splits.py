@@ -11,10 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-
-NUM_EDGE_SPLITS = 10
-VALIDATION_SHARE, TEST_SHARE = 0.05, 0.1
-"""Of all edges; the rest trains."""
+from crossgcn.links.settings import NUM_EDGE_SPLITS, TEST_SHARE, VALIDATION_SHARE
 
 
 @dataclass(frozen=True)

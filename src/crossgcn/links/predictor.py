@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,81 +11,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 from torch import Tensor, nn
 
-from crossgcn.errors import BadInput, unknown_name
 from crossgcn.graph import SparseMatrix
+from crossgcn.links.settings import Decoder, LinkSettings
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
-
-Decoder = Literal["dot", "hadamard"]
-DECODERS: tuple[Decoder, ...] = get_args(Decoder)
-
-LINK_DEFAULTS: Mapping[str, Any] = {"hidden_channels": 64, "epochs": 300, "weight_decay": 0.0}
-"""Of a configuration, in place of those for classes."""
-
-DEFAULT_RANKS = (10, 50, 100)
-"""Of Hits@K, as far as a test set has as many negatives."""
-
-
-@dataclass(frozen=True)
-class LinkSettings:
-    """How links are predicted, the same for every model compared.
-
-    Attributes:
-        embedding_channels: Width of a node's embedding, which the last layer gives.
-        decoder: How two embeddings become a score: ``dot`` is their inner product,
-            ``hadamard`` one with a learned weight for each channel.
-        folds: Parts that the training edges are dealt out to; in each step one of them is
-            to be predicted and the others carry messages.
-        hits_at: The ranks of Hits@K; :data:`DEFAULT_RANKS` when left out, as far as they fit.
-    """
-
-    embedding_channels: int = 64
-    decoder: Decoder = "dot"
-    folds: int = 10
-    hits_at: tuple[int, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if self.decoder not in DECODERS:
-            raise unknown_name("decoder", self.decoder, DECODERS)
-        for name, value, least in (
-            ("embedding_channels", self.embedding_channels, 1),
-            ("folds", self.folds, 2),
-            *(("hits_at", k, 1) for k in self.ranks),
-        ):
-            if value < least:
-                raise BadInput(f"{name} is {value}; give at least {least}")
-        if len(set(self.ranks)) < len(self.ranks):
-            raise BadInput(f"hits_at is {list(self.ranks)}; give every rank once")
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """The ranks of Hits@K, whoever chose them."""
-        return DEFAULT_RANKS if self.hits_at is None else self.hits_at
-
-    def fit_ranks(self, negatives: int, name: str) -> LinkSettings:
-        """With ranks that a test set has: default ones that it has not are left out.
-
-        Args:
-            negatives: Of the test set.
-            name: Of the data.
-
-        Raises:
-            BadInput: If one that was asked for is above the number of negatives.
-        """
-        if self.hits_at is None:
-            return replace(self, hits_at=tuple(k for k in DEFAULT_RANKS if k <= negatives))
-        for k in self.hits_at:
-            if k > negatives:
-                raise BadInput(
-                    f"{name}: Hits@{k} ranks edges among {k} negatives or more, and the test set "
-                    f"has {negatives}; ask for a smaller K, for more negatives, or for a larger "
-                    "test share"
-                )
-        return self
-
-    def describe(self) -> dict[str, Any]:
-        """As records have it."""
-        return asdict(self) | {"hits_at": list(self.ranks)}
 
 
 class PairDecoder(nn.Module):
@@ -117,7 +45,7 @@ class LinkPredictor(nn.Module):
         preset: The encoder's name.
         in_channels: Features per node.
         settings: The embeddings' width and the decoder.
-        **encoder_settings: As of :func:`~crossgcn.models.registry.build_model`.
+        **encoder_settings: As of :func:`~crossgcn.models.catalogue.build_model`.
     """
 
     def __init__(

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch_geometric.data import Data
 
-from crossgcn.data.files import replacing
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import EdgeKind, SparseMatrix, edges_of_kind
 from crossgcn.graph.prepared import choose_device
-from crossgcn.layers import FeatureDropout
 from crossgcn.links.edge_splits import EdgeSplit, deal_folds, message_edges, training_negatives
 from crossgcn.links.predictor import (
     LinkPredictor,
-    LinkSettings,
     Scores,
     area_under_curve,
     link_metrics,
 )
+from crossgcn.links.settings import LinkSettings
 from crossgcn.models.node_classifier import calibrate
-from crossgcn.training.adam import Adam
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import enough_memory, multiplying_in
+from crossgcn.training.loop import fit, results
 from crossgcn.training.objective import order_weight_penalty
 from crossgcn.training.records import (
     EPOCHS,
@@ -40,18 +36,21 @@ from crossgcn.training.records import (
     describe_environment,
     digest,
     write_record,
+    write_table,
 )
-from crossgcn.training.trainer import Record, Run
+from crossgcn.training.selection import Diverged, Selection
+from crossgcn.training.steps.step import Step
+from crossgcn.training.trainer import Record, Run, RunTrainer, seeded, using_threads
 
 
 @dataclass(frozen=True)
-class LinkStep:
-    """What one step of training is given.
+class LinkBatch:
+    """The input of one step.
 
     Attributes:
         edges: The message graph, once for each of the encoder's propagations.
-        pairs: To be told apart, ``[2, pairs]``: edges first, then as many that are none.
-        labels: 1 for edges and 0 for the others, ``[pairs]``.
+        pairs: Positive pairs, then as many negative pairs, ``[2, pairs]``.
+        labels: 1 for positive and 0 for negative pairs, ``[pairs]``.
     """
 
     edges: tuple[SparseMatrix, ...]
@@ -59,25 +58,17 @@ class LinkStep:
     labels: Tensor
 
 
-class LinkSteps:
-    """The steps of one training on one split, and the message graph for scoring afterwards.
+class LinkBatches:
+    """The inputs of all steps of one training, and the message graph for scoring.
 
-    An edge that carries a message gives itself away, so none may do so in a step that is to predict
-    it. The training edges are dealt out to folds, once; the folds take turns at being
-    predicted, and all edges of the others are the message graph of that step. Negatives are
-    drawn anew in each step (see :func:`~crossgcn.links.edge_splits.training_negatives`). Both are
-    decided by the seed alone, so models with the same seed are given the same.
-
-    Args:
-        data: The graph.
-        split: Of its edges.
-        propagations: The encoder's.
-        folds: How many.
-        seed: Deals out the folds and draws the negatives.
-        device: Where the predictor is.
+    An edge that carries a message reveals itself, so the message graph of a step must not contain
+    the edges that the step predicts. The training edges are divided into folds, once; the folds
+    take turns at being predicted from all edges of the others. Negative pairs are drawn anew
+    in each step (see :func:`~crossgcn.links.edge_splits.training_negatives`). The seed alone
+    decides both, so models with the same seed see the same inputs.
 
     Attributes:
-        all_edges: The message graph of all training edges, by which held-out pairs are scored.
+        all_edges: The message graph of all training edges, from which held-out pairs are scored.
     """
 
     def __init__(
@@ -107,23 +98,98 @@ class LinkSteps:
         ]
         self.all_edges = prepare(self._folds)
 
-    def step(self, epoch: int) -> LinkStep:
-        """What an epoch, counted from 1, is given."""
+    def of_epoch(self, epoch: int) -> LinkBatch:
+        """Return the input of an epoch, counted from 1."""
         turn = (epoch - 1) % len(self._folds)
         positives = self._folds[turn]
         generator = np.random.default_rng([self._seed, epoch, 1])
         negatives = self._negatives.draw(positives.size(1), generator)
         labels = torch.arange(2 * positives.size(1)) < positives.size(1)
-        return LinkStep(
+        return LinkBatch(
             self._messages[turn],
             torch.cat([positives, negatives], dim=1).to(self._device),
             labels.float().to(self._device),
         )
 
 
+class LinkStep(Step):
+    """A predictor in training; an epoch is one step of the optimiser.
+
+    An encoder with ``scaling="unit"`` is calibrated on the message graph of all training edges.
+    """
+
+    model: LinkPredictor
+
+    def __init__(
+        self,
+        predictor: LinkPredictor,
+        x: Tensor | SparseMatrix,
+        batches: LinkBatches,
+        config: RunConfig,
+        seed: int,
+    ) -> None:
+        if not predictor.encoder.is_calibrated:
+            calibrate(predictor.encoder, x, batches.all_edges)
+        super().__init__(predictor, config, [seed])
+        self.x, self.batches = x, batches
+        self.accuracies = torch.full((1,), torch.nan, device=self.device)  # not recorded
+
+    def run(self) -> None:
+        """Do one step: forward, backward and Adam."""
+        self.count += 1
+        batch = self.batches.of_epoch(int(self.count))
+        self.model.train()
+        with multiplying_in(self.config.precision, self.device):
+            scores = self.model(self.x, batch.edges, batch.pairs)
+            loss = binary_cross_entropy_with_logits(scores, batch.labels)
+            penalty = order_weight_penalty(self.model, self.config.weight_decay)
+            minimised = loss if penalty is None else loss + penalty
+            gradients = torch.autograd.grad(minimised, self.optimizer.weights, allow_unused=True)
+        self.optimizer.step(gradients)
+        self.losses = loss.detach().view(1)
+
+    def scorer(self, positives: Tensor, negatives: Tensor) -> LinkScorer:
+        """Return a scorer of held-out pairs, given the messages of all training edges."""
+        return LinkScorer(self, positives, negatives)
+
+
+class LinkScorer:
+    """Scores held-out pairs with the weights as they are at each call."""
+
+    def __init__(self, step: LinkStep, positives: Tensor, negatives: Tensor) -> None:
+        self.step = step
+        self.pairs = torch.cat([positives, negatives], dim=1).to(step.device)
+        self.labels = (torch.arange(self.pairs.size(1)) < positives.size(1)).double()
+
+    def __call__(self) -> tuple[Tensor, Tensor]:
+        """Return the mean cross-entropy and the area under the ROC curve, ``[1]`` each."""
+        scores = self.score_pairs()
+        loss = binary_cross_entropy_with_logits(scores.double(), self.labels)
+        auc = area_under_curve(*self._divide(scores))
+        means = torch.tensor([loss, auc], dtype=torch.float64, device=self.step.device)
+        return means[:1], means[1:]
+
+    def metrics(self, hits_at: Sequence[int]) -> dict[str, float]:
+        """Return all metrics of :func:`~crossgcn.links.predictor.link_metrics`."""
+        return link_metrics(*self._divide(self.score_pairs()), hits_at)
+
+    @torch.no_grad()
+    def score_pairs(self) -> Tensor:
+        """Return the score of each pair, on the CPU."""
+        step = self.step
+        step.model.eval()
+        with multiplying_in(step.config.precision, step.device):
+            scores: Tensor = step.model(step.x, step.batches.all_edges, self.pairs)
+        return scores.float().cpu()
+
+    def _divide(self, scores: Tensor) -> tuple[Scores, Scores]:
+        is_positive = self.labels.bool()
+        return scores[is_positive].numpy(), scores[~is_positive].numpy()
+
+
 @dataclass(frozen=True)
 class LinkEpoch:
-    """What is known after one epoch; the loss is that of its own step, with dropout."""
+    """Metrics of one epoch; the loss is that of its own step, with dropout."""
 
     epoch: int
     train_loss: float
@@ -132,15 +198,10 @@ class LinkEpoch:
 
 @dataclass(frozen=True)
 class TrainedLinks:
-    """The outcome of a training.
+    """A trained predictor: the weights of the selected epoch and their metrics.
 
     Attributes:
-        state: Weights of the selected epoch; the predictor holds them too.
-        best_epoch: The selected epoch, counted from 1.
-        validation_auc: At that epoch.
-        test: Every metric of :func:`~crossgcn.links.predictor.link_metrics` on the test
-            pairs with those weights, computed once.
-        history: Of all epochs.
+        test: Every metric of :func:`~crossgcn.links.predictor.link_metrics` on the test pairs.
     """
 
     state: dict[str, Tensor]
@@ -153,137 +214,55 @@ class TrainedLinks:
 def train_links(
     predictor: LinkPredictor,
     x: Tensor | SparseMatrix,
-    steps: LinkSteps,
+    batches: LinkBatches,
     split: EdgeSplit,
+    config: RunConfig,
     *,
     seed: int,
     hits_at: Sequence[int],
-    epochs: int = 200,
-    learning_rate: float = 0.01,
-    weight_decay: float = 0.0,
-    precision: str = "fp32",
-    on_epoch: Callable[[LinkEpoch], None] | None = None,
+    on_epochs: Callable[[int], None] | None = None,
 ) -> TrainedLinks:
-    """Minimise the cross-entropy of edges against drawn pairs; keep the best validation epoch.
+    """Minimise the cross-entropy of edges and negative pairs; keep the best validation epoch.
 
-    The selected epoch is the first with the strictly best area under the curve on the
-    validation pairs. Those and the test pairs are scored with all training edges as
-    message graph, and with no other edge; an encoder with ``scaling="unit"`` is calibrated on
-    that graph beforehand.
+    The selected epoch is the first with the strictly best area under the ROC curve on the
+    validation pairs. Validation and test pairs are scored with all training edges, and no other
+    edge, as message graph.
 
     Args:
         predictor: Trained in place, where it is; holds the selected weights afterwards.
         x: Features of all nodes, on the same device.
-        steps: What each step is given.
+        batches: The inputs of each step.
         split: The pairs that select and test.
-        seed: Decides what is dropped.
+        config: How to train.
+        seed: Decides the dropped entries.
         hits_at: The ranks of Hits@K.
-        epochs: Steps of the optimiser.
-        learning_rate: Adam's.
-        weight_decay: λ, on every matrix and on learned order weights, as for classifiers.
-        precision: ``fp32``; on a GPU also ``tf32`` and ``bf16``.
-        on_epoch: Called with what is known after each epoch; may raise to stop.
-
-    Raises:
-        WorkFailed: At the first loss or score that is not finite.
+        on_epochs: As for :func:`~crossgcn.training.loop.fit`.
     """
-    device = next(predictor.parameters()).device
-    count = torch.zeros((), dtype=torch.long, device=device)
-    seeds = torch.tensor([seed], device=device)
-    for module in predictor.modules():
-        if isinstance(module, FeatureDropout):
-            module.follow(seeds, count)
-    if not predictor.encoder.is_calibrated:
-        calibrate(predictor.encoder, x, steps.all_edges)
-    trained = [weight for weight in predictor.parameters() if weight.requires_grad]
-    optimizer = Adam(
-        (weight for weight in trained if weight.dim() >= 2),
-        (weight for weight in trained if weight.dim() < 2),
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-    )
-    history: list[LinkEpoch] = []
-    best: LinkEpoch | None = None
-    best_state: dict[str, Tensor] = {}
-    for epoch in range(1, epochs + 1):
-        count += 1
-        step = steps.step(epoch)
-        predictor.train()
-        with multiplying_in(precision, device):
-            scores = predictor(x, step.edges, step.pairs)
-            loss = binary_cross_entropy_with_logits(scores, step.labels)
-            penalty = order_weight_penalty(predictor, weight_decay)
-            minimised = loss if penalty is None else loss + penalty
-            gradients = torch.autograd.grad(minimised, optimizer.weights, allow_unused=True)
-        optimizer.step(gradients)
-        train_loss = float(loss.detach())
-        held_out = _score(
-            predictor, x, steps.all_edges, (split.validation, split.validation_negatives), precision
+    step = LinkStep(predictor, x, batches, config, seed)
+    selection = Selection(predictor, step.shapes, config.epochs)
+    validation = step.scorer(split.validation, split.validation_negatives)
+    fit(step, selection, validation=validation, on_epochs=on_epochs)
+    (result,) = results(step, selection, test=None)
+    if isinstance(result, Diverged):
+        raise WorkFailed(
+            f"{result.reason}; try a lower --learning-rate, a lower --order, or smaller feature "
+            "values"
         )
-        if not (math.isfinite(train_loss) and all(map(_are_finite, held_out))):
-            raise WorkFailed(
-                f"training diverged: a loss or score is not finite in epoch {epoch}; try a lower "
-                "--learning-rate, a lower --order, or smaller feature values"
-            )
-        history.append(LinkEpoch(epoch, train_loss, area_under_curve(*held_out)))
-        if best is None or history[-1].validation_auc > best.validation_auc:
-            best = history[-1]
-            best_state = {
-                name: value.detach().clone() for name, value in predictor.state_dict().items()
-            }
-        if on_epoch is not None:
-            on_epoch(history[-1])
-    assert best is not None
-    predictor.load_state_dict(best_state)
-    test = _score(predictor, x, steps.all_edges, (split.test, split.test_negatives), precision)
     return TrainedLinks(
-        best_state,
-        best.epoch,
-        best.validation_auc,
-        link_metrics(*test, hits_at),
-        tuple(history),
+        result.state,
+        result.best_epoch,
+        result.validation_accuracy,  # the score that selects, here the area under the curve
+        step.scorer(split.test, split.test_negatives).metrics(hits_at),
+        tuple(LinkEpoch(m.epoch, m.train_loss, m.validation_accuracy) for m in result.history),
     )
-
-
-@torch.no_grad()
-def _score(
-    predictor: LinkPredictor,
-    x: Tensor | SparseMatrix,
-    edges: Sequence[SparseMatrix],
-    pairs: tuple[Tensor, Tensor],
-    precision: str,
-) -> tuple[Scores, Scores]:
-    """Scores of edges and of pairs that are none."""
-    device = next(predictor.parameters()).device
-    predictor.eval()
-    with multiplying_in(precision, device):
-        scores = predictor(x, edges, torch.cat(pairs, dim=1).to(device))
-    positives, negatives = scores.float().cpu().split([part.size(1) for part in pairs])
-    return positives.numpy(), negatives.numpy()
-
-
-def _are_finite(scores: Scores) -> bool:
-    return bool(torch.from_numpy(scores).isfinite().all())
 
 
 _OF_NODES = ("splits", "train", "test_curve")
 """Settings of a configuration that are about splits of nodes."""
 
 
-class LinkTrainer:
-    """What all runs of one comparison share: the graph, splits of its edges, the settings.
-
-    It has what :func:`~crossgcn.training.pool.train_many` asks of a workload.
-
-    Args:
-        data: The graph.
-        splits: The splits that runs refer to by position.
-        settings: Of the predictors.
-        threads: Threads of each run.
-        device: Where predictors are trained.
-    """
-
-    save_models = False
+class LinkTrainer(RunTrainer):
+    """Trains the runs of one comparison, which share the graph, edge splits and settings."""
 
     def __init__(
         self,
@@ -306,7 +285,7 @@ class LinkTrainer:
         )
 
     def identity(self, run: Run) -> Record:
-        """What makes a run that run; a record with the same entries is its result."""
+        """Return what makes a run this run; a record with equal entries is its result."""
         config = {k: v for k, v in run.config.identity().items() if k not in _OF_NODES}
         return {
             "config": config,
@@ -318,43 +297,31 @@ class LinkTrainer:
             "device": self.device.type,
         }
 
-    def prepare(self, runs: Iterable[Run]) -> None:
-        """Nothing is shared by several runs: each split has message graphs of its own."""
-
-    def stacks(self, runs: Mapping[int, Run]) -> list[list[int]]:
-        """Every run goes alone."""
-        return [[position] for position in runs]
-
-    def train_together(
+    def train(
         self, runs: Sequence[Run], on_epochs: Callable[[int], None] | None = None
     ) -> list[Record | WorkFailed]:
-        """Do runs one after the other, and write each down.
-
-        Args:
-            runs: Any.
-            on_epochs: Called with 1 after each epoch.
-
-        Returns:
-            Each run's record; where it diverged, why.
-        """
+        """Train runs one after the other."""
         return [self._train(run, on_epochs) for run in runs]
 
     def build(self, config: RunConfig) -> LinkPredictor:
-        """An untrained predictor, its weights drawn by torch's generator."""
+        """Return an untrained predictor; torch's generator draws its weights."""
         return LinkPredictor(config.model, self.x.size(1), self.settings, **config.model_settings())
 
     def _train(self, run: Run, on_epochs: Callable[[int], None] | None) -> Record | WorkFailed:
-        record = self.identity(run)
-        threads = torch.get_num_threads()
-        torch.set_num_threads(self.threads)
+        config, record, started = run.config, self.identity(run), time.perf_counter()
+        with seeded(record["seed"]):
+            predictor = self.build(config)
+        parameters = sum(weight.numel() for weight in predictor.parameters())
+        sizes = (
+            f"{config.model} with {parameters:,} weights on {self.x.size(0):,} nodes and "
+            f"{self.graph.edge_index.size(1):,} directed edges"
+        )
         try:
-            record["environment"] = describe_environment(self.device)
-            started = time.perf_counter()
-            result, parameters = self._fit(run, record["seed"], on_epochs)
+            with using_threads(self.threads), enough_memory(sizes, self.device):
+                record["environment"] = describe_environment(self.device)
+                result = self._fit(run, predictor.to(self.device), record["seed"], on_epochs)
         except WorkFailed as error:
-            return WorkFailed(f"{run.config.model}, split {run.split}: {error}")
-        finally:
-            torch.set_num_threads(threads)
+            return WorkFailed(f"{config.model}, split {run.split}: {error}")
         record |= {
             "status": "done",
             "parameters": parameters,
@@ -365,49 +332,37 @@ class LinkTrainer:
         }
         if run.folder is not None:
             clear_run(run.folder)
-            columns = [field.name for field in fields(LinkEpoch)]
-            epochs = pd.DataFrame([asdict(epoch) for epoch in result.history], columns=columns)
-            with replacing(run.folder / EPOCHS) as file:
-                file.write(epochs.to_csv(index=False, lineterminator="\n").encode())
+            names = [field.name for field in fields(LinkEpoch)]
+            write_table(run.folder / EPOCHS, names, [asdict(epoch) for epoch in result.history])
             write_record(run.folder, record)
         return record
 
     def _fit(
-        self, run: Run, seed: int, on_epochs: Callable[[int], None] | None
-    ) -> tuple[TrainedLinks, int]:
-        config, split = run.config, self.splits[run.split]
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            predictor = self.build(config)
-        parameters = sum(weight.numel() for weight in predictor.parameters())
-        sizes = (
-            f"{config.model} with {parameters:,} weights on {self.x.size(0):,} nodes and "
-            f"{self.graph.edge_index.size(1):,} directed edges"
+        self,
+        run: Run,
+        predictor: LinkPredictor,
+        seed: int,
+        on_epochs: Callable[[int], None] | None,
+    ) -> TrainedLinks:
+        split, settings = self.splits[run.split], self.settings
+        batches = LinkBatches(
+            self.graph,
+            split,
+            predictor.encoder.propagations,
+            folds=settings.folds,
+            seed=seed,
+            device=self.device,
         )
-        with enough_memory(sizes, self.device):
-            predictor.to(self.device)
-            steps = LinkSteps(
-                self.graph,
-                split,
-                predictor.encoder.propagations,
-                folds=self.settings.folds,
-                seed=seed,
-                device=self.device,
-            )
-            result = train_links(
-                predictor,
-                self.x.to(self.device),
-                steps,
-                split,
-                seed=seed,
-                hits_at=self.settings.ranks,
-                epochs=config.epochs,
-                learning_rate=config.learning_rate,
-                weight_decay=config.weight_decay,
-                precision=config.precision,
-                on_epoch=None if on_epochs is None else lambda epoch: on_epochs(1),
-            )
-        return result, parameters
+        return train_links(
+            predictor,
+            self.x.to(self.device),
+            batches,
+            split,
+            run.config,
+            seed=seed,
+            hits_at=settings.ranks,
+            on_epochs=on_epochs,
+        )
 
 
 def _describe_split(split: EdgeSplit) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What stacks layers. Presets are listed in ``presets`` and built by ``registry``."""
+"""Models, which ``catalogue`` lists and builds by name."""

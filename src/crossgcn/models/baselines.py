@@ -1,28 +1,28 @@
-"""The graph convolutional network of Kipf and Welling."""
+"""Models to compare with: GCN, GIN, a perceptron, and one with Laplacian regularisation."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
 from crossgcn.errors import BadInput
+from crossgcn.graph import PreparedGraph, SparseMatrix, mean_laplacian
 from crossgcn.layers import CrossFeatureTransform, MLPConv
 from crossgcn.models.cross_gcn import CrossGCN
-from crossgcn.models.node_classifier import Edges, NodeClassifier, layer_widths
+from crossgcn.models.node_classifier import NodeClassifier, layer_widths
 
 
 class GCN(CrossGCN):
-    """A :class:`~crossgcn.CrossGCN` of order 1: no crosses, PyG's ``GCNConv`` in each layer.
-
-    Being the same code, it differs from Cross-GCN in nothing but the crosses.
+    """A :class:`~crossgcn.CrossGCN` of order 1, whose layers compute PyG's ``GCNConv``.
 
     Args:
-        in_channels: Features per node; ``-1`` to learn it from the first input.
+        in_channels: Features per node; ``-1`` to infer it from the first input.
         hidden_channels: Width of the hidden layers.
         out_channels: Number of classes.
-        num_layers: How many layers, at least 1.
+        num_layers: Number of layers, at least 1.
         dropout: Probability of dropping an entry of a layer's input.
         **kwargs: For every layer, such as ``bias`` and ``cached``.
     """
@@ -49,13 +49,13 @@ class GCN(CrossGCN):
 
 
 class GIN(NodeClassifier):
-    """A stack of :class:`~crossgcn.layers.MLPConv`, without batch normalisation.
+    """Layers of :class:`~crossgcn.layers.MLPConv`, without batch normalisation.
 
     Args:
-        in_channels: Features per node; ``-1`` to learn it from the first input.
+        in_channels: Features per node; ``-1`` to infer it from the first input.
         hidden_channels: Width of the hidden layers and of the perceptrons within.
         out_channels: Number of classes.
-        num_layers: How many layers, at least 1.
+        num_layers: Number of layers, at least 1.
         dropout: Probability of dropping an entry of a layer's input.
         **kwargs: For every layer, such as ``aggregate_first`` and ``bias``.
     """
@@ -80,15 +80,15 @@ class GIN(NodeClassifier):
 
 
 class MLP(NodeClassifier):
-    """Linear layers on each node's own features; a graph is worth the distance to this.
+    """Linear layers on each node's own features; it ignores edges.
 
     Args:
-        in_channels: Features per node; ``-1`` to learn it from the first input.
+        in_channels: Features per node; ``-1`` to infer it from the first input.
         hidden_channels: Width of the hidden layers.
         out_channels: Number of classes.
-        num_layers: How many layers, at least 1.
+        num_layers: Number of layers, at least 1.
         dropout: Probability of dropping an entry of a layer's input.
-        bias: Give each layer a bias.
+        bias: Add a bias in each layer.
     """
 
     def __init__(
@@ -112,12 +112,6 @@ class MLP(NodeClassifier):
             dropout,
         )
 
-    def forward(
-        self, x: Any, edge_index: Edges = None, edge_weight: Tensor | None = None
-    ) -> Tensor:
-        """Class scores of each node; edges are taken, as by any model, and ignored."""
-        return super().forward(x, None, None)
-
 
 class SemiEmb(MLP):
     r"""An MLP trained with graph Laplacian regularisation on its predictions.
@@ -129,17 +123,15 @@ class SemiEmb(MLP):
         + \frac{\lambda}{2}\|\mathbf{\Theta}\|_F^2,
         \qquad \mathbf{p}_i = \mathrm{softmax}(\mathbf{z}_i)
 
-    The second sum runs over every undirected edge of the graph, each once,
-    whether or not its ends are labelled: in each step all nodes are predicted.
-    :mod:`crossgcn.training.objective` computes it. That it compares predictions
-    after the softmax, not scores before it, and the default weight were chosen by
-    validation accuracy.
+    The second sum runs over every undirected edge once, labelled or not, so each step predicts
+    all nodes. The default weight, and comparing predictions after the softmax instead of
+    scores, were chosen by validation accuracy.
 
     Args:
-        in_channels: Features per node; ``-1`` to learn it from the first input.
+        in_channels: Features per node; ``-1`` to infer it from the first input.
         hidden_channels: Width of the hidden layers.
         out_channels: Number of classes.
-        num_layers: How many layers, at least 1.
+        num_layers: Number of layers, at least 1.
         dropout: Probability of dropping an entry of a layer's input.
         laplacian_weight: :math:`\gamma`, finite and not negative; 0 is an MLP.
         **kwargs: For :class:`~crossgcn.models.baselines.MLP`, such as ``bias``.
@@ -162,3 +154,33 @@ class SemiEmb(MLP):
                 f"laplacian_weight must be a finite number of at least 0; got {laplacian_weight}"
             )
         self.laplacian_weight = laplacian_weight
+
+    @property
+    def penalty_reason(self) -> str | None:
+        """Predictions should agree along edges."""
+        return "makes predictions agree along all edges" if self.laplacian_weight > 0 else None
+
+    def penalty_matrix(self, graph: PreparedGraph) -> SparseMatrix | None:
+        """Return the mean Laplacian of the graph."""
+        return mean_laplacian(graph.adjacency)
+
+    def penalty(
+        self, draws: Sequence[Tensor], matrix: SparseMatrix | None, step: Tensor | None
+    ) -> Tensor | None:
+        """Return the weighted Laplacian penalty."""
+        assert matrix is not None
+        return self.laplacian_weight * laplacian_penalty(draws[0], matrix)
+
+
+def laplacian_penalty(scores: Tensor, laplacian: SparseMatrix) -> Tensor:
+    r"""Compute the mean squared distance of the predictions of neighbours.
+
+    .. math:: \mathrm{tr}(\mathbf{P}^{\top}\mathbf{L}\mathbf{P})
+        = \frac{1}{|E|}\sum_{\{i,j\}\in E}\|\mathbf{p}_i-\mathbf{p}_j\|^2
+
+    Args:
+        scores: Class scores of all nodes; :math:`\mathbf{P}` is their softmax.
+        laplacian: :func:`~crossgcn.graph.mean_laplacian` of the graph.
+    """
+    predictions = scores.softmax(dim=-1)
+    return (predictions * (laplacian @ predictions)).sum()

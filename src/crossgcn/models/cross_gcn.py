@@ -1,38 +1,34 @@
-"""Cross-GCN: cross-feature graph convolutions in a row."""
+"""Cross-GCN: cross-feature graph convolutions, one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crossgcn.errors import BadInput, unknown_name
+from crossgcn.errors import BadInput
 from crossgcn.layers import CrossGCNConv
-from crossgcn.layers.aggregation import AGGREGATIONS, NodeAggregation, make_aggregation
-from crossgcn.layers.cross_gcn_conv import ONLY_OF_CROSSES
+from crossgcn.layers.catalogue import ONLY_OF_CROSS, TRANSFORMS, find_part
+from crossgcn.layers.graph_convolution import Aggregation
 from crossgcn.models.node_classifier import NodeClassifier, Residual, layer_widths
-from crossgcn.models.presets import WITHOUT_ORDER
 
 
 class CrossGCN(NodeClassifier):
-    """A stack of :class:`~crossgcn.CrossGCNConv` of any depth.
+    """Any number of :class:`~crossgcn.CrossGCNConv` layers.
 
     Args:
-        in_channels: Features per node; ``-1`` to learn it from the first input.
+        in_channels: Features per node; ``-1`` to infer it from the first input.
         hidden_channels: Width of the hidden layers.
         out_channels: Number of classes.
-        num_layers: How many layers, at least 1.
+        num_layers: Number of layers, at least 1.
         dropout: Probability of dropping an entry of a layer's input.
         order: Highest order of the crosses, one for all layers or one per
             layer: ``order=[2, 1]`` crosses in the first layer only.
-        aggr: How neighbours are joined, by a name of
-            :data:`~crossgcn.layers.aggregation.AGGREGATIONS`; GCN's normalised sum when
-            left out.
-        transform: What crosses features, see :class:`~crossgcn.CrossGCNConv`; one for all
-            layers or one per layer: ``["mlp", "linear"]``. Where it would cross, a layer of
-            order 1 is linear.
-        residual: ``"add"`` for layers that add to what enters them, ``"norm"`` for such that
-            also even out its size, see :class:`~crossgcn.models.node_classifier.NodeClassifier`.
+        aggr: The aggregation of every layer, see :class:`~crossgcn.CrossGCNConv`; GCN's
+            normalised sum by default.
+        transform: The feature transform, see :class:`~crossgcn.CrossGCNConv`; one for all
+            layers or one per layer: ``["mlp", "linear"]``. A layer of order 1 is linear.
+        residual: ``"none"``, ``"add"`` or ``"norm"``, see
+            :class:`~crossgcn.models.node_classifier.NodeClassifier`.
         **kwargs: For every :class:`~crossgcn.CrossGCNConv`, such as
             ``order_weights``, ``first_order``, ``aggregate_first``, ``scaling``,
             ``bias`` and ``cached``.
@@ -52,7 +48,7 @@ class CrossGCN(NodeClassifier):
         dropout: float = 0.5,
         *,
         order: int | Sequence[int] = 2,
-        aggr: str = "gcn",
+        aggr: Aggregation = "gcn",
         transform: str | Sequence[str] = "cross",
         residual: Residual = "none",
         **kwargs: Any,
@@ -72,8 +68,8 @@ class CrossGCN(NodeClassifier):
             )
         if residual == "add" and not any(a == b for a, b in widths[1:]):
             raise BadInput(
-                "residual='add' adds to what enters a layer where both are equally wide, and none "
-                f"of these {num_layers} layers is: give at least 3 layers"
+                "residual='add' needs a layer whose input and output have the same width, and none "
+                f"of these {num_layers} layers has: give at least 3 layers"
             )
         super().__init__(
             (
@@ -81,7 +77,7 @@ class CrossGCN(NodeClassifier):
                     width_in,
                     width_out,
                     layer_order,
-                    aggr=_aggregation(aggr),
+                    aggr=aggr,
                     **_settings(name, layer_order, kwargs),
                 )
                 for (width_in, width_out), layer_order, name in zip(
@@ -94,18 +90,9 @@ class CrossGCN(NodeClassifier):
 
 
 def _settings(transform: str, order: int, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a layer of that order takes, by what crosses features in it."""
+    """Return a layer's arguments: without crosses it is linear, and has no order weights."""
     if transform == "cross":
         return {"transform": transform, **settings}
-    linear = order == 1 and transform not in WITHOUT_ORDER
-    kept = {name: value for name, value in settings.items() if name not in ONLY_OF_CROSSES}
-    return {"transform": "linear" if linear else transform, **kept}
-
-
-def _aggregation(name: str) -> str | Callable[[int], NodeAggregation]:
-    """What a layer takes; it knows GCN's by the name of PyG, and has kernels for it."""
-    if name in ("gcn", "add"):
-        return "add"
-    if name not in AGGREGATIONS:
-        raise unknown_name("aggregation", name, AGGREGATIONS)
-    return partial(make_aggregation, name)
+    part = find_part("transform", transform, TRANSFORMS)
+    kept = {name: value for name, value in settings.items() if name not in ONLY_OF_CROSS}
+    return {"transform": "linear" if order == 1 and part.has_order else transform, **kept}

@@ -1,4 +1,4 @@
-"""Cross-GRAND: crosses of randomly propagated features, whose predictions should agree."""
+"""Cross-GRAND: crosses of randomly propagated features, with consistent predictions."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from crossgcn.errors import BadInput
-from crossgcn.layers import CrossFeatureTransform, CrossGCNConv, FeatureDropout
-from crossgcn.layers.aggregation import RandomPropagation
+import torch
+from torch import Tensor
+
+from crossgcn.errors import BadInput, check_count
+from crossgcn.graph import SparseMatrix
+from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
+from crossgcn.layers.aggregation.several_hops import RandomPropagation
 from crossgcn.models.node_classifier import NodeClassifier, layer_widths
 
 
 class CrossGrand(NodeClassifier):
-    r"""A perceptron over random propagations of the features, with crosses in its first layer.
+    r"""GRAND with crosses in its first layer.
 
-    The recipe is GRAND's: features are averaged over several hops after whole nodes were
-    left out at random (:class:`~crossgcn.layers.aggregation.RandomPropagation`), and a
-    perceptron predicts from that. Each training step draws :math:`S` such propagations and
-    makes their predictions :math:`\mathbf{p}^{(s)}` of *all* nodes agree with their own
-    sharpened mean, which is where nodes without a label teach:
+    Features are averaged over several hops after whole nodes were dropped at random
+    (:class:`~crossgcn.layers.aggregation.several_hops.RandomPropagation`), and a perceptron
+    predicts from that. Each training step draws :math:`S` such propagations and penalises the
+    distance of their predictions :math:`\mathbf{p}^{(s)}` of *all* nodes from their sharpened
+    mean, so unlabelled nodes contribute to training:
 
     .. math:: \Gamma = \frac{1}{S}\sum_{s=1}^{S}\left(\frac{1}{M}\sum_{i=1}^{M}
         l(\hat{\mathbf{y}}^{(s)}_i, \mathbf{y}_i) + \frac{\gamma}{N}\sum_{i=1}^{N}
@@ -27,29 +31,28 @@ class CrossGrand(NodeClassifier):
         + \frac{\lambda}{2}\|\mathbf{\Theta}\|_F^2,
         \qquad \bar{p}'_{ic} \propto \bar{p}_{ic}^{\,1/T}
 
-    The first layer's linear part is what is propagated: :math:`(\bar{\mathbf{A}}\mathbf{X})
-    \mathbf{W}` is :math:`\bar{\mathbf{A}}(\mathbf{X}\mathbf{W})`, so sparse features stay
-    sparse. :mod:`crossgcn.training.objective` computes the rest. With ``order=1`` it is
-    GRAND without crosses.
+    The first layer projects before it propagates, because :math:`(\bar{\mathbf{A}}\mathbf{X})
+    \mathbf{W}` is :math:`\bar{\mathbf{A}}(\mathbf{X}\mathbf{W})`: sparse features stay
+    sparse. With ``order=1`` it is GRAND without crosses.
 
     Args:
-        in_channels: Features per node; ``-1`` to learn it from the first input.
+        in_channels: Features per node; ``-1`` to infer it from the first input.
         hidden_channels: Width of the hidden layers.
         out_channels: Number of classes.
         num_layers: Layers of the perceptron, of which the first propagates.
         dropout: Probability of dropping an entry of a layer's input.
-        input_dropout: The same for the features; ``dropout`` when left out.
-        order: Highest order of the crosses in the first layer; the others have none, which
-            ``order=[2, 1]`` may say in words.
-        hops: How many hops features are averaged over.
-        node_drop: Probability of leaving a node out.
-        draws: :math:`S`; 1 leaves predictions to be sharpened only.
+        input_dropout: The same for the features; ``dropout`` by default.
+        order: Highest order of the crosses in the first layer. The others have none:
+            ``order=[2, 1]`` is the same as ``order=2``.
+        hops: Number of hops that features are averaged over.
+        node_drop: Probability of dropping a node.
+        draws: :math:`S`; with 1, predictions are only sharpened.
         consistency: :math:`\gamma`.
-        temperature: :math:`T`, above 0 and at most 1; 1 sharpens nothing.
-        warm_up: Steps over which :math:`\gamma` grows from nothing. Draws that must agree
-            before they know anything agree on one class for all nodes.
+        temperature: :math:`T`, above 0 and at most 1; 1 does not sharpen.
+        warm_up: Steps over which :math:`\gamma` grows from 0. Without it, untrained draws may
+            agree on one class for all nodes.
         aggregate_first: Propagate, then cross; ``False`` crosses each node first.
-        bias: Give each layer a bias.
+        bias: Add a bias in each layer.
         **kwargs: For the first layer, such as ``order_weights``.
     """
 
@@ -73,8 +76,6 @@ class CrossGrand(NodeClassifier):
         bias: bool = True,
         **kwargs: Any,
     ) -> None:
-        if draws < 1:
-            raise BadInput(f"draws must be at least 1; got {draws}")
         if not 0 < temperature <= 1:
             raise BadInput(f"temperature must be above 0 and at most 1; got {temperature}")
         if warm_up < 0:
@@ -102,13 +103,42 @@ class CrossGrand(NodeClassifier):
             for width in others
         )
         super().__init__([propagating, *perceptron], dropout, input_dropout=input_dropout)
-        self.draws = draws
+        self.draws = check_count("draws", draws)
         self.consistency = consistency
         self.temperature = temperature
         self.warm_up = warm_up
 
-    def choose_draw(self, draw: int) -> None:
-        """Which of a step's propagations the next pass is."""
-        for module in self.modules():
-            if isinstance(module, FeatureDropout):
-                module.draw = draw
+    @property
+    def penalty_reason(self) -> str | None:
+        """Several draws of all nodes should agree."""
+        return "makes several draws of all nodes agree"
+
+    def penalty(
+        self, draws: Sequence[Tensor], matrix: SparseMatrix | None, step: Tensor | None
+    ) -> Tensor | None:
+        """Return the weighted consistency of the draws, which grows during the warm-up."""
+        if self.consistency == 0:
+            return None
+        distance = consistency_penalty(draws, self.temperature)
+        if step is not None and self.warm_up > 0:
+            distance = distance * (step / self.warm_up).clamp(max=1)
+        return self.consistency * distance
+
+
+def consistency_penalty(draws: Sequence[Tensor], temperature: float) -> Tensor:
+    r"""Compute the distance of several predictions from their sharpened mean.
+
+    .. math:: \frac{1}{SN}\sum_{s,i} \|\mathbf{p}^{(s)}_i - \bar{\mathbf{p}}'_i\|^2, \qquad
+        \bar{p}'_{ic} = \bar{p}_{ic}^{1/T} \Big/ \sum_{c'} \bar{p}_{ic'}^{1/T}
+
+    No gradient flows through the mean. Stacked models are summed.
+
+    Args:
+        draws: Class scores of all nodes, ``[..., nodes, classes]``, one for each draw.
+        temperature: :math:`T`.
+    """
+    predictions = torch.stack(list(draws)).softmax(dim=-1)
+    with torch.no_grad():
+        # In logarithms, because a small probability to a high power underflows.
+        agreed = (predictions.mean(dim=0).log() / temperature).softmax(dim=-1)
+    return (predictions - agreed).square().sum() / (len(draws) * predictions.size(-2))

@@ -1,4 +1,4 @@
-"""The loop every model shares: dropout, layer, ReLU, and again."""
+"""The base class of models: layers in a row, with dropout and ReLU between them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from crossgcn.errors import BadInput, unknown_name
-from crossgcn.graph import EdgeKind, SparseMatrix
+from crossgcn.errors import BadInput, check_count, unknown_name
+from crossgcn.graph import EdgeKind, PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossFeatureTransform, FeatureDropout
 
 Edges = Any
@@ -22,26 +22,28 @@ Residual = Literal["none", "add", "norm"]
 class NodeClassifier(nn.Module):
     """Layers in a row, with dropout before each and ReLU between them.
 
+    A model whose loss has a term besides cross-entropy and weight decay overrides
+    :attr:`penalty_reason` and :meth:`penalty`.
+
     Args:
         layers: The layers, first to last.
         dropout: Probability of dropping an entry of a layer's input.
-        input_dropout: The same for the first layer's input; ``dropout`` when left out.
-        residual: ``"add"`` adds what entered a layer to what leaves it, wherever both are
-            equally wide, before the next ReLU. ``"norm"`` does too, and gives every layer but
-            the first rows of length 1 to work on: products of products then cannot grow from
-            layer to layer, and stacks of any depth and order train.
+        input_dropout: The same for the first layer; ``dropout`` by default.
+        residual: ``"add"`` adds the input of a layer to its output before the next ReLU, if both
+            have the same width. ``"norm"`` also normalises the rows that enter every layer but
+            the first to length 1, so that models of any depth and order can be trained.
 
     Attributes:
-        propagations: The kinds of edges along which information travels, one per hop, all
-            layers together; they decide how far the receptive field of an output reaches.
-        num_models: How many models' weights it holds, one beside the other, where it is
-            several models at once (see :mod:`crossgcn.training.model_batch`); else ``None``.
-        num_scores: How many of the last layer's outputs are scores, which come first; all
-            where ``None``.
+        num_models: How many models' weights it holds, if it is several models stacked (see
+            :mod:`crossgcn.training.model_batch`); else ``None``.
+        num_scores: How many outputs of the last layer are class scores, which come first; all
+            if ``None``.
+        draws: How many forward passes a training step makes; see :meth:`choose_draw`.
     """
 
     num_models: int | None = None
     num_scores: int | None = None
+    draws: int = 1
 
     def __init__(
         self,
@@ -55,6 +57,13 @@ class NodeClassifier(nn.Module):
         if residual not in get_args(Residual):
             raise unknown_name("residual", str(residual), get_args(Residual))
         self.layers = nn.ModuleList(layers)
+        for layer in self.layers:
+            flow = getattr(layer, "flow", "source_to_target")
+            if flow != "source_to_target":
+                raise BadInput(
+                    f"a model aggregates from source to target; got flow={flow!r}: reverse the "
+                    "edges instead, edge_index.flip(0)"
+                )
         self.dropout = FeatureDropout(dropout)
         self.input_dropout = (
             self.dropout if input_dropout is None else FeatureDropout(input_dropout)
@@ -63,37 +72,68 @@ class NodeClassifier(nn.Module):
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether no layer waits for :func:`~crossgcn.models.node_classifier.calibrate`."""
+        """Whether no layer still needs :func:`calibrate`."""
         scales = (getattr(module, "projection_scale", None) for module in self.layers.modules())
         return all(scale is None or bool((scale != 1.0).any()) for scale in scales)
 
     @property
     def propagations(self) -> tuple[EdgeKind, ...]:
-        """All layers' hops, first to last."""
+        """The kind of edges of each hop, all layers together."""
         return tuple(kind for layer in self.layers for kind in _propagations(layer))
 
     @property
     def num_hops(self) -> int:
-        """How many times information travels along an edge."""
+        """Number of hops, all layers together."""
         return len(self.propagations)
 
+    @property
+    def penalty_reason(self) -> str | None:
+        """Why the loss depends on the predictions of all nodes; ``None`` if it does not.
+
+        It completes "the model ... in each step", for a message that refuses mini-batches.
+        """
+        return None
+
+    def penalty_matrix(self, graph: PreparedGraph) -> SparseMatrix | None:
+        """Return a constant matrix of all nodes that :meth:`penalty` multiplies with, if any."""
+        return None
+
+    def penalty(
+        self, draws: Sequence[Tensor], matrix: SparseMatrix | None, step: Tensor | None
+    ) -> Tensor | None:
+        """Return a term to add to the loss; only called if there is a :attr:`penalty_reason`.
+
+        Args:
+            draws: Class scores of all nodes, ``[..., nodes, classes]``, one for each draw.
+            matrix: From :meth:`penalty_matrix`, on the model's device.
+            step: Number of the training step, if known.
+        """
+        return None
+
+    def choose_draw(self, draw: int) -> None:
+        """Choose which draw of a training step the next forward pass is."""
+        for module in self.modules():
+            if isinstance(module, FeatureDropout):
+                module.draw = draw
+
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters."""
         for layer in self.layers:
             layer.reset_parameters()  # type: ignore[operator]
 
     def forward(
-        self, x: Tensor | SparseMatrix, edge_index: Edges, edge_weight: Tensor | None = None
+        self, x: Tensor | SparseMatrix, edge_index: Edges = None, edge_weight: Tensor | None = None
     ) -> Tensor:
-        """Class scores of each node, before any softmax.
+        """Compute class scores of each node, before any softmax.
 
         Args:
             x: Node features, dense or sparse.
-            edge_index: Anything a graph layer takes; or a sequence with one
-                such thing per hop, for a receptive field that shrinks from
-                hop to hop.
+            edge_index: What a graph layer takes; or a sequence of one matrix per hop, whose
+                receptive field may shrink from hop to hop. A model without hops ignores it.
             edge_weight: One weight per edge of a COO ``edge_index``.
         """
+        if edge_index is None and self.num_hops:
+            raise BadInput(f"{type(self).__name__} needs edges: call model(x, edge_index)")
         hidden: Any = x
         hop = 0
         for position, layer in enumerate(self.layers):
@@ -113,7 +153,7 @@ class NodeClassifier(nn.Module):
     def apply_layer(
         self, layer: nn.Module, x: Any, edge_index: Edges, edge_weight: Tensor | None
     ) -> Tensor:
-        """One layer's turn; a layer that sees no graph is given none."""
+        """Call one layer, with edges if it has hops."""
         if not _propagations(layer):
             return cast(Tensor, layer(x))
         return cast(Tensor, layer(x, edge_index, edge_weight))
@@ -122,17 +162,15 @@ class NodeClassifier(nn.Module):
 def layer_widths(
     in_channels: int, hidden_channels: int, out_channels: int, num_layers: int
 ) -> list[tuple[int, int]]:
-    """Input and output width of each layer of a stack."""
-    if num_layers < 1:
-        raise BadInput(f"num_layers must be at least 1; got {num_layers}")
-    if hidden_channels < 1:
-        raise BadInput(f"hidden_channels must be at least 1; got {hidden_channels}")
+    """Return input and output width of each layer."""
+    check_count("num_layers", num_layers)
+    check_count("hidden_channels", hidden_channels)
     widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
     return list(pairwise(widths))
 
 
 def _propagations(layer: nn.Module) -> tuple[EdgeKind, ...]:
-    """A layer's hops; one of GCN's for layers of other people."""
+    """Return a layer's hops; a layer of another package has one, of GCN's edges."""
     return cast("tuple[EdgeKind, ...]", getattr(layer, "propagations", ("gcn",)))
 
 
@@ -143,7 +181,7 @@ def _edges_of_layer(edge_index: Edges, hop: int, hops: int) -> Edges:
 
 
 def _at_targets(entered: Tensor, edges: Edges) -> Tensor:
-    """What entered a layer, at the nodes whose output leaves it."""
+    """Select the rows of a layer's input that belong to the nodes of its output."""
     for edge in edges if isinstance(edges, Sequence) else [edges]:
         if isinstance(edge, SparseMatrix):
             entered = edge.own_rows(entered)
@@ -154,18 +192,16 @@ def _at_targets(entered: Tensor, edges: Edges) -> Tensor:
 def calibrate(model: nn.Module, x: Tensor | SparseMatrix, edges: Edges) -> None:
     """Scale each layer with ``scaling="unit"`` so that its orders start at the same size.
 
-    One pass without dropout: a layer is scaled by what the scaled layers before it give. The
-    scales are constants from here on, part of the model's state, and depend on the weights
-    and these inputs alone.
+    One pass without dropout sets the scales, layer by layer. They are constants from then on and
+    part of the model's state.
 
     Args:
-        model: One of ours or any other that holds such layers and takes ``x`` and ``edges``, not
-            yet trained; layers without scaling are left as they are.
+        model: A model that is not trained yet; layers without scaling are left as they are.
         x: Node features, as the model takes them.
-        edges: Edges, likewise; ``PreparedGraph.view`` gives both.
+        edges: Edges, as the model takes them; ``PreparedGraph.view`` gives both.
 
     Raises:
-        BadInput: If the model is several models at once.
+        BadInput: If the model is several models stacked.
     """
     models = getattr(model, "num_models", None)
     if models is not None:
@@ -175,8 +211,8 @@ def calibrate(model: nn.Module, x: Tensor | SparseMatrix, edges: Edges) -> None:
         )
     was_training = model.training
     with ExitStack() as measuring:
+        measuring.callback(model.train, was_training)
         for module in model.modules():
             if isinstance(module, CrossFeatureTransform):
                 measuring.enter_context(module.calibrating())
         model.eval()(x, edges)
-    model.train(was_training)

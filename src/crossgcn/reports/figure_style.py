@@ -1,4 +1,4 @@
-"""How every figure looks, and how it becomes part of a page."""
+"""The look of all figures, and their conversion to SVG for a page."""
 
 from __future__ import annotations
 
@@ -13,28 +13,12 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from crossgcn.reproduction.items import Item
-
 WIDTH: Final = 9.0
-"""Of a figure, in inches of nine-point text: legible at 900 pixels."""
+"""Width of a figure in inches, with nine-point text: legible at 900 pixels."""
 
 INK: Final = "#3d4450"
 
 _PIXELS_PER_INCH: Final = 105
-
-# Okabe and Ito's palette, which colour-blind readers can tell apart, one colour per model.
-_MODELS: Final = {
-    "gcn": "#0072B2",
-    "gin": "#E69F00",
-    "cross-gcn": "#D55E00",
-    "cross-gcn-release": "#009E73",
-    "cross-gcn-release-fix": "#CC79A7",
-    "cross-gcn-paper": "#56B4E9",
-    "cross-gcn-paper-fix": "#000000",
-    "semi-emb": "#8a6d3b",
-    "deep-walk": "#7f7f7f",
-    "mlp": "#a6a61a",
-}
 
 _STYLE: Final[dict[Any, Any]] = {
     "font.family": "sans-serif",
@@ -61,45 +45,27 @@ _STYLE: Final[dict[Any, Any]] = {
 
 @contextmanager
 def figure_style(name: str) -> Iterator[None]:
-    """Draw and write figures alike, with identifiers that depend on the name alone."""
+    """Draw figures in one style, with SVG identifiers that depend on the name only."""
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
         yield
 
 
-def colours(item: Item) -> dict[str, str]:
-    """A colour for each row: its model's, or a free one where another row has that already."""
-    taken: dict[str, str] = {}
-    for label, own in model_colours(item).items():
-        free = [colour for colour in _MODELS.values() if colour not in taken.values()]
-        taken[label] = own if own in free else next(iter(free), INK)
-    return taken
-
-
-def model_colours(item: Item) -> dict[str, str]:
-    """The colour of each row's model, also where several rows share it."""
-    models = ({**item.settings, **row.settings}.get("model") for row in item.rows)
-    return {
-        row.label: _MODELS.get(str(model), INK)
-        for row, model in zip(item.rows, models, strict=True)
-    }
-
-
 def tidy(axes: Axes) -> None:
-    """Remove the little marks at the ticks; the grid is there to be read."""
+    """Remove the tick marks; the grid replaces them."""
     axes.tick_params(which="both", length=0)
     axes.tick_params(axis="x", pad=4)
 
 
 def to_svg(figure: Figure, name: str, label: str) -> str:
-    """The figure as an ``<svg>`` element, the same bytes every time.
+    """Return a figure as an ``<svg>`` element, the same bytes every time.
 
-    Identifiers start with the name, so that several figures can share a page, and
-    style rules that would reach beyond the figure are taken out.
+    Identifiers start with ``name``, so that several figures can share a page. Style rules that
+    would apply outside the figure are removed.
 
     Args:
-        figure: What was drawn, under :func:`figure_style` of the same name.
-        name: Of the item.
-        label: What a screen reader says in its place.
+        figure: Drawn within :func:`figure_style` of the same name.
+        name: Name of the figure.
+        label: Description for screen readers.
     """
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))

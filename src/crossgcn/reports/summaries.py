@@ -1,32 +1,36 @@
-"""Records to the one JSON object that a command prints and keeps as ``result.json``."""
+"""Summarise runs as the JSON object that a command prints and writes to ``result.json``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from math import fsum
 from typing import Any
 
 from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.experiments.statistics import paired_difference
-from crossgcn.models.presets import get_preset
-from crossgcn.reproduction.paper import paper_result
+from crossgcn.models.catalogue import get_preset
+from crossgcn.training.config import RunConfig
 
 Summary = dict[str, Any]
 
-
-def summarise_training(runs: RepeatedRuns) -> Summary:
-    """One model over its splits."""
-    return _shared(runs) | _model(runs)
+FindPaper = Callable[[RunConfig], Any]
+"""Returns the paper's number for a configuration, a dataclass, or ``None``."""
 
 
-def summarise_comparison(all_runs: Sequence[RepeatedRuns], baseline: str) -> Summary:
-    """Several models, each paired split by split with the baseline of the same depth.
+def no_paper(config: RunConfig) -> None:
+    """Return that the paper has no number."""
 
-    Args:
-        all_runs: The models.
-        baseline: Which of them the others are measured against.
-    """
+
+def summarise_training(runs: RepeatedRuns, find_paper: FindPaper = no_paper) -> Summary:
+    """Summarise one model over its splits."""
+    return _shared(runs) | _model(runs, find_paper)
+
+
+def summarise_comparison(
+    all_runs: Sequence[RepeatedRuns], baseline: str, find_paper: FindPaper = no_paper
+) -> Summary:
+    """Summarise several models, each paired split by split with the baseline of its depth."""
     baselines = {runs.config.num_layers: runs for runs in all_runs if runs.config.model == baseline}
     models = []
     for runs in all_runs:
@@ -35,7 +39,7 @@ def summarise_comparison(all_runs: Sequence[RepeatedRuns], baseline: str) -> Sum
             runs.test_accuracy, against.test_accuracy, test_to_train=runs.test_to_train
         )
         models.append(
-            _model(runs)
+            _model(runs, find_paper)
             | {
                 "paired_difference": None if runs is against else difference.mean,
                 "paired_se": None if runs is against else difference.standard_error,
@@ -67,9 +71,9 @@ def _shared(runs: RepeatedRuns) -> Summary:
 _TREATMENT = ("epochs", "learning_rate", "weight_decay")
 
 
-def _model(runs: RepeatedRuns) -> Summary:
+def _model(runs: RepeatedRuns, find_paper: FindPaper) -> Summary:
     config, summary = runs.config, runs.summary
-    paper = paper_result(config)
+    paper = find_paper(config)
     return {
         "model": config.model,
         **dict.fromkeys(config.model_settings()),

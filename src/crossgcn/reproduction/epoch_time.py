@@ -18,11 +18,11 @@ from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.prepared import choose_device
-from crossgcn.models.registry import build_model
+from crossgcn.models.catalogue import build_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import enough_memory
 from crossgcn.training.records import describe_dataset, describe_environment
-from crossgcn.training.steps.step import TrainingStep
+from crossgcn.training.steps.full_batch import FullBatchStep
 
 
 def measurement_identity(
@@ -91,16 +91,8 @@ def measure_epoch_seconds(
             config.model, data.x.size(1), data.num_classes, **config.model_settings()
         )
         graph = PreparedGraph(data.x, data.edge_index, getattr(data, "edge_weight", None))
-        step = TrainingStep(
-            [model],
-            graph,
-            data.y,
-            [split.train],
-            seeds=[config.seed],
-            learning_rate=config.learning_rate,
-            weight_decay=config.weight_decay,
-            device=place,
-            precision=config.precision,
+        step = FullBatchStep(
+            [model], graph, data.y, [split.train], config, seeds=[config.seed], device=place
         )
         seconds, losses = _time_epochs(step, epochs, warmup)
     timed = seconds[warmup:]
@@ -123,7 +115,7 @@ def measure_epoch_seconds(
     }
 
 
-def _time_epochs(step: TrainingStep, epochs: int, warmup: int) -> tuple[list[float], list[float]]:
+def _time_epochs(step: FullBatchStep, epochs: int, warmup: int) -> tuple[list[float], list[float]]:
     """Seconds and loss of every epoch, those of the warm-up included."""
     seconds, losses = [], []
     for _ in range(warmup + epochs):

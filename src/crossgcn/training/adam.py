@@ -1,4 +1,4 @@
-"""Adam for weights that lie in memory in another order than their dimensions."""
+"""Adam for weights whose memory order differs from the order of their dimensions."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from crossgcn.kernels.dispatch import has_triton
+from crossgcn.kernels import has_triton
 
 
 class Adam:
     r"""PyTorch's fused Adam, on the memory of each weight as it lies.
 
-    The optimiser class copies a weight whose dimensions are permuted, in every step, and
-    spends longer on bookkeeping than a small model's step takes. This one hands the
-    same fused function contiguous views of the same memory.
+    ``torch.optim.Adam`` copies a weight with permuted dimensions in every step, and its
+    bookkeeping takes longer than the step of a small model. This class passes contiguous views
+    of the same memory to the same fused function, or to a Triton kernel on a GPU.
 
-    Its weight decay adds :math:`\lambda\theta` to the gradient, which is the gradient of
-    :math:`\frac{\lambda}{2}\theta^2`: the objective's penalty, without computing the norm.
+    Weight decay adds :math:`\lambda\theta` to the gradient, which is the gradient of the
+    objective's penalty :math:`\frac{\lambda}{2}\theta^2`.
 
     Args:
-        decayed: Weights that are decayed.
-        others: Weights that are not.
+        decayed: Weights with weight decay.
+        others: Weights without.
         learning_rate: The step size.
         weight_decay: λ.
 
@@ -45,11 +45,11 @@ class Adam:
 
     @property
     def weights(self) -> list[Tensor]:
-        """What is trained, in the order in which :meth:`step` takes gradients."""
+        """The trained weights, in the order in which :meth:`step` takes gradients."""
         return [weight for group in self.groups for weight in group.weights]
 
     def step(self, gradients: Sequence[Tensor | None]) -> None:
-        """Change the weights in place; one without a gradient is left as it is."""
+        """Update the weights in place; a weight without a gradient is not changed."""
         position = 0
         for group in self.groups:
             part = gradients[position : position + len(group.weights)]
@@ -79,23 +79,23 @@ class _Group:
         self.steps = [memory.new_zeros(()) for memory in self.memory]
 
     def step(self, gradients: Sequence[Tensor | None], learning_rate: float) -> None:
-        lists: tuple[list[Tensor], ...] = ([], [], [], [], [])
         states = zip(self.orders, self.memory, self.means, self.squares, self.steps, strict=True)
-        for gradient, (order, *state) in zip(gradients, states, strict=True):
-            if gradient is not None:
-                for some, tensor in zip(
-                    lists, (gradient.permute(order).contiguous(), *state), strict=True
-                ):
-                    some.append(tensor)
-        laid_out, memory, means, squares, steps = lists
-        if memory and memory[0].is_cuda and memory[0].dtype == torch.float32 and has_triton():
+        updates = [
+            (gradient.permute(order).contiguous(), *state)
+            for gradient, (order, *state) in zip(gradients, states, strict=True)
+            if gradient is not None
+        ]
+        if not updates:
+            return
+        laid_out, memory, means, squares, steps = (
+            list(part) for part in zip(*updates, strict=True)
+        )
+        if memory[0].is_cuda and memory[0].dtype == torch.float32 and has_triton():
             from crossgcn.kernels import gpu
 
             torch._foreach_add_(steps, 1)
-            for weight, given, mean, square, step in zip(
-                memory, laid_out, means, squares, steps, strict=True
-            ):
-                gpu.adam(weight, given, mean, square, step, learning_rate, self.weight_decay)
+            for gradient, weight, mean, square, step in updates:
+                gpu.adam(weight, gradient, mean, square, step, learning_rate, self.weight_decay)
             return
         with torch.no_grad():
             adam(
@@ -106,7 +106,7 @@ class _Group:
                 [],
                 steps,
                 fused=True,
-                capturable=self.memory[0].is_cuda,
+                capturable=memory[0].is_cuda,
                 amsgrad=False,
                 beta1=0.9,
                 beta2=0.999,
@@ -118,6 +118,6 @@ class _Group:
 
 
 def _storage_order(tensor: Tensor) -> tuple[int, ...]:
-    """Dimensions from the one that moves furthest in memory to the one that moves least."""
+    """Return the dimensions from the largest stride to the smallest."""
     strides = tensor.stride()
     return tuple(sorted(range(tensor.dim()), key=lambda dim: (-strides[dim], dim)))

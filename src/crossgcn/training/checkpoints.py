@@ -1,19 +1,26 @@
-"""A saved model: a folder with ``config.json``, ``model.safetensors``, ``preprocess.json``.
+"""Files of a training: the folder of a saved model, and the checkpoint of one not yet done.
 
-``config.json`` is written last and holds the SHA-256 of all three, itself included: a
-folder that was cut short, changed, or put together from two is refused.
+A saved model is a folder with ``config.json``, ``model.safetensors`` and ``preprocess.json``.
+``config.json`` is written last and holds the SHA-256 of all three, itself included: a folder
+that was cut short, changed, or put together from two is refused.
+
+A checkpoint is one safetensors file from which a training that was stopped continues to the
+same bits.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load as weights_from_bytes
-from safetensors.torch import save as weights_to_bytes
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
 from crossgcn.data.files import (
@@ -25,26 +32,31 @@ from crossgcn.data.files import (
     write_json,
 )
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.errors import BadInput
+from crossgcn.errors import BadInput, WorkFailed
+from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.models.registry import build_model
+from crossgcn.training.distributed import processes
 
 CONFIG, WEIGHTS, PREPROCESS = "config.json", "model.safetensors", "preprocess.json"
 MODEL_FILES = (WEIGHTS, PREPROCESS, CONFIG)
-"""In the order in which they are written: where the last stands, the model is whole."""
+"""In the order in which they are written: where the last exists, the model is complete."""
 
 FORMAT = 2
+
+CHECKPOINT = "resume.safetensors"
+
+State = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class SavedModel:
-    """What a folder holds.
+    """The content of a saved model's folder.
 
     Attributes:
-        model: Ready to predict.
+        model: In evaluation mode.
         preset: Name of the model.
-        settings: The arguments of :func:`~crossgcn.models.registry.build_model`.
-        preprocess: What its inputs and outputs mean.
+        settings: The arguments of :func:`~crossgcn.models.catalogue.build_model`.
+        preprocess: The meaning of its inputs and outputs.
     """
 
     model: NodeClassifier
@@ -62,19 +74,19 @@ def save_model(
     settings: dict[str, Any],
     preprocess: Preprocess,
 ) -> None:
-    """Write a model so that :func:`load_model` gives it back on any machine.
+    """Write a model for :func:`load_model` on any machine.
 
     Args:
-        folder: Made if it is not there; each file is replaced as a whole.
+        folder: Made if it does not exist; each file is replaced as a whole.
         state: The model's ``state_dict``.
         preset: Name of the model.
         in_channels: Features per node.
-        settings: The arguments of :func:`~crossgcn.models.registry.build_model`.
-        preprocess: Its classes, and its features where they have names.
+        settings: The arguments of :func:`~crossgcn.models.catalogue.build_model`.
+        preprocess: Its classes, and the names of its features.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / WEIGHTS) as file:
-        file.write(weights_to_bytes({k: v.contiguous() for k, v in state.items()}))
+        file.write(tensors_to_bytes({k: v.contiguous() for k, v in state.items()}))
     write_json(folder / PREPROCESS, {"format": FORMAT} | preprocess.to_json())
     config = {"format": FORMAT, "model": preset, "in_channels": in_channels, "settings": settings}
     files = {name: digest_of_file(folder / name) for name in (WEIGHTS, PREPROCESS)}
@@ -82,14 +94,14 @@ def save_model(
 
 
 def copy_model(source: Path, target: Path) -> None:
-    """Put a saved model into another folder as well."""
+    """Copy a saved model into another folder."""
     for name in MODEL_FILES:
         with replacing(target / name) as file, (source / name).open("rb") as original:
             shutil.copyfileobj(original, file)
 
 
 def load_model(folder: Path | str) -> NodeClassifier:
-    """Read a saved model, ready to predict.
+    """Return a saved model, in evaluation mode.
 
     Raises:
         BadInput: If a file is missing, damaged, changed or does not belong to the others.
@@ -98,10 +110,10 @@ def load_model(folder: Path | str) -> NodeClassifier:
 
 
 def load_saved(folder: Path | str) -> SavedModel:
-    """Read a saved model with what its inputs and outputs mean.
+    """Return a saved model with the meaning of its inputs and outputs.
 
     Raises:
-        BadInput: As :func:`load_model`.
+        BadInput: As for :func:`load_model`.
     """
     folder = Path(folder)
     config = _read_json(folder / CONFIG)
@@ -127,7 +139,7 @@ def load_saved(folder: Path | str) -> SavedModel:
             "save the model again"
         ) from None
     try:
-        model.load_state_dict(weights_from_bytes(weights))
+        model.load_state_dict(tensors_from_bytes(weights))
     except (SafetensorError, RuntimeError) as error:
         reason = str(error).splitlines()[-1].strip()
         raise BadInput(
@@ -149,7 +161,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _check_hashes(folder: Path, config: dict[str, Any]) -> None:
-    """Refuse files that are not those that were saved together."""
+    """Refuse files that were not saved together."""
     changed = [CONFIG] if not checksum_matches(config) else []
     files = config.get("files", {}) if not changed else {}
     changed += [
@@ -160,3 +172,105 @@ def _check_hashes(folder: Path, config: dict[str, Any]) -> None:
             f"{folder / name}: is not what was saved (its SHA-256 is another one): it was "
             "changed or cut short; copy the whole folder again, or save the model again"
         )
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The file from which a training that was stopped continues.
+
+    Attributes:
+        path: The file; only the leading process reads and writes it.
+        identity: What makes the run this run; a checkpoint of another run is refused.
+        every: Epochs from one checkpoint to the next; 0 writes none.
+    """
+
+    path: Path
+    identity: Mapping[str, Any]
+    every: int = 1
+
+    def save(self, epoch: int, step: State, selection: State) -> None:
+        """Replace the file, if a checkpoint is due after this epoch.
+
+        Raises:
+            WorkFailed: If it cannot be written; the one before is kept.
+        """
+        if processes().leads and self.every and epoch % self.every == 0:
+            self.write(epoch, _named(step, selection))
+
+    def load(self, step: State, selection: State) -> None:
+        """Copy the file's tensors into these, in all processes, if there is a file.
+
+        Raises:
+            BadInput: If the file is damaged, or of another run.
+        """
+        group = processes()
+        tensors = group.share_tensors(self.read() if group.leads else None)
+        if tensors is not None:
+            for name, own in _named(step, selection).items():
+                own.copy_(tensors[name])
+
+    def write(self, epoch: int, tensors: State) -> None:
+        """Replace the file as a whole or not at all."""
+        tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        identity = json.dumps(dict(self.identity))
+        header = {"run": identity, "sha256": _digest(identity, tensors)}
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(self.path) as file:
+                file.write(tensors_to_bytes(tensors, header))
+        except OSError as error:
+            raise WorkFailed(
+                f"{self.path}: the checkpoint of epoch {epoch} cannot be written "
+                f"({error.strerror}); the one before is kept: make room, and continue with "
+                "--resume, or give a larger --checkpoint-every"
+            ) from None
+
+    def read(self) -> State | None:
+        """Return the file's tensors; ``None`` where there is no file."""
+        try:
+            with safe_open(self.path, "pt") as file:
+                header = file.metadata()
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if header["sha256"] != _digest(header["run"], tensors):
+                raise ValueError("its SHA-256 is another one")
+            found = json.loads(header["run"])
+        except FileNotFoundError:
+            return None
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+            raise BadInput(
+                f"{self.path}: is damaged or no checkpoint ({error}); remove it to train this "
+                "run anew"
+            ) from None
+        for name, value in json.loads(json.dumps(dict(self.identity))).items():
+            if found.get(name) != value:
+                difference = describe_difference(name, found, value)
+                raise BadInput(
+                    f"{self.path}: is of a run with another {difference}: give another --out, the "
+                    "settings of that run to continue it, or remove the file"
+                )
+        return tensors
+
+
+def _named(step: State, selection: State) -> State:
+    parts = {"step": step, "selection": selection}
+    return {f"{part}.{name}": value for part, own in parts.items() for name, value in own.items()}
+
+
+def _digest(identity: str, tensors: State) -> str:
+    sha = hashlib.sha256(identity.encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        sha.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        sha.update(value.numpy().tobytes())
+    return sha.hexdigest()
+
+
+def describe_difference(name: str, record: Mapping[str, Any], value: Any) -> str:
+    """Name the entry of a record that differs from ``value``, and both values if they are short."""
+    found = record.get(name)
+    if isinstance(found, dict) and isinstance(value, dict):
+        for key in {**value, **found}:
+            if found.get(key) != value.get(key):
+                return describe_difference(key, found, value.get(key))
+    short = all(len(str(side)) < 40 for side in (found, value))
+    return f"{name} ({found}, not {value})" if short else name

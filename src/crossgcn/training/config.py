@@ -1,4 +1,8 @@
-"""Everything a set of runs depends on, in one frozen, validated object."""
+"""Settings of a training run, in one frozen, validated object.
+
+The command line makes its options from the fields of :class:`RunConfig`, so nothing here may
+import torch: ``crossgcn --help`` would wait for it.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,16 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from crossgcn.data.splits import NUM_STRATIFIED_SPLITS
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.models.presets import PRESETS, get_preset
-from crossgcn.training.device import Precision
+from crossgcn.layers.catalogue import AGGREGATIONS, ORDER_AGGREGATIONS, TRANSFORMS
+from crossgcn.models.catalogue import PRESETS, get_preset
+
+Precision = Literal["fp32", "tf32", "bf16"]
 
 _PAPERS_PROTOCOL: dict[str, Any] = {"num_splits": 20, "train": 20}
 _PROTOCOLS: dict[str, dict[str, Any]] = {
     "public": {},
-    "stratified": {"num_splits": NUM_STRATIFIED_SPLITS, "train": "all"},
+    "stratified": {"num_splits": 5, "train": "all"},
 }
 _YOUNGER_MODEL_SETTINGS = (
     "laplacian_weight",
@@ -60,92 +65,139 @@ _NO_PART_OF_A_RUN = {"num_splits", "repeats", "checkpoint_every"}
 class RunConfig(BaseModel):
     """Settings of one model on one dataset, over all its splits.
 
-    Precedence: the command line over a TOML file over the preset over these
-    defaults, which are the paper's protocol.
-
-    Attributes:
-        dataset: A known name or the path of a graph file.
-        model: A preset of :mod:`crossgcn.models.presets`.
-        num_layers: Graph convolutions.
-        hidden_channels: Width of the hidden layers.
-        order: Highest order of the crosses, for all layers or one per layer.
-        order_weights: How orders are aggregated; the preset's when left out.
-        first_order: Likewise.
-        aggregate_first: Likewise.
-        bias: Likewise.
-        laplacian_weight: How much neighbours are made to agree, for ``semi-emb``; likewise.
-        aggr: How neighbours are joined; GCN's normalised sum when left out.
-        transform: What crosses features, in all layers or in each; the paper's transformation
-            when left out.
-        scaling: How the orders' magnitudes are evened out at the start; likewise.
-        residual: Whether layers add to what enters them; likewise.
-        hops: How far random propagation reaches, for ``cross-grand``; likewise, and so on.
-        node_drop: Probability of leaving a node out of a random propagation.
-        draws: Random propagations per step.
-        consistency: How much their predictions are made to agree.
-        temperature: How sharp the prediction is that they are made to agree with.
-        warm_up: Steps over which that weight grows from nothing.
-        dropout: Probability of dropping an entry of a layer's input.
-        input_dropout: The same for the first layer's, where it is another one.
-        epochs: Full-batch steps, or passes over the training nodes in batches; there is no
-            early stop (NOTE[D6]).
-        learning_rate: Adam's.
-        weight_decay: The paper's λ; see :mod:`crossgcn.training.objective`.
-        splits: Which training sets: ``random``, ``authors``, ``public`` or ``stratified``.
-        num_splits: How many of them; 20, 5 stratified ones, or all the data has with ``public``.
-        train: Training nodes per class, or ``all``; 20, all of a stratified split's, or the
-            data's own with ``public``.
-        repeats: Runs per split, each with its own seed.
-        seed: Draws the random splits, and is added to in each run.
-        test_curve: Record the test accuracy of every epoch, for figures; it decides nothing.
-        precision: How exactly a GPU multiplies: ``fp32``, ``tf32`` or ``bf16``.
-        batch_size: Training nodes per step, over all processes together; all of them when left
-            out, and nothing is sampled then.
-        fanout: In batches, how many neighbours are drawn for a node, in each hop or one number
-            per hop, nearest first; -1 is all of them. What
-            :func:`~crossgcn.training.batches.train.hop_fanouts` says when left out.
-        evaluate_every: In batches, epochs from one look at the validation nodes to the next.
-        checkpoint_every: In batches, epochs from one resume point to the next; 0 writes none.
+    Precedence: command line, TOML file, preset, the defaults below (the paper's protocol). A
+    field's description is also the help text of its option; it names the default where ``None``
+    stands for one that depends on other settings.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    dataset: str = "citeseer"
-    model: str = "cross-gcn"
-    num_layers: int = Field(2, ge=1)
-    hidden_channels: int = Field(32, ge=1)
-    order: int | tuple[int, ...] | None = None
-    order_weights: str | tuple[float, ...] | None = None
-    first_order: str | None = None
-    aggregate_first: bool | None = None
-    bias: bool | None = None
-    laplacian_weight: float | None = Field(None, ge=0, allow_inf_nan=False)
-    aggr: str | None = None
-    transform: str | tuple[str, ...] | None = None
-    scaling: str | None = None
-    residual: str | None = None
-    hops: int | None = Field(None, ge=1)
-    node_drop: float | None = Field(None, ge=0, lt=1)
-    draws: int | None = Field(None, ge=1)
-    consistency: float | None = Field(None, ge=0, allow_inf_nan=False)
-    temperature: float | None = Field(None, gt=0, le=1)
-    warm_up: int | None = Field(None, ge=0)
-    dropout: float = Field(0.5, ge=0, lt=1)
-    input_dropout: float | None = Field(None, ge=0, lt=1)
-    epochs: int = Field(500, ge=1)
-    learning_rate: float = Field(0.01, gt=0, allow_inf_nan=False)
-    weight_decay: float = Field(5e-4, ge=0, allow_inf_nan=False)
-    splits: Literal["random", "authors", "public", "stratified"] = "random"
-    num_splits: int | None = Field(None, ge=1)
-    train: int | Literal["all"] | None = None
-    repeats: int = Field(1, ge=1)
-    seed: int = Field(0, ge=0, lt=2**32)
-    test_curve: bool = False
-    precision: Precision = "fp32"
-    batch_size: int | None = Field(None, ge=1)
-    fanout: int | tuple[int, ...] | None = None
-    evaluate_every: int = Field(1, ge=1)
-    checkpoint_every: int = Field(1, ge=0)
+    dataset: str = Field(
+        "citeseer", description="Name of a dataset, or the path of a graph file or folder."
+    )
+    model: str = Field("cross-gcn", description=f"Preset: {', '.join(PRESETS)}.")
+    num_layers: int = Field(2, ge=1, description="Number of graph convolutions.")
+    hidden_channels: int = Field(32, ge=1, description="Width of the hidden layers.")
+    order: int | tuple[int, ...] | None = Field(
+        None,
+        description="Highest order of the crosses, for all layers (3) or one per layer (2,1). "
+        "[default: 2; for tables 2,1, and 3 means 3,1]",
+    )
+    order_weights: str | tuple[float, ...] | None = Field(
+        None,
+        description=f"How the orders are combined: {', '.join(ORDER_AGGREGATIONS)}, or one number "
+        "per order (1,0.5). [default: the model's]",
+    )
+    first_order: Literal["paper", "release"] | None = Field(
+        None,
+        description="First-order term as in the paper's text or as in the authors' code. "
+        "[default: the model's]",
+    )
+    aggregate_first: bool | None = Field(
+        None,
+        description="Aggregate neighbours before or after the feature transformation. "
+        "[default: the model's]",
+    )
+    bias: bool | None = Field(None, description="Add a bias in each layer. [default: the model's]")
+    laplacian_weight: float | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="Weight of the Laplacian loss, which makes neighbours agree (semi-emb). "
+        "[default: the model's]",
+    )
+    aggr: str | None = Field(
+        None,
+        description=f"How neighbours are aggregated: {', '.join(AGGREGATIONS)}. [default: gcn]",
+    )
+    transform: str | tuple[str, ...] | None = Field(
+        None,
+        description=f"Feature transformation: {', '.join(TRANSFORMS)}; for all layers or one "
+        "per layer (mlp,linear). [default: cross]",
+    )
+    scaling: Literal["none", "unit"] | None = Field(
+        None,
+        description="unit gives all orders the same magnitude at the start: for very large or "
+        "small features and, with residual norm, for high orders and deep models. "
+        "[default: none]",
+    )
+    residual: Literal["none", "add", "norm"] | None = Field(
+        None,
+        description="add: residual connections; norm: also normalise the input of each layer, for "
+        "deep models of any order. [default: none]",
+    )
+    hops: int | None = Field(None, ge=1, description="Hops of a random propagation.")
+    node_drop: float | None = Field(
+        None, ge=0, lt=1, description="Probability of dropping a node in a random propagation."
+    )
+    draws: int | None = Field(None, ge=1, description="Random propagations per step.")
+    consistency: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="Weight of the consistency loss."
+    )
+    temperature: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Temperature that sharpens the target of the consistency loss, 0 to 1.",
+    )
+    warm_up: int | None = Field(
+        None, ge=0, description="Steps until the consistency loss has its full weight."
+    )
+    dropout: float = Field(0.5, ge=0, lt=1, description="Dropout probability before each layer.")
+    input_dropout: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="Dropout probability of the features, if it differs from dropout.",
+    )
+    epochs: int = Field(
+        500,
+        ge=1,
+        description="Full-batch steps, or passes over the training nodes in batches; training "
+        "does not stop early.",
+    )
+    learning_rate: float = Field(
+        0.01, gt=0, allow_inf_nan=False, description="Learning rate of Adam."
+    )
+    weight_decay: float = Field(
+        5e-4, ge=0, allow_inf_nan=False, description="L2 regularisation, the paper's λ."
+    )
+    splits: Literal["random", "authors", "public", "stratified"] = Field(
+        "random",
+        description="Training sets: random draws a few nodes per class by seed, authors are "
+        "those released with the paper, public are the data's own, stratified divides every "
+        "class 60 / 20 / 20 % by seed.",
+    )
+    num_splits: int | None = Field(
+        None, ge=1, description="Number of training sets. [default: 20; 5 stratified]"
+    )
+    train: int | Literal["all"] | None = Field(
+        None,
+        description="Training nodes per class, or all. [default: 20; all if stratified]",
+    )
+    repeats: int = Field(1, ge=1, description="Runs per split, each with its own seed.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Seed of the splits and of every run.")
+    test_curve: bool = Field(
+        False, description="Record the test accuracy of every epoch, for figures only."
+    )
+    precision: Precision = Field("fp32", description="Precision of matrix products on a GPU.")
+    batch_size: int | None = Field(
+        None,
+        ge=1,
+        description="Training nodes per step, over all processes of torchrun together, with "
+        "sampled neighbours. [default: full batch, without sampling]",
+    )
+    fanout: int | tuple[int, ...] | None = Field(
+        None,
+        description="Neighbours sampled per node, for every hop (10) or per hop, nearest first "
+        "(15,10); -1 takes all. [default: 50; all in models of one hop]",
+    )
+    evaluate_every: int = Field(
+        1, ge=1, description="In batches: epochs between evaluations on the validation nodes."
+    )
+    checkpoint_every: int = Field(
+        1, ge=0, description="In batches: epochs between checkpoints to resume from; 0 for none."
+    )
 
     @model_validator(mode="after")
     def _check_batches(self) -> Self:
@@ -202,7 +254,7 @@ class RunConfig(BaseModel):
         return config
 
     def model_settings(self) -> dict[str, Any]:
-        """The arguments of :func:`~crossgcn.models.registry.build_model`."""
+        """The arguments of :func:`~crossgcn.models.catalogue.build_model`."""
         return {name: getattr(self, name) for name in MODEL_SETTINGS}
 
     def identity(self) -> dict[str, Any]:

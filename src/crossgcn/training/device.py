@@ -1,21 +1,20 @@
-"""Whether graph and models fit into a device, and what to do if they do not."""
+"""Memory and precision of the device that trains, and CUDA graphs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import nn
 
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.graph import PreparedGraph, SparseMatrix
-from crossgcn.layers import CrossFeatureTransform
-from crossgcn.layers.aggregation import NodeAggregation
-from crossgcn.layers.orders.trained import LSTMOverOrders
-from crossgcn.layers.other_crossings import FeatureCrossing
+from crossgcn.layers import CrossFeatureTransform, NodeAggregation
+from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing
 from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.config import Precision
 
 _SIGNS = (
     "out of memory",
@@ -31,12 +30,7 @@ _USABLE = 0.8
 
 
 def estimate_bytes(model: NodeClassifier, graph: PreparedGraph) -> int:
-    """Memory that training one model on the whole graph takes at most, roughly.
-
-    Args:
-        model: Its widths and orders count.
-        graph: Its nodes, edges and features count.
-    """
+    """Return a rough upper bound of the memory that training one model on the graph takes."""
     weights = sum(parameter.numel() for parameter in model.parameters())
     numbers = sum(
         _kept_by_layer(layer, graph, position == 0) for position, layer in enumerate(model.layers)
@@ -47,13 +41,14 @@ def estimate_bytes(model: NodeClassifier, graph: PreparedGraph) -> int:
         entries += graph.x.nonzeros
     else:
         inputs = (_VIEWS - 1) * graph.x.size(0) * graph.x.size(1)
-    # A recipe that makes several draws agree keeps what all of them went through.
-    draws = int(getattr(model, "draws", 1))
-    return 4 * (_COPIES_OF_WEIGHTS * weights + draws * numbers + inputs + 8 * _VIEWS * entries)
+    # A consistency loss keeps the activations of all its draws.
+    return 4 * (
+        _COPIES_OF_WEIGHTS * weights + model.draws * numbers + inputs + 8 * _VIEWS * entries
+    )
 
 
 def _kept_by_layer(layer: nn.Module, graph: PreparedGraph, is_first: bool) -> int:
-    """Numbers between a layer's input and output, each with its gradient."""
+    """Return the number of activations between a layer's input and output, with gradients."""
     nodes, edges, kept = graph.x.size(0), graph.adjacency.nonzeros, 0
     reads_features = is_first
     for module in layer.modules():
@@ -62,7 +57,7 @@ def _kept_by_layer(layer: nn.Module, graph: PreparedGraph, is_first: bool) -> in
             vectors = nodes * (steps + 1) + edges * module.vectors_per_edge
             kept += module.channels * vectors
         elif isinstance(module, CrossFeatureTransform | FeatureCrossing):
-            per_row, per_feature = _kept_by_transform(module)
+            per_row, per_feature = module.kept_numbers
             kept += nodes * (per_row + 2 * module.out_channels)
             if not reads_features:
                 kept += nodes * module.in_channels * per_feature
@@ -74,27 +69,13 @@ def _kept_by_layer(layer: nn.Module, graph: PreparedGraph, is_first: bool) -> in
     return 2 * kept
 
 
-def _kept_by_transform(transform: CrossFeatureTransform | FeatureCrossing) -> tuple[int, int]:
-    """Numbers of each row, and of each feature of a row."""
-    if isinstance(transform, FeatureCrossing):
-        return transform.kept_numbers
-    copies = 1
-    if transform.aggregator is not None:
-        copies = 8 if isinstance(transform.aggregator, LSTMOverOrders) else 2
-    return copies * transform.num_projections, 1
-
-
-def stack_limit(model: NodeClassifier, graph: PreparedGraph, device: torch.device) -> int:
-    """How many such models a GPU has room for at once, at least 1."""
+def model_batch_limit(model: NodeClassifier, graph: PreparedGraph, device: torch.device) -> int:
+    """Return how many such models fit into a GPU at once, at least 1."""
     return max(1, int(_USABLE * _free_bytes(device) / max(1, estimate_bytes(model, graph))))
 
 
 def check_memory(model: NodeClassifier, graph: PreparedGraph, device: torch.device) -> None:
-    """Refuse, before anything is moved, what cannot fit.
-
-    Raises:
-        WorkFailed: With the sizes, and the options that make them smaller.
-    """
+    """Refuse a model and a graph that do not fit into a GPU, before anything is moved."""
     if device.type != "cuda":
         return
     free, total = _free_bytes(device), torch.cuda.mem_get_info(device)[1]
@@ -108,12 +89,12 @@ def check_memory(model: NodeClassifier, graph: PreparedGraph, device: torch.devi
 
 @contextmanager
 def enough_memory(what: str, device: torch.device, remedy: str | None = None) -> Iterator[None]:
-    """Turn the many ways in which torch says that memory is short into one.
+    """Turn torch's many out-of-memory errors into one.
 
     Args:
         what: The work and its sizes.
         device: Where it is done.
-        remedy: What to do about it; what helps when the whole graph is trained on, if left out.
+        remedy: What to do about it; by default, what helps in full-batch training.
     """
     try:
         yield
@@ -133,7 +114,7 @@ _REMEDY = (
 
 
 def describe_sizes(model: NodeClassifier, graph: PreparedGraph) -> str:
-    """Model and graph in numbers, for a message."""
+    """Return the sizes of model and graph, for a message."""
     weights = sum(parameter.numel() for parameter in model.parameters())
     return (
         f"{type(model).__name__} with {len(model.layers)} layers and {weights:,} weights on "
@@ -143,7 +124,7 @@ def describe_sizes(model: NodeClassifier, graph: PreparedGraph) -> str:
 
 
 def _free_bytes(device: torch.device) -> int:
-    """What is free, with what PyTorch holds for later use."""
+    """Return the free memory, including what PyTorch has reserved."""
     free, _ = torch.cuda.mem_get_info(device)
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int(free) + kept
@@ -154,22 +135,19 @@ def _gib(size: int) -> str:
 
 
 WARM_UPS = 3
-"""How often a function is called before it is recorded."""
+"""Calls of a function before it is recorded."""
 
 
 def capture(
     function: Callable[[], None], restart: Callable[[], None], device: torch.device
 ) -> Callable[[], None]:
-    """Record what a function launches on the GPU, to be launched again as a whole.
+    """Record a function as a CUDA graph, and return a function that replays it.
 
     Args:
-        function: Works in place on tensors that stay where they are, waits for nothing
-            and does the same at every call.
+        function: Works in place on tensors that keep their addresses, does not synchronise, and
+            launches the same kernels at every call.
         restart: Undoes the calls that warm the function up.
         device: The GPU.
-
-    Returns:
-        What does the function's work at every call.
     """
     with torch.cuda.device(device):
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -187,18 +165,14 @@ def capture(
     return replay
 
 
-Precision = Literal["fp32", "tf32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 def check_precision(precision: str, device: torch.device) -> None:
     """Refuse a precision that the device does not have.
 
-    Args:
-        precision: ``fp32``; on a GPU also ``tf32``, whose products round their factors to
-            10 bits after the point, or ``bf16``, which also holds what lies between the
-            layers in 16 bits. Weights, sums and losses are 32 bits in each.
-        device: Where the work is done.
+    On a GPU, ``tf32`` rounds the factors of products to 10 bits after the point; ``bf16`` also
+    keeps activations in 16 bits. Weights, sums and losses have 32 bits in each.
     """
     if precision not in PRECISIONS:
         raise unknown_name("precision", precision, PRECISIONS)
@@ -211,7 +185,7 @@ def check_precision(precision: str, device: torch.device) -> None:
 
 @contextmanager
 def multiplying_in(precision: str, device: torch.device) -> Iterator[None]:
-    """Let matrix products have that precision, as before afterwards."""
+    """Set the precision of matrix products within a block, and restore it afterwards."""
     if device.type != "cuda":
         yield
         return

@@ -1,8 +1,8 @@
 """Several processes that train one model, on one machine or on several.
 
-``torchrun`` starts them and tells each its place (:mod:`~crossgcn.training.launch`). They
-speak through ``torch.distributed``: NCCL between GPUs, gloo between CPUs and for all that is
-not a tensor on a GPU. Objects travel as JSON, never as pickles.
+``torchrun`` starts them and tells each its rank (:mod:`~crossgcn.training.launch`). They
+communicate by ``torch.distributed``: NCCL for tensors on GPUs, gloo for everything else. Objects
+are sent as JSON, never as pickles.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
@@ -31,16 +33,15 @@ from crossgcn.training.launch import Launch, LostProcess
 _PAUSE = 0.05
 
 
-def meet(store: Store, launch: Launch, timeout: float) -> Store:
-    """A part of the store that only the processes of this start use.
+def _store_of_this_start(store: Store, launch: Launch, timeout: float) -> Store:
+    """Return a part of the store that only the processes of this start use.
 
-    Args:
-        store: One that all processes reach; it may hold anything.
-        launch: This process's place.
-        timeout: Seconds to wait for the others.
+    ``torchrun`` keeps its store when it restarts processes, with the keys of those before; and
+    its count of restarts, which could tell them apart, differs between machines. So the first
+    process numbers the starts and waits until every other one has joined.
 
     Raises:
-        LostProcess: If they do not come.
+        LostProcess: If another process does not join within ``timeout`` seconds.
     """
     token, end = secrets.token_hex(8), time.monotonic() + timeout
     if launch.rank == 0:
@@ -75,7 +76,7 @@ def _pause(end: float, launch: Launch) -> None:
 
 
 TIMEOUT = "CROSSGCN_PROCESS_TIMEOUT"
-"""Environment variable: seconds after which a process that says nothing counts as lost."""
+"""Environment variable: seconds after which a silent process counts as lost."""
 
 _SECONDS = 600.0
 _SIGNS = ("gloo", "nccl", "connection closed", "connection reset", "broken pipe", "tcpstore")
@@ -85,11 +86,11 @@ State = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of this training, as one of them sees them.
+    """The processes of this training.
 
     Attributes:
-        rank: This one's number, from 0.
-        world_size: How many there are; with one, nothing is sent anywhere.
+        rank: The number of this process, from 0.
+        world_size: The number of processes; with one, nothing is sent.
     """
 
     rank: int = 0
@@ -97,18 +98,18 @@ class Processes:
 
     @property
     def leads(self) -> bool:
-        """Whether this is the one that prints and writes."""
+        """Whether this process prints and writes files."""
         return self.rank == 0
 
     def add_up(self, values: Tensor) -> Tensor:
-        """The sum over all processes, in all of them."""
+        """Return the sum over all processes, in all of them."""
         if self.world_size > 1:
             values = values.clone()
             dist.all_reduce(values)
         return values
 
     def most(self, number: int) -> int:
-        """The largest number of any process."""
+        """Return the largest number of any process."""
         if self.world_size == 1:
             return number
         largest = torch.tensor([number])
@@ -116,77 +117,51 @@ class Processes:
         return int(largest)
 
     def share(self, make: Callable[[], Any]) -> Any:
-        """What the leading process makes, in all of them.
-
-        Args:
-            make: Called there only; gives something that JSON can hold.
-        """
+        """Return in all processes what ``make`` returns in the leading one, as JSON."""
         if self.world_size == 1:
             return make()
-        content = json.dumps(make()).encode() if self.leads else b""
-        size = torch.tensor([len(content)])
-        dist.broadcast(size, 0)
-        text = torch.zeros(int(size), dtype=torch.uint8)
-        if self.leads:
-            text = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-        dist.broadcast(text, 0)
-        return json.loads(text.numpy().tobytes())
+        return json.loads(self._share_bytes(json.dumps(make()).encode() if self.leads else b""))
 
     def share_tensors(self, state: State | None) -> State | None:
-        """The leading process's tensors, in all of them; ``None`` where it has none.
+        """Return the leading process's tensors in all processes; ``None`` if it has none.
 
         Args:
-            state: On the CPU; not looked at in the other processes.
+            state: On the CPU; ignored in the other processes.
         """
         if self.world_size == 1:
             return state
+        content = self._share_bytes(b"" if state is None else tensors_to_bytes(state))
+        return tensors_from_bytes(content) if content else None
 
-        def describe() -> dict[str, Any] | None:
-            if state is None:
-                return None
-            return {
-                name: [str(value.dtype).removeprefix("torch."), list(value.shape)]
-                for name, value in state.items()
-            }
-
-        kinds = self.share(describe)
-        if kinds is None:
-            return None
-        shared = {}
-        for name, (dtype, shape) in kinds.items():
-            if self.leads:
-                assert state is not None
-                shared[name] = state[name].contiguous()
-            else:
-                shared[name] = torch.empty(shape, dtype=getattr(torch, dtype))
-            if shared[name].numel():
-                dist.broadcast(shared[name], 0)
-        return shared
+    def _share_bytes(self, content: bytes) -> bytes:
+        size = torch.tensor([len(content)])
+        dist.broadcast(size, 0)
+        if not int(size):
+            return b""
+        buffer = torch.frombuffer(bytearray(content or int(size)), dtype=torch.uint8)
+        dist.broadcast(buffer, 0)
+        return buffer.numpy().tobytes()
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model, whose gradients are averaged over the processes as they are computed.
+        """Return the model with gradients that are averaged over the processes.
 
-        All processes start from the leading one's weights.
+        All processes start from the weights of the leading one.
         """
         if self.world_size == 1 or not any(p.requires_grad for p in model.parameters()):
             return model
-        # No buffer changes in training.
+        # Buffers do not change in training.
         return DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
 
 
 def processes() -> Processes:
-    """Those that were joined; this one alone where none were."""
+    """Return the processes that were joined; this one alone if none were."""
     if dist.is_available() and dist.is_initialized():
         return Processes(dist.get_rank(), dist.get_world_size())
     return Processes()
 
 
 def process_device(name: str, launch: Launch) -> torch.device:
-    """Where one of several processes trains: each has a GPU of its machine to itself.
-
-    Args:
-        name: ``auto``, ``cpu`` or ``cuda``.
-        launch: This process's place.
+    """Return where a process trains: each has a GPU of its machine to itself.
 
     Raises:
         BadInput: If there are more processes than GPUs, or one GPU is named for all.
@@ -210,14 +185,10 @@ def process_device(name: str, launch: Launch) -> torch.device:
 
 @contextmanager
 def joined_processes(launch: Launch, device: torch.device) -> Iterator[Processes]:
-    """Meet the other processes, and part from them at the end.
-
-    Args:
-        launch: This process's place.
-        device: Where it trains.
+    """Join the other processes, and leave them at the end of the block.
 
     Raises:
-        LostProcess: If they cannot be met, or if one is lost within the block.
+        LostProcess: If another process cannot be reached, or is lost within the block.
     """
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -227,22 +198,22 @@ def joined_processes(launch: Launch, device: torch.device) -> Iterator[Processes
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
             timeout=timeout,
-            store=meet(store, launch, timeout.total_seconds()),
+            store=_store_of_this_start(store, launch, timeout.total_seconds()),
             rank=launch.rank,
             world_size=launch.world_size,
         )
         yield processes()
-        # Not after an error: it would wait for those that are lost.
+        # Not after an error: it would wait for lost processes.
         dist.destroy_process_group()
 
 
 @contextmanager
 def lost_processes_named() -> Iterator[None]:
-    """Turn what gloo and NCCL say of a connection that broke into one line."""
+    """Turn the errors of gloo and NCCL about a broken connection into one line."""
     try:
         yield
     except (dist.DistError, RuntimeError) as error:
-        if isinstance(error, CrossGCNError) or not _is_of_others(error):
+        if isinstance(error, CrossGCNError) or not _is_of_connection(error):
             raise
         raise LostProcess(
             "another process of this training ended or cannot be reached; what is on disk is "
@@ -250,7 +221,7 @@ def lost_processes_named() -> Iterator[None]:
         ) from None
 
 
-def _is_of_others(error: Exception) -> bool:
+def _is_of_connection(error: Exception) -> bool:
     text = str(error).lower()
     return isinstance(error, dist.DistError) or any(sign in text for sign in _SIGNS)
 

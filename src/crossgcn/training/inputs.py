@@ -1,4 +1,4 @@
-"""What a model is given for each node: the data's features, or embeddings of the graph."""
+"""The inputs of models: the features of the data, or embeddings of the graph."""
 
 from __future__ import annotations
 
@@ -13,21 +13,17 @@ from torch_geometric.data import Data
 
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.sampling.source import GraphSource, MemoryGraph, source_of
+from crossgcn.models.catalogue import get_preset
 from crossgcn.models.deep_walk import DeepWalkSettings, embed_nodes
-from crossgcn.models.presets import get_preset
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import digest
 
 
 class Inputs:
-    """One graph, made ready once for each kind of input that models take.
+    """One graph, prepared once for each kind of input that models take.
 
-    Embeddings know no label, so one set for each seed of an experiment serves all
-    its splits. They are learned by :meth:`prepare`, or when first asked for.
-
-    Args:
-        data: The graph.
-        deep_walk: How embeddings are learned.
+    Embeddings do not depend on labels, so one set for each seed of an experiment serves all its
+    splits. They are learned by :meth:`prepare`, or on first use.
     """
 
     def __init__(self, data: Data, deep_walk: DeepWalkSettings | None = None) -> None:
@@ -39,11 +35,11 @@ class Inputs:
         self._sources: dict[int | None, GraphSource] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """For other processes: what is prepared goes along, the data it was made of does not."""
+        """Pickle for other processes what is prepared, without the data."""
         return {**self.__dict__, "_data": None}
 
     def prepare(self, configs: Iterable[RunConfig]) -> None:
-        """Make what these configurations take and what is not there yet.
+        """Prepare the inputs of these configurations.
 
         Raises:
             BadInput: If embeddings cannot be learned here.
@@ -55,7 +51,7 @@ class Inputs:
                 self.source_of(config)
 
     def of(self, config: RunConfig) -> PreparedGraph:
-        """The graph as the configuration's model sees it."""
+        """Return the graph with the inputs of the configuration's model."""
         if _takes_embedding(config):
             if config.seed not in self._embedded:
                 self._embedded[config.seed] = self._embed(config.seed)
@@ -70,7 +66,7 @@ class Inputs:
         return self._whole
 
     def source_of(self, config: RunConfig) -> GraphSource:
-        """The same for batches to be cut from; nothing is computed for the graph as a whole."""
+        """Return the same as a source of batches; nothing is computed for the whole graph."""
         seed = config.seed if _takes_embedding(config) else None
         if seed not in self._sources:
             if seed is None:
@@ -83,17 +79,17 @@ class Inputs:
         return self._sources[seed]
 
     def num_features(self, config: RunConfig) -> int:
-        """How many features a node has, as the configuration's model sees it."""
+        """Return the number of inputs per node of the configuration's model."""
         return self.of(config).x.size(1) if _takes_embedding(config) else self._num_features
 
     def identity(self, config: RunConfig) -> dict[str, Any]:
-        """What a record says of inputs that are not the data's own, known before they are."""
+        """Return what a record says of embeddings before they are learned."""
         if not _takes_embedding(config):
             return {}
         return {"embedding": self.deep_walk.describe() | {"seed": config.seed}}
 
     def fingerprint(self, config: RunConfig) -> dict[str, Any]:
-        """What a record says of them once they are there."""
+        """Return what a record says of embeddings once they are learned."""
         if not _takes_embedding(config):
             return {}
         vectors = self.of(config).x
@@ -102,7 +98,7 @@ class Inputs:
 
     @property
     def _graph(self) -> Data:
-        assert self._data is not None, "another process was to prepare this"
+        assert self._data is not None, "the process that started this one should have prepared this"
         return self._data
 
     @property
@@ -117,7 +113,7 @@ class Inputs:
 
 
 def num_features_of(data: Data) -> int:
-    """How many features a node has, of a graph in memory or one that was opened."""
+    """Return the number of features per node, of a graph in memory or on disk."""
     stored = getattr(data, "stored", None)
     return int(data.x.size(1) if stored is None else stored.num_features)
 
@@ -128,6 +124,6 @@ def _takes_embedding(config: RunConfig) -> bool:
 
 @lru_cache(maxsize=8)
 def _embedding(edges: bytes, num_nodes: int, seed: int, settings: DeepWalkSettings) -> Tensor:
-    """One set of embeddings for all experiments of this process on the same graph."""
+    """Learn embeddings once for all experiments of this process on the same graph."""
     edge_index = torch.from_numpy(np.frombuffer(edges, np.int64).reshape(2, -1).copy())
     return embed_nodes(edge_index, num_nodes, seed, settings)

@@ -1,4 +1,4 @@
-"""What ``torchrun`` tells each of the processes it starts. Nothing here imports torch."""
+"""The rank that ``torchrun`` gives each process. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -13,19 +13,16 @@ _NAMES = (*_NUMBERS, "MASTER_ADDR", "MASTER_PORT")
 
 
 class LostProcess(WorkFailed):
-    """Another process of the same training has ended, and this one cannot go on alone."""
+    """Another process of the same training has ended, and this one cannot continue alone."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """This process's place among those that train together.
+    """The rank of this process among those that train together.
 
     Attributes:
-        rank: Its number among all, from 0.
-        world_size: How many there are, on all machines.
-        local_rank: Its number on this machine.
-        restarts: How often ``torchrun`` has started all of them anew.
-        restarts_left: How often it still would.
+        restarts: How often ``torchrun`` has restarted the processes.
+        restarts_left: How often it would restart them again.
     """
 
     rank: int
@@ -41,10 +38,7 @@ class Launch:
 
 
 def find_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
-    """What ``torchrun`` said; ``None`` in a process that it did not start.
-
-    Args:
-        environment: The process's variables when left out.
+    """Read the variables that ``torchrun`` sets; ``None`` in a process that it did not start.
 
     Raises:
         BadInput: If they contradict each other.
@@ -59,7 +53,7 @@ def find_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
     if not 0 <= rank < world_size or not 0 <= local_rank < world_size:
         raise BadInput(
             f"the environment says RANK={values['RANK']}, WORLD_SIZE={values['WORLD_SIZE']} and "
-            f"LOCAL_RANK={values['LOCAL_RANK']}, which are no numbers of processes: start with "
+            f"LOCAL_RANK={values['LOCAL_RANK']}, which are not ranks of processes: start with "
             "torchrun, or unset them"
         )
     restarts = _number(values, "TORCHELASTIC_RESTART_COUNT")

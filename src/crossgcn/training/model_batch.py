@@ -1,4 +1,4 @@
-"""Several models of one architecture as one model, and back."""
+"""A model batch: several models of one architecture stacked into one model, and back."""
 
 from __future__ import annotations
 
@@ -8,46 +8,36 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from crossgcn.kernels.dispatch import has_numba
+from crossgcn.kernels import has_numba
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv, MLPConv
-from crossgcn.layers.aggregation import NodeAggregation
-from crossgcn.layers.orders.trained import OrderAggregator
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing
-from crossgcn.models.baselines import MLP
 from crossgcn.models.node_classifier import NodeClassifier
 
 State = dict[str, Tensor]
 
 
 def can_be_stacked(model: nn.Module) -> bool:
-    """Whether every layer of a model can hold the weights of several.
+    """Whether every layer of a model can hold the weights of several models.
 
-    Most of ours can: they see a weight through dimensions counted from the last. What other
-    people's layers do is not known.
+    Most layers of this package can, because they count the dimensions of a weight from the last.
     """
     return isinstance(model, NodeClassifier) and all(
         type(layer) in (CrossGCNConv, MLPConv, CrossFeatureTransform)
-        and not isinstance(getattr(layer, "transform", None), FeatureCrossing)
-        and not any(_stays_alone(module) for module in layer.modules())
+        and all(getattr(module, "stackable", True) for module in layer.modules())
         for layer in model.layers
     )
 
 
-def _stays_alone(module: nn.Module) -> bool:
-    return isinstance(module, NodeAggregation | OrderAggregator) and not module.stackable
-
-
 def can_be_compiled(model: NodeClassifier) -> bool:
-    """Whether a stacked model is one that the CPU's compiled kernels train as a whole.
+    """Whether the CPU's compiled kernels can train a stacked model.
 
-    It must be a single one, of cross-feature layers whose orders are summed, with no code of
-    others in its passes, no frozen weight, and no other objective than its loss.
+    It must be a single model of cross-feature layers whose orders are summed, without foreign
+    code in its passes, frozen weights, or further terms in its loss.
     """
     return (
         has_numba()
         and model.num_models == 1
-        and getattr(model, "laplacian_weight", 0.0) == 0.0
-        and type(model).forward in (NodeClassifier.forward, MLP.forward)
+        and model.penalty_reason is None
+        and type(model).forward is NodeClassifier.forward
         and type(model).apply_layer is NodeClassifier.apply_layer
         and model.residual == "none"
         and model.input_dropout is model.dropout
@@ -73,15 +63,15 @@ def _sums_unscaled_orders(layer: nn.Module) -> bool:
 
 
 def stack_models(models: Sequence[NodeClassifier], *, round_outputs_to: int = 1) -> NodeClassifier:
-    """One model whose weights have a first dimension more, along which the models lie.
+    """Stack models into one, along a new first dimension of every weight.
 
-    It takes stacked inputs (:func:`~crossgcn.graph.stack_inputs`) and returns
-    ``[models, nodes, classes]``. No weight of one model meets a weight of another.
+    The stacked model takes stacked inputs (:func:`~crossgcn.graph.stack_inputs`) and returns
+    ``[models, nodes, classes]``. The models do not influence each other.
 
     Args:
-        models: All of one architecture; they are left as they are.
-        round_outputs_to: Give the last layer outputs that are no scores, of weight zero, up
-            to a multiple of this many. A GPU reads rows of such lengths in whole words.
+        models: All of one architecture; they are not changed.
+        round_outputs_to: Pad the outputs of the last layer with zero weights to a multiple of
+            this number. A GPU reads rows of such lengths in whole words.
     """
     stacked = deepcopy(models[0])
     others = [dict(_tensors(model)) for model in models]
@@ -100,14 +90,14 @@ def stack_models(models: Sequence[NodeClassifier], *, round_outputs_to: int = 1)
 
 
 def _round_outputs(stacked: NodeClassifier, multiple: int) -> None:
-    """Widen the last layer; no gradient ever reaches the weights it gains."""
+    """Widen the last layer; the gradient of the new weights is always zero."""
     last = stacked.layers[-1]
     if not isinstance(last, CrossGCNConv | CrossFeatureTransform):
         return
     transform = last if isinstance(last, CrossFeatureTransform) else last.transform
     width = last.out_channels
     missing = -width % multiple
-    if missing == 0 or stacked.residual != "none" or not _is_all_there_is(last, transform):
+    if missing == 0 or stacked.residual != "none" or not _has_no_other_weights(last, transform):
         return
     weight = transform.weight.detach().movedim(-1, 1)
     transform.weight = nn.Parameter(
@@ -120,8 +110,8 @@ def _round_outputs(stacked: NodeClassifier, multiple: int) -> None:
     stacked.num_scores = width
 
 
-def _is_all_there_is(layer: nn.Module, transform: nn.Module) -> bool:
-    """Whether nothing but a transform's own weights, and a bias, is as wide as the output."""
+def _has_no_other_weights(layer: nn.Module, transform: nn.Module) -> bool:
+    """Whether only a transform's own weights, and a bias, are as wide as the output."""
     aggregation = getattr(layer, "aggregation", None)
     return (
         isinstance(transform, CrossFeatureTransform)
@@ -131,12 +121,12 @@ def _is_all_there_is(layer: nn.Module, transform: nn.Module) -> bool:
 
 
 def unstack_state(state: State, position: int, shapes: Mapping[str, torch.Size]) -> State:
-    """The state of one of the models, from that of the stacked one.
+    """Return the state of one model, given the state of the stacked one.
 
     Args:
         state: Of the stacked model.
-        position: Which model.
-        shapes: What each tensor of a single model is like.
+        position: Of the single model.
+        shapes: Shape of each tensor of a single model.
     """
     return {
         name: _crop(value[position], shapes[name]).clone(memory_format=torch.contiguous_format)
@@ -151,7 +141,7 @@ def _crop(tensor: Tensor, shape: torch.Size) -> Tensor:
 
 
 def state_shapes(model: nn.Module) -> dict[str, torch.Size]:
-    """The shape of every tensor of a model's state."""
+    """Return the shape of every tensor in a model's state."""
     return {name: value.shape for name, value in model.state_dict().items()}
 
 
@@ -161,9 +151,9 @@ def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _stack(tensors: Sequence[Tensor]) -> Tensor:
-    """``torch.stack``, with all projections of one input feature side by side in memory.
+    """Stack with all projections of one input feature side by side in memory.
 
-    A sparse row gathers them as they lie, without a transposed copy in each step.
+    A product with sparse features reads them in this order, without a transposed copy.
     """
     if tensors[0].dim() < 2:
         return torch.stack(list(tensors))

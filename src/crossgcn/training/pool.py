@@ -1,8 +1,8 @@
-"""Every split, seed and model of an experiment, on all cores or a GPU, with nothing lost.
+"""Train all runs of an experiment, on all cores or on a GPU.
 
-Runs are independent and each is seeded by itself, so how many processes share
-the work changes no result. On a GPU the runs of one configuration are trained together. A
-finished run, or stack of runs, is on disk before the next starts.
+Runs are independent and each has its own seed, so the number of processes does not change any
+result. On a GPU the runs of one configuration are trained together. A finished run, or batch of
+runs, is on disk before the next starts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 from crossgcn.errors import WorkFailed
 from crossgcn.training.distributed import processes
 from crossgcn.training.records import finished_run
-from crossgcn.training.trainer import JointTrainer, Record, Run, Trainer
+from crossgcn.training.trainer import Record, Run, RunTrainer
 
 
 def train_many(
-    workload: Trainer | JointTrainer,
+    trainer: RunTrainer,
     runs: Sequence[Run],
     *,
     workers: int = 1,
@@ -33,24 +33,22 @@ def train_many(
     on_record: Callable[[int, Record], None] | None = None,
     on_failure: Callable[[int, WorkFailed], None] | None = None,
 ) -> list[Record]:
-    """Do all runs, reusing the records of those that were finished before.
+    """Train all runs, except those whose records are on disk already, and return their records.
 
     Args:
-        workload: The graph and its splits.
+        trainer: Trains the runs of a model batch.
         runs: In the order in which their records are returned.
-        workers: Processes that share the work; 1 does it all in this one, as a GPU does, and
-            as those of ``torchrun`` do, which share each batch instead.
-        on_epochs: Called now and then with the number of epochs done since
-            the last call, finished runs of before included; an epoch counts as
-            many times as its run's ``cost``.
-        on_record: Called with the position of each run and its record, as soon
-            as it is finished or found.
-        on_failure: Called with the position of each run that diverged, and why; the
-            others go on, and its place in the result is missing.
+        workers: Processes that share the runs. A GPU uses one, and so does each process of
+            ``torchrun``: these share every mini-batch instead.
+        on_epochs: Called regularly with the number of epochs done since the last call, including
+            those of runs found on disk; an epoch counts as many times as its run's ``cost``.
+        on_record: Called with the position and the record of each run as soon as it is there.
+        on_failure: Called with the position of each run that diverged and the reason; the other
+            runs continue, and its record is left out of the result.
 
     Raises:
-        WorkFailed: If a run diverged and ``on_failure`` was not given, or if a worker
-            died. Finished runs stay on disk.
+        WorkFailed: If a run diverged and ``on_failure`` was not given, or if a worker died.
+            Finished runs stay on disk.
     """
     report = on_epochs or (lambda count: None)
     group = processes()
@@ -63,20 +61,20 @@ def train_many(
 
     for position, run in enumerate(runs):
         if run.folder is not None:
-            wanted = workload.identity(run)
-            found = group.share(partial(finished_run, run.folder, wanted, workload.save_models))
+            wanted = trainer.identity(run)
+            found = group.share(partial(finished_run, run.folder, wanted, trainer.save_models))
             if found is not None:
                 keep(position, found)
                 report(run.config.epochs * run.cost)
     waiting = {position: run for position, run in enumerate(runs) if position not in records}
-    workload.prepare(waiting.values())
+    trainer.prepare(waiting.values())
 
-    stacks = workload.stacks(waiting)
-    on_gpu = workload.device.type == "cuda"
-    if on_gpu or group.world_size > 1 or min(workers, len(stacks)) <= 1:
-        results = _one_by_one(workload, waiting, stacks, report)
+    batches = trainer.model_batches(waiting)
+    on_gpu = trainer.device.type == "cuda"
+    if on_gpu or group.world_size > 1 or min(workers, len(batches)) <= 1:
+        results = _one_by_one(trainer, waiting, batches, report)
     else:
-        results = _in_processes(workload, waiting, stacks, workers, report)
+        results = _in_processes(trainer, waiting, batches, workers, report)
     with closing(results):
         for position, result in results:
             if not isinstance(result, WorkFailed):
@@ -92,14 +90,14 @@ Results = Generator[tuple[int, Record | WorkFailed], None, None]
 
 
 def _one_by_one(
-    workload: Trainer | JointTrainer,
+    trainer: RunTrainer,
     waiting: dict[int, Run],
-    stacks: list[list[int]],
+    batches: list[list[int]],
     report: Callable[[int], None],
 ) -> Results:
-    for stack in stacks:
-        runs = [waiting[position] for position in stack]
-        yield from zip(stack, workload.train_together(runs, _counting(runs, report)), strict=True)
+    for batch in batches:
+        runs = [waiting[position] for position in batch]
+        yield from zip(batch, trainer.train(runs, _counting(runs, report)), strict=True)
 
 
 def _counting(runs: Sequence[Run], report: Callable[[int], None]) -> Callable[[int], None]:
@@ -108,20 +106,21 @@ def _counting(runs: Sequence[Run], report: Callable[[int], None]) -> Callable[[i
 
 
 def _in_processes(
-    workload: Trainer | JointTrainer,
+    trainer: RunTrainer,
     waiting: dict[int, Run],
-    stacks: list[list[int]],
+    batches: list[list[int]],
     workers: int,
     report: Callable[[int], None],
 ) -> Results:
-    """This process is one of the workers: it takes from the end of the queue.
+    """Share the runs with other processes.
 
-    So it is at work while the others start, which takes as long as several runs.
+    This process takes runs from the end of the queue. It works while the others start, which
+    takes as long as several runs.
     """
     context = multiprocessing.get_context("spawn")
     done, stop = context.Value("q", 0), context.Event()
     executor = ProcessPoolExecutor(
-        min(workers, len(stacks)) - 1, context, _start_worker, (workload, done, stop)
+        min(workers, len(batches)) - 1, context, _start_worker, (trainer, done, stop)
     )
     reported = 0
 
@@ -138,16 +137,14 @@ def _in_processes(
     try:
         with _interrupts_held():
             pending: dict[Future[list[Record | WorkFailed]], list[int]] = {
-                executor.submit(_work, [waiting[position] for position in stack]): stack
-                for stack in stacks
+                executor.submit(_work, [waiting[position] for position in batch]): batch
+                for batch in batches
             }
-        for future, stack in reversed(list(pending.items())):
+        for future, batch in reversed(list(pending.items())):
             if future.cancel():
                 del pending[future]
-                runs = [waiting[position] for position in stack]
-                yield from zip(
-                    stack, workload.train_together(runs, _counting(runs, count)), strict=True
-                )
+                runs = [waiting[position] for position in batch]
+                yield from zip(batch, trainer.train(runs, _counting(runs, count)), strict=True)
                 yield from _finished(pending, timeout=0.0)
         while pending:
             yield from _finished(pending, timeout=0.1)
@@ -166,16 +163,16 @@ def _in_processes(
 def _finished(
     pending: dict[Future[list[Record | WorkFailed]], list[int]], timeout: float
 ) -> Results:
-    """What other processes have finished, taken off the list."""
+    """Yield what other processes have finished, and remove it from ``pending``."""
     finished, _ = wait(pending, timeout=timeout, return_when=FIRST_COMPLETED)
     for future in finished:
-        stack = pending.pop(future)
-        yield from zip(stack, future.result(), strict=True)
+        batch = pending.pop(future)
+        yield from zip(batch, future.result(), strict=True)
 
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Let Ctrl-C wait; workers started meanwhile never see it, not even while importing."""
+    """Delay Ctrl-C; workers started meanwhile never see it, not even while importing."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -186,22 +183,22 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-_worker: tuple[Trainer | JointTrainer, Any, Any] | None = None
+_worker: tuple[RunTrainer, Any, Any] | None = None
 
 
 class _Stopped(Exception):
-    """The other side has given up; end this run."""
+    """The main process has stopped; end this run."""
 
 
-def _start_worker(workload: Trainer | JointTrainer, done: Any, stop: Any) -> None:
+def _start_worker(trainer: RunTrainer, done: Any, stop: Any) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _worker = (workload, done, stop)
+    _worker = (trainer, done, stop)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for more work for ever."""
+    """End this worker when its parent is killed; it would wait for work for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -210,7 +207,7 @@ def _end_with_parent() -> None:
 
 def _work(runs: list[Run]) -> list[Record | WorkFailed]:
     assert _worker is not None
-    workload, done, stop = _worker
+    trainer, done, stop = _worker
 
     def count(units: int) -> None:
         if stop.is_set():
@@ -218,4 +215,4 @@ def _work(runs: list[Run]) -> list[Record | WorkFailed]:
         with done.get_lock():
             done.value += units
 
-    return workload.train_together(runs, _counting(runs, count))
+    return trainer.train(runs, _counting(runs, count))

@@ -1,4 +1,4 @@
-"""One run, one folder: ``run.json`` and the metrics of every epoch beside it."""
+"""The folder of a run: ``run.json``, and the metrics of every epoch in ``epochs.csv``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cache
 from importlib.metadata import version
@@ -21,17 +21,18 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from crossgcn import __version__
 from crossgcn.data.files import replacing, write_json
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput
-from crossgcn.training.checkpoints import WEIGHTS
-from crossgcn.training.full_batch import EpochMetrics
+from crossgcn.training.checkpoints import WEIGHTS, describe_difference
+from crossgcn.training.selection import EpochMetrics
 
 RECORD, EPOCHS = "run.json", "epochs.csv"
 
 
 def describe_dataset(data: Data) -> dict[str, Any]:
-    """Size of a dataset and a hash of its content."""
+    """Return the size of a dataset and a hash of its content."""
     stored = getattr(data, "stored", None)
     if stored is not None:
         return {
@@ -57,7 +58,7 @@ def describe_dataset(data: Data) -> dict[str, Any]:
 
 
 def describe_split(split: Split) -> dict[str, Any]:
-    """The training nodes, and hashes of the validation and test nodes."""
+    """Return the training nodes, and hashes of the validation and test nodes."""
     return {
         "train": split.train.tolist() if split.train.numel() <= 200 else split.train.numel(),
         "train_sha256": digest(split.train),
@@ -67,26 +68,31 @@ def describe_split(split: Split) -> dict[str, Any]:
 
 
 def write_epochs(folder: Path, history: Iterable[EpochMetrics]) -> None:
-    """Write the metrics of every epoch as CSV; a column nobody asked for is left out."""
+    """Write the metrics of every epoch as CSV; the test accuracy only if it was recorded."""
     rows = [asdict(metrics) for metrics in history]
-    names = [field.name for field in fields(EpochMetrics) if field.name != "test_accuracy"]
-    if any(row["test_accuracy"] is not None for row in rows):
-        names.append("test_accuracy")
+    names = [field.name for field in fields(EpochMetrics)]
+    if all(row["test_accuracy"] is None for row in rows):
+        names.remove("test_accuracy")
+    write_table(folder / EPOCHS, names, rows)
+
+
+def write_table(path: Path, names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write columns of these names as CSV."""
     text = io.StringIO()
     writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    with replacing(folder / EPOCHS) as file:
+    with replacing(path) as file:
         file.write(text.getvalue().encode())
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
-    """Write ``run.json``, last of a run's files: where it stands, the run is whole."""
+    """Write ``run.json``, the last of a run's files: where it exists, the run is complete."""
     write_json(folder / RECORD, record)
 
 
 def clear_run(folder: Path) -> None:
-    """Make a run's folder, without the record and weights of an earlier run in it."""
+    """Make a run's folder, and delete the record and weights of an earlier run in it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (RECORD, WEIGHTS):
         (folder / name).unlink(missing_ok=True)
@@ -95,12 +101,11 @@ def clear_run(folder: Path) -> None:
 def finished_run(
     folder: Path, wanted: dict[str, Any], with_model: bool = False
 ) -> dict[str, Any] | None:
-    """The record of the run that is wanted, if it was finished before.
+    """Return the record of a run that was finished before, or ``None``.
 
     Args:
         folder: The run's folder.
-        wanted: Entries the record must have with equal values (its
-            configuration, split, seed and dataset).
+        wanted: The run's identity; the record must have equal entries.
         with_model: Whether its weights must be there too.
 
     Raises:
@@ -112,38 +117,22 @@ def finished_run(
         return None
     if not isinstance(record, dict) or record.get("status") != "done":
         return None
-    known = {"device": "cpu"} | record  # as all were trained before a record said so
     for name, value in json.loads(json.dumps(wanted)).items():
-        if known.get(name) != value:
-            how = f"--device {known[name]}" if name == "device" else "the settings of that run"
+        if record.get(name) != value:
+            on_device = name == "device" and name in record
+            how = f"--device {record[name]}" if on_device else "the settings of that run"
+            difference = describe_difference(name, record, value)
             raise BadInput(
-                f"{folder} holds a finished run with another {differing(name, known, value)}: "
-                f"give another --out, or {how} to continue it"
+                f"{folder} holds a finished run with another {difference}: give another --out, or "
+                f"{how} to continue it"
             )
     if with_model and not (folder / WEIGHTS).is_file():
         return None
     return record
 
 
-def differing(name: str, record: dict[str, Any], value: Any) -> str:
-    """What is not the same in a record, with the two values where one setting is to blame.
-
-    Args:
-        name: Of an entry that is not as wanted.
-        record: It holds the entry, or nothing of that name.
-        value: What was wanted.
-    """
-    found = record.get(name)
-    if isinstance(found, dict) and isinstance(value, dict):
-        for key in {**value, **found}:
-            if found.get(key) != value.get(key):
-                return differing(key, found, value.get(key))
-    short = all(len(str(side)) < 40 for side in (found, value))
-    return f"{name} ({found}, not {value})" if short else name
-
-
 def digest(*tensors: Tensor) -> str:
-    """SHA-256 of what some tensors hold."""
+    """Return the SHA-256 of the content of tensors."""
     sha = hashlib.sha256()
     for tensor in tensors:
         sha.update(tensor.contiguous().numpy().tobytes())
@@ -151,11 +140,7 @@ def digest(*tensors: Tensor) -> str:
 
 
 def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
-    """Versions, threads, machine and commit, for run records.
-
-    Args:
-        device: The GPU that was used, if one was.
-    """
+    """Return versions, threads, machine and commit, and the GPU if ``device`` is one."""
     return {
         "versions": {"python": platform.python_version()} | _versions(),
         "threads": torch.get_num_threads(),
@@ -167,10 +152,11 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
 
 @cache
 def _versions() -> dict[str, str]:
-    """Of what computes: compilers of kernels and PyG's sampler too, where they are."""
-    packages = ("crossgcn", "torch", "torch-geometric", "numpy", "scipy")
-    optional = [name for name in ("numba", "triton", "pyg_lib") if find_spec(name) is not None]
-    return {package: version(package) for package in (*packages, *optional)}
+    """Return the versions of everything that computes."""
+    packages = ["torch", "torch-geometric", "numpy", "scipy"]
+    packages += [name for name in ("numba", "triton", "pyg_lib") if find_spec(name) is not None]
+    # Not from the metadata, which a source tree that is not installed does not have.
+    return {"crossgcn": __version__} | {package: version(package) for package in packages}
 
 
 def _describe_gpu(device: torch.device) -> dict[str, Any]:
@@ -179,9 +165,9 @@ def _describe_gpu(device: torch.device) -> dict[str, Any]:
 
 @cache
 def _commit() -> str | None:
-    """Commit of the checkout this package is imported from.
+    """Return the commit of the checkout that this package is imported from.
 
-    A copy whose history is not its own may name it in ``CROSSGCN_COMMIT``.
+    The environment variable ``CROSSGCN_COMMIT`` overrides it, for copies without a history.
     """
     if "CROSSGCN_COMMIT" in os.environ:
         return os.environ["CROSSGCN_COMMIT"]

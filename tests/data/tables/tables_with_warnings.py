@@ -1,4 +1,4 @@
-"""Tables to be trained on with an eye on them."""
+"""Tables that can be trained on, with a warning."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ WARNINGS = (
         "categories that are there once",
         "rare-categories",
         nodes_with(town=[f"t{i}" if i % 3 == 0 else f"s{i % 2}" for i in range(60)]),
-        "column town | 't0' | that are there once | group them",
+        "column town | 't0' | that occur only once | group them",
     ),
     of_nodes(
         "decimal commas throughout",
@@ -257,7 +257,7 @@ WARNINGS = (
         "a failed formula",
         "spreadsheet-error",
         nodes_with(colour={12: "#REF!"}),
-        "row 14, column colour | '#REF!' | mend the formula",
+        "row 14, column colour | '#REF!' | correct the formula",
     ),
     of_nodes(
         "text read in the wrong encoding",
@@ -307,4 +307,3 @@ WARNINGS = (
         "row 2, column buys | 25 different numbers | pd.qcut",
     ),
 )
-"""To be trained on, with an eye on it."""

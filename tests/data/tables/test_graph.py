@@ -8,10 +8,15 @@ import pandas as pd
 import pytest
 import torch
 
-from crossgcn.data.tables.encode.encoder import TableEncoder
-from crossgcn.data.tables.graph import TableGraph, load_tables, name_classes
-from crossgcn.data.tables.new_nodes import load_new_tables
-from crossgcn.data.tables.plan import TableChoices, TablePlan
+from crossgcn.data.tables import (
+    TableChoices,
+    TableEncoder,
+    TableGraph,
+    TablePlan,
+    load_new_tables,
+    load_tables,
+)
+from crossgcn.data.tables.columns import name_classes
 from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
 
@@ -150,7 +155,7 @@ def test_equal_numbers_are_one_class() -> None:
     graph = load_tables(nodes, edges, TableChoices(target="state"))
     assert graph.classes == ("0", "1", "2")
     assert graph.data.y[:7].tolist() == [1, 1, 2, 2, 0, 0, -1]
-    assert not [found for found in graph.findings if "class" in found.kind]
+    assert not [found for found in graph.problems if "class" in found.kind]
 
 
 def test_without_edges_and_without_a_target() -> None:
@@ -191,7 +196,7 @@ def test_what_the_check_finds_is_refused_or_kept() -> None:
     assert "crossgcn check" not in str(refusal.value)
     nodes, edges = tables(constant="x")
     assert any(
-        "constant" in finding.describe() for finding in load_tables(nodes, edges, BUYS).findings
+        "constant" in finding.describe() for finding in load_tables(nodes, edges, BUYS).problems
     )
 
 

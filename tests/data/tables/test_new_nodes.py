@@ -6,10 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossgcn.data.tables.encode.encoder import TableEncoder
-from crossgcn.data.tables.new_nodes import NewNodes, Unseen, load_new_tables
-from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.read import read_table
+from crossgcn.data.tables import (
+    NewNodes,
+    TableChoices,
+    TableEncoder,
+    TablePlan,
+    Unseen,
+    load_new_tables,
+    make_plan,
+    read_table,
+)
 from crossgcn.errors import BadInput
 
 KNOWN = [f"u{i}" for i in range(40)]
@@ -99,7 +105,7 @@ def test_a_flag_is_read_in_other_words_or_refused() -> None:
     at = trained_on[0].space.names.index("news")
     new = load(NEW.assign(news=["Yes", "F", "true"]), None, trained_on)
     assert new.x.toarray()[:, at].tolist() == [1.0, 0.0, 1.0]
-    with pytest.raises(BadInput, match=r"nodes, row 2, column news: 'si' is no flag .*write 1 or"):
+    with pytest.raises(BadInput, match=r"nodes, row 2, column news: 'si' is not a flag .*write 1"):
         load(NEW.assign(news=["Yes", "si", "true"]), None, trained_on)
 
 
@@ -117,7 +123,7 @@ def test_weights_are_read_where_the_model_has_them() -> None:
     assert new.edges.tolist() == [[41], [0]]
     for weight in ("-1", "inf", "", "1e300", "heavy"):
         with pytest.raises(
-            BadInput, match=r"edges, row 2, column weight: .* no weight.*not negativ"
+            BadInput, match=r"edges, row 2, column weight: .* not a weight.*not negativ"
         ):
             load(edges=edges.assign(weight=["1", weight]), trained_on=weighted)
     with pytest.raises(BadInput, match="edges: there is no column 'weight'"):
@@ -136,7 +142,7 @@ def test_weights_are_read_where_the_model_has_them() -> None:
         (NEW.assign(user=["x", "", "z"]), None, r"row 2, column user: there is no id; give"),
         (NEW.drop(columns="user"), None, "nodes: there is no column 'user'"),
         (NEW.drop(columns="age"), None, "nodes: column 'age' is missing"),
-        (NEW.assign(age=["1", "old", ""]), None, "row 2, column age: 'old' is no number"),
+        (NEW.assign(age=["1", "old", ""]), None, "row 2, column age: 'old' is not a number"),
         (
             NEW,
             pd.DataFrame({"who": ["x", "y"], "whom": ["u0", "nobody"]}),

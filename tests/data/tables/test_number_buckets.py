@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from crossgcn.data.tables.encode.numbers import NumberBuckets, list_nice_numbers
+from crossgcn.data.tables.encode.numbers import NumberBuckets, list_round_numbers
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 short = st.integers(-30, 30).map(lambda number: number / 4)
@@ -74,7 +74,7 @@ def test_nice_numbers_are_in_the_range(first: float, second: float, share: float
     if low == high:
         return
     wish = min(max(low + share * (high / 2 - low / 2) * 2, math.nextafter(low, high)), high)
-    assert all(low < nice <= high for nice, _ in list_nice_numbers(low, high, wish))
+    assert all(low < nice <= high for nice, _ in list_round_numbers(low, high, wish))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_nice_numbers_are_in_the_range(first: float, second: float, share: float
 def test_the_nicest_number_has_the_fewest_digits(
     low: float, high: float, wish: float, nice: float
 ) -> None:
-    assert next(list_nice_numbers(low, high, wish)) == (nice, 0)
+    assert next(list_round_numbers(low, high, wish)) == (nice, 0)
 
 
 def test_ages_are_cut_as_people_would() -> None:

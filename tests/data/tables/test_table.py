@@ -4,6 +4,7 @@ import csv
 import datetime
 import gzip
 import io
+import json
 import os
 import sys
 from decimal import Decimal
@@ -16,9 +17,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crossgcn.data.tables.cells import parse_number
-from crossgcn.data.tables.read import read_batches, read_headers, read_table
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables import Table, read_batches, read_headers, read_table
+from crossgcn.data.tables.table import (
+    Distinct,
+    Separator,
+    find_separator,
+    parse_number,
+    split_words,
+)
 from crossgcn.errors import BadInput
 
 IDS = [
@@ -72,7 +78,9 @@ def test_whole_numbers_keep_every_digit(tmp_path: Path, kind: str) -> None:
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_any_text_survives_csv_and_parquet(tmp_path: Path, texts: list[str]) -> None:
     texts = [*texts, "end"]
     for kind in ("csv", "tsv", "parquet", "frame"):
@@ -239,7 +247,7 @@ def test_pipes_are_refused_before_they_are_waited_for(tmp_path: Path, name: str)
 
 @pytest.mark.parametrize("source", [{"id": [1]}, None, [1], 3, b"n.csv", pd.Series([1])])
 def test_what_is_no_table_is_refused(source: Any) -> None:
-    with pytest.raises(BadInput, match=r"edges: '\w+' is no table; give the path .* DataFrame"):
+    with pytest.raises(BadInput, match=r"edges: '\w+' is not a table; give the path .* DataFrame"):
         read_table(source, "edges")
 
 
@@ -255,15 +263,15 @@ BAD: dict[str, tuple[str, bytes, str]] = {
     "open quote": ("n.csv", b'id,x\n1,2\n3,"4\n5,6\n', "row 3: a quote is opened and never clos"),
     "huge open quote": ("n.csv", b'id,x\n1,"' + b"1,2\n" * 99999, "row 2: a quote is opened"),
     "text after a quote": ("n.csv", b'id,x\n1,"a"b\n', "row 2: quotes are wrong"),
-    "latin 1": ("n.csv", b"id,x\n1,2\n3,caf\xe9\n", "row 3: byte 0xe9 is no UTF-8; save"),
+    "latin 1": ("n.csv", b"id,x\n1,2\n3,caf\xe9\n", "row 3: byte 0xe9 is not UTF-8; save"),
     "utf-16": ("n.csv", "id,x\n1,2\n".encode("utf-16"), "UTF-16; save it as 'CSV UTF-8'"),
     "nul": ("n.csv", b"id,x\n1,\0\n", "row 2: there is a NUL byte"),
     "same header twice": ("n.csv", b"id,x, x\n1,2,3\n", "columns 2 and 3 are both called 'x'"),
     "no header at all": ("n.csv", b'""\n1\n', "row 1: column 1 of 1 has no header; name it"),
     "no header": ("n.csv", b"id,,x\n1,2,3\n", "row 1: column 2 of 3 has no header; name it"),
     "ending": ("n.xlsx", b"PK", r"the ending '.xlsx' is none of .csv.*save the table as CSV"),
-    "no gzip": ("n.csv.gz", b"id,x\n", "n.csv.gz is no whole gzip file"),
-    "cut gzip": ("n.csv.gz", gzip.compress(b"id,x\n1,2\n" * 9)[:-9], "is no whole gzip file"),
+    "no gzip": ("n.csv.gz", b"id,x\n", "n.csv.gz is not a complete gzip file"),
+    "cut gzip": ("n.csv.gz", gzip.compress(b"id,x\n1,2\n" * 9)[:-9], "is not a complete gzip file"),
     "no parquet": (
         "n.parquet",
         b"id,x\n1,2\n",
@@ -424,7 +432,7 @@ def test_batches_hold_every_row_with_its_number(tmp_path: Path, kind: str) -> No
 def test_batches_refuse_bad_cells_with_file_row_and_value(tmp_path: Path) -> None:
     path = tmp_path / "e.csv"
     path.write_text("sep=;\nid;size\n" + "a;1\n" * 9000 + "b;big\n")
-    with pytest.raises(BadInput, match=r"e\.csv, row 9002, column size: 'big' is no number; mend"):
+    with pytest.raises(BadInput, match=r"e\.csv, row 9002, column size: 'big' is not a number"):
         batch_rows(path)
     path.write_text("id,size\na,1\nb\n")
     with pytest.raises(BadInput, match=r"e\.csv, row 3: Expected 2 columns, got 1"):
@@ -441,3 +449,47 @@ def test_batches_refuse_bad_cells_with_file_row_and_value(tmp_path: Path) -> Non
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(BadInput, match=r"e\.parquet cannot be read as Parquet"):
         batch_rows(path)
+
+
+word = st.text("abcdefg h", min_size=1, max_size=4).map(str.strip).filter(bool)
+
+
+@given(st.lists(word, unique=True))
+def test_words_survive_every_way_of_writing_them(words: list[str]) -> None:
+    separators: tuple[Separator, ...] = (";", "|", ",")
+    for separator in separators:
+        for space in ("", " "):
+            assert split_words((separator + space).join(words), separator) == words
+    assert split_words(json.dumps(words), "json") == words
+    assert split_words(str(words), "json") == words
+
+
+@pytest.mark.parametrize(
+    ("cell", "separator", "words"),
+    [
+        ("red;blue;red", ";", ["red", "blue"]),
+        (";red;;", ";", ["red"]),
+        (" ", ";", []),
+        ("", "json", []),
+        ('["a,b", "c", 3, true]', "json", ["a,b", "c", "3", "true"]),
+        ("[a, 'b']", "json", ["a", "b"]),
+        ("red  blue\tgreen", " ", ["red", "blue", "green"]),
+    ],
+)
+def test_words_are_cleaned(cell: str, separator: Separator, words: list[str]) -> None:
+    assert split_words(cell, separator) == words
+
+
+@pytest.mark.parametrize(
+    ("cells", "separator"),
+    [
+        (["a;b", "a"], ";"),
+        (["a|b", "b|c", "x;y"], "|"),
+        (["a, b", "b"], ","),
+        (['["a"]', "[]", "x"], "json"),
+        (["red blue", "red"], " "),
+        ([], " "),
+    ],
+)
+def test_the_separator_is_what_most_cells_hold(cells: list[str], separator: Separator) -> None:
+    assert find_separator(cells) == separator

@@ -8,9 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.read import read_table
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables import Table, TableChoices, TablePlan, make_plan, read_table
 from crossgcn.errors import BadInput
 
 N = 60
@@ -43,7 +41,7 @@ COLUMNS: dict[str, tuple[list[Any], str, str]] = {
     "many whole numbers": (cycle(*range(18, 48)), "numeric", "numbers from 18 to 47"),
     "few floats": (cycle(0.5, 1.5), "numeric", "numbers from 0.5 to 1.5"),
     "all different floats": ([i / 7 for i in range(N)], "numeric", "numbers from 0 to"),
-    "a cell that is no number": (["?", *range(100, 159)], "numeric", "98.3% numbers from 100"),
+    "a cell that is not a number": (["?", *range(100, 159)], "numeric", "98.3% numbers from 100"),
     "an infinity": (["inf", *range(100, 159)], "numeric", "numbers from 100 to inf"),
     "codes with leading zeros": (cycle("01067", "10115", "20095"), "categorical", "leading zeros"),
     "rows counted": (list(range(1, N + 1)), "ignored", "counts the rows"),

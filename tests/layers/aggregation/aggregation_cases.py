@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn.graph import EdgeKind, SparseMatrix, edges_of_kind
-from crossgcn.layers.aggregation import NodeAggregation
+from crossgcn.layers import NodeAggregation
 
 NODES = 9  # node 8 is isolated, node 3 has a self-loop, nodes 6 and 7 have each other alone
 EDGES = torch.tensor(

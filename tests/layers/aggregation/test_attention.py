@@ -81,7 +81,7 @@ def test_heads_are_chosen_so_that_each_has_room(channels: int, heads: int) -> No
 
 
 def test_heads_that_do_not_divide_the_channels_are_refused() -> None:
-    with pytest.raises(BadInput, match="heads=3 do not divide 8 channels"):
+    with pytest.raises(BadInput, match="heads=3 does not divide 8 channels"):
         GraphAttention(8, heads=3)
     with pytest.raises(BadInput, match="heads=0"):
         GraphAttention(8, heads=0)

@@ -7,7 +7,7 @@ import torch
 from aggregation_cases import WEIGHTS, dense, edges, join, shake, vectors
 from torch import Tensor
 
-from crossgcn.layers.aggregation import make_aggregation
+from crossgcn.layers import make_aggregation
 from crossgcn.layers.aggregation.recurrent import RecurrentAggregation
 
 

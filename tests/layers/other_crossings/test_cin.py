@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from peer_cases import add_bias, make_peer, random_rows, to_csr
+from crossing_cases import add_bias, make_crossing, random_rows, to_csr
 from torch import Tensor
 
 from crossgcn import BadInput
-from crossgcn.layers.other_crossings import CompressedInteractionNetwork
+from crossgcn.layers.other_crossings.cin import CompressedInteractionNetwork
 
 
 def full_weight(network: CompressedInteractionNetwork, layer: int) -> Tensor:
@@ -59,7 +59,7 @@ def pair_by_pair(network: CompressedInteractionNetwork, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("case", ["cin, rank 2", "cin, full"])
 def test_equals_the_sums_over_all_pairs_of_fields(case: str, order: int) -> None:
     torch.manual_seed(order)
-    network = make_peer(case, 6, 3, order)
+    network = make_crossing(case, 6, 3, order)
     assert isinstance(network, CompressedInteractionNetwork)
     x = random_rows(3, 6)
     torch.testing.assert_close(network(x), pair_by_pair(network, x), rtol=1e-12, atol=1e-12)

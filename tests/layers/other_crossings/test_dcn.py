@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from peer_cases import add_bias, make_peer, random_rows
+from crossing_cases import add_bias, make_crossing, random_rows
 from torch import Tensor
 
-from crossgcn.layers.other_crossings import CrossNetwork
+from crossgcn.layers.other_crossings.dcn import CrossNetwork
 
 
 def row_by_row(network: CrossNetwork, x: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def row_by_row(network: CrossNetwork, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("case", ["dcn", "dcn, no biases"])
 def test_equals_the_recursion_over_whole_rows(case: str, order: int) -> None:
     torch.manual_seed(order)
-    network = make_peer(case, 7, 3, order)
+    network = make_crossing(case, 7, 3, order)
     assert isinstance(network, CrossNetwork)
     x = random_rows(5, 7)
     torch.testing.assert_close(network(x), row_by_row(network, x), rtol=1e-12, atol=1e-12)

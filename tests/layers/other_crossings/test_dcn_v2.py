@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from peer_cases import add_bias, make_peer, random_rows, to_csr
+from crossing_cases import add_bias, make_crossing, random_rows, to_csr
 from torch import Tensor
 
 from crossgcn import BadInput
-from crossgcn.layers.other_crossings import CrossNetworkV2
+from crossgcn.layers.other_crossings.dcn_v2 import CrossNetworkV2
 
 
 def matrix_of(network: CrossNetworkV2, layer: int) -> Tensor:
@@ -37,7 +37,7 @@ def row_by_row(network: CrossNetworkV2, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("case", ["dcn-v2, full", "dcn-v2, rank 2", "dcn-v2, no biases"])
 def test_equals_the_recursion_over_whole_rows(case: str, order: int) -> None:
     torch.manual_seed(order)
-    network = make_peer(case, 7, 3, order)
+    network = make_crossing(case, 7, 3, order)
     assert isinstance(network, CrossNetworkV2)
     x = random_rows(5, 7, share=0.6)
     expected = row_by_row(network, x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from peer_cases import random_rows, to_csr
+from crossing_cases import random_rows, to_csr
 from torch import Tensor
 
 from crossgcn import BadInput

@@ -7,12 +7,12 @@ from math import prod
 
 import pytest
 import torch
+from crossing_cases import add_bias, make_crossing, random_rows, to_csr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peer_cases import add_bias, make_peer, random_rows, to_csr
 from torch import Tensor
 
-from crossgcn.layers.other_crossings import HigherOrderFM
+from crossgcn.layers.other_crossings.hofm import HigherOrderFM
 
 
 def combination_by_combination(machine: HigherOrderFM, x: Tensor) -> Tensor:
@@ -34,7 +34,7 @@ def combination_by_combination(machine: HigherOrderFM, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("case", ["hofm", "hofm, rank 3"])
 def test_equals_the_sum_over_all_combinations(case: str, order: int) -> None:
     torch.manual_seed(order)
-    machine = make_peer(case, 7, 3, order)
+    machine = make_crossing(case, 7, 3, order)
     assert isinstance(machine, HigherOrderFM)
     x = random_rows(4, 7, share=0.8)
     expected = combination_by_combination(machine, x)

@@ -23,11 +23,10 @@ from crossgcn.data.stored.format import check_free_space, check_target
 from crossgcn.data.stored.id_lookup import IdLookup, NumberLookup
 from crossgcn.data.stored.open import StoredGraph, open_graph
 from crossgcn.data.stored.write import MEMORY_LIMIT, GraphWriter, Progress, writing_graph
-from crossgcn.data.tables.checks.check import check_tables
-from crossgcn.data.tables.encode.encoder import TableEncoder
-from crossgcn.data.tables.find_columns import find_edge_columns
-from crossgcn.data.tables.graph import as_matrix, read_labels, refuse_errors, roles_of_labelled
-from crossgcn.data.tables.ids import list_ids
+from crossgcn.data.tables.checks import check_tables
+from crossgcn.data.tables.columns import find_edge_columns
+from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.graph import as_matrix, list_ids, read_labels, read_roles, refuse_errors
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.read import Batch, CellKind, read_batches, read_table
 from crossgcn.data.tables.table import Table
@@ -234,18 +233,18 @@ def _read_nodes(
 ) -> tuple[Table, TablePlan, tuple[str, ...]]:
     table = read_table(nodes, "nodes")
     plan = make_plan(table, edges, choices)
-    table = plan.reading(table)
-    findings = check_tables(table, None, plan)
-    refuse_errors(findings, table.name, None)
-    for finding in findings:
-        warn(finding.describe())
+    table = plan.with_missing_words(table)
+    problems = check_tables(table, None, plan)
+    refuse_errors(problems, table.name, None)
+    for problem in problems:
+        warn(problem.describe())
     return table, plan, list_ids(table, plan.id_column)
 
 
 def _write_nodes(writer: GraphWriter, nodes: Table, plan: TablePlan, ids: Sequence[str]) -> None:
     encoder = TableEncoder.fit(nodes, plan)
     labels, classes = read_labels(nodes, plan.target)
-    roles = roles_of_labelled(nodes, plan.split_column, labels)
+    roles = read_roles(nodes, plan.split_column, labels)
     writer.set_ids(ids)
     writer.add_sparse_features(encoder.transform(nodes))
     if plan.target is not None:

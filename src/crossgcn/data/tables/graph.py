@@ -1,4 +1,4 @@
-"""From a user's tables to a graph to train on."""
+"""Load tables as a graph to train on, and tables of new nodes for a trained model."""
 
 from __future__ import annotations
 
@@ -18,50 +18,31 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.tables.cells import shorten
-from crossgcn.data.tables.checks.check import check_tables
-from crossgcn.data.tables.checks.problems import Finding
-from crossgcn.data.tables.encode.encoder import TableEncoder
-from crossgcn.data.tables.encode.hashing import EncodedHash
-from crossgcn.data.tables.find_columns import SPLIT_WORDS
-from crossgcn.data.tables.ids import NodeIds, class_of_values, list_ids, name_classes, read_edges
+from crossgcn.data.tables.checks import Problem, check_tables
+from crossgcn.data.tables.columns import SPLIT_WORDS, class_of_values, name_classes
+from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.encode.column import Unseen
+from crossgcn.data.tables.encode.words import HashEncoder
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.read import read_table
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.read import INDEX_COLUMN, read_table
+from crossgcn.data.tables.table import MAX_WEIGHT, Table, shorten
 from crossgcn.errors import BadInput
 
-__all__ = [
-    "TableGraph",
-    "as_features",
-    "as_matrix",
-    "describe_encoding",
-    "load_tables",
-    "name_classes",
-    "read_encoding",
-    "read_labels",
-    "read_roles",
-    "refuse_errors",
-    "roles_of_labelled",
-]
-
-MOST_ERRORS = 5
-"""How many findings a refusal lists, where a command lists the others."""
+MAX_ERRORS_SHOWN = 5
+"""How many errors a message lists when a command lists all."""
 
 
 @dataclass(frozen=True)
 class TableGraph:
-    """A graph made of tables, and all it takes to make another like it.
+    """A graph made of tables, and everything needed to encode other tables in the same way.
 
     Attributes:
-        data: As :func:`~crossgcn.data.graph.canonical_graph` gives it, features sparse. Nodes are
-            in the order of their rows, a node without a target has label -1, and ``roles`` is
-            there if a column says who trains. Self-loops are left out: they add nothing to
-            those that the normalisation gives every node.
-        ids: Of the nodes.
-        classes: What each label stands for.
-        encoder: How columns became features; it names them.
-        plan: What each column was taken for.
-        findings: What may spoil training.
+        data: As returned by :func:`~crossgcn.data.graph.canonical_graph`, with sparse features.
+            Nodes are in the order of their rows, unlabelled nodes have label -1, and ``roles``
+            exists if there is a split column. Self-loops are left out: the normalisation adds
+            one to every node.
+        classes: Names of the labels.
+        problems: The warnings of the check.
     """
 
     data: Data
@@ -69,7 +50,7 @@ class TableGraph:
     classes: tuple[str, ...]
     encoder: TableEncoder
     plan: TablePlan
-    findings: tuple[Finding, ...]
+    problems: tuple[Problem, ...]
 
     @property
     def matrix(self) -> sparse.csr_array:
@@ -82,31 +63,31 @@ def load_tables(
     edges: Path | str | pd.DataFrame | None = None,
     choices: TableChoices | None = None,
 ) -> TableGraph:
-    """Read tables, decide what their columns are, check them and encode them.
+    """Read tables, infer what their columns are, check them and encode them as a graph.
 
     Args:
-        nodes: A row a node: a CSV, TSV or Parquet file, or a DataFrame.
-        edges: A row an edge; none for nodes without a graph.
-        choices: What the user said about the columns.
+        nodes: One row per node: a CSV, TSV or Parquet file, or a DataFrame.
+        edges: One row per edge; None for nodes without a graph.
+        choices: What the user says about the columns.
 
     Raises:
-        BadInput: What cannot be read, or what the check found wrong, the first few.
+        BadInput: If a table cannot be read, or the check finds errors.
     """
     node_table = read_table(nodes, "nodes")
     edge_table = None if edges is None else read_table(edges, "edges")
     choices = choices or TableChoices()
     plan = make_plan(node_table, edge_table, choices)
-    node_table = plan.reading(node_table)
-    findings = check_tables(node_table, edge_table, plan)
+    node_table = plan.with_missing_words(node_table)
+    problems = check_tables(node_table, edge_table, plan)
     paths = [table for table in (nodes, edges) if table is not None]
     are_files = not any(isinstance(table, pd.DataFrame) for table in paths)
     command = ["crossgcn", "check", *map(str, paths), *_as_options(choices)]
-    refuse_errors(findings, node_table.name, shlex.join(command) if are_files else None)
+    refuse_errors(problems, node_table.name, shlex.join(command) if are_files else None)
     ids = list_ids(node_table, plan.id_column)
     encoder = TableEncoder.fit(node_table, plan)
     y, classes = read_labels(node_table, plan.target)
     edge_index, edge_weight = read_edges(
-        edge_table, plan, NodeIds(ids), f"add it to {node_table.name}, or delete the edge"
+        edge_table, plan, ids, f"add it to {node_table.name}, or delete the edge"
     )
     data = Data(
         x=as_features(encoder.transform(node_table)),
@@ -115,123 +96,155 @@ def load_tables(
         y=y,
         num_classes=len(classes),
         name=node_table.name,
-        roles=roles_of_labelled(node_table, plan.split_column, y),
+        roles=read_roles(node_table, plan.split_column, y),
     )
-    return TableGraph(
-        data=canonical_graph(data, node_table.name),
-        ids=ids,
-        classes=classes,
-        encoder=encoder,
-        plan=plan,
-        findings=tuple(findings),
+    data = canonical_graph(data, node_table.name)
+    return TableGraph(data, ids, classes, encoder, plan, tuple(problems))
+
+
+def list_ids(nodes: Table, column: str) -> tuple[str, ...]:
+    """Return the id of each node.
+
+    Raises:
+        BadInput: If an id is missing or not unique.
+    """
+    distinct = nodes.distinct(column)
+    if distinct.blank.any():
+        row = int(np.argmax(distinct.blank[distinct.codes]))
+        raise BadInput(
+            f"{nodes.name}, row {nodes.row_number(row)}, column {column}: there is no id; "
+            "give every node one"
+        )
+    repeated = np.flatnonzero(distinct.counts > 1)
+    if len(repeated):
+        first, second = np.flatnonzero(distinct.codes == repeated[0])[:2]
+        raise BadInput(
+            f"{nodes.name}, row {nodes.row_number(second)}, column {column}: "
+            f"{shorten(distinct.values[repeated[0]])} is the id of row "
+            f"{nodes.row_number(first)} as well; keep one of the rows, or rename one"
+        )
+    return tuple(nodes.frame[column].tolist())
+
+
+def find_nodes(table: Table, column: str, ids: Sequence[str]) -> NDArray[np.int64]:
+    """Return the position of each cell among the ids, -1 where it is not one of them."""
+    positions = {name: at for at, name in enumerate(ids)}
+    distinct = table.distinct(column)
+    found = np.array([positions.get(value, -1) for value in distinct.values], np.int64)
+    return found[distinct.codes]
+
+
+def read_edges(
+    edges: Table | None, plan: TablePlan, ids: Sequence[str], remedy: str
+) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
+    """Return the edges ``[2, edges]`` without self-loops, and their weights if they have any.
+
+    ``remedy`` says what to do about an end that is none of the ``ids``.
+
+    Raises:
+        BadInput: If an end is not a node, or a weight is not a number from 0 up.
+    """
+    if edges is None or plan.source_column is None or plan.destination_column is None:
+        return np.empty((2, 0), np.int64), None
+    columns = [edges.require(name) for name in (plan.source_column, plan.destination_column)]
+    ends = np.stack([find_nodes(edges, column, ids) for column in columns])
+    for column, found in zip(columns, ends, strict=True):
+        edges.refuse_cells(column, found < 0, "there is no node {value}", remedy)
+    is_loop = ends[0] == ends[1]
+    if plan.weight_column is None:
+        return ends[:, ~is_loop], None
+    distinct = edges.distinct(edges.require(plan.weight_column))
+    weights = distinct.numbers[distinct.codes]
+    edges.refuse_cells(
+        plan.weight_column,
+        ~((weights >= 0) & (weights <= MAX_WEIGHT)),
+        "{value} is not a weight",
+        "write a number that is not negative",
     )
+    return ends[:, ~is_loop], weights[~is_loop].astype(np.float32)
+
+
+def read_labels(nodes: Table, target: str | None) -> tuple[Tensor, tuple[str, ...]]:
+    """Return the label of each node, -1 for none, and the names of the classes."""
+    if target is None:
+        return torch.full((len(nodes),), -1), ()
+    distinct = nodes.distinct(target)
+    classes = name_classes(distinct)
+    labels: dict[str | None, int] = {name: label for label, name in enumerate(classes)}
+    of_value = np.array([labels.get(name, -1) for name in class_of_values(distinct)], np.int64)
+    return torch.from_numpy(of_value[distinct.codes]), classes
+
+
+def read_roles(nodes: Table, column: str | None, y: Tensor) -> Tensor | None:
+    """Return the role of each node as one split, int8 ``[1, nodes]``: 0 for no role.
+
+    Nodes without a label have no role. Without a column there are no roles.
+
+    Raises:
+        BadInput: If a cell names no role.
+    """
+    if column is None:
+        return None
+    distinct = nodes.distinct(column)
+    words = [value.strip().lower() for value in distinct.values]
+    of_value = np.array([SPLIT_WORDS.get(word, -1) for word in words], np.int8)
+    roles = np.where(distinct.missing, 0, of_value)[distinct.codes].astype(np.int8)
+    nodes.refuse_cells(
+        column,
+        roles < 0,
+        "{value} is not a part of a split",
+        "write train, validation or test, or leave the cell empty",
+    )
+    return torch.where(y < 0, 0, torch.from_numpy(roles[None]))
 
 
 def as_features(matrix: sparse.csr_array) -> Tensor:
-    """An encoded table as the sparse tensor that layers take."""
+    """Convert an encoded table to the sparse tensor that layers take."""
     rows, columns = matrix.shape
     return csr_tensor(matrix.indptr, matrix.indices, matrix.data, (rows, columns))
 
 
 def as_matrix(features: Tensor) -> sparse.csr_array:
-    """The same back again."""
+    """Convert a sparse tensor of features to a SciPy matrix."""
     parts = features.values(), features.col_indices(), features.crow_indices()
     rows, columns = features.shape
     return sparse.csr_array(tuple(part.numpy() for part in parts), shape=(rows, columns))
 
 
-def read_roles(nodes: Table, column: str) -> Tensor:
-    """Who trains, validates and tests, as one split: int8 [1, nodes]; none for an empty cell.
+def refuse_errors(problems: Sequence[Problem], name: str, command: str | None) -> None:
+    """Raise an error that lists the errors among the problems, if there are any.
 
-    Args:
-        nodes: The table.
-        column: Says train, validation or test, in any case, or short forms of them.
-
-    Raises:
-        BadInput: A cell says something else.
+    With a ``command`` that lists all problems, only the first few errors are listed.
     """
-    distinct = nodes.distinct(column)
-    words = [value.strip().lower() for value in distinct.values]
-    roles = np.array([SPLIT_WORDS.get(word, -1) for word in words], np.int8)
-    roles[distinct.missing] = 0
-    wrong = np.flatnonzero(roles[distinct.codes] < 0)
-    if len(wrong):
-        value = distinct.values[distinct.codes[wrong[0]]]
-        raise BadInput(
-            f"{nodes.name}, row {nodes.row_number(wrong[0])}, column {column}: {shorten(value)} is "
-            f"no part of a split ({len(wrong)} such in all); write train, validation or test, or "
-            "leave the cell empty"
-        )
-    return torch.from_numpy(roles[distinct.codes][None])
-
-
-def roles_of_labelled(nodes: Table, column: str | None, y: Tensor) -> Tensor | None:
-    """A node without a class takes no part, whatever the column says; the check warns of it.
-
-    Args:
-        nodes: The table.
-        column: Says who trains; no roles without one.
-        y: Class of each node, -1 for none.
-    """
-    return None if column is None else torch.where(y < 0, 0, read_roles(nodes, column))
-
-
-def read_labels(nodes: Table, target: str | None) -> tuple[Tensor, tuple[str, ...]]:
-    """The class of each node, -1 for none, and what the classes are called.
-
-    Args:
-        nodes: The table.
-        target: The column to predict; no node has a class without one.
-    """
-    if target is None:
-        return torch.full((len(nodes),), -1), ()
-    distinct = nodes.distinct(target)
-    classes = name_classes(distinct)
-    labels = {name: label for label, name in enumerate(classes)}
-    of_value: NDArray[np.int64] = np.array(
-        [-1 if name is None else labels[name] for name in class_of_values(distinct)], np.int64
-    )
-    return torch.from_numpy(of_value[distinct.codes]), classes
-
-
-def refuse_errors(findings: Sequence[Finding], name: str, command: str | None) -> None:
-    """Refuse tables with errors: the first few, and the command that lists all, if one does.
-
-    Args:
-        findings: Of the check.
-        name: What to call the tables.
-        command: Lists all that was found.
-    """
-    errors = [finding for finding in findings if finding.severity == "error"]
+    errors = [problem for problem in problems if problem.severity == "error"]
     if not errors:
         return
-    most = len(errors) if command is None else MOST_ERRORS
-    lines = [f"{name}: {len(errors)} error(s) in the tables; mend them first:"]
-    lines += [f"  {finding.describe()}" for finding in errors[:most]]
-    if len(errors) > most:
-        lines.append(f"  and {len(errors) - most} more")
+    num_shown = len(errors) if command is None else MAX_ERRORS_SHOWN
+    lines = [f"{name}: {len(errors)} error(s) in the tables; correct them first:"]
+    lines += [f"  {problem.describe()}" for problem in errors[:num_shown]]
+    if len(errors) > num_shown:
+        lines.append(f"  and {len(errors) - num_shown} more")
     if command is not None:
-        lines.append(f"for all that was found: {command}")
+        lines.append(f"to list all problems: {command}")
     raise BadInput("\n".join(lines))
 
 
 def _as_options(choices: TableChoices) -> list[str]:
-    """What the user chose, as the command line takes it."""
+    """Return the user's choices as options of the command line."""
     words = []
     for field in fields(choices):
         value = getattr(choices, field.name)
         if value is None or (value == () and field.name != "missing"):
             continue
         option = "ignore" if field.name == "ignored" else field.name.replace("_", "-")
-        is_list = isinstance(value, tuple)
-        names = value if is_list else (str(value),)
-        text = ",".join(name.replace(",", "\\,") if is_list else name for name in names)
-        words += [f"--{option}", text]
+        if isinstance(value, tuple):
+            value = ",".join(name.replace(",", "\\,") for name in value)
+        words += [f"--{option}", str(value)]
     return words
 
 
 def describe_encoding(graph: TableGraph) -> Preprocess:
-    """What a model trained on the graph should be saved with."""
+    """Return what is saved with a model trained on the graph."""
     return Preprocess(
         graph.classes,
         graph.encoder.space,
@@ -240,10 +253,10 @@ def describe_encoding(graph: TableGraph) -> Preprocess:
 
 
 def read_encoding(preprocess: Preprocess) -> tuple[TableEncoder, TablePlan]:
-    """The encoder and the plan of a saved model.
+    """Return the encoder and the plan of a saved model.
 
     Raises:
-        BadInput: If the model was not trained on tables, or they do not fit it.
+        BadInput: If the model was not trained on tables, or its files contradict each other.
     """
     if preprocess.encoding is None or preprocess.space is None:
         raise BadInput(
@@ -257,10 +270,77 @@ def read_encoding(preprocess: Preprocess) -> tuple[TableEncoder, TablePlan]:
         raise BadInput(f"the saved encoding has no {error}: train the model again") from None
     if encoder.space != preprocess.space:
         raise BadInput("the saved encoding names other features than the model: train it again")
-    bits = {column.bits for column in encoder.columns if isinstance(column, EncodedHash)}
+    bits = {column.bits for column in encoder.columns if isinstance(column, HashEncoder)}
     if bits - {plan.hash_bits}:
         raise BadInput(
             f"the saved encoding hashes into 2^{max(bits)} features a column, but its plan has "
             f"hash_features {plan.hash_features}: train the model again"
         )
     return encoder, plan
+
+
+@dataclass(frozen=True)
+class NewNodes:
+    """Nodes that a trained model has not seen.
+
+    Attributes:
+        x: Features, float32 ``[new nodes, features]``.
+        edges: Without self-loops, int64 ``[2, edges]``. Known nodes come first: the first new
+            node is ``len(known_ids)``.
+        unused: Columns that the model was not trained with.
+        unseen: Values that the training table did not have; they are encoded like rare ones.
+    """
+
+    x: sparse.csr_array
+    ids: tuple[str, ...]
+    edges: NDArray[np.int64]
+    edge_weight: NDArray[np.float32] | None
+    unused: tuple[str, ...]
+    unseen: tuple[Unseen, ...] = ()
+
+
+def load_new_tables(
+    nodes: Path | str | pd.DataFrame,
+    edges: Path | str | pd.DataFrame | None,
+    encoder: TableEncoder,
+    plan: TablePlan,
+    known_ids: Sequence[str],
+) -> NewNodes:
+    """Encode tables of new nodes for a trained model; columns are found by their headers.
+
+    Edges connect new nodes, or new and known ones. ``known_ids`` are the nodes trained on, in
+    their order.
+
+    Raises:
+        BadInput: Naming the file, the row, the value and the remedy.
+    """
+    node_table = read_table(nodes, "nodes")
+    ids = list_ids(node_table, node_table.require(plan.id_column))
+    node_table.refuse_cells(
+        plan.id_column,
+        find_nodes(node_table, plan.id_column, known_ids) >= 0,
+        "the model was trained on {value}",
+        "give new nodes only, or rename it if it is another node",
+    )
+    edge_table = None if edges is None else read_table(edges, "edges")
+    if edge_table is not None and plan.source_column is None:
+        raise BadInput(
+            f"{edge_table.name}: the model was trained without edges and has no use for any; "
+            "leave them out, or train it with a table of edges"
+        )
+    ends, edge_weight = read_edges(
+        edge_table,
+        plan,
+        [*known_ids, *ids],
+        f"it is neither in {node_table.name} nor among the {len(known_ids):,} nodes trained on: "
+        f"add it to {node_table.name}, or delete the edge",
+    )
+    planned = {INDEX_COLUMN, *(column.name for column in plan.columns)}
+    return NewNodes(
+        x=encoder.transform(node_table),
+        ids=ids,
+        edges=ends,
+        edge_weight=edge_weight,
+        unused=tuple(name for name in node_table.columns if name not in planned),
+        unseen=encoder.find_unseen(node_table),
+    )

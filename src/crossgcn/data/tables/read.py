@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
-from crossgcn.data.tables.cells import shorten, write_as_text
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.frames import check_headers, make_table
+from crossgcn.data.tables.table import Table, shorten
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
@@ -58,19 +58,24 @@ def read_table(source: Path | str | pd.DataFrame, role: Role) -> Table:
         BadInput: Naming the file, the row and the value where possible, and the remedy.
     """
     if isinstance(source, pd.DataFrame):
-        return _table_of_frame(source, role, role)
-    if not isinstance(source, str | os.PathLike):
+        table = make_table(source, role)
+    elif not isinstance(source, str | os.PathLike):
         raise BadInput(
-            f"{role}: {type(source).__name__!r} is no table; give the path of a file, or a "
+            f"{role}: {type(source).__name__!r} is not a table; give the path of a file, or a "
             "pandas DataFrame"
         )
-    path, name = Path(source), str(source)
-    if _is_parquet(path, name, role):
+    elif _is_parquet(path := Path(source), name := str(source), role):
         with _reporting_broken_parquet(name), path.open("rb") as file:
             # With a path instead of a file, pyarrow makes columns of folders called a=b.
             frame = pd.read_parquet(file, engine="pyarrow", dtype_backend="pyarrow")
-        return _table_of_frame(frame, name, role)
-    return _finish(_read_delimited(path, name), name, role, first_row=2)
+        table = make_table(frame, name)
+    else:
+        table = Table(name, _read_delimited(path, name), first_row=2)
+    if len(table) == 0:
+        raise BadInput(
+            f"{table.name}: there are no rows of {role}, only headers; add at least one row"
+        )
+    return table
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ def read_headers(path: Path | str, role: Role = "edges") -> tuple[str, ...]:
         import pyarrow.parquet as pq
 
         headers = tuple(pq.ParquetFile(file).schema_arrow.names)
-    _check_headers(headers, name)
+    check_headers(headers, name)
     return headers
 
 
@@ -179,60 +184,6 @@ def _reporting_broken_parquet(name: str, after: str = "") -> Iterator[None]:
         ) from None
 
 
-def _table_of_frame(frame: pd.DataFrame, name: str, role: Role) -> Table:
-    if frame.columns.nlevels > 1:
-        raise BadInput(
-            f"{name}: the headers have {frame.columns.nlevels} levels; give one, for example by "
-            "frame.columns = frame.columns.map('_'.join)"
-        )
-    named = [level for level in frame.index.names if level is not None]
-    for level in named:
-        if level in frame.columns or named.count(level) > 1:
-            what = "a column" if level in frame.columns else "another level of it"
-            raise BadInput(
-                f"{name}: the index and {what} are both called {str(level)!r}; rename one, or "
-                "drop the index: frame.reset_index(drop=True)"
-            )
-    if named:
-        frame = frame.reset_index(level=named)
-    headers = tuple("" if pd.isna(header) else str(header).strip() for header in frame.columns)
-    _check_headers(headers, name)
-    columns = {}
-    for position, header in enumerate(headers):
-        try:
-            columns[header] = write_as_text(frame.iloc[:, position])
-        except UnicodeEncodeError as error:
-            raise BadInput(
-                f"{name}: column {header!r} holds {error.object!r}, half of a character; "
-                "mend the text, for example by text.encode('utf-8', 'replace').decode()"
-            ) from None
-    return _finish(pd.DataFrame(columns), name, role, first_row=1)
-
-
-def _finish(frame: pd.DataFrame, name: str, role: Role, *, first_row: int) -> Table:
-    if frame.empty:
-        raise BadInput(f"{name}: there are no rows of {role}, only headers; add at least one row")
-    return Table(name, frame, first_row)
-
-
-def _check_headers(headers: tuple[str, ...], name: str) -> None:
-    if not headers:
-        raise BadInput(f"{name}: there are no columns; give a table with a header row")
-    seen: dict[str, int] = {}
-    for position, header in enumerate(headers, 1):
-        if header == "":
-            raise BadInput(
-                f"{name}, row 1: column {position} of {len(headers)} has no header; "
-                "name it, or delete the column"
-            )
-        if header in seen:
-            raise BadInput(
-                f"{name}, row 1: columns {seen[header]} and {position} are both called "
-                f"{header!r}; rename one"
-            )
-        seen[header] = position
-
-
 @dataclass(frozen=True)
 class _Layout:
     """How the rows of a text file are written.
@@ -266,7 +217,7 @@ def _read_layout(content: bytes, path: Path, name: str) -> _Layout:
         raise BadInput(f"{name}, row 1 is empty; begin the file with the header row")
     if headers[0] == "" and len(headers) > 1 and INDEX_COLUMN not in headers:
         headers[0] = INDEX_COLUMN
-    _check_headers(tuple(headers), name)
+    check_headers(tuple(headers), name)
     return _Layout(delimiter, tuple(headers), start, num_lines + (separator is not None))
 
 
@@ -313,7 +264,7 @@ def _read_bytes(path: Path, name: str, most: int = -1) -> bytes:
                     content = gzip.GzipFile(fileobj=file).read(most)
                 except (gzip.BadGzipFile, EOFError, zlib.error) as error:
                     raise BadInput(
-                        f"{name} is no whole gzip file ({error}); compress it again"
+                        f"{name} is not a complete gzip file ({error}); compress it again"
                     ) from None
     except OSError as error:
         raise BadInput(
@@ -349,7 +300,7 @@ def _check_text(content: bytes, name: str) -> None:
         content.decode()
     except UnicodeDecodeError as error:
         raise BadInput(
-            f"{name}, row {row_of(error.start)}: byte {error.object[error.start]:#04x} is no "
+            f"{name}, row {row_of(error.start)}: byte {error.object[error.start]:#04x} is not "
             "UTF-8; save the file as 'CSV UTF-8', or convert it: iconv -f latin1 -t utf-8"
         ) from None
     if b"\0" in content:
@@ -431,15 +382,15 @@ def _explain_arrow(message: str, layout: _Layout, name: str, num_read: int) -> B
     if value is None:
         reason = message.splitlines()[0].split(": ", 2)[-1]
         return BadInput(
-            f"{name}, row {row}: {reason}; mend the row, or download the file again if it was cut "
-            "short"
+            f"{name}, row {row}: {reason}; correct the row, or download the file again if it was "
+            "cut short"
         )
     column = re.search(r"column #(\d+)", message)
     header = "" if column is None else f", column {layout.headers[int(column[1])]}"
     kind = "number" if "double" in message else "whole number, as others are"
     return BadInput(
-        f"{name}, row {row}{header}: {shorten(value[1])} is no {kind}; mend the cell, or give a "
-        "table of nodes with this id"
+        f"{name}, row {row}{header}: {shorten(value[1])} is not a {kind}; correct the cell, or "
+        "give a table of nodes with this id"
     )
 
 
@@ -478,7 +429,7 @@ def _cast(column: pa.Array, header: str, kind: CellKind, name: str, first_row: i
         reason = str(error).splitlines()[0]
         raise BadInput(
             f"{name}, from row {first_row} on, column {header}: cannot be read as {kind} "
-            f"({reason}); mend the column"
+            f"({reason}); correct the column"
         ) from None
 
 

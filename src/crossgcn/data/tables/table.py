@@ -1,19 +1,88 @@
-"""A table of text, and the different values of a column."""
+"""A table of text: what its cells say, and the different values of a column."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import re
-from collections.abc import Iterable, Set
+import unicodedata
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import MISSING_WORDS, parse_number
 from crossgcn.errors import BadInput
+
+MISSING_WORDS = frozenset({"na", "n/a", "nan", "null", "none"})
+"""Words for a missing value, in lower case; blank cells are always missing."""
+
+MAX_WEIGHT = float(np.finfo(np.float32).max)
+"""The largest weight of an edge."""
+
+_NUMBER = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
+)
+
+Separator = Literal["json", ";", "|", ",", " "]
+
+
+def parse_number(text: str) -> float | None:
+    """Return the number in a cell, infinities included, or None.
+
+    Digits are ASCII, the decimal sign is a point, and nothing separates thousands: ``1,5``,
+    ``1 000`` and ``1_000`` are not numbers. Surrounding space is ignored.
+    """
+    text = text.strip()
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def split_words(cell: str, separator: Separator) -> list[str]:
+    """Return the different words of a cell in order, without surrounding space.
+
+    With ``json``, a cell that is not a JSON array is split at commas; brackets and quotes are
+    dropped.
+    """
+    if separator == "json":
+        words = _split_json(cell)
+    else:
+        words = cell.split(None if separator == " " else separator)
+    return list(dict.fromkeys(filter(None, map(str.strip, words))))
+
+
+def _split_json(cell: str) -> list[str]:
+    try:
+        content = json.loads(cell)
+    except ValueError:
+        content = None
+    if isinstance(content, list):
+        return [item if isinstance(item, str) else json.dumps(item) for item in content]
+    return [word.strip().strip("'\"") for word in cell.strip().strip("[]").split(",")]
+
+
+def find_separator(cells: Sequence[str]) -> Separator:
+    """Return the separator that most cells of a column contain."""
+    if sum(cell.startswith("[") and cell.endswith("]") for cell in cells) * 2 > len(cells):
+        return "json"
+    marks: tuple[Separator, ...] = (";", "|", ",")
+    holding = {mark: sum(mark in cell for cell in cells) for mark in marks}
+    best = max(marks, key=lambda mark: holding[mark])
+    return best if holding[best] else " "
+
+
+def shorten(text: str, length: int = 40) -> str:
+    """Return a value as messages show it: in quotes, and cut when it is long."""
+    return repr(text if len(text) <= length else text[: length - 1] + "…")
+
+
+def fold_spelling(text: str) -> str:
+    """Return the text without case, extra spaces and variants of encoding accents."""
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return " ".join(plain.casefold().split())
+
 
 _DIGITS_ONLY = re.compile(r"[0-9eE.+-]*")
 """NumPy and :func:`parse_number` agree on text made of these characters."""
@@ -137,6 +206,18 @@ class Table:
     def with_missing_words(self, words: Iterable[str], blank_columns: Iterable[str] = ()) -> Table:
         """Return the same table with other words for a missing value."""
         return replace(self, missing_words=frozenset(words), blank_columns=frozenset(blank_columns))
+
+    def refuse_cells(
+        self, column: str, wrong: NDArray[np.bool_], message: str, remedy: str
+    ) -> None:
+        """Raise an error about the first wrong cell of a column, ``{value}``, if there is one."""
+        rows = np.flatnonzero(wrong)
+        if len(rows):
+            what = message.format(value=shorten(str(self.frame[column].iloc[rows[0]])))
+            raise BadInput(
+                f"{self.name}, row {self.row_number(rows[0])}, column {column}: {what} "
+                f"({len(rows)} such in all); {remedy}"
+            )
 
     def require(self, column: str) -> str:
         """Return the column's name, or raise an error that suggests similar headers."""

@@ -1,118 +1,96 @@
-"""What a search may choose from: ranges and choices for each setting, and each model's own.
-
-A space is a mapping from settings of :class:`~crossgcn.RunConfig` to a :class:`Range` or
-:class:`Choices`.
-"""
+"""Search spaces: an Optuna distribution for each setting of :class:`~crossgcn.RunConfig`."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import product
-from math import fsum
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-import torch
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.experiments.experiment import RepeatedRuns
-from crossgcn.experiments.statistics import PairedDifference, paired_difference
-from crossgcn.experiments.tune.trials import Trial
-from crossgcn.models.presets import PRESETS, first_layer_crosses, get_preset, has_orders
-from crossgcn.models.registry import MODELS, build_model
-from crossgcn.training.config import MODEL_SETTINGS, RunConfig
+from crossgcn.models.catalogue import PRESETS, first_layer_crosses, get_preset, has_orders
+from crossgcn.training.config import RunConfig
 from crossgcn.training.trainer import SHARED_SETTINGS
 
-
-@dataclass(frozen=True)
-class Range:
-    """Numbers between two, both included.
-
-    Attributes:
-        low: The lowest.
-        high: The highest.
-        log: Whether factors count and not differences.
-        whole: Whether there are whole numbers only.
-    """
-
-    low: float
-    high: float
-    log: bool = False
-    whole: bool = False
-
-    @property
-    def ends(self) -> tuple[Any, ...]:
-        """The values that everything else lies between."""
-        return (self.low, self.high)
-
-    def __contains__(self, value: object) -> bool:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number and self.low <= value <= self.high  # type: ignore[operator]
-
-    def describe(self) -> str:
-        """In words."""
-        return f"{self.low:g} to {self.high:g}{', by factors' if self.log else ''}"
-
-    def to_json(self) -> dict[str, Any]:
-        """As a file holds it."""
-        return {"low": self.low, "high": self.high, "log": self.log}
+Space = Mapping[str, BaseDistribution]
 
 
-@dataclass(frozen=True)
-class Choices:
-    """Values in no order; a single one is held."""
-
-    values: tuple[Any, ...]
-
-    @property
-    def ends(self) -> tuple[Any, ...]:
-        """All of them."""
-        return self.values
-
-    def __contains__(self, value: object) -> bool:
-        return value in self.values
-
-    def describe(self) -> str:
-        """In words."""
-        return ", ".join(map(str, self.values))
-
-    def to_json(self) -> list[Any]:
-        """As a file holds it."""
-        return list(self.values)
+def choices(*values: Any) -> CategoricalDistribution:
+    """Return a distribution over values, which may be tuples (one value per layer)."""
+    return CategoricalDistribution([encode(value) for value in values])
 
 
-Entry = Range | Choices
-Space = Mapping[str, Entry]
+def encode(value: Any) -> Any:
+    """Return a value as Optuna stores it: a tuple becomes JSON text."""
+    return json.dumps(value) if isinstance(value, tuple) else value
 
-# What all models share comes first and what crosses add comes last: so the first trials of a
-# model and of its twin, which are drawn before there is anything to learn from, have it in common.
+
+def decode(value: Any) -> Any:
+    """Return a value as :class:`~crossgcn.RunConfig` takes it; undoes :func:`encode`."""
+    encoded = isinstance(value, str) and value.startswith("[")
+    return tuple(json.loads(value)) if encoded else value
+
+
+def extremes(distribution: BaseDistribution) -> tuple[Any, ...]:
+    """Return all choices, or both ends of a range."""
+    if isinstance(distribution, CategoricalDistribution):
+        return tuple(map(decode, distribution.choices))
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    return distribution.low, distribution.high
+
+
+def contains(distribution: BaseDistribution, value: Any) -> bool:
+    """Return whether a value is one of the choices, or a number within the range."""
+    if isinstance(distribution, CategoricalDistribution):
+        return value in extremes(distribution)
+    low, high = extremes(distribution)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and bool(low <= value <= high)
+
+
+def describe(distribution: BaseDistribution) -> str:
+    """Return a distribution in words, such as ``0.0001 to 0.005, by factors``."""
+    if isinstance(distribution, FloatDistribution | IntDistribution):
+        factors = ", by factors" if distribution.log else ""
+        return f"{distribution.low:g} to {distribution.high:g}{factors}"
+    return ", ".join(map(str, extremes(distribution)))
+
+
+# Settings that all models share come first and those of crosses last. So the first, random
+# trials of a model and of its twin have the same values of the shared settings.
 _ALL_MODELS: Space = {
-    "hidden_channels": Choices((16, 32, 64, 128)),
-    "dropout": Range(0.0, 0.8),
-    "weight_decay": Range(1e-5, 1e-2, log=True),
-    "learning_rate": Range(3e-3, 3e-2, log=True),
+    "hidden_channels": choices(16, 32, 64, 128),
+    "dropout": FloatDistribution(0.0, 0.8),
+    "weight_decay": FloatDistribution(1e-5, 1e-2, log=True),
+    "learning_rate": FloatDistribution(3e-3, 3e-2, log=True),
 }
-_CROSSES: Space = {"order": Range(1, 3, whole=True)}
+_CROSSES: Space = {"order": IntDistribution(1, 3)}
 _RANDOM_PROPAGATION: Space = {
-    "hidden_channels": Choices((32, 64)),
-    "dropout": Range(0.2, 0.6),
-    "weight_decay": Range(2e-4, 3e-3, log=True),
-    "learning_rate": Range(5e-3, 6e-2, log=True),
-    "input_dropout": Range(0.0, 0.7),
-    "hops": Range(2, 10, whole=True),
-    "node_drop": Range(0.2, 0.6),
-    "consistency": Range(0.5, 1.5),
-    "temperature": Range(0.1, 0.5),
-    "warm_up": Choices((50, 100, 200)),
-    "aggregate_first": Choices((True, False)),
-    "epochs": Choices((300,)),
+    "hidden_channels": choices(32, 64),
+    "dropout": FloatDistribution(0.2, 0.6),
+    "weight_decay": FloatDistribution(2e-4, 3e-3, log=True),
+    "learning_rate": FloatDistribution(5e-3, 6e-2, log=True),
+    "input_dropout": FloatDistribution(0.0, 0.7),
+    "hops": IntDistribution(2, 10),
+    "node_drop": FloatDistribution(0.2, 0.6),
+    "consistency": FloatDistribution(0.5, 1.5),
+    "temperature": FloatDistribution(0.1, 0.5),
+    "warm_up": choices(50, 100, 200),
+    "aggregate_first": choices(True, False),
+    "epochs": choices(300),
 }
 _SPACES: Mapping[str, Space] = {
-    "semi-emb": {**_ALL_MODELS, "laplacian_weight": Range(0.01, 3.0, log=True)},
+    "semi-emb": {**_ALL_MODELS, "laplacian_weight": FloatDistribution(0.01, 3.0, log=True)},
     "grand": _RANDOM_PROPAGATION,
     "cross-grand": _RANDOM_PROPAGATION,
 }
@@ -125,62 +103,53 @@ TWINS: Mapping[str, str] = {
     "cross-gcn-paper-fix": "gcn",
     "cross-grand": "grand",
 }
-"""The same model without crosses, to be searched for as long."""
+"""For each model with crosses, the same model without; it gets as many trials."""
 
-CROSS_SETTINGS = frozenset({"order", "order_weights", "first_order", "transform", "scaling"})
-"""What only crosses have; a twin's space is without it."""
+CROSS_SETTINGS = PRESETS["cross-gcn"].options - PRESETS["gcn"].options - {"aggregate_first"}
+"""Settings that only crosses have; the space of a twin leaves them out."""
 
 _NOT_TUNED = frozenset({*SHARED_SETTINGS, "model", "test_curve", "precision"})
 
 
-def twin_of(model: str) -> str | None:
-    """The preset without crosses, where there is one."""
-    twin = TWINS.get(model)
-    return twin if twin in PRESETS else None
-
-
 def default_space(model: str) -> Space:
-    """What is searched for a preset unless the user says otherwise."""
-    space = dict(_SPACES.get(model, _ALL_MODELS))
-    if "order" in get_preset(model).options:
-        space |= _CROSSES
-    return space
+    """Return the search space of a preset."""
+    space = _SPACES.get(model, _ALL_MODELS)
+    return {**space, **_CROSSES} if "order" in get_preset(model).options else space
 
 
-def without_crosses(space: Space, twin: str) -> Space:
-    """The same space for a twin: what the crosses add, or the twin has no use for, is left out."""
+def takes(model: str, setting: str) -> bool:
+    """Return whether a setting has a meaning for a preset."""
+    of_some_models = RunConfig().model_settings().keys() - {
+        *("num_layers", "hidden_channels", "dropout")
+    }
+    return setting not in of_some_models or setting in get_preset(model).options
+
+
+def without_crosses(settings: Mapping[str, Any], twin: str) -> dict[str, Any]:
+    """Return the settings, or the space, that a twin shares with its model."""
     return {
-        name: entry
-        for name, entry in space.items()
+        name: value
+        for name, value in settings.items()
         if name not in CROSS_SETTINGS and takes(twin, name)
     }
 
 
-def takes(model: str, name: str) -> bool:
-    """Whether a setting means something to a preset."""
-    special = RunConfig().model_settings().keys() - {"num_layers", "hidden_channels", "dropout"}
-    return name not in special or name in get_preset(model).options
-
-
 def tunable_settings(model: str) -> list[str]:
-    """What may be searched or held: everything but the data, the splits and the seed."""
+    """Return the settings that may be searched or fixed: all but data, splits and seed."""
     return [
         name for name in RunConfig.model_fields if name not in _NOT_TUNED and takes(model, name)
     ]
 
 
 def check_space(space: Space, base: RunConfig, where: str = "the search space") -> None:
-    """Refuse unknown settings and values that no run takes.
+    """Refuse unknown settings and values that :class:`~crossgcn.RunConfig` refuses.
 
-    Args:
-        space: To be searched.
-        base: The other settings.
-        where: What to call the space in messages.
+    ``base`` holds the other settings; ``where`` names the space in messages.
     """
-    for name, entry in space.items():
+    for name, distribution in space.items():
         if name not in tunable_settings(base.model):
             raise unknown_name(f"setting in {where}", name, tunable_settings(base.model))
-        for value in entry.ends:
+        for value in extremes(distribution):
             try:
                 RunConfig.create(**(base.model_dump() | {name: value}))
             except BadInput as error:
@@ -190,13 +159,10 @@ def check_space(space: Space, base: RunConfig, where: str = "the search space") 
 def make_config(
     base: RunConfig, values: Mapping[str, Any], *, first_layer_only: bool = False
 ) -> RunConfig:
-    """The configuration of one trial.
+    """Return the configuration of a trial: ``base`` with the chosen values.
 
-    Args:
-        base: What the trial leaves as it is.
-        values: What it chose.
-        first_layer_only: Whether a single ``order`` is that of the first layer and the
-            others do not cross, as on tables.
+    With ``first_layer_only``, as on tables, a single ``order`` is the order of the first layer
+    and the other layers do not cross.
     """
     config = RunConfig.create(**(base.model_dump() | dict(values)))
     crosses = has_orders(config.model, config.transform)
@@ -207,26 +173,26 @@ def make_config(
 
 
 def default_values(base: RunConfig, space: Space) -> dict[str, Any]:
-    """What a space's settings are when nobody searches, as far as the space has it.
+    """Return the defaults of the searched settings, as far as the space contains them.
 
-    A search that starts there does not end below it, by validation accuracy.
+    The first trial uses them, so the search ends at least as well by validation accuracy.
     """
     preset = get_preset(base.model)
-    signature = inspect.signature(MODELS[preset.model]).parameters
+    signature = inspect.signature(preset.load()).parameters
     values = {}
-    for name, entry in space.items():
+    for name, distribution in space.items():
         value = getattr(base, name)
         if value is None:
             value = preset.settings.get(name)
         if value is None and name in signature:
             value = signature[name].default
-        if value in entry:
+        if contains(distribution, value):
             values[name] = value
     return values
 
 
 def read_space(path: Path) -> Space:
-    """Read a space from a TOML file; whether its settings exist is not looked at here.
+    """Read a space from a TOML file; :func:`check_space` checks the names of its settings.
 
     Raises:
         BadInput: If it cannot be read, naming the setting at fault.
@@ -239,20 +205,19 @@ def read_space(path: Path) -> Space:
         raise BadInput(f"{path}: is not valid TOML: {error}") from None
     if not content:
         raise BadInput(f"{path}: names no setting; {_HOW}")
-    return {name: _read_entry(name, entry, path) for name, entry in content.items()}
+    return {name: _read_distribution(name, entry, path) for name, entry in content.items()}
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """Read ``NAME=VALUE``, the value as TOML has it; a word needs no quotes."""
+    """Read ``NAME=VALUE`` with a TOML value; a word needs no quotes."""
     name, equals, value = text.partition("=")
     name, value = name.strip().replace("-", "_"), value.strip()
     if not (name and equals and value):
         raise BadInput(f"--fix takes NAME=VALUE, such as dropout=0.5; got {text!r}")
     try:
-        read = tomllib.loads(f"value = {value}")["value"]
+        return name, _as_tuple(tomllib.loads(f"value = {value}")["value"])
     except tomllib.TOMLDecodeError:
         return name, value
-    return name, _frozen(read)
 
 
 _HOW = (
@@ -261,9 +226,9 @@ _HOW = (
 )
 
 
-def _read_entry(name: str, entry: Any, path: Path) -> Entry:
+def _read_distribution(name: str, entry: Any, path: Path) -> BaseDistribution:
     if isinstance(entry, list) and entry:
-        return Choices(tuple(map(_frozen, entry)))
+        return choices(*map(_as_tuple, entry))
     if not isinstance(entry, dict) or not {"low", "high"} <= entry.keys() <= {"low", "high", "log"}:
         raise BadInput(f"{path}: {name} = {entry!r} is neither choices nor a range; {_HOW}")
     low, high, log = entry["low"], entry["high"], entry.get("log", False)
@@ -273,134 +238,16 @@ def _read_entry(name: str, entry: Any, path: Path) -> Entry:
             f"{path}: {name} = {entry!r} is no range: low is a number and at most high, and above "
             "0 where log is true"
         )
-    return Range(low, high, log, whole=_is_whole(name, path, low, high))
-
-
-def _is_whole(name: str, path: Path, low: float, high: float) -> bool:
-    """Whether a setting counts something; one that has no number cannot have a range."""
     field = RunConfig.model_fields.get(name)
-    if field is None:
-        return False
-    kinds = set(get_args(field.annotation) or (field.annotation,))
-    if float in kinds:
-        return False
+    kinds = set() if field is None else set(get_args(field.annotation) or (field.annotation,))
+    if field is None or float in kinds:  # check_space reports an unknown setting
+        return FloatDistribution(low, high, log=log)
     if int not in kinds:
         raise BadInput(f"{path}: {name} is no number and has no range; list its choices")
     if not isinstance(low, int) or not isinstance(high, int):
         raise BadInput(f"{path}: {name} is a whole number; its range is {low} to {high}")
-    return True
+    return IntDistribution(low, high, log=log)
 
 
-def _frozen(value: Any) -> Any:
+def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """A model whose settings are searched.
-
-    Attributes:
-        base: The settings that are not.
-        space: Those that are.
-    """
-
-    base: RunConfig
-    space: Space
-
-
-@dataclass(frozen=True)
-class TunedModel:
-    """What came of one model's search.
-
-    Attributes:
-        contestant: What was searched.
-        trials: All trials, failed ones included.
-        chosen: The one of the best mean validation accuracy; of equals the first.
-        config: Its settings, for :class:`~crossgcn.Experiment` or a file.
-        runs: The chosen settings over all splits, test nodes read.
-        folder: A saved model, of the run with the best validation accuracy.
-        test_reads: For how many choices test nodes were read in this folder; above 1 where a
-            finished search was continued and chose again.
-    """
-
-    contestant: Contestant
-    trials: tuple[Trial, ...]
-    chosen: Trial
-    config: RunConfig
-    runs: RepeatedRuns
-    folder: Path
-    test_reads: int
-
-    @property
-    def seconds(self) -> float:
-        """Time spent in all runs, added up."""
-        return fsum(trial.seconds for trial in self.trials) + self.runs.seconds
-
-
-@dataclass(frozen=True)
-class TuningResult:
-    """A tuned model and, where one was asked for, its twin, tuned by as many trials."""
-
-    ours: TunedModel
-    twin: TunedModel | None
-
-    @property
-    def difference(self) -> PairedDifference | None:
-        """Ours against the twin on test nodes, split by split."""
-        if self.twin is None:
-            return None
-        return paired_difference(
-            self.ours.runs.test_accuracy,
-            self.twin.runs.test_accuracy,
-            test_to_train=self.ours.runs.test_to_train,
-        )
-
-
-_GO_TOGETHER = (
-    *("num_layers", "residual", "order", "order_weights"),
-    *("first_order", "transform", "scaling"),
-)
-"""Settings of which one decides what another may be."""
-
-
-def check_models(contestant: Contestant, *, first_layer_only: bool) -> None:
-    """Refuse values that make no model, by themselves or one with the other.
-
-    A trial of such would fail for the model and not for its twin, whose search would be longer.
-
-    Args:
-        contestant: Its settings and its space.
-        first_layer_only: As of :func:`~crossgcn.experiments.tune.space.make_config`.
-
-    Raises:
-        BadInput: With the values, and why they cannot be.
-    """
-    for values in _models_to_try(contestant.space):
-        try:
-            config = make_config(contestant.base, values, first_layer_only=first_layer_only)
-            with torch.device("meta"):
-                build_model(config.model, 1, 1, **config.model_settings())
-        except (BadInput, RuntimeError, TypeError) as error:
-            words = " and ".join(f"{name} {value}" for name, value in values.items())
-            raise BadInput(
-                f"the search would try {contestant.base.model}{words and ' with '}{words}, which "
-                f"cannot be made: {str(error).splitlines()[0]}"
-            ) from None
-
-
-def _models_to_try(space: Mapping[str, Entry]) -> Iterator[dict[str, Any]]:
-    joint = [name for name in _GO_TOGETHER if name in space]
-    combinations = [
-        dict(zip(joint, values, strict=True))
-        for values in product(*(_values(space[name]) for name in joint))
-    ]
-    yield from combinations
-    for name in space.keys() & set(MODEL_SETTINGS) - set(joint):
-        for value in space[name].ends:
-            yield combinations[0] | {name: value}
-
-
-def _values(entry: Entry) -> tuple[Any, ...]:
-    if isinstance(entry, Choices) or not entry.whole:
-        return entry.ends
-    return tuple(range(int(entry.low), int(entry.high) + 1))

@@ -1,36 +1,47 @@
-"""The trials of a search on disk: one sealed file each, whole or not there.
+"""Finished trials in Optuna's journal, and Optuna's proposal for the next one.
 
 ========================  =====================================================
-``search.json``           what is searched, so that nothing else is continued here
-``trial-007.json``        a finished trial: its settings and how they did
-``trial-007/``            the runs of a trial that is not finished yet
+``journal.jsonl``         what is searched, and a line for each finished trial
+``MODEL/trial-007/``      the runs of a trial that is not finished yet
 ========================  =====================================================
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from crossgcn.data.files import add_checksum, checksum_matches, write_json
-from crossgcn.errors import BadInput
+import numpy as np
+import optuna
+from optuna.samplers import TPESampler
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
-_SEARCH = "search.json"
+from crossgcn.errors import BadInput
+from crossgcn.experiments.tune.space import Space, decode, encode
+
+JOURNAL = "journal.jsonl"
+
+RANDOM_TRIALS = 10
+"""Trials drawn at random before the search learns from them."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One try of some settings.
+    """Settings that were tried.
 
     Attributes:
         number: Counted from 0.
-        values: The settings, by name.
-        validation_accuracy: One per run, in order of split and repeat; none of a failed trial.
-        seconds: Of its runs, added up.
+        validation_accuracy: One per run, ordered by split and repeat; empty if failed.
+        seconds: Total time of its runs.
         failure: Why it failed, if it did.
     """
 
@@ -42,70 +53,118 @@ class Trial:
 
     @property
     def score(self) -> float | None:
-        """Mean validation accuracy, which the search makes as high as it can."""
+        """Mean validation accuracy, which the search maximises; ``None`` if failed."""
         return None if self.failure is not None else fmean(self.validation_accuracy)
 
 
-class TrialFolder:
-    """Where the trials of one model are kept.
-
-    Args:
-        folder: Made if it is not there.
-        search: What is searched, as JSON; it must be the same when a search is continued.
+def open_journal(folder: Path) -> JournalStorage:
+    """Open the journal in a folder, or begin one; drop a line that was cut short.
 
     Raises:
-        BadInput: If the folder holds another search.
+        BadInput: If the journal is damaged.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / JOURNAL
+    path.touch()
+    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+    # A killed process may leave its lock; writing a line takes milliseconds, not seconds.
+    lock = JournalFileOpenLock(str(path), grace_period=3)
+    try:
+        return JournalStorage(JournalFileBackend(str(path), lock))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise BadInput(f"{path}: is damaged; give another --out") from None
+
+
+class TrialLog:
+    """The trials of one model.
+
+    Args:
+        folder: Holds the journal and the runs of unfinished trials.
+        journal: From :func:`open_journal` of the same folder.
+        model: Name of the model.
+        space: What is searched.
+        identity: What the trials depend on, as JSON; must be equal to continue a search.
+
+    Raises:
+        BadInput: If the journal holds another search of this model.
     """
 
-    def __init__(self, folder: Path, search: dict[str, Any]) -> None:
-        self.folder = folder
-        search = json.loads(json.dumps(search))
-        folder.mkdir(parents=True, exist_ok=True)
-        found = _read_sealed(folder / _SEARCH)
-        if found is None and any(folder.glob("trial-*.json")):
-            raise BadInput(
-                f"{folder / _SEARCH}: is missing or damaged, so that nothing says what its trials "
-                "are of; give another --out"
+    def __init__(
+        self,
+        folder: Path,
+        journal: JournalStorage,
+        model: str,
+        space: Space,
+        identity: dict[str, Any],
+    ) -> None:
+        self.folder = folder / model
+        self.space = dict(space)
+        with _quiet():
+            self._study = optuna.create_study(
+                storage=journal, study_name=model, direction="maximize", load_if_exists=True
             )
+        identity = json.loads(json.dumps(identity))
+        found = self._study.user_attrs.get("search")
         if found is None:
-            write_json(folder / _SEARCH, add_checksum(search))
+            self._study.set_user_attr("search", identity)
         else:
-            _check_same(found, search, folder)
+            _check_same(found, identity, folder)
+        self.trials = [_read(trial) for trial in self._study.trials]
 
-    def read(self, number: int) -> Trial | None:
-        """A finished trial; none where it is not there, or is not what was written."""
-        content = _read_sealed(self._path(number))
-        if content is None:
-            return None
-        values = {name: _as_tuple(value) for name, value in content["values"].items()}
-        accuracies = tuple(content["validation_accuracy"])
-        return Trial(**(content | {"values": values, "validation_accuracy": accuracies}))
+    def propose(self, seed: int, first: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings for the next trial.
 
-    def write(self, trial: Trial) -> None:
-        """Keep a finished trial in place of its runs."""
-        write_json(self._path(trial.number), add_checksum(json.loads(json.dumps(asdict(trial)))))
-        self.forget_runs(trial.number)
+        Each trial has its own sampler, seeded by ``seed`` and its number, so an interrupted
+        search continues with the trials that it would have made. The first trial has the
+        values ``first``, as far as they are given.
+        """
+        number = len(self.trials)
+        own_seed = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+        with _quiet():
+            study = optuna.create_study(
+                direction="maximize",
+                sampler=TPESampler(n_startup_trials=RANDOM_TRIALS, seed=own_seed),
+            )
+        study.add_trials(self._study.trials)
+        if number == 0:
+            study.enqueue_trial({name: encode(value) for name, value in first.items()})
+        asked = study.ask(self.space).params
+        return {name: decode(asked[name]) for name in self.space}
+
+    def add(self, trial: Trial) -> None:
+        """Write a finished trial to the journal, in a single line."""
+        result: dict[str, Any] = {"failure": trial.failure}
+        if trial.failure is None:
+            result = {"validation_accuracy": trial.validation_accuracy, "seconds": trial.seconds}
+        self._study.add_trial(
+            create_trial(
+                state=TrialState.COMPLETE if trial.failure is None else TrialState.FAIL,
+                value=trial.score,
+                params={name: encode(value) for name, value in trial.values.items()},
+                distributions=self.space,
+                user_attrs=result,
+            )
+        )
+        self.trials.append(trial)
 
     def runs_of(self, number: int) -> Path:
-        """Where the runs of a trial are kept until it is finished."""
-        return self._path(number).with_suffix("")
+        """Return the folder for the runs of an unfinished trial."""
+        return self.folder / f"trial-{number:03d}"
 
-    def forget_runs(self, number: int) -> None:
-        """Remove what a trial that is finished has left."""
+    def remove_runs(self, number: int) -> None:
+        """Remove the runs of a finished trial."""
         shutil.rmtree(self.runs_of(number), ignore_errors=True)
 
-    def _path(self, number: int) -> Path:
-        return self.folder / f"trial-{number:03d}.json"
 
-
-def _read_sealed(path: Path) -> dict[str, Any] | None:
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    if not isinstance(content, dict) or not checksum_matches(content):
-        return None
-    return {name: value for name, value in content.items() if name != "sha256"}
+def _read(trial: FrozenTrial) -> Trial:
+    result = trial.user_attrs
+    return Trial(
+        trial.number,
+        {name: decode(value) for name, value in trial.params.items()},
+        tuple(result.get("validation_accuracy", ())),
+        result.get("seconds", 0.0),
+        result.get("failure"),
+    )
 
 
 def _check_same(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
@@ -122,5 +181,12 @@ def _check_same(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> 
         )
 
 
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Optuna from announcing new studies."""
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)

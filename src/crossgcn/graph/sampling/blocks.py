@@ -1,4 +1,4 @@
-"""From sampled edges to the blocks a model multiplies with, such that sums stay unbiased."""
+"""Blocks of the adjacency from sampled edges, whose sums are unbiased."""
 
 from __future__ import annotations
 
@@ -14,30 +14,24 @@ from torch_geometric.sampler import SamplerOutput
 
 from crossgcn.errors import unknown_name
 from crossgcn.graph.matrix import SparseMatrix
-from crossgcn.graph.normalise import EdgeKind
+from crossgcn.graph.normalise import EDGE_RULES, EdgeKind
 from crossgcn.graph.sampling.source import CheckedRows, GraphSource
 from crossgcn.kernels.sampling import ALL, loops
 
 _NODES_AT_ONCE = 1 << 20
-_SELF = {"gcn": True, "self-loops": True, "neighbours": False, "symmetric": False}
-_NORMALISED = ("gcn", "symmetric")
 
 
 class BlockMaker:
-    r"""Weighs sampled edges as :func:`~crossgcn.graph.edges_of_kind` weighs all of them.
+    r"""Makes blocks whose expectation is the matrix of :func:`~crossgcn.graph.edges_of_kind`.
 
-    Of node ``i``'s neighbours :math:`\mathcal{N}_i`, itself not counted, :math:`\mathcal{S}_i`
-    were drawn. A block's row sums
+    If :math:`\mathcal{S}_i` were drawn of node ``i``'s neighbours :math:`\mathcal{N}_i`, itself
+    excluded, a row of a block computes
 
     .. math:: a_{ii}\mathbf{x}_i + \frac{|\mathcal{N}_i|}{|\mathcal{S}_i|}
         \sum_{j\in\mathcal{S}_i} a_{ij}\mathbf{x}_j
 
-    with the whole graph's :math:`a_{ij}`, so its mean over all draws is the whole graph's sum;
-    where every neighbour is drawn, it is that sum.
-
-    Args:
-        source: The graph. Its degrees are added up once, when first needed, and stay in memory as
-            long as it does: 4 bytes per node.
+    with the weights :math:`a_{ij}` of the whole graph. Degrees are computed once per graph and
+    take 4 bytes per node.
     """
 
     def __init__(self, source: GraphSource) -> None:
@@ -52,15 +46,16 @@ class BlockMaker:
         redrawn: bool,
         rescaled: Sequence[bool] | None = None,
     ) -> tuple[SparseMatrix, ...]:
-        """One block per propagation, first to last; ``output.node`` enters the first.
+        """Return one block per hop, first to last; ``output.node`` enters the first.
 
         Args:
-            output: What was drawn, over as many hops.
-            propagations: How each propagation weighs edges.
-            redrawn: Whether each hop drew for all nodes before it (see
-                :class:`~crossgcn.graph.sampling.sampler.CSRSampler`); else for the last hop's only.
-            rescaled: For each propagation, whether the drawn stand for all; ``False`` leaves
-                edges their weights. All are when left out.
+            output: The sampled edges.
+            propagations: The kind of edges of each hop.
+            redrawn: Whether each hop drew for all nodes found before (see
+                :class:`~crossgcn.graph.sampling.sampler.CSRSampler`), or only for those of the
+                hop before.
+            rescaled: For each hop, whether weights of drawn edges are scaled up to stand for all
+                neighbours; ``True`` by default.
         """
         rescaled = rescaled if rescaled is not None else [True] * len(propagations)
         node = output.node.numpy()
@@ -85,7 +80,7 @@ class BlockMaker:
         return tuple(reversed(blocks))
 
     def whole(self, kind: EdgeKind) -> SparseMatrix:
-        """The adjacency of the whole graph; a row and a column per node."""
+        """Return the adjacency of the whole graph."""
         self._rows.check_all()
         offsets, neighbours = self._source.offsets.numpy(), self._source.neighbours.numpy()
         nodes = np.arange(self._source.num_nodes)
@@ -95,7 +90,7 @@ class BlockMaker:
         return self._block(kind, False, nodes, nodes.size, rows, columns, entries)
 
     def rows(self, nodes: Tensor, kind: EdgeKind) -> SparseMatrix:
-        """The rows of some nodes in the adjacency of the whole graph; a column per node."""
+        """Return the rows of some nodes in the adjacency of the whole graph."""
         own = nodes.numpy()
         starts, entries, drawn = self._rows.draw(own, ALL, 0, True)
         targets = np.repeat(np.arange(own.size), np.diff(starts))
@@ -114,7 +109,7 @@ class BlockMaker:
         entries: NDArray[np.int64],
         own_columns: NDArray[np.int64] | None = None,
     ) -> SparseMatrix:
-        """The block of some nodes' rows; their own columns are the first where left out."""
+        """Make a block; by default, the rows' own nodes are its first columns."""
         kernels = loops()
         if (np.diff(targets) < 0).any():
             order = np.argsort(targets, kind="stable")
@@ -132,16 +127,24 @@ class BlockMaker:
             values *= weights[entries]
             own[loop >= 0] = weights[loop[loop >= 0]]
         nodes = neighbours[entries]
-        if kind in _NORMALISED:
-            roots = self._inverse_roots(_SELF[kind])
+        rule = EDGE_RULES[kind]
+        if rule.normalised:
+            roots = self._inverse_roots(rule.self_loops)
             values *= roots[rows][targets] * roots[nodes]
             own *= roots[rows] ** 2
         starts = np.concatenate([[0], np.cumsum(drawn)])
         columns = np.arange(rows.size) if own_columns is None else own_columns
-        if _SELF[kind]:
+        if rule.self_loops == "add":
             starts, sources, values = kernels.insert_own(
                 starts, nodes, sources, values, rows, columns, own
             )
+        elif rule.self_loops == "keep":
+            with_loop = (loop >= 0).nonzero()[0]
+            targets = np.concatenate([targets, with_loop])
+            order = np.lexsort((np.concatenate([nodes, rows[with_loop]]), targets))
+            sources = np.concatenate([sources, columns[with_loop]])[order]
+            values = np.concatenate([values, own[with_loop]])[order]
+            starts = np.concatenate([[0], np.cumsum(drawn + (loop >= 0))])
         block = SparseMatrix(
             torch.from_numpy(starts),
             torch.from_numpy(sources),
@@ -152,35 +155,37 @@ class BlockMaker:
             block.own = torch.from_numpy(columns)
         return block
 
-    def _inverse_roots(self, own: bool) -> NDArray[np.float32]:
-        """One over the root of each node's degree, zero where it has none, as PyG's."""
+    def _inverse_roots(self, self_loops: str) -> NDArray[np.float32]:
+        """One over the square root of each node's degree; zero where it has none."""
         with _LOCK:
             roots = _ROOTS.setdefault(self._source, {})
-            if own not in roots:
-                roots[own] = _add_up_degrees(self._source, own)
-            return roots[own]
+            if self_loops not in roots:
+                roots[self_loops] = _add_up_degrees(self._source, self_loops)
+            return roots[self_loops]
 
 
-_ROOTS: WeakKeyDictionary[GraphSource, dict[bool, NDArray[np.float32]]] = WeakKeyDictionary()
+_ROOTS: WeakKeyDictionary[GraphSource, dict[str, NDArray[np.float32]]] = WeakKeyDictionary()
 _LOCK = Lock()
 
 
-def _add_up_degrees(source: GraphSource, own: bool) -> NDArray[np.float32]:
+def _add_up_degrees(source: GraphSource, self_loops: str) -> NDArray[np.float32]:
     rows = CheckedRows.of(source)
     weights = np.empty(0, np.float32) if source.weights is None else source.weights.numpy()
     roots = np.empty(source.num_nodes, np.float32)
     for first in range(0, roots.size, _NODES_AT_ONCE):
         last = min(first + _NODES_AT_ONCE, roots.size)
-        total = rows.weigh(weights, own, first, last)
+        total = rows.weigh(weights, self_loops != "remove", first, last)
+        if self_loops == "keep":
+            total -= rows.find_own(np.arange(first, last)) < 0
         roots[first:last] = _inverse_root(torch.from_numpy(total)).numpy()
     return roots
 
 
 def check_propagations(propagations: Sequence[EdgeKind]) -> tuple[EdgeKind, ...]:
-    """Refuse kinds of edges that have no blocks."""
+    """Refuse unknown kinds of edges."""
     for kind in propagations:
-        if kind not in _SELF:
-            raise unknown_name("kind of edges", str(kind), _SELF)
+        if kind not in EDGE_RULES:
+            raise unknown_name("kind of edges", str(kind), EDGE_RULES)
     return tuple(propagations)
 
 

@@ -1,4 +1,4 @@
-"""Neighbours weighed by attention, GAT's and GATv2's."""
+"""Attention to neighbours: GAT and GATv2."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ class GraphAttention(NodeAggregation):
         a_{ij} \propto w_{ij} \exp\bigl(\mathrm{LeakyReLU}
         (\mathbf{s}^{\top}\mathbf{x}_j + \mathbf{t}^{\top}\mathbf{x}_i)\bigr)
 
-    Each head does so with its own share of the channels. An edge of weight 2 counts as two
-    edges. An isolated node keeps its own vector.
+    Each head has an equal share of the channels. An edge of weight 2 counts as two edges. An
+    isolated node keeps its own vector.
 
     Args:
         channels: Width of the vectors.
-        heads: A number that divides ``channels``; up to 8 of at least 4 channels each where
-            left out.
+        heads: Must divide ``channels``; by default up to 8 heads of at least 4 channels.
         negative_slope: Of the LeakyReLU.
     """
 
@@ -44,8 +43,8 @@ class GraphAttention(NodeAggregation):
                 heads //= 2
         if heads < 1 or channels % heads != 0:
             raise BadInput(
-                f"heads={heads} do not divide {channels} channels: each attends with an equal "
-                "share of them; give a number that divides them, or leave heads out"
+                f"heads={heads} does not divide {channels} channels: give a number that does, "
+                "or leave heads out"
             )
         self.heads = heads
         self.negative_slope = negative_slope
@@ -57,12 +56,12 @@ class GraphAttention(NodeAggregation):
         self.for_target = nn.Parameter(torch.empty(heads, width))
 
     def reset_parameters(self) -> None:
-        """Glorot."""
+        """Draw all parameters by Glorot's rule."""
         for parameter in self.parameters():
             nn.init.xavier_uniform_(parameter)
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
-        """Attend; a row without any edge is zero."""
+        """Aggregate; a row without edges is zero."""
         (hop,) = hops
         rows, size = hop.rows, hop.shape[0]
         by_head = x.view(-1, self.heads, self.channels // self.heads)
@@ -76,28 +75,24 @@ class GraphAttention(NodeAggregation):
         return (joined / whole.masked_fill(whole == 0, 1.0).unsqueeze(-1)).flatten(1)
 
     def _score(self, by_head: Tensor, sent: Tensor, hop: SparseMatrix) -> Tensor:
-        """How much each edge's target attends to its source, ``[nonzeros, heads]``."""
+        """Return the attention logit of each edge, ``[edges, heads]``."""
         source = (by_head * self.for_source).sum(dim=-1).index_select(0, hop.columns)
         target = hop.own_rows((by_head * self.for_target).sum(dim=-1))[hop.rows]
         return functional.leaky_relu(source + target, self.negative_slope)
 
     def extra_repr(self) -> str:
-        """What ``print(model)`` shows of it."""
+        """Describe it for ``print(model)``."""
         return f"{self.channels}, heads={self.heads}, negative_slope={self.negative_slope}"
 
 
 class GraphAttentionV2(GraphAttention):
-    r"""The same with attention that can rank neighbours differently for each node (GATv2).
+    r"""Attention that can rank neighbours differently for each node (GATv2).
 
     .. math:: a_{ij} \propto w_{ij} \exp\bigl(\mathbf{s}^{\top}\,
         \mathrm{LeakyReLU}(\mathbf{x}_j + \mathbf{x}_i)\bigr)
 
-    Both ends come from one feature transformation: GATv2's with shared weights.
-
-    Args:
-        channels: Width of the vectors.
-        heads: As for :class:`GraphAttention`.
-        negative_slope: Likewise.
+    Both ends share one feature transform, as GATv2's option ``share_weights``. Arguments are
+    those of :class:`GraphAttention`.
     """
 
     def _make_parameters(self, heads: int, width: int) -> None:

@@ -1,4 +1,4 @@
-"""What every way of joining neighbours has in common."""
+"""The base class of aggregations."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from crossgcn.graph import EdgeKind, SparseMatrix
 
 
 class NodeAggregation(nn.Module):
-    """Joins what the nodes around a node send, over one hop or several.
+    """Aggregate the vectors of a node's neighbours, over one hop or several.
 
-    It sees vectors and edges, never what the vectors mean, so any of these goes with any
-    feature transformation.
+    Any aggregation works with any feature transform. Subclasses implement :meth:`forward`; to
+    have a name, they need a line in :data:`~crossgcn.layers.catalogue.AGGREGATIONS`.
 
     Args:
-        channels: Width of the vectors, which it keeps.
+        channels: Width of the vectors, in and out.
 
     Attributes:
-        name: What it is called in :data:`~crossgcn.layers.aggregation.AGGREGATIONS`.
-        propagations: The edges it asks for, one kind per hop.
-        linear: Whether it commutes with a linear map of the vectors, so that sparse features
-            may be projected before they are aggregated.
-        stackable: Whether it also joins ``[models, nodes, channels]`` over stacked edges.
-        capturable: Whether its steps can be recorded as a CUDA graph: none waits for a
-            number that the GPU computes.
-        vectors_per_edge: How many vectors it keeps of each edge for its gradient, roughly;
-            none where it multiplies with the matrix of the edges.
-        weighs_messages: Whether weights multiply single messages, of which no sum is made: where
-            some of the neighbours stand for all, these must not weigh more for it.
+        name: Its name in that table.
+        propagations: The kind of edges of each hop, see :data:`~crossgcn.graph.EDGE_RULES`.
+        linear: Whether it commutes with a linear map of the vectors. Sparse features are then
+            projected before they are aggregated.
+        is_sum: Whether it is the product with the matrix of one hop; ``explain`` reads these.
+        stackable: Whether it also takes ``[models, nodes, channels]`` with stacked edges.
+        capturable: Whether a CUDA graph can record it: it never waits for a number from the GPU.
+        vectors_per_edge: Estimate of how many vectors per edge it keeps for backward.
+        weighs_messages: Whether edge weights multiply messages that are not summed. Sampled
+            neighbours then keep their weights instead of standing for all neighbours.
     """
 
     name: str = ""
     propagations: tuple[EdgeKind, ...] = ("self-loops",)
     linear: bool = False
+    is_sum: bool = False
     stackable: bool = False
     capturable: bool = True
     vectors_per_edge: int = 0
@@ -46,15 +46,15 @@ class NodeAggregation(nn.Module):
         self.name = self.name or type(self).__name__
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew; most have none."""
+        """Draw all parameters; by default there are none."""
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
         """Aggregate.
 
         Args:
-            x: What each node sends, ``[nodes, channels]``; a row per column of the first hop.
-            hops: The edges of each hop, a row per target; ``own_rows`` of one says what its
-                targets have themselves.
+            x: The vector of each node, ``[nodes, channels]``; a row per column of the first hop.
+            hops: The edges of each hop, a row per target; ``hop.own_rows(x)`` selects the
+                targets' own vectors.
 
         Returns:
             A row per target of the last hop.
@@ -62,14 +62,10 @@ class NodeAggregation(nn.Module):
         raise NotImplementedError
 
     def extra_repr(self) -> str:
-        """What ``print(model)`` shows of it."""
+        """Describe it for ``print(model)``."""
         return str(self.channels)
 
 
 def weigh_messages(x: Tensor, hop: SparseMatrix) -> Tensor:
-    """The vector of each edge's source times the edge's weight, as PyG's layers send it.
-
-    Returns:
-        ``[nonzeros, channels]``, in the order of ``hop.rows``.
-    """
+    """Return the vector of each edge's source times the edge's weight, ``[edges, channels]``."""
     return x.index_select(0, hop.columns) * hop.values.to(x.dtype).unsqueeze(-1)

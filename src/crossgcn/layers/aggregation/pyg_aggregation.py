@@ -1,30 +1,27 @@
-"""PyG's ``Aggregation`` modules as ways of joining neighbours."""
+"""PyG's ``Aggregation`` modules as aggregations of this package."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
 from typing import Any, cast
 
 from torch import Tensor, nn
 from torch_geometric.nn import aggr
 
 from crossgcn.errors import unknown_name
-from crossgcn.graph import SparseMatrix
+from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation, weigh_messages
 
 
 class PyGAggregation(NodeAggregation):
     r"""A PyG ``Aggregation`` over the messages :math:`w_{ij}\mathbf{x}_j` of each node.
 
-    A node is among its neighbours, with weight 1 unless it has a self-loop, so an isolated
-    node's result is that of its own vector alone: the vector itself for a maximum or a
-    median, zero for a variance. Edge weights multiply messages before they are joined,
-    whatever joins them, as in PyG's own layers.
+    Edges have their own weights, which multiply messages before they are aggregated, as in
+    PyG's layers. A node without a self-loop gets one of weight 1.
 
     Args:
         channels: Width of the vectors.
-        module: Joins the rows of a matrix by an index, and keeps their width.
+        module: Aggregates the rows of a matrix by an index, and keeps their width.
         linear: Whether it is a weighted sum.
     """
 
@@ -38,62 +35,98 @@ class PyGAggregation(NodeAggregation):
         self.linear = linear
 
     def reset_parameters(self) -> None:
-        """Draw the module's parameters anew."""
+        """Draw the module's parameters."""
         self.module.reset_parameters()
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
-        """Join; a row without any edge is what the module makes of an empty set."""
+        """Aggregate; the module decides what a row without edges is."""
         (hop,) = hops
         messages = weigh_messages(x, hop)
         return cast(Tensor, self.module(messages, hop.rows, dim_size=hop.shape[0]))
 
 
-def _wrap(build: Callable[..., Any], *, linear: bool = False) -> Callable[..., NodeAggregation]:
-    @wraps(build)
-    def make(channels: int, **settings: Any) -> NodeAggregation:
-        return PyGAggregation(channels, build(channels, **settings), linear=linear)
+class LayerMessages(NodeAggregation):
+    r"""PyG's reduction of the messages of a graph convolution, if its edges come as a matrix.
 
-    return make
+    Unlike :class:`PyGAggregation`, it works on the edges that the layer's ``normalize`` and
+    ``add_self_loops`` describe. For COO edges the layer calls PyG's ``propagate``, which gives
+    the same numbers.
+
+    Args:
+        channels: Width of the vectors.
+        reduce: A name (``"mean"``, ``"max"``, ``"min"``, ``"mul"``) or the ``Aggregation`` module
+            of the layer, which owns its parameters.
+        kind: The layer's edges.
+    """
+
+    vectors_per_edge = 4
+    weighs_messages = True
+
+    def __init__(self, channels: int, *, reduce: Any, kind: EdgeKind = "gcn") -> None:
+        super().__init__(channels)
+        module = _PLAIN[reduce]() if isinstance(reduce, str) else reduce
+        self._module = (module,)  # in a tuple, so that it is no submodule of this one
+        self.propagations = (kind,)
+        self.linear = self.stackable = type(module) is aggr.MeanAggregation
+        self.capturable = self.linear
+
+    def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
+        """Aggregate; the module decides what a row without edges is."""
+        (hop,) = hops
+        (module,) = self._module
+        if self.linear:
+            counts = hop.row_offsets.diff().clamp(min=1).to(x.dtype)
+            return (hop @ x) / counts.view(*x.shape[:-2], hop.shape[0], 1)
+        return cast(Tensor, module(weigh_messages(x, hop), hop.rows, dim_size=hop.shape[0]))
 
 
-def _build_plain(kind: Callable[[], Any], channels: int) -> Any:
-    """One that needs to know nothing; the partial that holds ``kind`` has no settings."""
-    return kind()
+def make_plain(channels: int, *, reduce: str) -> PyGAggregation:
+    """Make an aggregation without settings, such as a median."""
+    linear = reduce == "variance-preserving"
+    return PyGAggregation(channels, _PLAIN[reduce](), linear=linear)
 
 
-def _build_softmax(
+def make_softmax(
     channels: int, *, t: float = 1.0, learn: bool = True, per_channel: bool = False
-) -> Any:
+) -> PyGAggregation:
+    """Make a softmax-weighted mean with a learned inverse temperature."""
     width = channels if learn and per_channel else 1
-    return aggr.SoftmaxAggregation(t=t, learn=learn, channels=width)
+    return PyGAggregation(channels, aggr.SoftmaxAggregation(t=t, learn=learn, channels=width))
 
 
-def _build_power_mean(
+def make_power_mean(
     channels: int, *, p: float = 1.0, learn: bool = True, per_channel: bool = False
-) -> Any:
+) -> PyGAggregation:
+    """Make a power mean with a learned power; it clamps messages to 0..100, as PyG's does."""
     width = channels if learn and per_channel else 1
-    return aggr.PowerMeanAggregation(p=p, learn=learn, channels=width)
+    return PyGAggregation(channels, aggr.PowerMeanAggregation(p=p, learn=learn, channels=width))
 
 
-def _build_attentional(channels: int) -> Any:
-    # Without bias: a softmax does not see what is added to all its arguments.
-    return aggr.AttentionalAggregation(nn.Linear(channels, 1, bias=False))
+def make_attentional(channels: int) -> PyGAggregation:
+    """Make a mean weighted by a linear score of each neighbour."""
+    # Without bias, because a softmax ignores what is added to all its arguments.
+    score = nn.Linear(channels, 1, bias=False)
+    return PyGAggregation(channels, aggr.AttentionalAggregation(score))
 
 
-def _build_deep_sets(channels: int) -> Any:
+def make_deep_sets(channels: int) -> PyGAggregation:
+    """Make a perceptron of the sum of perceptrons."""
     inner = nn.Sequential(nn.Linear(channels, channels), nn.ReLU())
-    return aggr.DeepSetsAggregation(inner, nn.Linear(channels, channels, bias=False))
+    outer = nn.Linear(channels, channels, bias=False)
+    return PyGAggregation(channels, aggr.DeepSetsAggregation(inner, outer))
 
 
-def _build_multi(channels: int, *, parts: Sequence[str] = ("mean", "max", "std")) -> Any:
+def make_multi(channels: int, *, parts: Sequence[str] = ("mean", "max", "std")) -> PyGAggregation:
+    """Make several aggregations whose results are projected to one vector."""
     for part in parts:
         if part not in _PLAIN:
             raise unknown_name("part of 'multi'", part, _PLAIN)
-    return aggr.MultiAggregation(
+    module = aggr.MultiAggregation(
         [_PLAIN[part]() for part in parts],
         mode="proj",
         mode_kwargs={"in_channels": channels, "out_channels": channels, "bias": False},
     )
+    return PyGAggregation(channels, module)
 
 
 _PLAIN: Mapping[str, Callable[[], Any]] = {
@@ -107,24 +140,8 @@ _PLAIN: Mapping[str, Callable[[], Any]] = {
     "var": aggr.VarAggregation,
     "variance-preserving": aggr.VariancePreservingAggregation,
 }
+"""PyG's aggregations without arguments.
 
-PYG_AGGREGATIONS: Mapping[str, Callable[..., NodeAggregation]] = {
-    **{
-        name: _wrap(partial(_build_plain, kind), linear=name == "variance-preserving")
-        for name, kind in _PLAIN.items()
-        if name not in ("mean", "sum")
-    },
-    "softmax": _wrap(_build_softmax),
-    "powermean": _wrap(_build_power_mean),
-    "attentional": _wrap(_build_attentional),
-    "deep-sets": _wrap(_build_deep_sets),
-    "multi": _wrap(_build_multi),
-}
-"""Those of PyG's that keep the width and depend on a node's neighbours alone, by name.
-
-``softmax`` and ``powermean`` learn their exponent unless told otherwise. ``powermean`` sees
-the positive part of what is sent, up to 100, as PyG's does; ``mul`` multiplies all of a
-node's neighbours, which no number holds where they are many. Left out are those that change
-the width, that give every node the room of the heaviest one, or whose result for a node depends
-on the others of its batch; ``lstm`` and ``gru`` are therefore our own.
+PyG has others, which change the width, pad every node to the largest degree, or make a node's
+result depend on other nodes of its batch. ``lstm`` and ``gru`` are therefore our own.
 """

@@ -1,9 +1,8 @@
-"""Neighbours read one after another, by an LSTM or a GRU."""
+"""An LSTM or a GRU over the neighbours of a node."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal
 
 import torch
@@ -15,19 +14,12 @@ from crossgcn.layers.aggregation.node_aggregation import NodeAggregation, weigh_
 
 
 class RecurrentAggregation(NodeAggregation):
-    r"""A recurrent network's last state over the messages :math:`w_{ij}\mathbf{x}_j` of a node.
+    r"""The last state of a recurrent network over the messages :math:`w_{ij}\mathbf{x}_j`.
 
-    Neighbours have no order, so they are given one that does not depend on how nodes are
-    numbered: by a fixed linear score of their vectors. A linear read-out follows, because
-    states never leave (-1, 1) and could not serve as class scores. An isolated node is a
-    sequence of one, itself.
-
-    Sequences are packed: memory grows with the number of edges, whatever the degree of the
-    heaviest node, and a node's result depends on its own neighbours alone.
-
-    Args:
-        channels: Width of the vectors.
-        cell: Which network.
+    Messages are sorted by a fixed linear score of their vectors, so that the result does not
+    depend on the numbering of nodes. A linear read-out follows, because states stay within
+    (-1, 1) and could not serve as class scores. Sequences are packed, so memory grows with the
+    number of edges and not with the largest degree.
     """
 
     capturable = False
@@ -41,12 +33,12 @@ class RecurrentAggregation(NodeAggregation):
         self.read_out = nn.Linear(channels, channels, bias=False)
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters."""
         self.network.reset_parameters()
         self.read_out.reset_parameters()
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
-        """Read; a row without any edge is zero."""
+        """Aggregate; a row without edges is zero."""
         (hop,) = hops
         last = x.new_zeros(hop.shape[0], self.channels)
         if hop.nonzeros == 0:
@@ -59,22 +51,18 @@ class RecurrentAggregation(NodeAggregation):
         return last.index_copy(0, longest_first[: read.size(0)], read)
 
 
-LSTMOverNeighbours = partial(RecurrentAggregation, cell="lstm")
-GRUOverNeighbours = partial(RecurrentAggregation, cell="gru")
-
-
 def _score(messages: Tensor) -> Tensor:
-    """A number by which messages are sorted; different vectors practically never share one."""
+    """Return a number per message to sort by; different vectors rarely share one."""
     direction = torch.arange(1, messages.size(-1) + 1, device=messages.device).sin()
     return (messages.detach() * direction.to(messages.dtype)).sum(dim=-1)
 
 
 def _pack(hop: SparseMatrix, score: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Where each step of all rows' sequences finds its messages.
+    """Sort messages as ``PackedSequence`` needs them.
 
     Returns:
-        The messages' order, all first steps before all second ones; how many rows take each
-        step; and the rows, the longest first.
+        The order of the messages, all first steps before all second ones; the number of rows
+        that have each step; and the rows, longest first.
     """
     by_score = score.argsort(stable=True)
     within_rows = by_score[hop.rows[by_score].argsort(stable=True)]

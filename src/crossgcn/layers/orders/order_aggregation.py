@@ -1,110 +1,147 @@
-"""From the hidden vectors of the K orders to one vector (the paper's ``a(·)``)."""
+"""Cross the projections of a row, and sum the orders with one weight each."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from crossgcn import kernels
-from crossgcn.errors import BadInput, unknown_name
-from crossgcn.kernels import plain
-from crossgcn.layers.feature_dropout import may_use_kernels
-
-NamedOrderWeights = Literal[
-    "fixed", "learned", "gated", "mean", "per-unit", "attention", "concat", "lstm"
-]
-OrderWeights = NamedOrderWeights | Sequence[float]
-FirstOrder = Literal["paper", "release"]
+from crossgcn.errors import BadInput
 
 
-def check_order(order: object) -> int:
-    """An order that makes sense, or an error that says which do."""
-    try:
-        number = 0 if isinstance(order, bool) else operator.index(order)  # type: ignore[arg-type]
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise BadInput(
-            f"order must be a whole number of at least 1 (1 is a plain linear map, "
-            f"2 adds products of two features); got {order!r}"
-        )
-    return number
+class OrderSum:
+    """A sum of the orders with one weight each; the transform holds the weights.
+
+    Subclasses implement :meth:`initial`.
+
+    Attributes:
+        trained: Whether the weights from the second on are trained. The first one is then 1.
+        decayed: Whether trained weights are part of the weight decay (NOTE[D5]).
+    """
+
+    trained = False
+    decayed = False
+
+    def __init__(self, order: int) -> None:
+        self.order = order
+
+    def initial(self) -> Tensor:
+        """Return the weights that training starts from, ``[order]``."""
+        raise NotImplementedError
 
 
-def initial_order_weights(spec: OrderWeights, order: int) -> tuple[Tensor | None, bool]:
-    """Read the ``order_weights`` argument of the layers.
+class FixedSum(OrderSum):
+    """All weights are 1."""
+
+    def initial(self) -> Tensor:
+        """Return ones."""
+        return torch.ones(self.order)
+
+
+class LearnedSum(FixedSum):
+    """Weights are trained from 1 and decayed."""
+
+    trained = True
+    decayed = True
+
+
+class GatedSum(OrderSum):
+    """Weights are trained from 0, except for the first, so training starts as a linear layer."""
+
+    trained = True
+
+    def initial(self) -> Tensor:
+        """Return a one and zeros."""
+        return torch.eye(self.order)[0].clone()
+
+
+class MeanOfOrders(OrderSum):
+    """All weights are 1/K."""
+
+    def initial(self) -> Tensor:
+        """Return the same fraction for every order."""
+        return torch.full((self.order,), 1.0 / self.order)
+
+
+class GivenSum(OrderSum):
+    """Weights are a user's numbers and are not trained."""
+
+    def __init__(self, weights: Sequence[float], order: int) -> None:
+        super().__init__(order)
+        try:
+            self.weights = torch.tensor([float(weight) for weight in weights])
+        except (TypeError, ValueError):
+            self.weights = torch.empty(0)
+        if self.weights.numel() != order or not torch.isfinite(self.weights).all():
+            raise BadInput(
+                f"order_weights of a layer of order {order} is a name or {order} finite "
+                f"number{'s' if order > 1 else ''}, one per order; got {weights!r}"
+            )
+
+    def initial(self) -> Tensor:
+        """Return the numbers."""
+        return self.weights.clone()
+
+
+class OrderAggregator(nn.Module):
+    """Aggregate the K hidden vectors of a row into one of the same width.
+
+    Subclasses implement :meth:`forward`. One whose output is a sum of the orders, with a weight
+    for each order and output unit, also implements :meth:`order_weights`: ``explain`` then
+    reads it.
 
     Args:
-        spec: ``"fixed"`` (all 1), ``"mean"`` (all 1/K), ``"learned"`` (from
-            1), ``"gated"`` (α₁ = 1, the others from 0), K floats, or the name of one of
-            :mod:`~crossgcn.layers.orders.trained`.
         order: K.
+        channels: Width of the hidden vectors.
 
-    Returns:
-        The starting weights ``[order]`` and whether they train; none where orders are not
-        summed with a number each.
+    Attributes:
+        stackable: Whether its parameters may have a first dimension of models, which its inputs
+            then have too.
+        capturable: Whether a CUDA graph can record it: it never waits for a number from the GPU.
+        kept_copies: Estimate of how many times it keeps the hidden vectors for backward.
+        changes_a_single_order: Whether it is also used with ``order=1``.
+        refusal: Why ``explain`` refuses it, after "layer 1 ...".
     """
-    if isinstance(spec, str):
-        named = get_args(NamedOrderWeights)
-        if spec not in named:
-            raise unknown_name("order_weights", spec, (*named, f"a list of {order} numbers"))
-        match spec:
-            case "fixed":
-                return torch.ones(order), False
-            case "mean":
-                return torch.full((order,), 1.0 / order), False
-            case "learned":
-                return torch.ones(order), order > 1
-            case "gated":
-                return torch.eye(order)[0].clone(), order > 1
-            case "lstm":
-                return None, False
-            case "per-unit" | "attention" | "concat":
-                return (torch.ones(1) if order == 1 else None), False
-    try:
-        weights = torch.tensor([float(weight) for weight in spec])
-    except (TypeError, ValueError):
-        weights = torch.empty(0)
-    if weights.numel() != order or not torch.isfinite(weights).all():
-        raise BadInput(
-            f"order_weights of a layer of order {order} is a name or {order} finite "
-            f"number{'s' if order > 1 else ''}, one per order; got {spec!r}"
-        )
-    return weights, False
 
+    stackable = True
+    capturable = True
+    kept_copies = 2
+    changes_a_single_order = False
+    refusal = "aggregates its orders by something else than a sum"
 
-def cross_orders(projections: Tensor) -> list[Tensor]:
-    r"""Multiply the projections up: :math:`\mathbf{h}^k = \mathbf{p}^k \odot \mathbf{h}^{k-1}`.
+    def __init__(self, order: int, channels: int) -> None:
+        super().__init__()
+        self.order = order
+        self.channels = channels
 
-    Args:
-        projections: :math:`\mathbf{p}^k = \mathbf{W}^k\mathbf{x}`,
-            ``[..., nodes, order, channels]``.
+    def reset_parameters(self) -> None:
+        """Draw all parameters; by default there are none."""
 
-    Returns:
-        :math:`\mathbf{h}^1, \dots, \mathbf{h}^K`, each ``[..., nodes, channels]``.
-    """
-    first, *others = projections.unbind(-2)
-    hidden = [first]
-    for projection in others:
-        hidden.append(projection * hidden[-1])
-    return hidden
+    def forward(self, hidden: Sequence[Tensor]) -> Tensor:
+        """Aggregate K tensors ``[..., nodes, channels]`` into one."""
+        raise NotImplementedError
+
+    def order_weights(self) -> Tensor | None:
+        """Return the weights of a sum, ``[order, channels]``; ``None`` if it is no such sum."""
+        return None
+
+    def extra_repr(self) -> str:
+        """Describe it for ``print(model)``."""
+        return f"order={self.order}, channels={self.channels}"
 
 
 def cross_and_sum(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
-    r"""Multiply the projections up and aggregate the orders, :math:`\sum_k \alpha_k \mathbf{h}^k`.
+    r"""Multiply up the projections and sum the orders, :math:`\sum_k \alpha_k \mathbf{h}^k`.
 
-    One pass over memory forward and one backward, which computes the products anew
-    instead of keeping them.
+    Backward recomputes the products instead of keeping them.
 
     Args:
-        projections: ``[..., order * channels]``, one order after the other; with order
-            weights per model, ``[models, rows, order * channels]``.
+        projections: ``[..., order * channels]``, one order after the other; with weights
+            per model, ``[models, rows, order * channels]``.
         order_weights: :math:`\alpha`, ``[order]`` or ``[models, order]``.
-        release: Take the sum of all projections for the first order (NOTE[D2]).
+        release: Use the sum of all projections as the first order (NOTE[D2]).
 
     Returns:
         ``[..., channels]``.
@@ -113,28 +150,5 @@ def cross_and_sum(projections: Tensor, order_weights: Tensor, release: bool) -> 
     if order_weights.dim() == 1:
         order_weights = order_weights.unsqueeze(0)
         projections = projections.reshape(1, -1, shape[-1])
-    if may_use_kernels(projections, order_weights):
-        out = _CrossAndSum.apply(projections, order_weights, release)  # type: ignore[no-untyped-call]
-    else:
-        out = plain.cross(projections, order_weights, release)
-    result: Tensor = out.view(*shape[:-1], out.size(-1))
-    return result
-
-
-class _CrossAndSum(torch.autograd.Function):
-    """:func:`crossgcn.kernels.cross` with its gradients."""
-
-    @staticmethod
-    def forward(ctx: Any, projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
-        ctx.save_for_backward(projections, order_weights)
-        ctx.release = release
-        return kernels.cross(projections, order_weights, release)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None]:
-        projections, order_weights = ctx.saved_tensors
-        # A backward pass that is differentiated again must consist of PyTorch's operations.
-        implementation = plain if torch.is_grad_enabled() else kernels
-        return *implementation.cross_backward(
-            gradient, projections, order_weights, ctx.release, ctx.needs_input_grad[1]
-        ), None
+    out = kernels.cross(projections, order_weights, release)
+    return out.view(*shape[:-1], out.size(-1))

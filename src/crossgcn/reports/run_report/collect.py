@@ -1,4 +1,4 @@
-"""From the folder that ``train`` left to what its report says."""
+"""Collect the contents of a report from the folder that ``train`` wrote."""
 
 from __future__ import annotations
 
@@ -19,65 +19,65 @@ from crossgcn.errors import BadInput
 from crossgcn.experiments.compare import majority_accuracy
 from crossgcn.experiments.predict import class_probabilities
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder
-from crossgcn.explanation.names import field_strengths
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.run import ExplainedRun
+from crossgcn.explanation.strongest import field_strengths
 from crossgcn.reports.run_report.scores import Calibration, Confusion
 from crossgcn.reports.run_report.view import (
     ClassCrosses,
     ColumnView,
     ComparedModel,
-    Comparison,
+    ComparisonView,
     CrossView,
     Curve,
     FieldStrengths,
     LayerWeights,
+    ModelView,
     NodeView,
     Role,
     RunView,
     Sizes,
     Step,
-    TermView,
-    TrainedModel,
 )
 
 STEPS = 7
-"""Bars of a waterfall, besides the bias and the rest."""
+"""Number of bars of a waterfall, besides the bias and the rest."""
 
 _MOST_PAIRS_OF_FEATURES = 2_000
-"""With more features than this, pairs are too many for a heat map of all."""
+"""The largest number of features for which all pairs are summed for the heat map."""
 
 
 def view_run(
     run: RunFolder,
     explained: ExplainedRun | None,
     *,
-    comparison: Comparison | None = None,
+    comparison: ComparisonView | None = None,
     num_nodes: int = 400,
 ) -> RunView:
-    """Everything the report says.
+    """Collect the contents of a report.
 
     Args:
         run: The trained model with its graph.
-        explained: Its crosses; none for a model that is no sum of named terms, of which neither
-            crosses nor single nodes are shown.
-        comparison: Whether crosses help, where that was found out.
-        num_nodes: How many nodes to explain one by one: test nodes the model got wrong first,
-            then other test nodes, then the rest.
+        explained: Its crosses; ``None`` for a model without exact explanation. The report then
+            shows neither crosses nor single nodes.
+        comparison: The answer of ``compare``, if there is one.
+        num_nodes: How many nodes to explain one by one: first misclassified test nodes, then other
+            test nodes, then the others.
     """
     saved, data, result = run.saved, run.data, _read_result(run.folder)
     probabilities = class_probabilities(saved.model, data)
     predicted = probabilities.argmax(dim=1)
     test = run.split.test
+    plan = None if saved.preprocess.encoding is None else read_encoding(saved.preprocess)[1]
     space = saved.preprocess.space or FeatureSpace.unnamed(data.x.size(1))
     return RunView(
         title=run.config.dataset,
-        target=_target(run),
+        target="class" if plan is None else plan.target or "class",
         sizes=_sizes(run, space),
         model=_model(run),
         environment=_environment(run.chosen.record),
         recorded=str(result.get("finished", "at an unknown time")),
-        columns=_columns(run),
+        columns=tuple(ColumnView(c.name, c.kind, c.reason) for c in plan.columns) if plan else (),
         warnings=tuple(map(str, result.get("warnings", ()))),
         test_accuracy=tuple(one.record["test_accuracy"] for one in run.runs),
         majority_accuracy=float(
@@ -85,10 +85,9 @@ def view_run(
         ),
         shown_split=run.chosen.record["split"]["index"] + 1,
         curves=tuple(map(_curve, run.runs)),
-        confusion=_confusion(saved.preprocess.classes, data.y[test], predicted[test]),
+        confusion=Confusion.measure(saved.preprocess.classes, data.y[test], predicted[test]),
         calibration=Calibration.measure(
-            probabilities[test].max(dim=1).values.tolist(),
-            (predicted[test] == data.y[test]).tolist(),
+            probabilities[test].max(dim=1).values, predicted[test] == data.y[test]
         ),
         order_weights=_order_weights(run),
         crosses=() if explained is None else _crosses(explained, saved.preprocess.classes, space),
@@ -100,16 +99,12 @@ def view_run(
     )
 
 
-def read_comparison(folder: Path) -> Comparison:
-    """The answer of ``compare``, from the folder it wrote to.
-
-    Raises:
-        BadInput: If it is not there, or is no comparison on tables.
-    """
+def read_comparison(folder: Path) -> ComparisonView:
+    """Read the answer of ``compare`` from its folder."""
     path = folder / "result.json"
     result = read_json_object(path, "give the folder that crossgcn compare made", "compare again")
     try:
-        return Comparison(
+        return ComparisonView(
             models=tuple(
                 ComparedModel(m["model"], tuple(m["test_accuracy"]), m["parameters"] or None)
                 for m in result["models"]
@@ -123,26 +118,13 @@ def read_comparison(folder: Path) -> Comparison:
         )
     except (KeyError, TypeError) as error:
         raise BadInput(
-            f"{path}: is no comparison on tables ({error!r}); make one with crossgcn compare "
+            f"{path}: is not a comparison on tables ({error!r}); make one with crossgcn compare "
             "NODES EDGES --target COLUMN --out"
         ) from None
 
 
-def _target(run: RunFolder) -> str:
-    if run.saved.preprocess.encoding is None:
-        return "class"
-    return read_encoding(run.saved.preprocess)[1].target or "class"
-
-
-def _columns(run: RunFolder) -> tuple[ColumnView, ...]:
-    if run.saved.preprocess.encoding is None:
-        return ()
-    plan = read_encoding(run.saved.preprocess)[1]
-    return tuple(ColumnView(column.name, column.kind, column.reason) for column in plan.columns)
-
-
 def _read_result(folder: Path) -> dict[str, Any]:
-    """What ``train`` printed at its end; a run that was stopped before has nothing there."""
+    """Return what ``train`` printed; empty if the run was stopped before its end."""
     try:
         result = json.loads((folder / "result.json").read_bytes())
     except (OSError, ValueError):
@@ -153,21 +135,24 @@ def _read_result(folder: Path) -> dict[str, Any]:
 def _sizes(run: RunFolder, space: FeatureSpace) -> Sizes:
     y = run.data.y
     counts = torch.bincount(y[y >= 0], minlength=run.data.num_classes).tolist()
-    loops = int((run.data.edge_index[0] == run.data.edge_index[1]).sum())
+    edges = int(run.data.edge_index.size(1))
+    if not run.data.get("directed"):
+        loops = int((run.data.edge_index[0] == run.data.edge_index[1]).sum())
+        edges = (edges - loops) // 2 + loops
     return Sizes(
         nodes=len(y),
         labelled=int((y >= 0).sum()),
-        edges=(run.data.edge_index.size(1) - loops) // 2 + loops,
+        edges=edges,
         features=run.data.x.size(1),
         fields=len(set(space.fields)),
         classes=dict(zip(run.saved.preprocess.classes, counts, strict=True)),
     )
 
 
-def _model(run: RunFolder) -> TrainedModel:
+def _model(run: RunFolder) -> ModelView:
     config = run.config
     orders = tuple(int(getattr(layer, "order", 1)) for layer in run.saved.model.layers)
-    return TrainedModel(
+    return ModelView(
         name=config.model,
         num_layers=config.num_layers,
         orders=orders,
@@ -203,14 +188,8 @@ def _curve(run: FinishedRun) -> Curve:
     )
 
 
-def _confusion(classes: Sequence[str], truth: Tensor, predicted: Tensor) -> Confusion:
-    size = len(classes)
-    counts = torch.bincount(truth * size + predicted, minlength=size * size).view(size, size)
-    return Confusion(tuple(classes), tuple(tuple(row) for row in counts.tolist()))
-
-
 def _order_weights(run: RunFolder) -> tuple[LayerWeights, ...]:
-    """Without their signs, which are chance: the projections make up for them."""
+    """Return absolute order weights: the projections can flip any sign."""
     per_run = [one.record["order_weights"] for one in run.runs]
     layers = zip(*per_run, strict=True)
     trained = any(name.endswith("order_weights") for name, _ in run.saved.model.named_parameters())
@@ -224,33 +203,23 @@ def _order_weights(run: RunFolder) -> tuple[LayerWeights, ...]:
 def _crosses(
     explained: ExplainedRun, classes: Sequence[str], space: FeatureSpace
 ) -> tuple[ClassCrosses, ...]:
-    return tuple(
-        ClassCrosses(
-            name,
-            tuple(_cross_view(row, space) for row in _rows(explained.crosses, name)),
-            tuple(
-                TermView(row["cross"], row["strength"], row["weight"], row["support"])
-                for row in _rows(explained.terms, name)
-            ),
+    def views(frame: pd.DataFrame, name: str) -> tuple[CrossView, ...]:
+        return tuple(
+            CrossView(
+                name=row["cross"],
+                members=tuple(space.names[feature] for feature in row["features"]),
+                strength=row["strength"],
+                weight=row["weight"],
+                support=row["support"],
+                stability=row.get("stability"),
+                accuracy_drop=row.get("accuracy_drop"),
+            )
+            for row in frame[frame["class"] == name].to_dict("records")
         )
+
+    return tuple(
+        ClassCrosses(name, views(explained.crosses, name), views(explained.terms, name))
         for name in classes
-    )
-
-
-def _rows(frame: pd.DataFrame, name: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = frame[frame["class"] == name].to_dict("records")  # type: ignore[assignment]
-    return rows
-
-
-def _cross_view(row: dict[str, Any], space: FeatureSpace) -> CrossView:
-    return CrossView(
-        name=row["cross"],
-        members=tuple(space.names[feature] for feature in row["features"]),
-        strength=row["strength"],
-        weight=row["weight"],
-        support=row["support"],
-        stability=row["stability"],
-        accuracy_drop=row["accuracy_drop"],
     )
 
 

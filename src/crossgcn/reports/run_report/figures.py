@@ -1,7 +1,7 @@
-"""What of a run is drawn: how it was trained, and how far its probabilities can be trusted.
+"""Draw the figures of a run report, and prepare its matrices.
 
-Only numbers and this package's own words are drawn. Names from the user's tables
-are set as text by the page, which wraps, shortens and escapes them.
+Figures contain only numbers and this package's own words. The page shows names from the user's
+tables as text, which it wraps, shortens and escapes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from crossgcn.experiments.statistics import summarise
 from crossgcn.reports.figure_style import INK, figure_style, tidy, to_svg
+from crossgcn.reports.format import percent, shorten
 from crossgcn.reports.run_report.scores import Calibration, Confusion
 from crossgcn.reports.run_report.view import (
-    Comparison,
+    ComparisonView,
     Curve,
     FieldStrengths,
     LayerWeights,
-    number,
-    percent,
-    shorten,
 )
 
 BLUE: Final = "#0072B2"
@@ -39,7 +37,7 @@ _MOST_POINTS: Final = 120
 
 
 class _Line(NamedTuple):
-    """One split's values, and how to draw them."""
+    """The values of one split, and how to draw them."""
 
     curve: Curve
     values: tuple[float, ...]
@@ -48,12 +46,7 @@ class _Line(NamedTuple):
 
 
 def draw_loss_curves(curves: Sequence[Curve], shown: int) -> str:
-    """Training and validation loss of every split.
-
-    Args:
-        curves: One for each split.
-        shown: The one to draw strongly, from 1.
-    """
+    """Draw training and validation loss of every split; ``shown`` (from 1) is emphasised."""
     splits = list(enumerate(curves, start=1))
     training = [_Line(curve, curve.train_loss, BLUE, at == shown) for at, curve in splits]
     validation = [_Line(curve, curve.validation_loss, ORANGE, at == shown) for at, curve in splits]
@@ -62,12 +55,7 @@ def draw_loss_curves(curves: Sequence[Curve], shown: int) -> str:
 
 
 def draw_accuracy_curves(curves: Sequence[Curve], shown: int) -> str:
-    """Validation accuracy of every split, with the epochs that were chosen.
-
-    Args:
-        curves: One for each split.
-        shown: The one to draw strongly, from 1.
-    """
+    """Draw validation accuracy of every split, with the chosen epochs."""
     lines = [
         _Line(curve, curve.validation_accuracy, ORANGE, at == shown)
         for at, curve in enumerate(curves, start=1)
@@ -77,11 +65,7 @@ def draw_accuracy_curves(curves: Sequence[Curve], shown: int) -> str:
 
 
 def draw_order_weights(layers: Sequence[LayerWeights]) -> str | None:
-    """The weight each layer gives each order; none where no layer has more than one.
-
-    Args:
-        layers: From the first.
-    """
+    """Draw the order weights of each layer; ``None`` if no layer has more than one order."""
     rows = [
         (f"layer {layer}, order {order}", weights)
         for layer, each in enumerate(layers, start=1)
@@ -109,11 +93,7 @@ def draw_order_weights(layers: Sequence[LayerWeights]) -> str | None:
 
 
 def draw_calibration(calibration: Calibration) -> str | None:
-    """Accuracy over confidence, and how many predictions are that confident.
-
-    Args:
-        calibration: Of the test nodes; with no bins there is nothing to draw.
-    """
+    """Draw accuracy over confidence, and the number of predictions; ``None`` without bins."""
     if not calibration.bins:
         return None
     confidence = [each.confidence for each in calibration.bins]
@@ -137,12 +117,8 @@ def draw_calibration(calibration: Calibration) -> str | None:
         return to_svg(figure, "calibration", label)
 
 
-def draw_comparison(comparison: Comparison) -> str:
-    """Every model's accuracy: a small dot for each split, a large one for their mean.
-
-    Args:
-        comparison: What was compared; the two models that were judged are coloured.
-    """
+def draw_comparison(comparison: ComparisonView) -> str:
+    """Draw the accuracy of every model: small dots for splits, a large dot for the mean."""
     judged = {comparison.with_crosses: ORANGE, comparison.without_crosses: BLUE}
     models = comparison.models
     with figure_style("comparison"), rc_context({"text.parse_math": False}):
@@ -172,15 +148,7 @@ def draw_comparison(comparison: Comparison) -> str:
 def _draw_curves(
     name: str, title: str, lines: Sequence[_Line], marks: dict[str, str], *, shares: bool = False
 ) -> str:
-    """Lines over epochs, with the same axes, legend and look for all.
-
-    Args:
-        name: Of the figure.
-        title: What is drawn.
-        lines: All splits, whichever order.
-        marks: What each colour stands for.
-        shares: Whether values are fractions, to be read as percentages.
-    """
+    """Draw lines over epochs; ``marks`` maps legend labels to colours."""
     with figure_style(name):
         figure = Figure(figsize=(_HALF, 3.2), layout="constrained")
         axes = figure.subplots()
@@ -224,14 +192,7 @@ def _draw_line(axes: Axes, line: _Line) -> None:
 
 @dataclass(frozen=True)
 class Cell:
-    """One square.
-
-    Attributes:
-        text: What it says.
-        shade: How dark it is, from 0 to 1.
-        tone: Which colour: mistakes look unlike what is right.
-        title: The whole story, for who points at it.
-    """
+    """One cell of a matrix: its text, shade from 0 to 1, colour, and tooltip."""
 
     text: str
     shade: float
@@ -240,7 +201,7 @@ class Cell:
 
     @property
     def deep(self) -> bool:
-        """Whether dark text would be hard to read on it."""
+        """Whether the cell is too dark for dark text."""
         return self.shade > 0.55
 
 
@@ -248,10 +209,7 @@ class Cell:
 class Matrix:
     """A square table with the same names on both sides.
 
-    Attributes:
-        names: Shortened.
-        rows: Of cells.
-        left_out: How many rows and columns are not shown.
+    ``left_out`` is the number of rows that are not shown.
     """
 
     names: tuple[str, ...]
@@ -260,16 +218,14 @@ class Matrix:
 
     @property
     def upright(self) -> bool:
-        """Whether the names over the columns are short and few enough to lie flat."""
+        """Whether the column names are short and few enough to be written horizontally."""
         return len(self.names) <= 8 and max(map(len, self.names), default=0) <= 10
 
 
 def confusion_matrix(confusion: Confusion, most: int) -> Matrix:
-    """How often each class was taken for each; shades are shares of the true class.
+    """Return counts, shaded by the share of the true class, for at most ``most`` classes.
 
-    Args:
-        confusion: The counts.
-        most: How many classes to show; those with the most test nodes are kept, in their order.
+    The classes with the most test nodes are kept, in their order.
     """
     support = [sum(row) for row in confusion.counts]
     kept = sorted(_greatest(support, most))
@@ -279,22 +235,17 @@ def confusion_matrix(confusion: Confusion, most: int) -> Matrix:
         count = confusion.counts[true][predicted]
         share = count / support[true] if support[true] else 0.0
         return Cell(
-            number(count) if count else "",
+            f"{count:,}" if count else "",
             round(share, 3),
             "plus" if true == predicted else "minus",
-            f"{names[true]} taken for {names[predicted]}: {number(count)} ({percent(share)})",
+            f"{names[true]} taken for {names[predicted]}: {count:,} ({percent(share)})",
         )
 
     return _build(names, kept, make_cell)
 
 
 def field_matrix(strengths: FieldStrengths, most: int) -> Matrix:
-    """How strongly fields are crossed, in hundredths of the strongest; the strongest first.
-
-    Args:
-        strengths: Of all fields.
-        most: How many to show.
-    """
+    """Return the ``most`` strongest fields, in hundredths of the strongest pair."""
     kept = _greatest([sum(row) for row in strengths.values], most)
     greatest = max((value for row in strengths.values for value in row), default=0.0)
     names = [shorten(name) for name in strengths.fields]
@@ -310,7 +261,7 @@ def field_matrix(strengths: FieldStrengths, most: int) -> Matrix:
 
 
 def _greatest(values: Sequence[float], most: int) -> list[int]:
-    """Where the greatest are, the greatest first; of equals the first."""
+    """Return the positions of the largest values, largest first; ties in their order."""
     return sorted(range(len(values)), key=lambda i: -values[i])[:most]
 
 

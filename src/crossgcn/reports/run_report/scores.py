@@ -1,30 +1,22 @@
-"""How good the predictions of one model are: class by class, and as probabilities."""
+"""Measure the predictions of one model: class by class, and as probabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 
 
 @dataclass(frozen=True)
 class ClassScore:
-    """What became of one class; none where there is nothing to divide by.
-
-    Attributes:
-        name: The class.
-        support: How many nodes are of it.
-        predicted: How many were taken for it.
-        precision: Of those taken for it, the share that is.
-        recall: Of those that are, the share that was found.
-        f1: Their harmonic mean.
-    """
+    """Scores of one class; ``None`` where they are not defined."""
 
     name: str
     support: int
-    predicted: int
     precision: float | None
     recall: float | None
     f1: float | None
@@ -32,55 +24,46 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often each class was taken for each.
+    """How often each class was predicted for each true class.
 
     Attributes:
-        classes: Their names.
-        counts: A row for each true class, a column for each predicted one.
+        counts: One row per true class, one column per predicted class.
+        accuracy: ``None`` without nodes.
     """
 
     classes: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
+    scores: tuple[ClassScore, ...]
+    accuracy: float | None
+
+    @classmethod
+    def measure(cls, classes: Sequence[str], truth: Any, predicted: Any) -> Self:
+        """Compare true and predicted classes, given as positions in ``classes``."""
+        truth, predicted = np.asarray(truth, np.int64), np.asarray(predicted, np.int64)
+        labels = range(len(classes))
+        if not truth.size:
+            nothing = tuple(ClassScore(name, 0, None, None, None) for name in classes)
+            return cls(tuple(classes), ((0,) * len(classes),) * len(classes), nothing, None)
+        counts = confusion_matrix(truth, predicted, labels=labels)
+        columns = precision_recall_fscore_support(
+            truth, predicted, labels=labels, zero_division=np.nan
+        )
+        scores = tuple(
+            ClassScore(name, int(support), *(None if np.isnan(v) else float(v) for v in values))
+            for name, *values, support in zip(classes, *columns, strict=True)
+        )
+        accuracy = float(accuracy_score(truth, predicted))
+        return cls(tuple(classes), tuple(map(tuple, counts.tolist())), scores, accuracy)
 
     @property
     def total(self) -> int:
-        """How many nodes were counted."""
+        """Number of nodes."""
         return sum(map(sum, self.counts))
-
-    @property
-    def accuracy(self) -> float | None:
-        """The share on the diagonal; none without nodes."""
-        right = sum(row[position] for position, row in enumerate(self.counts))
-        return right / self.total if self.total else None
-
-    @property
-    def scores(self) -> tuple[ClassScore, ...]:
-        """Precision, recall and F1 of each class."""
-        return tuple(self._score(position) for position in range(len(self.classes)))
-
-    def _score(self, position: int) -> ClassScore:
-        right = self.counts[position][position]
-        support = sum(self.counts[position])
-        predicted = sum(row[position] for row in self.counts)
-        return ClassScore(
-            self.classes[position],
-            support,
-            predicted,
-            right / predicted if predicted else None,
-            right / support if support else None,
-            2 * right / (support + predicted) if support + predicted else None,
-        )
 
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Predictions of about the same confidence.
-
-    Attributes:
-        confidence: The mean probability given to the predicted class.
-        accuracy: The share that was right.
-        count: How many predictions.
-    """
+    """Predictions of similar confidence: their mean confidence, accuracy and number."""
 
     confidence: float
     accuracy: float
@@ -89,41 +72,35 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Whether a probability of 80 % is right four times in five.
+    """Whether predictions made with 80 % confidence are right 80 % of the time.
 
     Attributes:
-        bins: By rising confidence, none of them empty.
+        bins: In ascending order of confidence, without empty bins.
     """
 
     bins: tuple[ReliabilityBin, ...]
 
     @classmethod
-    def measure(
-        cls, confidence: Sequence[float], correct: Sequence[bool], num_bins: int = 10
-    ) -> Self:
+    def measure(cls, confidence: Any, correct: Any, num_bins: int = 10) -> Self:
         """Sort predictions into bins of equal width.
 
         Args:
-            confidence: The probability of each predicted class, from 0 to 1.
-            correct: Whether that class was right.
-            num_bins: Between 0 and 1; a confidence on an edge counts to the bin above it.
+            confidence: Probability of each predicted class.
+            correct: Whether each prediction was right.
+            num_bins: Number of bins between 0 and 1.
         """
-        given = np.asarray(confidence, dtype=np.float64)
-        right = np.asarray(correct, dtype=np.float64)
-        places = np.minimum((given * num_bins).astype(np.int64), num_bins - 1)
-        return cls(
-            tuple(
-                ReliabilityBin(
-                    float(given[here].mean()), float(right[here].mean()), int(here.sum())
-                )
-                for here in (places == place for place in range(num_bins))
-                if here.any()
-            )
-        )
+        given, right = np.asarray(confidence, np.float64), np.asarray(correct, np.int64)
+        if not given.size:
+            return cls(())
+        accuracy, mean = calibration_curve(right, given, n_bins=num_bins)
+        edges = np.linspace(0.0, 1.0, num_bins + 1)  # as in calibration_curve
+        counts = np.bincount(np.searchsorted(edges[1:-1], given))
+        rows = zip(mean.tolist(), accuracy.tolist(), counts[counts > 0].tolist(), strict=True)
+        return cls(tuple(ReliabilityBin(*row) for row in rows))
 
     @property
     def total(self) -> int:
-        """How many predictions there are."""
+        """Number of predictions."""
         return sum(each.count for each in self.bins)
 
     @property

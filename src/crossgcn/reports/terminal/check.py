@@ -1,18 +1,18 @@
-"""What ``check`` shows: how the tables were read, and what is wrong with them."""
+"""The result of ``check``: how the tables were read, and the problems in them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
-from crossgcn.data.tables.checks.problems import Finding, show_file, show_name
+from crossgcn.data.tables.checks import Problem, show_file, show_name
+from crossgcn.reports.format import count
+from crossgcn.reports.terminal.tables import text_columns
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Summary = dict[str, Any]
 
 MOST_COLUMNS = 60
-"""So many columns are shown one by one."""
+"""How many columns are listed one by one."""
 
 STYLES = {"error": "bold red", "warning": "yellow"}
 
@@ -31,19 +31,19 @@ def summarise_check(
     nodes: Table,
     edges: Table | None,
     plan: TablePlan,
-    findings: Sequence[Finding],
+    problems: Sequence[Problem],
     next_command: str,
 ) -> Summary:
-    """Everything that was decided and found, as JSON has it.
+    """Return how the tables were read and what was found, as JSON.
 
     Args:
         nodes: The node table.
         edges: The edge table, if there is one.
-        plan: What their columns are taken for.
-        findings: What is wrong with them.
-        next_command: What to type when nothing is.
+        plan: How their columns are used.
+        problems: As the check returned them.
+        next_command: The command to suggest if there are no errors.
     """
-    severities = Counter(finding.severity for finding in findings)
+    severities = Counter(problem.severity for problem in problems)
     return {
         "nodes": {
             "file": nodes.name,
@@ -61,9 +61,9 @@ def summarise_check(
             "destination_column": plan.destination_column,
             "weight_column": plan.weight_column,
         },
-        "columns": [asdict(column) for column in plan.columns],
+        "columns": [column.model_dump() for column in plan.columns],
         "reasons": list(plan.reasons),
-        "findings": [finding.to_json() for finding in findings],
+        "findings": [problem.to_json() for problem in problems],
         "errors": severities["error"],
         "warnings": severities["warning"],
         "next": None if severities["error"] else next_command,
@@ -71,36 +71,28 @@ def summarise_check(
 
 
 def check_page(summary: Summary) -> Group:
-    """The whole answer of ``check``.
-
-    Args:
-        summary: From :func:`summarise_check`.
-    """
-    findings = [Finding(**content) for content in summary["findings"]]
+    """Return the summary of :func:`summarise_check` for the terminal."""
+    problems = [Problem(**content) for content in summary["findings"]]
     parts: list[RenderableType] = [_sizes(summary), *map(Text, summary["reasons"])]
     parts.append(_columns_table(summary["columns"]))
-    if findings:
-        parts += [_findings_table(findings), Text()]
+    if problems:
+        parts += [_problems_table(problems), Text()]
     parts.append(_conclusion(summary))
     return Group(*parts)
 
 
 def reading_lines(graph: TableGraph) -> list[Text]:
-    """What was read and decided, in a few lines, and each warning in one.
-
-    Args:
-        graph: A user's tables, as they are trained on.
-    """
+    """Return how a user's tables were read in a few lines, and each warning in one line."""
     lines = [Text(reason) for reason in graph.plan.reasons]
     lines.append(Text(_kinds_line(graph.plan.columns)))
-    for finding in graph.findings:
-        label = (f"{finding.severity}: ", STYLES[finding.severity])
-        lines.append(Text.assemble(label, finding.describe()))
+    for problem in graph.problems:
+        label = (f"{problem.severity}: ", STYLES[problem.severity])
+        lines.append(Text.assemble(label, problem.describe()))
     return lines
 
 
 def _kinds_line(columns: Sequence[ColumnPlan]) -> str:
-    """``columns: 4 categorical, 2 numeric; ignored: name``."""
+    """Return ``columns: 4 categorical, 2 numeric; ignored: name``."""
     kinds: Counter[str] = Counter(column.kind for column in columns)
     wanted = ("categorical", "flag", "numeric", "list")
     used = [f"{kinds[kind]:,} {kind}" for kind in wanted if kinds[kind]]
@@ -111,19 +103,17 @@ def _kinds_line(columns: Sequence[ColumnPlan]) -> str:
 
 def _sizes(summary: Summary) -> Text:
     nodes, edges = summary["nodes"], summary["edges"]
-    width = _count(len(summary["columns"]), "column")
-    words = f"{show_file(nodes['file'])}: {_count(nodes['rows'], 'node')}, {width}"
+    width = count(len(summary["columns"]), "column")
+    words = f"{show_file(nodes['file'])}: {count(nodes['rows'], 'node')}, {width}"
     if edges is None:
         return Text(f"{words}; no edges", style="bold")
     return Text(
-        f"{words}; {show_file(edges['file'])}: {_count(edges['rows'], 'edge')}", style="bold"
+        f"{words}; {show_file(edges['file'])}: {count(edges['rows'], 'edge')}", style="bold"
     )
 
 
 def _columns_table(columns: Sequence[Summary]) -> RenderableType:
-    table = TerminalTable(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for header in ("column", "taken for", "why"):
-        table.add_column(header, overflow="fold")
+    table = text_columns("column", "taken for", "why")
     for column in columns[:MOST_COLUMNS]:
         style = "dim" if column["kind"] == "ignored" else None
         name = Text(show_name(column["name"]))
@@ -135,26 +125,22 @@ def _columns_table(columns: Sequence[Summary]) -> RenderableType:
     return Group(table, Text(f"and {hidden.total():,} more columns: {kinds} (--json has all)\n"))
 
 
-def _findings_table(findings: Sequence[Finding]) -> TerminalTable:
-    """Severity, and beside it where, what, and the remedy on a line of its own."""
+def _problems_table(problems: Sequence[Problem]) -> TerminalTable:
+    """Return severity, place and problem in one row each, with the remedy below."""
     table = TerminalTable.grid(padding=(0, 2, 0, 0))
     table.add_column()
     table.add_column(overflow="fold")
-    for finding in findings:
-        told = Text.assemble((f"{finding.place}: ", "bold"), finding.statement)
-        table.add_row(Text(finding.severity, style=STYLES[finding.severity]), told)
-        table.add_row("", Text(f"→ {finding.remedy}", style="italic"))
+    for problem in problems:
+        told = Text.assemble((f"{problem.place}: ", "bold"), problem.statement)
+        table.add_row(Text(problem.severity, style=STYLES[problem.severity]), told)
+        table.add_row("", Text(f"→ {problem.remedy}", style="italic"))
     return table
 
 
 def _conclusion(summary: Summary) -> Text:
-    """How many errors and warnings, and what to do next."""
+    """Return the number of errors and warnings, and what to do next."""
     errors, warnings = summary["errors"], summary["warnings"]
-    counted = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    counted = f"{count(errors, 'error')}, {count(warnings, 'warning')}"
     if errors:
         return Text(f"{counted}: correct the errors and check again", style=STYLES["error"])
     return Text(f"{counted}: {summary['next']} is next", style="green")
-
-
-def _count(number: int, what: str) -> str:
-    return f"no {what}s" if number == 0 else f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""The answer of ``compare`` on a user's tables: one JSON object, one table, a few sentences."""
+"""The result of ``compare`` on a user's tables: one JSON object, one table, a few sentences."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
-from crossgcn.experiments.compare import CANDIDATES, CandidateResult, TableComparison
+from crossgcn.experiments.candidates import CANDIDATES
+from crossgcn.experiments.compare import CandidateResult, TableComparison
 from crossgcn.experiments.statistics import PairedDifference
-from crossgcn.reports.terminal.tables import number_columns, paired_cell, with_spread
+from crossgcn.reports.format import accuracy_text, count, interval_text, paired_text, points
+from crossgcn.reports.terminal.tables import number_columns
 
 Summary = dict[str, Any]
 
 
 def summarise_candidates(comparison: TableComparison, baseline: str | None = None) -> Summary:
-    """Models and answer, for ``--json`` and ``result.json``.
+    """Return models and answer, for ``--json`` and ``result.json``.
 
     Args:
-        comparison: What was measured.
-        baseline: The model the others are paired with; the best one without crosses when left
-            out.
+        comparison: The measured models.
+        baseline: The model that the others are paired with; by default the best one with neither
+            crosses nor a perceptron.
     """
-    plain = baseline or comparison.best("none") or comparison.results[0].name
-    ours = comparison.best("crosses")
-    against = comparison.best("none")
+    ours, against = comparison.best("crosses"), comparison.best("none")
+    plain = baseline or against or comparison.results[0].name
     judged = comparison.difference(ours, against) if ours and against else None
     return {
         "baseline": plain,
@@ -62,7 +63,7 @@ def _model(comparison: TableComparison, result: CandidateResult, baseline: str) 
 
 
 def answer(comparison: TableComparison) -> list[str]:
-    """Whether crosses help, what a perceptron does instead, and which model to take."""
+    """Return whether crosses help, how a perceptron compares, and which model to use."""
     sentences = []
     ours, plain = comparison.best("crosses"), comparison.best("none")
     if ours is not None and plain is not None:
@@ -114,32 +115,29 @@ def _relate(difference: PairedDifference) -> str:
 
 def _points(difference: PairedDifference) -> str:
     interval = difference.interval()
-    numbers = [100 * value for value in (difference.mean, *(interval or ()))]
-    digits = 1 if min(map(abs, numbers)) >= 0.05 else 3
-    mean, *ends = (f"{number:+z.{digits}f}" for number in numbers)
-    words = f"{mean} points"
+    smallest = min(map(abs, (difference.mean, *(interval or ()))))
+    digits = 1 if 100 * smallest >= 0.05 else 3
+    words = f"{points(difference.mean, digits)} points"
     if interval is None:
         return words
-    low, high = ends
-    return f"{words} (95 % interval {low} to {high}, paired over {difference.count} splits)"
+    return f"{words} ({interval_text(interval, digits)}, paired over {difference.count} splits)"
 
 
 def candidates_table(summary: Summary) -> Group:
-    """All models as rows, simplest first."""
+    """Return all models as rows, the simplest first."""
     table = number_columns("model", "mean ± sd", f"paired to {summary['baseline']}", "parameters")
     table.add_column("what it is")
     for model in summary["models"]:
-        sd = None if model["sd"] is None else 100 * model["sd"]
         table.add_row(
             model["model"],
-            with_spread(100 * model["mean"], sd),
-            paired_cell(model),
+            accuracy_text(model),
+            paired_text(model),
             f"{model['parameters']:,}",
             model["description"],
         )
     title = (
-        f"{summary['dataset']}, {summary['target']}: test accuracy in %, {summary['num_splits']} "
-        f"split{'s' * (summary['num_splits'] > 1)}, {summary['epochs']} epochs, best of "
-        f"{summary['trials']} trial{'s' * (summary['trials'] > 1)} by validation"
+        f"{summary['dataset']}, {summary['target']}: test accuracy in %, "
+        f"{count(summary['num_splits'], 'split')}, {summary['epochs']} epochs, best of "
+        f"{count(summary['trials'], 'trial')} by validation"
     )
     return Group(Text(title, style="bold"), table)

@@ -1,4 +1,4 @@
-"""A graph folder in a few lines."""
+"""Describe a graph folder in a few lines."""
 
 from __future__ import annotations
 
@@ -12,18 +12,13 @@ QUANTILES = (0.0, 0.5, 0.9, 0.99, 1.0)
 
 
 def summarise_folder(graph: StoredGraph) -> dict[str, Any]:
-    """Counts, sizes and how many neighbours nodes have; edges are not read.
-
-    Args:
-        graph: An open one.
-    """
+    """Return counts, file sizes and quantiles of the degrees, without reading the edges."""
     degrees = np.diff(graph.offsets.numpy())
     at = np.quantile(degrees, QUANTILES, method="inverted_cdf").tolist()
     roles = None
     if graph.roles is not None:
         counts = np.bincount(graph.roles[0].numpy(), minlength=4).tolist()
         roles = dict(zip(("none", "train", "validation", "test"), counts, strict=True))
-    labelled = None if graph.num_classes is None else int((graph.labels >= 0).sum())
     return {
         "folder": str(graph.folder),
         "nodes": graph.num_nodes,
@@ -34,7 +29,7 @@ def summarise_folder(graph: StoredGraph) -> dict[str, Any]:
         "features": graph.num_features,
         "sparse_features": graph.has_sparse_features,
         "classes": graph.num_classes,
-        "labelled": labelled,
+        "labelled": None if graph.num_classes is None else int((graph.labels >= 0).sum()),
         "roles": roles,
         "num_splits": 0 if graph.roles is None else len(graph.roles),
         "degree_quantiles": {
@@ -46,11 +41,7 @@ def summarise_folder(graph: StoredGraph) -> dict[str, Any]:
 
 
 def folder_lines(summary: dict[str, Any]) -> list[str]:
-    """The same for a terminal.
-
-    Args:
-        summary: Of :func:`summarise_folder`, perhaps with the ``next`` command.
-    """
+    """Return the summary of :func:`summarise_folder`, perhaps with ``next``, for the terminal."""
     kind = ("directed" if summary["directed"] else "undirected") + (
         ", weighted" if summary["weighted"] else ""
     )
@@ -59,8 +50,8 @@ def folder_lines(summary: dict[str, Any]) -> list[str]:
     lines = [
         f"{summary['folder']}: {summary['nodes']:,} nodes, {summary['edges']:,} edges ({kind}), "
         f"{total / 1e6:,.1f} MB",
-        f"  neighbours of a node: {low:,} to {high:,}, median {middle:,}, nine in ten at most "
-        f"{most:,}, 99 in 100 at most {nearly:,}",
+        f"  neighbours per node: {low:,} to {high:,}, median {middle:,}, 90 % have at most "
+        f"{most:,}, 99 % at most {nearly:,}",
     ]
     if summary["features"]:
         form = "sparse" if summary["sparse_features"] else "dense"

@@ -1,4 +1,4 @@
-"""The answer of ``links``: one JSON object, one table, a sentence for each model."""
+"""The result of ``links``: one JSON object, one table, a sentence for each model."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from rich.console import Group
 from rich.text import Text
 
 from crossgcn.links.compare import LinkComparison, LinkResult
-from crossgcn.reports.terminal.tables import number_columns, paired_cell, with_spread
+from crossgcn.reports.format import accuracy_text, count, paired_text
+from crossgcn.reports.terminal.tables import number_columns
 
 Summary = dict[str, Any]
 
-METRIC_WORDS = {"auc": "AUC", "ap": "AP", "mrr": "MRR"}
-"""How metrics are written; Hits@K as it is."""
+
+def metric_name(metric: str) -> str:
+    """Return a metric as it is written: ``AUC``, ``Hits@10``."""
+    return metric.upper() if metric in ("auc", "ap", "mrr") else metric.capitalize()
 
 
 def summarise_links(comparison: LinkComparison) -> Summary:
-    """Encoders and metrics, for ``--json`` and ``result.json``."""
+    """Return encoders and metrics, for ``--json`` and ``result.json``."""
     record = comparison.results[0].records[0]
     environment, split = record["environment"], record["split"]
     config = comparison.results[0].config
@@ -71,35 +74,26 @@ def _metric(comparison: LinkComparison, result: LinkResult, metric: str) -> Summ
     }
 
 
-def metric_cell(measured: Summary) -> str:
-    """A metric in percent, with its spread over splits."""
-    sd = measured["sd"]
-    return with_spread(100 * measured["mean"], None if sd is None else 100 * sd)
-
-
 def links_table(summary: Summary) -> Group:
-    """All models as rows, and below each but the first its paired differences."""
-    words = [METRIC_WORDS.get(metric, metric.capitalize()) for metric in summary["metrics"]]
-    table = number_columns("model", *words, "parameters", "seconds")
+    """Return all models as rows, with the paired differences below each but the first."""
+    table = number_columns("model", *map(metric_name, summary["metrics"]), "parameters", "seconds")
     for model in summary["models"]:
         measured = [model["test"][metric] for metric in summary["metrics"]]
-        cells = map(metric_cell, measured)
-        count, seconds = f"{model['parameters']:,}", f"{model['seconds']:.0f}"
-        table.add_row(model["name"], *cells, count, seconds)
+        parameters, seconds = f"{model['parameters']:,}", f"{model['seconds']:.0f}"
+        table.add_row(model["name"], *map(accuracy_text, measured), parameters, seconds)
         if model["name"] != summary["baseline"]:
-            table.add_row(f"  paired to {summary['baseline']}", *map(paired_cell, measured))
-    splits, negatives = summary["num_splits"], summary["negatives"]["test"]
+            table.add_row(f"  paired to {summary['baseline']}", *map(paired_text, measured))
     title = (
-        f"{summary['dataset']}: links of {summary['edges']['test']:,} test edges against "
-        f"{negatives:,} pairs that are none, in %, {splits} split{'s' * (splits > 1)}, "
-        f"{summary['epochs']} epochs"
+        f"{summary['dataset']}: links, {summary['edges']['test']:,} test edges against "
+        f"{summary['negatives']['test']:,} negative pairs, in %, "
+        f"{count(summary['num_splits'], 'split')}, {summary['epochs']} epochs"
     )
-    notes = "paired: mean difference ± its standard error; seconds: of all runs, added up"
+    notes = "paired: mean difference ± its standard error; seconds: sum over all runs"
     return Group(Text(title, style="bold"), table, Text(notes, style="dim"))
 
 
 def links_verdicts(summary: Summary) -> list[str]:
-    """What the paired intervals say, a sentence for each model but the baseline."""
+    """Return what the paired intervals say, a sentence for each model but the baseline."""
     return [
         _verdict(model, summary)
         for model in summary["models"]
@@ -108,20 +102,14 @@ def links_verdicts(summary: Summary) -> list[str]:
 
 
 def _verdict(model: Summary, summary: Summary) -> str:
-    better: list[str] = []
-    worse: list[str] = []
-    level: list[str] = []
+    found: dict[str, list[str]] = {"beats": [], "falls behind": [], "cannot be told apart from": []}
     for metric in summary["metrics"]:
         low, high = model["test"][metric]["paired_interval"]
-        found = better if low > 0 else worse if high < 0 else level
-        found.append(METRIC_WORDS.get(metric, metric.capitalize()))
+        words = "beats" if low > 0 else "falls behind" if high < 0 else "cannot be told apart from"
+        found[words].append(metric_name(metric))
     parts = [
-        f"{words} in {', '.join(found)}"
-        for words, found in (
-            (f"beats {summary['baseline']}", better),
-            (f"falls behind {summary['baseline']}", worse),
-            (f"cannot be told apart from {summary['baseline']}", level),
-        )
-        if found
+        f"{words} {summary['baseline']} in {', '.join(metrics)}"
+        for words, metrics in found.items()
+        if metrics
     ]
     return f"{model['name']} {'; '.join(parts)} (95 % intervals of the paired differences)."

@@ -1,4 +1,4 @@
-"""The tables a person reads at the terminal."""
+"""Tables at the terminal: their shared look, and the tables of ``train``, ``compare``, ``data``."""
 
 from __future__ import annotations
 
@@ -11,26 +11,47 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from crossgcn.reports.format import (
+    accuracy_text,
+    count,
+    interval_text,
+    paired_text,
+    points,
+    with_spread,
+)
+
+Summary = dict[str, Any]
+
+MODEL_COLUMNS = ("model", "layers", "mean ± sd", "paper")
+"""The columns of :func:`model_cells`."""
+
+_COUNTS = ("nodes", "edges", "features", "classes")
+_TRAINING = {
+    "epochs": "epochs",
+    "learning_rate": "rate",
+    "weight_decay": "decay",
+    "hidden_channels": "width",
+}
+
+
+def text_columns(*names: str) -> Table:
+    """Return an empty table; its columns fold in a narrow terminal, so nothing is cut off."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in names:
+        table.add_column(name, overflow="fold")
+    return table
+
 
 def number_columns(name: str, *numbers: str) -> Table:
-    """A column of names and columns of numbers, which fold when room is short: nothing is cut."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(name, overflow="fold")
+    """Return an empty table with one column of names and columns of numbers."""
+    table = text_columns(name)
     for number in numbers:
         table.add_column(number, justify="right", overflow="fold")
     return table
 
 
-Summary = dict[str, Any]
-
-MODEL_COLUMNS = ("model", "layers", "mean ± sd", "paper")
-"""What the cells of :func:`model_cells` are."""
-
-_COUNTS = ("nodes", "edges", "features", "classes")
-
-
 def training_table(summary: Summary) -> Group:
-    """One model over its splits; on a user's tables, of which no paper knows, without the paper."""
+    """Return the result of ``train``; for a user's own tables without the paper's number."""
     shown = len(MODEL_COLUMNS) - ("target" in summary)
     table = number_columns(*MODEL_COLUMNS[:shown], "validation", "seconds")
     validation = f"{100 * fmean(summary['validation_accuracy']):.1f}"
@@ -39,10 +60,10 @@ def training_table(summary: Summary) -> Group:
 
 
 def order_weight_lines(summary: Summary) -> list[str]:
-    """The sizes of the order weights of each layer that crosses, averaged over runs.
+    """Return the absolute order weights of each layer with crosses, averaged over runs.
 
-    Their signs are chance: turning that of an order's weight and that of its projection
-    changes nothing.
+    Signs carry no meaning: flipping the sign of an order weight and of its projection changes
+    nothing.
     """
     layers = zip(*summary["trained_order_weights"], strict=True)
     means = ([fmean(map(abs, weights)) for weights in zip(*layer, strict=True)] for layer in layers)
@@ -54,24 +75,24 @@ def order_weight_lines(summary: Summary) -> list[str]:
 
 
 def comparison_table(summary: Summary) -> Group:
-    """Several models, with the paired difference to the baseline."""
+    """Return the result of ``compare``: several models, each paired with the baseline."""
     table = number_columns(*MODEL_COLUMNS, f"paired to {summary['baseline']}", "seconds")
     for model in summary["models"]:
-        table.add_row(*model_cells(model), paired_cell(model), f"{model['seconds']:.0f}")
+        table.add_row(*model_cells(model), paired_text(model), f"{model['seconds']:.0f}")
     return _titled(summary, table)
 
 
 def comparison_verdicts(summary: Summary) -> list[str]:
-    """What the paired differences say, a sentence for each model."""
+    """Return a sentence for each model whose paired difference has an interval."""
     return [
-        _verdict(model, summary)
+        _verdict(model, summary["baseline"])
         for model in summary["models"]
         if model["paired_interval"] is not None
     ]
 
 
 def datasets_table(rows: list[Summary]) -> Table:
-    """The known datasets and whether they are at hand."""
+    """Return the known datasets, and where they are on this machine."""
     table = number_columns("name", *_COUNTS)
     table.add_column("where", overflow="fold")
     for row in rows:
@@ -80,18 +101,30 @@ def datasets_table(rows: list[Summary]) -> Table:
     return table
 
 
+def model_cells(model: Summary) -> tuple[str, str, str, str]:
+    """Return model, layers, our accuracy and the paper's, the first columns of result tables."""
+    paper = model["paper"]
+    return (
+        model["model"],
+        str(model["num_layers"]),
+        accuracy_text(model),
+        "—" if paper is None else with_spread(paper["mean"], paper["sd"]),
+    )
+
+
 def _titled(summary: Summary, table: Table) -> Group:
-    title = f"{summary['dataset']}: {', '.join(_protocol(summary))}"
-    return Group(Text(title, style="bold"), table, Text(_notes(summary), style="dim"))
+    models = summary.get("models", [summary])
+    title = f"{summary['dataset']}: {', '.join(_protocol(summary, models))}"
+    return Group(Text(title, style="bold"), table, Text(_notes(models), style="dim"))
 
 
-def _protocol(summary: Summary) -> Iterator[str]:
-    """What was measured, on what, how often."""
+def _protocol(summary: Summary, models: list[Summary]) -> Iterator[str]:
+    """Yield what was measured, on which splits, how often."""
     splits, runs = summary["num_splits"], summary["num_runs"]
     seeds = runs // splits
     yield "test accuracy in %"
-    whose = "authors'" if summary["splits"] == "authors" else summary["splits"]
-    counted = f"{splits} {whose} split{'s' if splits > 1 else ''}"
+    kind = "authors'" if summary["splits"] == "authors" else summary["splits"]
+    counted = count(splits, f"{kind} split")
     yield counted if seeds == 1 else f"{counted} × {seeds} seeds"
     if summary["splits"] == "stratified":
         share = "60 %" if summary["train"] == "all" else f"{summary['train']} per class"
@@ -100,82 +133,36 @@ def _protocol(summary: Summary) -> Iterator[str]:
         yield "all labelled nodes"
     elif summary["splits"] == "random":
         yield f"{summary['train']} per class"
-    epochs = sorted({str(model.get("epochs", summary["epochs"])) for model in _models(summary)})
-    yield f"{' or '.join(epochs)} epochs"
+    yield f"{' or '.join(sorted({str(model['epochs']) for model in models}))} epochs"
 
 
-def _notes(summary: Summary) -> str:
-    """What a reader may ask about the columns."""
+def _notes(models: list[Summary]) -> str:
+    """Return notes on the columns."""
     notes = []
-    cited = [m for m in _models(summary) if m["paper"] is not None]
+    cited = [model for model in models if model["paper"] is not None]
     if cited:
         notes.append(f"paper: its {cited[0]['paper']['source']}")
     if any(model["model"] == "cross-gcn" for model in cited):
         notes.append("for cross-gcn, which is ours, the paper's Cross-GCN")
-    treatments: dict[str, list[str]] = {}
-    for model in _models(summary):
-        names = treatments.setdefault(_treatment(model), [])
-        if model["model"] not in names:
-            names.append(model["model"])
-    if len(treatments) > 1:
-        each = (f"{', '.join(names)}: {how}" for how, names in treatments.items())
-        notes.append(f"not treated alike ({'; '.join(each)})")
-    notes.append("seconds: of all runs, added up")
+    trained: dict[str, dict[str, None]] = {}
+    for model in models:
+        how = ", ".join(f"{word} {model[name]:g}" for name, word in _TRAINING.items())
+        trained.setdefault(how, {})[model["model"]] = None
+    if len(trained) > 1:
+        each = (f"{', '.join(names)}: {how}" for how, names in trained.items())
+        notes.append(f"trained differently ({'; '.join(each)})")
+    notes.append("seconds: sum over all runs")
     return "; ".join(notes)
 
 
-def _models(summary: Summary) -> list[Summary]:
-    """The models compared, or the one trained."""
-    models: list[Summary] = summary.get("models", [summary])
-    return models
-
-
-def _treatment(model: Summary) -> str:
-    """How a model was trained, in words; older records do not say."""
-    words = {
-        "epochs": "epochs",
-        "learning_rate": "rate",
-        "weight_decay": "decay",
-        "hidden_channels": "width",
-    }
-    return ", ".join(f"{word} {model[name]:g}" for name, word in words.items() if name in model)
-
-
-def model_cells(model: Summary) -> tuple[str, str, str, str]:
-    """Model, layers, our accuracy and the paper's, as any table of results starts."""
-    paper = model["paper"]
-    return (
-        model["model"],
-        str(model["num_layers"]),
-        with_spread(100 * model["mean"], None if model["sd"] is None else 100 * model["sd"]),
-        "—" if paper is None else with_spread(paper["mean"], paper["sd"]),
-    )
-
-
-def with_spread(mean: float, sd: float | None) -> str:
-    """A mean with its standard deviation, where it has one."""
-    return f"{mean:.1f}" if sd is None else f"{mean:.1f} ± {sd:.1f}"
-
-
-def paired_cell(model: Summary) -> str:
-    """Paired difference to the baseline in points; a dash for the baseline itself."""
-    if model["paired_difference"] is None:
-        return "—"
-    difference = f"{100 * model['paired_difference']:+z.2f}"
-    if model["paired_se"] is None:
-        return difference
-    return f"{difference} ± {100 * model['paired_se']:.2f}"
-
-
-def _verdict(model: Summary, summary: Summary) -> str:
-    """Whether the 95 % interval of the paired difference holds zero."""
-    low, high = (100 * bound for bound in model["paired_interval"])
-    depth = model["num_layers"]
-    name = f"{model['model']} ({depth} layer{'s' if depth > 1 else ''})"
-    points = f"{100 * model['paired_difference']:+z.2f} points"
-    spread = f"{points}, 95 % interval {low:+z.2f} to {high:+z.2f}"
+def _verdict(model: Summary, baseline: str) -> str:
+    """Return whether the 95 % interval of the paired difference contains zero."""
+    low, high = model["paired_interval"]
+    name = f"{model['model']} ({count(model['num_layers'], 'layer')})"
+    interval = interval_text(model["paired_interval"])
+    measured = f"{points(model['paired_difference'])} points, {interval}"
     if low > 0:
-        return f"{name} beats {summary['baseline']}: {spread}."
+        return f"{name} beats {baseline}: {measured}."
     if high < 0:
-        return f"{name} falls behind {summary['baseline']}: {spread}."
-    return f"{name} and {summary['baseline']} cannot be told apart: {spread}."
+        return f"{name} falls behind {baseline}: {measured}."
+    return f"{name} and {baseline} cannot be told apart: {measured}."

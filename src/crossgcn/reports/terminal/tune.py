@@ -1,9 +1,10 @@
-"""A search as the one JSON object that ``tune`` prints and keeps, and as a TOML file."""
+"""The result of ``tune``: its JSON object, tables and notes, and the chosen settings as TOML."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -11,27 +12,22 @@ from typing import Any
 from rich.table import Table
 
 from crossgcn.data.files import replacing
-from crossgcn.experiments.statistics import summarise
-from crossgcn.experiments.tune.space import TunedModel, TuningResult
-from crossgcn.experiments.tune.trials import Trial
-from crossgcn.reports.summaries import summarise_training
-from crossgcn.reports.terminal.tables import (
-    comparison_verdicts,
-    number_columns,
-    paired_cell,
-    with_spread,
-)
+from crossgcn.experiments.tune.space import describe
+from crossgcn.experiments.tune.tuning import TunedModel, TuningResult
+from crossgcn.reports.format import accuracy_text, paired_text
+from crossgcn.reports.summaries import FindPaper, no_paper, summarise_training
+from crossgcn.reports.terminal.tables import comparison_verdicts, number_columns
 from crossgcn.training.config import RunConfig
 
 Summary = dict[str, Any]
 
 
-def summarise_tuning(result: TuningResult) -> Summary:
-    """The tuned model, its twin, every trial of both, and their paired difference."""
-    base = result.ours.contestant.base
+def summarise_tuning(result: TuningResult, find_paper: FindPaper = no_paper) -> Summary:
+    """Return the tuned model, its twin, every trial of both, and their paired difference."""
+    base = result.ours.search.base
     difference = result.difference
     return {
-        **summarise_training(result.ours.runs),
+        **summarise_training(result.ours.runs, find_paper),
         **{name: getattr(base, name) for name in ("dataset", "splits", "train")},
         **_model(result.ours),
         "twin": None if result.twin is None else _model(result.twin),
@@ -43,12 +39,9 @@ def summarise_tuning(result: TuningResult) -> Summary:
 
 
 def write_config(path: Path, tuned: TunedModel, *, with_dataset: bool) -> None:
-    """Write chosen settings as a file for ``--config``.
+    """Write the chosen settings as a file for ``--config``.
 
-    Args:
-        path: The file.
-        tuned: Whose settings.
-        with_dataset: Whether the file names the dataset; tables are given as arguments.
+    Leave the dataset out for tables, which are given as arguments.
     """
     score = tuned.chosen.score
     assert score is not None
@@ -67,51 +60,11 @@ def write_config(path: Path, tuned: TunedModel, *, with_dataset: bool) -> None:
 
 
 def config_as_toml(config: RunConfig, *, with_dataset: bool = True) -> str:
-    """Settings in the form that :meth:`RunConfig.create` reads; those left to a preset are not."""
+    """Return the settings as :meth:`RunConfig.create` reads them, without those not set."""
     values = config.model_dump(mode="json", exclude_none=True)
     if not with_dataset:
         del values["dataset"]
     return "".join(f"{name} = {_as_toml(value)}\n" for name, value in values.items())
-
-
-def _model(tuned: TunedModel) -> Summary:
-    summary = summarise(tuned.runs.test_accuracy)
-    space = tuned.contestant.space
-    return {
-        "model": tuned.config.model,
-        "num_layers": tuned.config.num_layers,
-        "settings": {name: getattr(tuned.config, name) for name in space},
-        "space": {name: entry.describe() for name, entry in space.items()},
-        "chosen_trial": tuned.chosen.number,
-        "search_validation": tuned.chosen.score,
-        "validation_accuracy": tuned.runs.validation_accuracy,
-        "test_accuracy": tuned.runs.test_accuracy,
-        "mean": summary.mean,
-        "sd": summary.sd,
-        "test_reads": tuned.test_reads,
-        "num_trials": len(tuned.trials),
-        "failed_trials": sum(trial.failure is not None for trial in tuned.trials),
-        "trials": [_trial(trial) for trial in tuned.trials],
-        "best_so_far": _best_so_far(tuned.trials),
-        "folder": str(tuned.folder),
-    }
-
-
-def _trial(trial: Trial) -> Summary:
-    return {
-        "number": trial.number,
-        "values": trial.values,
-        "validation_accuracy": trial.score,
-        "failure": trial.failure,
-    }
-
-
-def _best_so_far(trials: tuple[Trial, ...]) -> list[float | None]:
-    best: list[float | None] = []
-    for trial in trials:
-        scores = [score for score in (*best[-1:], trial.score) if score is not None]
-        best.append(max(scores, default=None))
-    return best
 
 
 def _as_toml(value: Any) -> str:
@@ -122,38 +75,67 @@ def _as_toml(value: Any) -> str:
     return json.dumps(value)
 
 
+def _model(tuned: TunedModel) -> Summary:
+    summary, space = tuned.runs.summary, tuned.search.space
+    scores = [-1.0 if trial.score is None else trial.score for trial in tuned.trials]
+    return {
+        "model": tuned.config.model,
+        "num_layers": tuned.config.num_layers,
+        "settings": {name: getattr(tuned.config, name) for name in space},
+        "space": {name: describe(distribution) for name, distribution in space.items()},
+        "chosen_trial": tuned.chosen.number,
+        "search_validation": tuned.chosen.score,
+        "validation_accuracy": tuned.runs.validation_accuracy,
+        "test_accuracy": tuned.runs.test_accuracy,
+        "mean": summary.mean,
+        "sd": summary.sd,
+        "test_reads": tuned.test_reads,
+        "num_trials": len(tuned.trials),
+        "failed_trials": sum(trial.failure is not None for trial in tuned.trials),
+        "trials": [
+            {
+                "number": trial.number,
+                "values": trial.values,
+                "validation_accuracy": trial.score,
+                "failure": trial.failure,
+            }
+            for trial in tuned.trials
+        ],
+        "best_so_far": [None if best < 0 else best for best in accumulate(scores, max)],
+        "folder": str(tuned.folder),
+    }
+
+
 def tuning_table(summary: Summary) -> Table:
-    """Each model with the trials it had and how its chosen settings did."""
+    """Show each model with its number of trials and the accuracy of the chosen settings."""
     twin = summary["twin"]
     paired = [] if twin is None else [f"paired to {twin['model']}"]
     table = number_columns("model", "trials", "chosen", "validation", "test mean ± sd", *paired)
     for model in _models(summary):
         failed = f" ({model['failed_trials']} failed)" if model["failed_trials"] else ""
-        sd = None if model["sd"] is None else 100 * model["sd"]
         table.add_row(
             model["model"],
             f"{model['num_trials']}{failed}",
             str(model["chosen_trial"]),
             f"{100 * fmean(model['validation_accuracy']):.1f}",
-            with_spread(100 * model["mean"], sd),
-            *([] if twin is None else ["—" if model is twin else paired_cell(summary)]),
+            accuracy_text(model),
+            *([] if twin is None else ["—" if model is twin else paired_text(summary)]),
         )
     return table
 
 
 def settings_table(summary: Summary) -> Table:
-    """The chosen settings, each beside what it was chosen from."""
+    """Show the chosen settings beside the space that was searched."""
     models = list(_models(summary))
     table = number_columns("setting", *(model["model"] for model in models))
     table.add_column("searched", overflow="fold")
     for name, searched in summary["space"].items():
-        cells = (_shown(model["settings"].get(name)) for model in models)
-        table.add_row(name, *cells, searched)
+        table.add_row(name, *(_shown(model["settings"].get(name)) for model in models), searched)
     return table
 
 
 def tuning_notes(summary: Summary) -> list[str]:
-    """What follows from the numbers, and what to keep in mind about them."""
+    """Return what follows from the numbers, and what limits them."""
     notes = []
     twin = summary["twin"]
     if twin is not None:

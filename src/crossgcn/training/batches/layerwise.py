@@ -1,8 +1,8 @@
-"""Exact scores of all nodes of a large graph, layer by layer, a few rows at a time."""
+"""Exact scores of the nodes of a large graph, computed layer by layer in chunks of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,25 +19,16 @@ from crossgcn.graph.matrix import make_rows
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import Features, GraphSource
 from crossgcn.layers.graph_convolution import GraphConvolution
-from crossgcn.models.baselines import MLP
 from crossgcn.models.node_classifier import NodeClassifier
 
 Gather = Callable[[Tensor], Any]
 _ROWS_AT_ONCE = 1 << 16
 
 
-class SharedRows:
-    """Fills matrices that have a row per node; each process computes some of the rows.
+class ChunkedRows:
+    """Computes matrices with a row per node in chunks of rows, which the processes share.
 
-    Args:
-        source: The graph.
-        rows_per_chunk: How many nodes are worked on at once.
-        folder: Where matrices are kept; memory where ``None``.
-        device: Where rows are computed.
-        dtype: In which.
-        rank: Which process this is.
-        world_size: Of how many.
-        gather: Adds up a matrix over all processes, in place.
+    The arguments are those of :func:`infer`.
     """
 
     def __init__(
@@ -54,8 +45,8 @@ class SharedRows:
     ) -> None:
         if world_size > 1 and gather is None and not dist.is_initialized():
             raise BadInput(
-                "work is shared among processes through torch.distributed, which is not "
-                "initialised: start with torchrun, or give gather"
+                "processes share the work through torch.distributed, which is not initialised: "
+                "start with torchrun, or give gather"
             )
         self.device = device
         self._rows = ExactRows(source, rows_per_chunk)
@@ -64,40 +55,34 @@ class SharedRows:
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes the graph has."""
+        """The number of nodes in the graph."""
         return self._rows.source.num_nodes
 
     def features(self, nodes: Tensor) -> Features:
-        """Of some nodes, on the device."""
+        """Return the features of nodes, on the device."""
         features = self._rows.source.features(nodes)
         if isinstance(features, SparseMatrix):
-            return self._here(features)
+            return self._converted(features)
         return features.to(self.device, self._dtype)
 
     def read(self, matrix: Tensor, nodes: Tensor) -> Tensor:
-        """Some rows of a matrix, on the device."""
+        """Return rows of a matrix, on the device."""
         return matrix[nodes.to(matrix.device)].to(self.device)
 
     def block(self, nodes: Tensor, kind: EdgeKind) -> tuple[Tensor, SparseMatrix]:
         """See :meth:`~crossgcn.graph.sampling.batches.ExactRows.block`; on the device."""
         columns, block = self._rows.block(nodes, kind)
-        return columns, self._here(block)
+        return columns, self._converted(block)
 
     def multiply(self, nodes: Tensor, kind: EdgeKind, dense: Tensor) -> Tensor:
-        """Sums over the neighbours of some nodes, on the device.
-
-        Args:
-            nodes: A row each.
-            kind: How edges are weighed.
-            dense: A row per node of the graph.
-        """
+        """Return the rows of nodes in the product of the adjacency and ``dense``, on the device."""
         if self.device.type == "cpu" and dense.device.type == "cpu":
-            return self._here(self._rows.rows(nodes, kind)) @ dense  # no row of it is copied
+            return self._converted(self._rows.rows(nodes, kind)) @ dense  # copies no row of it
         columns, block = self.block(nodes, kind)
         return block @ self.read(dense, columns)
 
     def reach(self, nodes: Tensor) -> Tensor:
-        """The nodes and all their neighbours."""
+        """Return the nodes and all their neighbours."""
         return self._rows.reach(nodes)
 
     def fill(
@@ -108,31 +93,28 @@ class SharedRows:
         *,
         in_memory: bool = False,
     ) -> Tensor:
-        """A matrix with a row per node, on the CPU.
+        """Return a matrix with a row per node, on the CPU.
 
         Args:
-            width: How wide.
-            compute: From nodes to their rows.
-            nodes: Which rows to compute; the others stay zero. All where ``None``.
-            in_memory: Keep it there, whatever the folder.
+            width: The number of columns.
+            compute: Returns the rows of nodes.
+            nodes: The rows to compute, or all; the others stay zero.
+            in_memory: Keep the matrix in memory even if there is a folder.
         """
         matrix = make_rows(self.num_nodes, width, self._dtype, None if in_memory else self._folder)
-        for chunk in self._own_chunks(nodes):
+        for chunk in islice(self._rows.chunks(nodes), self._rank, None, self._world_size):
             matrix[chunk] = compute(chunk).to(matrix)
         self._share(matrix)
         return matrix
 
-    def _here(self, matrix: SparseMatrix) -> SparseMatrix:
-        """In the precision and on the device that rows are computed in."""
+    def _converted(self, matrix: SparseMatrix) -> SparseMatrix:
+        """Return the matrix in the type and on the device in which rows are computed."""
         if matrix.values.dtype != self._dtype:
             own, values = matrix.own, matrix.values.to(self._dtype)
             matrix = SparseMatrix(matrix.row_offsets, matrix.columns, values, matrix.shape)
             matrix.own = own
-        # A sparse matrix is sorted anew by each move.
+        # A move would sort the matrix anew.
         return matrix if self.device.type == "cpu" else matrix.to(self.device)
-
-    def _own_chunks(self, nodes: Tensor | None) -> Iterator[Tensor]:
-        return islice(self._rows.chunks(nodes), self._rank, None, self._world_size)
 
     def _share(self, matrix: Tensor) -> None:
         if self._gather is not None:
@@ -146,19 +128,14 @@ class SharedRows:
 
 
 class StreamedHop:
-    """The whole adjacency as a thing to multiply with, of which a chunk of rows exists at a time.
+    """The whole adjacency as a factor, of which only a chunk of rows exists at a time."""
 
-    Args:
-        rows: Who computes rows.
-        kind: How edges are weighed.
-    """
-
-    def __init__(self, rows: SharedRows, kind: EdgeKind) -> None:
+    def __init__(self, rows: ChunkedRows, kind: EdgeKind) -> None:
         self._rows = rows
         self._kind = kind
 
     def own_rows(self, dense: Tensor) -> Tensor:
-        """Rows and columns are the same nodes."""
+        """Return all rows: rows and columns are the same nodes."""
         return dense
 
     def __matmul__(self, dense: Tensor) -> Tensor:
@@ -185,31 +162,31 @@ def infer(
     world_size: int = 1,
     gather: Gather | None = None,
 ) -> Tensor:
-    """What ``model`` says of nodes when it sees all their neighbours, in bounded memory.
+    """Return the scores of nodes with all their neighbours, in bounded memory.
 
-    Each layer is computed for all nodes that the next one needs before that one starts, so a
-    node's features are transformed once per layer, whatever its degree. At any time there are the
-    hidden values of two layers, and the edges of some rows; the graph itself stays where it is.
-    Aggregations over several hops at once (``appnp``, ``mixhop``, ``cheb``, random propagation)
-    also keep a few matrices as wide as what they join, in memory.
+    Each layer is computed for all nodes that the next one needs before the next one starts, so
+    the features of a node are transformed once per layer, whatever its degree. At any time the
+    hidden values of two layers and the edges of one chunk of rows are in memory. Aggregations
+    over several hops (``appnp``, ``mixhop``, ``cheb``, random propagation) also keep a few
+    matrices of the width that they aggregate.
 
     Args:
         model: Any model of this package, on ``device``.
         source: The graph.
-        nodes: The nodes to score; all where left out.
-        rows_per_chunk: How many nodes are worked on at once.
+        nodes: The nodes to score, or all.
+        rows_per_chunk: Nodes that are computed at once.
         folder: Keep hidden values in temporary files there instead of in memory.
         device: Where layers are computed.
-        rank: Which process this is, where several share the work.
-        world_size: Of how many.
-        gather: Adds up a matrix over all processes, in place: rows that others computed are zero
-            in it. ``torch.distributed.all_reduce`` where left out.
+        rank: The number of this process, where several share the work.
+        world_size: The number of processes.
+        gather: Adds up a matrix over all processes, in place, in which the rows that others
+            computed are zero; ``torch.distributed.all_reduce`` by default.
 
     Returns:
-        Scores, a row per node, on the CPU; in every process.
+        Scores, a row per node, on the CPU, in every process.
     """
     _check_model(model)
-    work = SharedRows(
+    work = ChunkedRows(
         source,
         rows_per_chunk=rows_per_chunk,
         folder=folder,
@@ -229,47 +206,47 @@ def infer(
     return scores if nodes is None else scores[nodes]
 
 
-def _run(model: NodeClassifier, work: SharedRows, nodes: Tensor | None) -> Tensor:
+def _run(model: NodeClassifier, work: ChunkedRows, nodes: Tensor | None) -> Tensor:
     needed = _needed(model, work, nodes)
     hidden: Tensor | None = None
     for position, layer in enumerate(model.layers):
         last = position == len(model.layers) - 1
         width: int = layer.out_channels  # type: ignore[assignment]
         enter = partial(_enter, model, work, hidden)
-        compute = (
-            _convolve(layer, work, enter, needed[position])
-            if (isinstance(layer, GraphConvolution))
-            else _transform(layer, enter)
-        )
+        if isinstance(layer, GraphConvolution):
+            compute = _convolve(layer, work, enter, needed[position])
+        else:
+            compute = partial(_transform, layer, enter)
         if model.residual != "none" and hidden is not None and hidden.size(-1) == width:
-            compute = _add_entered(compute, work, hidden)
+            compute = partial(_add_input, compute, work, hidden)
         hidden = work.fill(width, compute, needed[position + 1], in_memory=last)
     assert hidden is not None
     return hidden
 
 
 def _enter(
-    model: NodeClassifier, work: SharedRows, hidden: Tensor | None, nodes: Tensor
+    model: NodeClassifier, work: ChunkedRows, hidden: Tensor | None, nodes: Tensor
 ) -> Features:
-    """Return the input of a layer for some nodes, as ``NodeClassifier.forward`` computes it."""
+    """Return a layer's input for some nodes, as ``NodeClassifier.forward`` computes it."""
     if hidden is None:
         return work.features(nodes)
     active = work.read(hidden, nodes).relu()
     return normalize(active, dim=-1) if model.residual == "norm" else active
 
 
-def _transform(layer: nn.Module, enter: Enter) -> Rows:
-    return lambda rows: layer(enter(rows))
+def _transform(layer: nn.Module, enter: Enter, rows: Tensor) -> Tensor:
+    transformed: Tensor = layer(enter(rows))
+    return transformed
 
 
-def _add_entered(compute: Rows, work: SharedRows, hidden: Tensor) -> Rows:
-    return lambda rows: compute(rows) + work.read(hidden, rows)
+def _add_input(compute: Rows, work: ChunkedRows, hidden: Tensor, rows: Tensor) -> Tensor:
+    return compute(rows) + work.read(hidden, rows)
 
 
 def _convolve(
-    layer: GraphConvolution, work: SharedRows, enter: Enter, needed: Tensor | None
+    layer: GraphConvolution, work: ChunkedRows, enter: Enter, needed: Tensor | None
 ) -> Rows:
-    """How a graph convolution's rows are computed, once all nodes have sent theirs."""
+    """Compute the messages of all nodes; return the function that computes rows from them."""
 
     def send(nodes: Tensor) -> Tensor:
         return layer.send(enter(nodes))
@@ -294,8 +271,8 @@ def _convolve(
     return compute
 
 
-def _needed(model: NodeClassifier, work: SharedRows, nodes: Tensor | None) -> list[Tensor | None]:
-    """The nodes that enter each layer, and those that leave the last; ``None`` for all."""
+def _needed(model: NodeClassifier, work: ChunkedRows, nodes: Tensor | None) -> list[Tensor | None]:
+    """Return the nodes that enter each layer, and those that leave the last; ``None``: all."""
     needed = [nodes]
     for layer in reversed(model.layers):
         hops = len(layer.propagations)  # type: ignore[arg-type]
@@ -307,12 +284,9 @@ def _needed(model: NodeClassifier, work: SharedRows, nodes: Tensor | None) -> li
 
 
 def _check_model(model: NodeClassifier) -> None:
-    if not isinstance(model, NodeClassifier) or type(model).forward not in (
-        NodeClassifier.forward,
-        MLP.forward,
-    ):
+    if not isinstance(model, NodeClassifier) or type(model).forward is not NodeClassifier.forward:
         raise BadInput(
-            f"{type(model).__name__} is not a plain stack of layers, so it cannot be computed "
+            f"{type(model).__name__} is not a plain sequence of layers, so it cannot be computed "
             "layer by layer: call it on the whole graph"
         )
     if model.num_models is not None:
@@ -320,6 +294,6 @@ def _check_model(model: NodeClassifier) -> None:
     for layer in model.layers:
         if not isinstance(layer, GraphConvolution) and getattr(layer, "propagations", None) != ():
             raise BadInput(
-                f"{type(layer).__name__} is no layer of this package, so how its neighbours are "
-                "joined is not known: call the model on the whole graph"
+                f"{type(layer).__name__} is not a layer of this package, so its aggregation is not "
+                "known: call the model on the whole graph"
             )

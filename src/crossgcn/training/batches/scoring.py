@@ -1,4 +1,4 @@
-"""How well a model does on some nodes of a graph of any size, with nothing sampled."""
+"""Exact losses and accuracies on nodes of a graph of any size, without sampling."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from crossgcn.training.distributed import Processes
 
 _NODES_AT_ONCE = 1024
 _KEPT_BYTES = 256 << 20
-"""Of receptive fields, with their features, kept from one look to the next in each process."""
+"""Receptive fields up to this size are kept from one evaluation to the next, per process."""
 
 
 class ExactScorer:
-    """Loss and accuracy on given nodes, with the weights as they are at each call.
+    """Scores nodes with all their neighbours, with the weights as they are at each call.
 
-    The nodes' receptive fields are enough where they are far smaller than the graph; they are
-    cut out once and kept, unless they are large. Else all nodes are scored, layer by layer.
-    Either way the processes share the work.
+    If the nodes' receptive fields are far smaller than the graph, only these are computed; they
+    are cut out once and kept, unless they are large. Otherwise all nodes are scored, layer by
+    layer. Either way the processes share the work.
 
     Args:
         model: On its device.
@@ -35,7 +35,7 @@ class ExactScorer:
         nodes: The nodes.
         device: Where the model is.
         precision: As for training.
-        processes: Those that share the work.
+        processes: The processes that share the work.
         folder: Keep hidden values in temporary files there instead of in memory.
     """
 
@@ -56,16 +56,16 @@ class ExactScorer:
         self._kept: list[Batch] | None = None
 
     @torch.no_grad()
-    def __call__(self) -> tuple[float, float]:
-        """Mean cross-entropy, and the fraction of the nodes scored right."""
+    def __call__(self) -> tuple[Tensor, Tensor]:
+        """Return the mean cross-entropy and the accuracy, ``[1]`` each."""
         self.model.eval()
         totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         with multiplying_in(self.precision, self.device):
             for scores, labels in self._scores():
                 loss, right, _ = score_part(scores, labels, self.nodes.numel())
                 totals += torch.stack([loss, right])
-        loss, accuracy = (self.processes.add_up(totals) / self.nodes.numel()).tolist()
-        return loss, accuracy
+        means = self.processes.add_up(totals) / self.nodes.numel()
+        return means[:1], means[1:]
 
     def _scores(self) -> Iterator[tuple[Tensor, Tensor]]:
         if not self.by_fields:
@@ -75,7 +75,7 @@ class ExactScorer:
             yield self.model(*batch_inputs(batch, self.device)), batch.labels
 
     def _layer_by_layer(self) -> tuple[Tensor, Tensor]:
-        """Scores and labels of this process's share, after all have worked on all layers."""
+        """Return scores and labels of this process's share of the nodes."""
         rank, world_size = self.processes.rank, self.processes.world_size
         scores = infer(
             self.model,
@@ -91,7 +91,7 @@ class ExactScorer:
         return own_scores.to(self.device), own_labels
 
     def _cut_out(self) -> Iterator[Batch]:
-        """Receptive fields of this process's share, kept for the next time while they are small."""
+        """Yield receptive fields of this process's share; keep them if they are small."""
         batches = NodeBatches(
             self.source,
             self.nodes,
@@ -124,7 +124,7 @@ def _bytes_of(matrix: Features) -> int:
 
 
 def _fields_are_small(source: GraphSource, nodes: Tensor, hops: int) -> bool:
-    """Whether what lies within so many hops of the nodes is likely a small part of the graph."""
+    """Whether the receptive fields are likely a small part of the graph."""
     if hops <= 1:
         return True
     entries = source.neighbours.numel()

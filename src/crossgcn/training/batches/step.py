@@ -1,4 +1,4 @@
-"""One step of training on a batch of nodes, in one process or in several that share it."""
+"""Training steps on batches of nodes, in one process or in several that share them."""
 
 from __future__ import annotations
 
@@ -7,78 +7,84 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from crossgcn import kernels
-from crossgcn.graph.matrix import Inputs, SparseMatrix
+from crossgcn.graph.matrix import ModelInputs, SparseMatrix
 from crossgcn.graph.prepared import move_inputs
 from crossgcn.graph.sampling.batches import AggregatedRows, Batch, NodeBatches
 from crossgcn.graph.sampling.source import GraphSource
-from crossgcn.layers import FeatureDropout
 from crossgcn.layers.graph_convolution import GraphConvolution
 from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.config import RunConfig
 from crossgcn.training.device import multiplying_in
 from crossgcn.training.distributed import Processes
-from crossgcn.training.objective import make_optimizer, order_weight_penalty
+from crossgcn.training.objective import order_weight_penalty
+from crossgcn.training.steps.step import Step
+from crossgcn.training.steps.unused_columns import UnusedColumns
 
-_SEED_STRIDE = 0x9E3779B1  # odd: no two processes of one run drop the same entries
-
-State = dict[str, Tensor]
+_SEED_STRIDE = 0x9E3779B1  # odd, so that no two processes of a run have the same seed
 
 
-class MiniBatchStep:
-    r"""A model in training; a call is one step on one batch.
+class MiniBatchStep(Step):
+    r"""A model that is trained on batches of nodes; an epoch goes through all of them.
 
-    What is minimised is full-batch training's objective with the mean taken over the batch,
-    which all processes share. With :math:`P` of them, each takes the sum over its part times
-    :math:`P/B`, where :math:`B` is the size of the whole batch: the average of the processes'
-    gradients, which :class:`~torch.nn.parallel.DistributedDataParallel` takes, is then the
-    whole batch's, however uneven the parts are, even where one is empty.
+    It minimises the objective of full-batch training with the mean taken over the batch, which
+    all processes share. With :math:`P` of them, each takes the sum over its part times
+    :math:`P/B`, where :math:`B` is the size of the whole batch. The average over the processes,
+    which :class:`~torch.nn.parallel.DistributedDataParallel` takes of the gradients, is then
+    that of the whole batch, also where the parts differ in size or one is empty.
 
     Args:
         model: Trained in place, on its device.
-        seed: Decides what is dropped, together with the process's number.
-        learning_rate: Adam's.
-        weight_decay: λ of the objective.
-        device: Where the model is.
-        precision: As for full-batch training.
-        processes: Those that share each batch.
+        batches: This process's part of the batches.
+        config: Learning rate, weight decay and precision.
+        seed: Decides the dropped entries, together with the process's rank.
+        processes: The processes that share each batch.
+        unused: The columns that were removed from the model before.
 
     Attributes:
-        totals: Sums of the cross-entropy and of nodes scored right over this process's parts,
-            since :meth:`clear`.
+        totals: Sums of the cross-entropy and of correct predictions over this process's parts of
+            the epoch's batches.
     """
+
+    model: NodeClassifier
 
     def __init__(
         self,
         model: NodeClassifier,
+        batches: NodeBatches | AggregatedRows,
+        config: RunConfig,
         *,
         seed: int,
-        learning_rate: float,
-        weight_decay: float,
-        device: torch.device,
-        precision: str,
         processes: Processes,
+        unused: UnusedColumns | None = None,
     ) -> None:
-        self.model, self.device, self.precision = model, device, precision
-        self.weight_decay, self.processes = weight_decay, processes
-        self.optimizer = make_optimizer(model, learning_rate, weight_decay)
-        self.count = torch.zeros((), dtype=torch.long, device=device)
-        seeds = torch.tensor([(seed + _SEED_STRIDE * processes.rank) % 2**32], device=device)
-        for module in model.modules():
-            if isinstance(module, FeatureDropout):
-                module.follow(seeds, self.count)
-        self.totals = torch.zeros(2, dtype=torch.float64, device=device)
+        own_seed = (seed + _SEED_STRIDE * processes.rank) % 2**32
+        super().__init__(model, config, [own_seed], unused)
+        self.batches, self.processes = batches, processes
+        self.steps_per_epoch = len(batches)
+        self.totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         self._averaging = processes.wrap(model)
         self._settled = processes.world_size == 1
 
-    def __call__(self, batch: Batch) -> None:
-        """Forward, backward and Adam."""
+    def run(self) -> None:
+        """Train on each batch of the next epoch."""
+        self.totals.zero_()
+        nodes = 0
+        for batch in self.batches.epoch(int(self.count) // self.steps_per_epoch + 1):
+            self.train_on(batch)
+            nodes += batch.num_targets_everywhere
+        means = self.processes.add_up(self.totals) / nodes
+        self.losses, self.accuracies = means[:1], means[1:]
+
+    def train_on(self, batch: Batch) -> None:
+        """Do one step: forward, backward and Adam."""
         self.count += 1
         inputs = batch_inputs(batch, self.device)
         if not self._settled:
-            # The first pass decides in which order gradients are sent, and so how they are
-            # rounded; one whose gradients are nothing makes all that count send alike.
+            # The first pass decides the order in which gradients are sent, and so their
+            # rounding. One with gradients of zero makes all later ones send alike.
             self._backward(batch, inputs, share=0.0)
             self.totals.zero_()
             self._settled = True
@@ -86,45 +92,23 @@ class MiniBatchStep:
         self.optimizer.step([weight.grad for weight in self.optimizer.weights])
         self.model.zero_grad(set_to_none=True)
 
-    def clear(self) -> None:
-        """Start new sums."""
-        self.totals.zero_()
-
-    def _backward(self, batch: Batch, inputs: Inputs, share: float) -> None:
+    def _backward(self, batch: Batch, inputs: ModelInputs, share: float) -> None:
         self.model.zero_grad(set_to_none=True)
         self.model.train()
-        with multiplying_in(self.precision, self.device):
+        with multiplying_in(self.config.precision, self.device):
             scores = self._averaging(*inputs)
             loss, right, slope = score_part(scores, batch.labels, batch.num_targets_everywhere)
             results, slopes = [scores], [slope * share]
-            decay = order_weight_penalty(self.model, self.weight_decay)
+            decay = order_weight_penalty(self.model, self.config.weight_decay)
             if decay is not None:
                 results.append(decay)
                 slopes.append(torch.ones_like(decay))
             torch.autograd.backward(results, slopes)
         self.totals += torch.stack([loss, right])
 
-    def state(self) -> State:
-        """The optimiser's part of a resume point, by the names of the weights."""
-        names = {id(weight): name for name, weight in self.model.named_parameters()}
-        tensors = {"step": self.count}
-        for group in self.optimizer.groups:
-            for weight, *own in zip(
-                group.weights, group.means, group.squares, group.steps, strict=True
-            ):
-                for what, value in zip(("mean", "square", "step"), own, strict=True):
-                    tensors[f"{names[id(weight)]}.{what}"] = value
-        return tensors
 
-    def load_state(self, tensors: State) -> None:
-        """Take over what :meth:`state` gave; weights are the caller's."""
-        with torch.no_grad():
-            for name, own in self.state().items():
-                own.copy_(tensors[name])
-
-
-def batch_inputs(batch: Batch, device: torch.device) -> Inputs:
-    """What the model takes for a batch, on its device."""
+def batch_inputs(batch: Batch, device: torch.device) -> ModelInputs:
+    """Return the model's inputs for a batch, on the device."""
     inputs = (batch.x, batch.blocks)
     return inputs if device.type == "cpu" else move_inputs(inputs, device)
 
@@ -132,15 +116,15 @@ def batch_inputs(batch: Batch, device: torch.device) -> Inputs:
 def score_part(
     scores: Tensor, labels: Tensor, num_everywhere: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """How well a model does on a part of some nodes.
+    """Score one part of a set of nodes.
 
     Args:
-        scores: Of the part, ``[nodes, classes]``; there may be none.
+        scores: Of the part's nodes, ``[nodes, classes]``; there may be none.
         labels: Their classes.
-        num_everywhere: How many nodes all parts have.
+        num_everywhere: The number of nodes in all parts.
 
     Returns:
-        The sum of the cross-entropy and how many are scored right, in float64, and the
+        The sum of the cross-entropy and the number of correct predictions, in float64, and the
         gradient, for the scores, of that sum divided by ``num_everywhere``.
     """
     count = torch.tensor([num_everywhere], device=scores.device)
@@ -163,11 +147,11 @@ def batches_of(
     num_workers: int = 0,
     **settings: Any,
 ) -> NodeBatches | AggregatedRows:
-    """Batches of nodes for a model.
+    """Return batches of nodes for a model.
 
-    A model that looks one hop far needs no sampling, whatever ``fanouts`` say: its batches have
-    all neighbours. If it also aggregates before it transforms, and the features are dense, these
-    are summed once and batches hold the sums
+    The batches of a model of one hop have all neighbours, whatever ``fanouts`` say. If it also
+    aggregates before it transforms, and the features are dense, their sums over neighbours are
+    computed once and batches hold the sums
     (:class:`~crossgcn.graph.sampling.batches.AggregatedRows`).
 
     Args:
@@ -175,9 +159,9 @@ def batches_of(
         source: The graph.
         nodes: The nodes to go through.
         fanouts: See :class:`~crossgcn.graph.sampling.batches.NodeBatches`.
-        aggregate_once: ``True`` sums features once also where dropout then drops entries of the
-            sums instead of the features'; ``False`` never does. When left out, they are where it
-            changes nothing.
+        aggregate_once: ``True`` computes the sums once even if dropout then drops their entries
+            instead of the features'; ``False`` never does. By default they are computed once
+            where it does not change the result.
         folder: Keep such sums in a temporary file there instead of in memory.
         num_workers: Threads that prepare batches ahead of time.
         **settings: ``batch_size``, ``seed``, ``shuffle``, ``rank`` and ``world_size``.
@@ -189,7 +173,11 @@ def batches_of(
         if aggregate_once and _may_aggregate_once(model, source):
             (kind,) = model.propagations
             return AggregatedRows(source, nodes, kind, folder=folder, **settings)
-    rescaled = [not _weighs_messages(layer) for layer in model.layers for _ in _hops(layer)]
+    rescaled = [
+        not getattr(getattr(layer, "aggregation", None), "weighs_messages", False)
+        for layer in model.layers
+        for _ in getattr(layer, "propagations", ("gcn",))
+    ]
     return NodeBatches(
         source,
         nodes,
@@ -202,7 +190,7 @@ def batches_of(
 
 
 def _may_aggregate_once(model: NodeClassifier, source: GraphSource) -> bool:
-    """Whether the first layer needs of the graph no more than sums of dense features."""
+    """Whether the first layer needs only the sums of dense features over neighbours."""
     layer = model.layers[0]
     return (
         isinstance(layer, GraphConvolution)
@@ -210,12 +198,3 @@ def _may_aggregate_once(model: NodeClassifier, source: GraphSource) -> bool:
         and layer.sums_neighbours
         and not isinstance(source.features(torch.zeros(1, dtype=torch.long)), SparseMatrix)
     )
-
-
-def _weighs_messages(layer: nn.Module) -> bool:
-    return bool(getattr(getattr(layer, "aggregation", None), "weighs_messages", False))
-
-
-def _hops(layer: nn.Module) -> Sequence[Any]:
-    hops: Sequence[Any] = getattr(layer, "propagations", ("gcn",))
-    return hops

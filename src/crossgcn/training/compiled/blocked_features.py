@@ -1,8 +1,7 @@
-"""Sparse features of so many columns that the first layer's gradient is never whole.
+"""Sparse features with so many columns that the first weight's gradient is never stored.
 
-A gradient as large as the weight would be written, read once and forgotten, which takes
-longer than to compute it. Here the weight goes by in blocks: a block's gradient is summed
-and its step of Adam taken before the next block's begins.
+Writing and reading a gradient as large as the weight takes longer than computing it. Here the
+gradient is computed in blocks of columns, and Adam updates each block before the next one.
 """
 
 from __future__ import annotations
@@ -19,29 +18,28 @@ from torch import Tensor
 
 from crossgcn.graph import SparseMatrix
 from crossgcn.kernels.cpu import loops as cpu_loops
-from crossgcn.kernels.cpu import loops as cpu_wide
 from crossgcn.kernels.cpu.loops import call
 from crossgcn.kernels.draws import threshold
 
 Array = Any
 
 _WEIGHTS_PER_BLOCK = 1 << 21
-"""Smaller blocks are no faster, and threads wait for each other at the end of every one."""
+"""Smaller blocks are not faster, and threads wait for each other at the end of each."""
 
 _ENTRIES_PER_BLOCK = 1 << 18
-"""Frequent columns may all come first: with equal work in all blocks, and about equal
-columns within each, threads share every block."""
+"""Frequent columns may all come first. With about the same number of entries in all blocks,
+threads share the work of each."""
 
 
-class WideInput:
-    """Features, less what was dropped, and their transpose in blocks of columns.
+class BlockedFeatures:
+    """Features after dropout, and their transpose in blocks of columns.
 
     Args:
         matrix: The features.
         width: Weights of each column.
 
     Attributes:
-        current: Offsets, columns and values, as :meth:`drop` left them.
+        current: Offsets, columns and values after the last :meth:`drop`.
     """
 
     def __init__(self, matrix: SparseMatrix, width: int) -> None:
@@ -53,12 +51,7 @@ class WideInput:
         self._p = 0.0
 
     def drop(self, key: tuple[int, int] | None, p: float) -> None:
-        """Drop entries at random.
-
-        Args:
-            key: Seed and step; nothing is dropped without them.
-            p: Probability of each.
-        """
+        """Drop entries with probability ``p``; none without a key of seed and step."""
         self._key, self._p = key, p
         self.current = self.whole
         if key is None or p == 0.0:
@@ -69,15 +62,17 @@ class WideInput:
         call(cpu_loops.drop, size, *arguments)
         self.current = (*self.whole[:2], out)
 
-    def each_gradient(self, for_projections: Array, use: Callable[[int, int, Array], None]) -> None:
+    def each_gradient(
+        self, grad_projections: Array, use: Callable[[int, int, Array], None]
+    ) -> None:
         """Compute the weight's gradient, block by block.
 
         Args:
-            for_projections: The gradient of what the weight gives, ``[rows, width]``.
+            grad_projections: The gradient of the projections, ``[rows, width]``.
             use: Called with the first column of a block, the one after its last, and the
-                gradient of these columns' weights, which nobody keeps.
+                gradient of their weights.
         """
-        transpose, dense = self._transpose, torch.from_numpy(for_projections)
+        transpose, dense = self._transpose, torch.from_numpy(grad_projections)
         values = self._transposed_values(transpose)
         for block in transpose.blocks:
             gradient = torch.embedding_bag(
@@ -93,12 +88,12 @@ class WideInput:
             use(block.first, block.last, gradient.numpy())
 
     def _transposed_values(self, transpose: _Transpose) -> Tensor:
-        """What is left of them; nobody asked for a mask, so it is drawn again."""
+        """Return the transposed values after dropout; the mask is drawn again."""
         if self._key is None or self._p == 0.0:
             return transpose.values
         out = self._dropped[1]
         call(
-            cpu_wide.drop_ordered,
+            cpu_loops.drop_ordered,
             out.size,
             transpose.values.numpy(),
             transpose.order,
@@ -110,7 +105,7 @@ class WideInput:
 
     @cached_property
     def _dropped(self) -> tuple[Array, Array]:
-        """Room for what is left of the values, and of the transpose's."""
+        """Arrays for the values after dropout, and for the transposed ones."""
         return np.empty_like(self.values), np.empty_like(self.values)
 
     @cached_property
@@ -133,7 +128,7 @@ class WideInput:
 
 @dataclass(frozen=True)
 class _Block:
-    """Columns ``first`` to ``last``, with their entries and where each one's begin in them."""
+    """Columns ``first`` to ``last``, their entries, and the offset of each column in them."""
 
     first: int
     last: int
@@ -150,12 +145,12 @@ class _Transpose:
 
 
 def _fate(p: float) -> tuple[np.uint32, np.float32]:
-    """The random number from which an entry is kept, and what it is then multiplied by."""
+    """Return the random number from which an entry is kept, and the scale of kept entries."""
     return np.uint32(threshold(p)), np.float32(1.0 / (1.0 - p))
 
 
 def _block_bounds(offsets: Array, most_columns: int) -> Array:
-    """Where blocks of at most so many columns, and of about so many entries, begin."""
+    """Return the bounds of blocks with limited numbers of columns and entries."""
     columns = offsets.size - 1
     by_entries = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), _ENTRIES_PER_BLOCK))
     return np.unique(np.concatenate([np.arange(0, columns, most_columns), by_entries, [columns]]))

@@ -1,8 +1,7 @@
-"""A whole pass of a model, forward and backward, by the CPU's compiled kernels.
+"""Forward and backward pass of one model by the CPU's compiled kernels, without autograd.
 
-On graphs of a few thousand nodes PyTorch spends more time between its operations than in
-them. Here one model's layers run over arrays that are allocated once, without autograd.
-Tests hold it to the pass through PyTorch.
+On graphs of a few thousand nodes PyTorch spends more time between its operations than in them.
+Here all arrays are allocated once. Tests compare the passes with those of PyTorch.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from crossgcn.kernels.cpu.loops import ROWS_PER_CHUNK, call
 from crossgcn.kernels.draws import threshold
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.compiled.blocked_features import WideInput
+from crossgcn.training.compiled.blocked_features import BlockedFeatures
 from crossgcn.training.steps.targets import Targets
 
 Array = Any
@@ -29,15 +28,15 @@ _BAG_FROM = 1 << 17
 """Multiplications from which PyTorch's embedding bag is the faster sparse product."""
 
 _WIDE_FROM = 1 << 20
-"""Weights of the first layer from which their gradient goes by in blocks."""
+"""Weights of the first layer from which their gradient is computed in blocks."""
 
 
 class CompiledNetwork:
-    """One model on one set of target nodes; weights are read where they lie.
+    """One model on one set of target nodes, on the memory of the model's weights.
 
     Args:
-        model: A stack of one model, on the CPU.
-        targets: The nodes to be scored.
+        model: A stacked model of one, on the CPU.
+        targets: The nodes to score.
     """
 
     def __init__(self, model: NodeClassifier, targets: Targets) -> None:
@@ -53,21 +52,17 @@ class CompiledNetwork:
             wide = position == 0 and self.is_wide
             self.layers.append(_Layer(layer, rows, block, first=position == 0, wide=wide))
             rows = self.layers[-1].out.shape[0]
-        self.for_scores = np.empty_like(self.layers[-1].out)
+        self.grad_scores = np.empty_like(self.layers[-1].out)
         self.entering: list[Array] = [None] * len(self.layers)
         self._dropped = [_like(self.x), *(np.empty_like(layer.out) for layer in self.layers[:-1])]
 
     @property
     def is_wide(self) -> bool:
-        """Whether the first weight's gradient is left to whoever wants it, block by block."""
-        return isinstance(self.source, WideInput)
+        """Whether the first weight's gradient is computed in blocks, by the caller."""
+        return isinstance(self.source, BlockedFeatures)
 
     def forward(self, key: tuple[int, int] | None = None) -> Array:
-        """Scores of the target nodes.
-
-        Args:
-            key: Seed and step; nothing is dropped without them.
-        """
+        """Return the scores of the target nodes; with dropout if a key, seed and step, is given."""
         hidden = self.x
         for position, layer in enumerate(self.layers):
             if position == 0 and self.source is not None:
@@ -81,29 +76,29 @@ class CompiledNetwork:
         return hidden
 
     def loss(self) -> tuple[float, int]:
-        """Mean cross-entropy of the last scores, and how many of them are right."""
-        loss, right = cpu_loops.cross_entropy(self.layers[-1].out, self.labels, self.for_scores)
+        """Return the mean cross-entropy of the last scores and the number of correct ones."""
+        loss, right = cpu_loops.cross_entropy(self.layers[-1].out, self.labels, self.grad_scores)
         return float(loss), int(right)
 
     def backward(self, key: tuple[int, int]) -> None:
-        """Gradients of the last loss, left in each layer; not that of a wide first weight."""
-        gradient = self.for_scores
+        """Compute the gradients of the last loss in each layer, except in a wide first weight."""
+        gradient = self.grad_scores
         for position in reversed(range(len(self.layers))):
             layer = self.layers[position]
             layer.backward(gradient)
             if position == 0 and isinstance(self.source, _SparseInput):
-                layer.weigh_sparse(self.source)
+                layer.differentiate_sparse(self.source)
             elif position > 0 or self.source is None:
-                layer.weigh_dense(self.entering[position])
+                layer.differentiate_dense(self.entering[position])
             if position > 0:
-                layer.pass_on()
+                layer.differentiate_input()
                 before = self.layers[position - 1].out
-                gradient = self._drop(position, layer.for_input, before, key, layer.for_input)
+                gradient = self._drop(position, layer.grad_input, before, key, layer.grad_input)
 
     def _drop(
         self, site: int, taken: Array, x: Array, key: tuple[int, int] | None, out: Array
     ) -> Array:
-        """ReLU and dropout, or their gradient: both mask and scale what is taken."""
+        """Apply ReLU and dropout, or their gradient: both mask and scale ``taken``."""
         if key is None and site == 0:
             return taken
         p = self.dropout if key is not None else 0.0
@@ -114,7 +109,7 @@ class CompiledNetwork:
 
 
 class _SparseInput:
-    """Sparse features, less what was dropped, and their transpose."""
+    """Sparse features after dropout, and their transpose."""
 
     def __init__(self, matrix: SparseMatrix) -> None:
         transpose, order = matrix._transposed()
@@ -146,7 +141,7 @@ class _SparseInput:
 
 
 class _Layer:
-    """One layer's weights, where they lie, and room for what it computes."""
+    """One layer: views of its weights, and arrays for its results."""
 
     def __init__(
         self,
@@ -170,7 +165,7 @@ class _Layer:
 
         width = self.order * self.channels
         self.projections = np.empty((1, rows, width), dtype=np.float32)
-        self.for_projections = np.empty_like(self.projections)
+        self.grad_projections = np.empty_like(self.projections)
         self.block = None
         out_rows = rows
         if block is not None:
@@ -179,28 +174,28 @@ class _Layer:
         self._matrix = block
         crossed_rows = out_rows if self.aggregate_first else rows
         self.averaged = np.empty((1, crossed_rows, width), dtype=np.float32)
-        self.for_averaged = np.empty_like(self.averaged)
+        self.grad_averaged = np.empty_like(self.averaged)
         self.crossed = np.empty((1, crossed_rows, self.channels), dtype=np.float32)
-        self.for_crossed = np.empty_like(self.crossed)
+        self.grad_crossed = np.empty_like(self.crossed)
         self.out = np.empty((out_rows, self.channels), dtype=np.float32)
 
         chunks = -(-crossed_rows // ROWS_PER_CHUNK)
         self.sums = np.empty((1, chunks, self.order, self.channels), dtype=np.float32)
         if not self.trained_order_weights:
             self.sums = self.sums[:, :, :0]
-        self.for_weight = _NOTHING if wide else np.empty_like(self.weight)
-        self.for_bias = np.empty_like(self.bias)
-        self.for_order_weights = np.zeros(self.order, dtype=np.float32)
-        self.for_input = _NOTHING if first else np.empty((rows, self.weight.shape[0]), np.float32)
+        self.grad_weight = _NOTHING if wide else np.empty_like(self.weight)
+        self.grad_bias = np.empty_like(self.bias)
+        self.grad_order_weights = np.zeros(self.order, dtype=np.float32)
+        self.grad_input = _NOTHING if first else np.empty((rows, self.weight.shape[0]), np.float32)
 
     @cached_property
     def transposed_block(self) -> Any:
-        """What gradients go back along; a network that only scores never asks for it."""
+        """The transposed adjacency, for gradients; made on first use."""
         assert self._matrix is not None
         transpose, order = self._matrix._transposed()
         return _csr(transpose, self._matrix.values[order])
 
-    def project_sparse(self, source: _SparseInput | WideInput) -> None:
+    def project_sparse(self, source: _SparseInput | BlockedFeatures) -> None:
         self.projections = _row_sums(source.current, self.weight, _NOTHING, self.projections[0])[
             None
         ]
@@ -209,7 +204,7 @@ class _Layer:
         _product(x, self.weight, self.projections[0])
 
     def aggregate(self) -> Array:
-        """From the projections to the output: crosses and neighbours, in the layer's order."""
+        """Cross projections and sum over neighbours, in the layer's order; return the output."""
         if self.block is None:
             self._cross(self.projections, self.out[None])
             if self.bias.size:
@@ -229,35 +224,35 @@ class _Layer:
         return self.out
 
     def backward(self, gradient: Array) -> None:
-        """From the gradient of the output to that of the projections."""
+        """Compute the gradients of the projections from that of the output."""
         if self.bias.size:
-            cpu_loops.column_sums(gradient, self.for_bias)
+            cpu_loops.column_sums(gradient, self.grad_bias)
         if self.block is None:
-            self._cross_backward(gradient[None], self.projections, self.for_projections)
+            self._cross_backward(gradient[None], self.projections, self.grad_projections)
         elif self.aggregate_first:
-            self._cross_backward(gradient[None], self.averaged, self.for_averaged)
-            self._return(self.for_averaged[0])
+            self._cross_backward(gradient[None], self.averaged, self.grad_averaged)
+            self._propagate_back(self.grad_averaged[0])
         elif self.crosses:
-            crossed = _row_sums(self.transposed_block, gradient, _NOTHING, self.for_crossed[0])
-            self._cross_backward(crossed[None], self.projections, self.for_projections)
+            crossed = _row_sums(self.transposed_block, gradient, _NOTHING, self.grad_crossed[0])
+            self._cross_backward(crossed[None], self.projections, self.grad_projections)
         else:
-            self._return(gradient)
+            self._propagate_back(gradient)
 
-    def _return(self, gradient: Array) -> None:
-        """Give back along the edges what came along them."""
-        out = self.for_projections[0]
-        self.for_projections = _row_sums(self.transposed_block, gradient, _NOTHING, out)[None]
+    def _propagate_back(self, gradient: Array) -> None:
+        """Propagate gradients to the sources of each edge."""
+        out = self.grad_projections[0]
+        self.grad_projections = _row_sums(self.transposed_block, gradient, _NOTHING, out)[None]
 
-    def weigh_sparse(self, source: _SparseInput) -> None:
-        self.for_weight = _row_sums(
-            source.kept[1], self.for_projections[0], _NOTHING, self.for_weight
+    def differentiate_sparse(self, source: _SparseInput) -> None:
+        self.grad_weight = _row_sums(
+            source.kept[1], self.grad_projections[0], _NOTHING, self.grad_weight
         )
 
-    def weigh_dense(self, x: Array) -> None:
-        _product(x.T, self.for_projections[0], self.for_weight)
+    def differentiate_dense(self, x: Array) -> None:
+        _product(x.T, self.grad_projections[0], self.grad_weight)
 
-    def pass_on(self) -> None:
-        _product(self.for_projections[0], self.weight.T, self.for_input)
+    def differentiate_input(self) -> None:
+        _product(self.grad_projections[0], self.weight.T, self.grad_input)
 
     def _cross(self, projections: Array, out: Array) -> None:
         if not self.crosses:
@@ -286,16 +281,16 @@ class _Layer:
             self.sums,
         )
         if self.trained_order_weights:
-            self.for_order_weights[1:] = self.sums[0, :, 1:].sum(axis=(0, 2), dtype=np.float64)
+            self.grad_order_weights[1:] = self.sums[0, :, 1:].sum(axis=(0, 2), dtype=np.float64)
 
 
 def _product(left: Array, right: Array, out: Array) -> None:
-    """By PyTorch, whose number of threads is the run's; NumPy's library has its own."""
+    """Multiply by PyTorch, which uses the run's number of threads; NumPy does not."""
     torch.mm(torch.from_numpy(left), torch.from_numpy(right), out=torch.from_numpy(out))
 
 
 def _row_sums(matrix: tuple[Array, ...], dense: Array, bias: Array, out: Array) -> Array:
-    """The sums, in ``out`` or in an array of their own, whichever is faster."""
+    """Return a sparse product, in ``out`` or in a new array, whichever is faster."""
     offsets, columns, values = matrix
     work = int(offsets[-1]) * out.shape[1]
     if work < _BAG_FROM:
@@ -337,9 +332,9 @@ def _drop(
     )
 
 
-def _sparse_input(x: SparseMatrix, model: NodeClassifier) -> _SparseInput | WideInput:
+def _sparse_input(x: SparseMatrix, model: NodeClassifier) -> _SparseInput | BlockedFeatures:
     width = _transform_of(model.layers[0]).num_projections
-    return WideInput(x, width) if x.shape[1] * width >= _WIDE_FROM else _SparseInput(x)
+    return BlockedFeatures(x, width) if x.shape[1] * width >= _WIDE_FROM else _SparseInput(x)
 
 
 def _transform_of(layer: Any) -> CrossFeatureTransform:
@@ -347,7 +342,7 @@ def _transform_of(layer: Any) -> CrossFeatureTransform:
 
 
 def _matrix_of(weight: Tensor) -> Array:
-    """A stack of one's projections as ``[in, order * out]``, the same memory."""
+    """Return the weight of a stacked model of one as ``[in, order * out]``, on its memory."""
     return weight.detach()[0].movedim(-1, 0).flatten(1).numpy()
 
 

@@ -1,4 +1,4 @@
-"""One step of training one model, by the CPU's compiled kernels."""
+"""One training step of one model by the CPU's compiled kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from crossgcn.kernels.cpu import loops as cpu_loops
 from crossgcn.kernels.cpu.loops import call
 from crossgcn.training.adam import Adam
-from crossgcn.training.compiled.blocked_features import WideInput
+from crossgcn.training.compiled.blocked_features import BlockedFeatures
 from crossgcn.training.compiled.network import CompiledNetwork
 from crossgcn.training.objective import Objective
 
@@ -18,12 +18,12 @@ Array = Any
 
 
 class CompiledStep:
-    """Forward, backward and Adam, on the weights and running means of the other path.
+    """Forward, backward and Adam, on the same weights and running means as the PyTorch step.
 
     Args:
-        objective: Of a stack of one model that can be compiled.
+        objective: Of a single stacked model that can be compiled.
         optimizer: Of the same model.
-        seed: Decides what is dropped.
+        seed: Decides the dropped entries.
     """
 
     def __init__(self, objective: Objective, optimizer: Adam, seed: int) -> None:
@@ -33,9 +33,9 @@ class CompiledStep:
         self.network = CompiledNetwork(objective.model, objective.targets)
         places: dict[int, tuple[Any, str]] = {}
         for layer, own in zip(objective.model.layers, self.network.layers, strict=True):
-            places[id(own.transform.weight)] = (own, "for_weight")
-            places[id(layer.bias)] = (own, "for_bias")
-            places[id(own.transform.order_weights)] = (own, "for_order_weights")
+            places[id(own.transform.weight)] = (own, "grad_weight")
+            places[id(layer.bias)] = (own, "grad_bias")
+            places[id(own.transform.order_weights)] = (own, "grad_order_weights")
         self.updates = [
             (
                 *(_flat(tensor) for tensor in (memory, mean, square)),
@@ -49,11 +49,7 @@ class CompiledStep:
         ]
 
     def __call__(self, step: int) -> tuple[float, int]:
-        """Do one step, counted from 1.
-
-        Returns:
-            The loss before it, and how many training nodes were scored right.
-        """
+        """Do one step, counted from 1; return the loss and the number of correct predictions."""
         with np.errstate(all="ignore"):
             return self._step((self.seed, step), step)
 
@@ -62,27 +58,27 @@ class CompiledStep:
         result = self.network.loss()
         self.network.backward(key)
         for layer in self.network.layers:
-            if layer.trained_order_weights and layer.transform.order_aggregation == "learned":
-                layer.for_order_weights[1:] += self.weight_decay * layer.order_weights[0, 1:]
+            if layer.trained_order_weights and layer.transform.decays_order_weights:
+                layer.grad_order_weights[1:] += self.weight_decay * layer.order_weights[0, 1:]
         step_size = np.float32(self.learning_rate / (1.0 - 0.9**step))
         correction = np.float32((1.0 - 0.999**step) ** -0.5)
         for *memory, (layer, name), decay in self.updates:
             rates = (step_size, correction, decay)
-            if name == "for_weight" and layer is self.network.layers[0] and self.network.is_wide:
-                self._descend_in_blocks(layer, memory, rates)
+            if name == "grad_weight" and layer is self.network.layers[0] and self.network.is_wide:
+                self._update_in_blocks(layer, memory, rates)
             else:
                 _adam(memory, getattr(layer, name), rates)
         return result
 
-    def _descend_in_blocks(self, layer: Any, memory: list[Array], rates: tuple[Any, ...]) -> None:
+    def _update_in_blocks(self, layer: Any, memory: list[Array], rates: tuple[Any, ...]) -> None:
         source, width = self.network.source, layer.weight.shape[1]
-        assert isinstance(source, WideInput)
+        assert isinstance(source, BlockedFeatures)
 
-        def descend(first: int, last: int, gradient: Array) -> None:
+        def update(first: int, last: int, gradient: Array) -> None:
             here = slice(first * width, last * width)
             _adam([array[here] for array in memory], gradient, rates)
 
-        source.each_gradient(layer.for_projections[0], descend)
+        source.each_gradient(layer.grad_projections[0], update)
 
 
 def _adam(memory: list[Array], gradient: Array, rates: tuple[Any, ...]) -> None:

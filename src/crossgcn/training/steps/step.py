@@ -1,205 +1,92 @@
-"""One step of training, for one model or for several at once."""
+"""What every training step has: a model, its optimiser, and the number of steps taken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from copy import deepcopy
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from crossgcn.graph import PreparedGraph
-from crossgcn.graph.prepared import choose_device
-from crossgcn.kernels.dispatch import has_triton
 from crossgcn.layers import FeatureDropout
-from crossgcn.layers.aggregation import NodeAggregation
-from crossgcn.layers.orders.trained import OrderAggregator
-from crossgcn.layers.other_crossings import FeatureCrossing
-from crossgcn.models.node_classifier import NodeClassifier, calibrate
-from crossgcn.training.device import capture, check_precision, multiplying_in
-from crossgcn.training.model_batch import (
-    can_be_compiled,
-    can_be_stacked,
-    stack_models,
-    state_shapes,
-    unstack_state,
-)
-from crossgcn.training.objective import Objective, make_optimizer
-from crossgcn.training.steps.unused_columns import find_unused_columns
-
-if TYPE_CHECKING:
-    from crossgcn.training.compiled.step import CompiledStep
+from crossgcn.training.config import RunConfig
+from crossgcn.training.model_batch import state_shapes
+from crossgcn.training.objective import make_optimizer
+from crossgcn.training.steps.unused_columns import UnusedColumns
 
 State = dict[str, Tensor]
 
-_OUTPUTS_PER_WORD = 4  # float32 in the 16 bytes that a GPU's thread reads at once
 
+class Step:
+    """A model in training; :meth:`run` does the work of one epoch.
 
-class TrainingStep:
-    """Models of one architecture in training; a call is one step of each of them.
-
-    They become one stacked model, so that a step is as many calls of kernels for twenty
-    models as for one. What is dropped in a step depends on a model's seed alone, so each
-    model is trained as it would be by itself. On a GPU the step is recorded as a CUDA
-    graph, where Triton is there; on the CPU, one model is trained by compiled kernels
-    throughout, where Numba is there and the model is made of layers they know.
+    :func:`~crossgcn.training.loop.fit` calls it. The dropped entries depend on the seed and the
+    number of the step alone.
 
     Args:
-        models: Their weights are the start; they are left as they are.
-        graph: Features and adjacency.
-        y: Class of each node.
-        nodes: The training nodes of each model.
-        seeds: One per model; decides what is dropped.
-        learning_rate: Adam's.
-        weight_decay: λ of the objective.
-        device: ``cpu``, ``cuda``, or ``auto``.
-        precision: ``fp32``; on a GPU also ``tf32`` and ``bf16``.
+        model: Trained in place, on its device; one model, or several stacked.
+        config: Learning rate, weight decay and precision.
+        seeds: One per model.
+        unused: The columns that were removed from the model before.
 
     Attributes:
-        model: All models in one, without weights of columns that no node has; they are in
-            :attr:`states`.
-        graph: What the model takes: features without these columns, and adjacency.
-        shapes: What each tensor of a single model's state is like.
-        losses: Of the last step, ``[models]``.
-        accuracies: Of the last step, on the training nodes and with dropout, ``[models]``.
+        losses: Of the last epoch, on the training nodes and with dropout, ``[models]``.
+        accuracies: Likewise.
+        count: Steps of the optimiser so far, a tensor on the device.
+        capturable: Whether an epoch can be recorded as a CUDA graph.
+        shapes: Shape of each tensor in the state of a single model.
     """
 
     losses: Tensor
     accuracies: Tensor
+    capturable: bool = False
+    steps_per_epoch: int = 1
+    shapes: Mapping[str, torch.Size]
 
     def __init__(
         self,
-        models: Sequence[NodeClassifier],
-        graph: PreparedGraph,
-        y: Tensor,
-        nodes: Sequence[Tensor],
-        *,
+        model: nn.Module,
+        config: RunConfig,
         seeds: Sequence[int],
-        learning_rate: float = 0.01,
-        weight_decay: float = 5e-4,
-        device: str | torch.device = "cpu",
-        precision: str = "fp32",
+        unused: UnusedColumns | None = None,
     ) -> None:
-        self.device = choose_device(device)
-        check_precision(precision, self.device)
-        self.precision = precision
-        models = _calibrated(models, graph, nodes)
-        self._unused = find_unused_columns(models[0], graph)
-        if self._unused is not None:
-            models = self._unused.narrow_models(models)
-            graph = self._unused.narrow_graph(graph)
-        self.graph = graph
-        stacked = can_be_stacked(models[0])
-        assert stacked or len(models) == 1
-        self.shapes = state_shapes(models[0])
-        whole_words = _OUTPUTS_PER_WORD if self.device.type == "cuda" else 1
-        model = (
-            stack_models(models, round_outputs_to=whole_words) if stacked else deepcopy(models[0])
-        )
-        self.model = model.to(self.device)
-        self._start = [weight.detach().clone() for weight in self.model.parameters()]
-        self._count = torch.zeros((), dtype=torch.long, device=self.device)
+        self.model, self.config, self._unused = model, config, unused
+        self.device = next(model.parameters()).device
+        self.shapes = state_shapes(model)
+        self.count = torch.zeros((), dtype=torch.long, device=self.device)
         of_models = torch.tensor(list(seeds), device=self.device)
-        for module in self.model.modules():
+        for module in model.modules():
             if isinstance(module, FeatureDropout):
-                module.follow(of_models, self._count)
-        self._weight_decay = weight_decay
-        self.objective = Objective(
-            self.model, graph, y, nodes, weight_decay, self.device, self._count
-        )
-        self.optimizer = make_optimizer(self.model, learning_rate, weight_decay)
-        self._replay: Callable[[], None] | None = None
-        self._compiled: CompiledStep | None = None
-        if self.device.type == "cpu" and can_be_compiled(self.model):
-            from crossgcn.training.compiled.step import CompiledStep
-
-            self._compiled = CompiledStep(self.objective, self.optimizer, seeds[0])
-
-    def __call__(self) -> Tensor:
-        """Forward, backward and Adam; returns the losses, ``[models]``, on the device."""
-        if not self.captures:
-            self.run()
-            return self.losses
-        if self._replay is None:
-            self._replay = capture(self.run, self.restart, self.device)
-        self._replay()
-        return self.losses
-
-    @property
-    def captures(self) -> bool:
-        """Whether steps can be recorded as a CUDA graph."""
-        return (
-            self.device.type == "cuda"
-            and has_triton()
-            and all(
-                module.capturable
-                for module in self.model.modules()
-                if isinstance(module, NodeAggregation | OrderAggregator | FeatureCrossing)
-            )
-        )
+                module.follow(of_models, self.count)
+        self.optimizer = make_optimizer(model, config.learning_rate, config.weight_decay)
 
     def run(self) -> None:
-        """The step itself, launch by launch."""
-        self._count += 1
-        if self._compiled is not None:
-            loss, right = self._compiled(int(self._count))
-            self.losses = torch.tensor([loss])
-            self.accuracies = torch.tensor([right]) / self.objective.targets.counts.double()
-            return
-        self.model.train()
-        with multiplying_in(self.precision, self.device):
-            step = self.objective()
-            gradients = step.gradients(self.optimizer.weights)
-        self.optimizer.step(gradients)
-        self.losses = step.losses
-        self.accuracies = step.accuracies
-
-    def finish(self) -> None:
-        """Let go of everything but the model: on a big graph, room for what comes next."""
-        del self.objective
-        self._compiled, self._replay = None, None
+        """Train for one epoch."""
+        raise NotImplementedError
 
     def restart(self) -> None:
-        """Back to the first weights and the first step, in place."""
-        with torch.no_grad():
-            for weight, start in zip(self.model.parameters(), self._start, strict=True):
-                weight.copy_(start)
-        self.optimizer.reset()
-        self._count.zero_()
+        """Return to the initial weights and the first step, in place; for capturable steps."""
+        raise NotImplementedError
 
-    @property
-    def states(self) -> list[State]:
-        """The state of each model as it is now, on the CPU."""
-        state = {name: value.detach().cpu() for name, value in self.model.state_dict().items()}
-        states = [state]
-        if self.model.num_models is not None:
-            states = [
-                unstack_state(state, position, self.shapes)
-                for position in range(self.model.num_models)
-            ]
-        return self.widen(states, [int(self._count)] * len(states))
+    def release(self) -> None:
+        """Free all memory but the model's: there are no more epochs."""
 
-    def widen(self, states: list[State], steps: Sequence[int]) -> list[State]:
-        """States of the models as they were given, from those of :attr:`model`.
+    def state(self) -> State:
+        """Return the tensors that a checkpoint keeps; they are written to in place."""
+        tensors = {f"weights.{name}": value for name, value in self.model.state_dict().items()}
+        tensors["count"] = self.count
+        names = {id(weight): name for name, weight in self.model.named_parameters()}
+        for group in self.optimizer.groups:
+            means = zip(group.weights, group.means, group.squares, group.steps, strict=True)
+            for weight, *own in means:
+                for what, value in zip(("mean", "square", "step"), own, strict=True):
+                    tensors[f"adam.{names[id(weight)]}.{what}"] = value
+        return tensors
 
-        Args:
-            states: One per model, on the CPU.
-            steps: How many steps led to each.
-        """
+    def widen(self, states: list[State], epochs: Sequence[int]) -> list[State]:
+        """Return states with the weights of unused columns, after so many epochs each."""
         if self._unused is None:
             return states
-        rates = self.optimizer.learning_rate, self._weight_decay
-        return self._unused.widen(states, steps, *rates)
-
-
-def _calibrated(
-    models: Sequence[NodeClassifier], graph: PreparedGraph, nodes: Sequence[Tensor]
-) -> Sequence[NodeClassifier]:
-    """Models whose scales are not set yet, set by what they will see; the given ones are left."""
-    if models[0].is_calibrated:
-        return models
-    copies = [deepcopy(model) for model in models]
-    for model, own in zip(copies, nodes, strict=True):
-        calibrate(model, *graph.view(own, model.propagations))
-    return copies
+        steps = [self.steps_per_epoch * epoch for epoch in epochs]
+        return self._unused.widen(
+            states, steps, self.config.learning_rate, self.config.weight_decay
+        )

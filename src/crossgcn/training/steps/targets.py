@@ -1,4 +1,4 @@
-"""The nodes whose scores a model is judged by, and what it must see to score them."""
+"""The nodes on which a model is scored, and the inputs that it needs to score them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from crossgcn import kernels
 from crossgcn.graph import PreparedGraph, stack_inputs
-from crossgcn.graph.matrix import Inputs
+from crossgcn.graph.matrix import ModelInputs
 from crossgcn.graph.prepared import move_inputs
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.device import multiplying_in
@@ -29,28 +29,23 @@ class Targets:
     """Nodes and labels of each model, on the model's device.
 
     Attributes:
-        inputs: What the model takes, cut down to the rows it needs.
-        labels: ``[models, nodes]``; where a model has fewer nodes than another,
-            a number that is no class.
+        inputs: The model's inputs, cut down to the rows it needs.
+        labels: ``[models, nodes]``; -1 where a model has fewer nodes than another.
         counts: Nodes of each model, ``[models]``.
-        num_classes: How many classes there are.
+        num_classes: The number of classes.
     """
 
-    inputs: Inputs
+    inputs: ModelInputs
     labels: Tensor
     counts: Tensor
     num_classes: int
 
     def score(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """How well each model does; no graph of it is kept.
+        """Return the losses, the accuracies and the gradient of the losses for the scores.
 
         Args:
-            scores: ``[models, nodes, width]``, or ``[nodes, width]`` of one model; the
-                classes' are the first.
-
-        Returns:
-            Each model's mean cross-entropy, the fraction of its nodes scored right, and the
-            gradient of the cross-entropy for the scores.
+            scores: ``[models, nodes, width]``, or ``[nodes, width]`` of one model; those of the
+                classes come first.
         """
         losses, accuracies, slope = kernels.score(
             scores.detach().view(*self.labels.shape, -1), self.labels, self.counts, self.num_classes
@@ -65,7 +60,7 @@ def find_targets(
     nodes: Sequence[Tensor],
     device: torch.device,
 ) -> Targets:
-    """Cut a graph down to what a model must see to score some nodes.
+    """Cut a graph down to the inputs with which a model scores its nodes.
 
     Args:
         model: One model, or several stacked.
@@ -74,7 +69,7 @@ def find_targets(
         nodes: The nodes of each model.
         device: Where the model is.
     """
-    views: dict[int, Inputs] = {}
+    views: dict[int, ModelInputs] = {}
     for own in nodes:
         if id(own) not in views:
             views[id(own)] = graph.view(own, model.propagations)
@@ -90,8 +85,8 @@ def find_targets(
     )
 
 
-class Scorer:
-    """Loss and accuracy on given nodes, with the weights as they are at each call.
+class NodeScorer:
+    """Scores nodes of a graph in memory, with the weights as they are at each call.
 
     Args:
         model: One model, or several stacked.
@@ -110,7 +105,7 @@ class Scorer:
 
     @torch.no_grad()
     def __call__(self) -> tuple[Tensor, Tensor]:
-        """Losses and accuracies, ``[models]`` each."""
+        """Return losses and accuracies, ``[models]`` each."""
         if self._network is not None:
             with np.errstate(all="ignore"):
                 self._network.forward()

@@ -1,8 +1,11 @@
-"""Whether every edge leads from a node to another, and is there once."""
+"""Rules about the edge table and the graph it describes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,352 +14,336 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from crossgcn.data.tables.checks.problems import (
-    Finding,
+    Hit,
     Place,
-    Rule,
+    Problem,
+    Rules,
     count_of,
     quote,
     share_of,
     show_name,
 )
 from crossgcn.data.tables.checks.target import Labels
-from crossgcn.data.tables.ids import LARGEST
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.plan import TablePlan
+from crossgcn.data.tables.table import MAX_WEIGHT, Table
 
 MISSING, UNKNOWN = -1, -2
 
+MIN_NODES = 20
+"""Smaller graphs are too small to judge."""
 
-def locate_ends(
-    nodes: Table, edges: Table, id_column: str, end_columns: tuple[str, str]
-) -> NDArray[np.int64]:
-    """Which node each end of each edge is.
-
-    Args:
-        nodes: The node table.
-        edges: The edge table.
-        id_column: Where the node table has its ids.
-        end_columns: Where the edge table has its two ends.
-
-    Returns:
-        ``[2, edges]``: the position of the id among the different ids of the node table; -1
-        where the cell is empty, -2 where it is no node's.
-    """
-    known = nodes.distinct(id_column)
-    ids = pd.Index(known.values, dtype=object)
-    blank = np.append(known.blank, False)
-    ends = []
-    for column in end_columns:
-        distinct = edges.distinct(column)
-        found = ids.get_indexer(pd.Index(distinct.values, dtype=object))
-        unnamed = np.where(distinct.blank, MISSING, UNKNOWN)
-        found = np.where((found < 0) | blank[found], unnamed, found)
-        ends.append(found[distinct.codes])
-    return np.stack(ends).astype(np.int64)
+SURE_DEVIATIONS = 4.0
+"""This many standard deviations below chance are not an accident."""
 
 
-def check_ends(
-    nodes: Table,
-    edges: Table,
-    id_column: str,
-    end_columns: tuple[str, str],
-    ends: NDArray[np.int64],
-) -> Iterator[Finding]:
-    """Ends that are missing, or that are no node.
-
-    Args:
-        nodes: The node table.
-        edges: The edge table.
-        id_column: Where the node table has its ids.
-        end_columns: Where the edge table has its two ends.
-        ends: From :func:`locate_ends`.
-    """
-    missing = Rule(
-        "missing-edge-end", "error", "the edge has only one end", "name a node, or delete the row"
-    )
-    for column, found in zip(end_columns, ends, strict=True):
-        yield from Place(edges, column).at_rows(found == MISSING, missing)
-    if (ends == UNKNOWN).all():
-        yield _nowhere(nodes, edges, id_column, end_columns)
+def check_edges(
+    nodes: Table, edges: Table, plan: TablePlan, labels: Labels | None
+) -> Iterator[Problem]:
+    """Yield problems of the edge table and of the graph it describes."""
+    if plan.source_column is None or plan.destination_column is None:
         return
-    for column, found in zip(end_columns, ends, strict=True):
-        unknown = np.flatnonzero(found == UNKNOWN)
-        if len(unknown) > 0:
-            value = str(edges.frame[column].iloc[unknown[0]])
-            rule = Rule(
-                "unknown-edge-end",
-                "error",
-                f"{{value}} is no node: it is not in column {show_name(id_column)} of {nodes.name}"
-                + _near_miss(value, nodes, id_column),
-                "add the node, correct the id, or delete the edge",
+    ends = (plan.source_column, plan.destination_column)
+    both = _Edges(nodes, edges, plan.id_column, ends, labels, plan.target)
+    yield from END_RULES.apply(both)
+    if plan.weight_column is not None:
+        yield from WEIGHT_RULES.apply(Place(edges, plan.weight_column))
+    yield from GRAPH_RULES.apply(both)
+
+
+@dataclass(frozen=True)
+class _Edges:
+    nodes: Table
+    edges: Table
+    id_column: str
+    end_columns: tuple[str, str]
+    labels: Labels | None
+    target: str | None
+
+    @property
+    def ids(self) -> Place:
+        return Place(self.nodes, self.id_column)
+
+    @property
+    def sources(self) -> Place:
+        return Place(self.edges, self.end_columns[0])
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """Position of each end among the different ids, or MISSING, or UNKNOWN: [2, edges]."""
+        known = self.ids.distinct
+        ids = pd.Index(known.values, dtype=object)
+        blank = np.append(known.blank, False)
+        ends = []
+        for column in self.end_columns:
+            distinct = self.edges.distinct(column)
+            found = ids.get_indexer(pd.Index(distinct.values, dtype=object))
+            unnamed = np.where(distinct.blank, MISSING, UNKNOWN)
+            found = np.where((found < 0) | blank[found], unnamed, found)
+            ends.append(found[distinct.codes])
+        return np.stack(ends).astype(np.int64)
+
+    @cached_property
+    def is_proper(self) -> NDArray[np.bool_]:
+        """Whether each edge connects two different nodes."""
+        source, destination = self.ends
+        return np.asarray((source >= 0) & (destination >= 0) & (source != destination))
+
+    @cached_property
+    def keys(self) -> NDArray[np.int64]:
+        """A number per edge, the same for the same source and destination; -1 if improper."""
+        return np.where(self.is_proper, self.ends[0] * self.span + self.ends[1], -1)
+
+    @cached_property
+    def undirected_keys(self) -> NDArray[np.int64]:
+        """Like ``keys``, but the same for both directions."""
+        low, high = np.sort(self.ends, axis=0)
+        return np.where(self.is_proper, low * self.span + high, -1)
+
+    @property
+    def span(self) -> int:
+        return int(self.ends.max()) + 1
+
+    @cached_property
+    def is_repeated(self) -> NDArray[np.bool_]:
+        return pd.Series(self.keys).duplicated().to_numpy(dtype=bool) & self.is_proper
+
+    @cached_property
+    def pairs(self) -> NDArray[np.int64]:
+        """Each pair of neighbours once: [2, pairs]."""
+        keys = pd.unique(self.undirected_keys[self.is_proper])
+        return np.stack(np.divmod(keys, max(self.span, 1)))
+
+    @cached_property
+    def degrees(self) -> NDArray[np.int64]:
+        return np.bincount(self.pairs.ravel(), minlength=len(self.ids.distinct.values))
+
+    @property
+    def has_shape(self) -> bool:
+        """Whether there are enough nodes and edges to judge the shape of the graph."""
+        num_nodes = len(self.degrees)
+        return num_nodes >= MIN_NODES and 2 * self.pairs.shape[1] >= num_nodes
+
+    def at_unknown(self, column: str, is_unknown: NDArray[np.bool_]) -> Iterator[Hit]:
+        """Yield a hit at the first unknown end, with the id that was probably meant."""
+
+        def plain(text: str) -> str:  # Without what spreadsheets are known to change.
+            return text.strip().casefold().removesuffix(".0").lstrip("0")
+
+        if is_unknown.any():
+            value = plain(str(self.edges.frame[column].iloc[int(np.argmax(is_unknown))]))
+            meant = [known for known in self.ids.distinct.values if plain(known) == value]
+            yield from Place(self.edges, column).at_rows(
+                is_unknown,
+                ids=show_name(self.id_column),
+                file=self.nodes.name,
+                example=quote(self.ids.distinct.values[0]),
+                meant=f" ({quote(meant[0])} is)" if meant else "",
             )
-            yield Place(edges, column).at_row(int(unknown[0]), rule, count=len(unknown))
+
+    def at_repeated(
+        self, is_repeated: NDArray[np.bool_], keys: NDArray[np.int64], **words: Any
+    ) -> Iterator[Hit]:
+        """Yield a hit at the first repeated edge, with its other end and the earlier row."""
+        second = int(np.argmax(is_repeated))
+        earlier = self.edges.row_number(int(np.argmax(keys == keys[second])))
+        other = quote(str(self.edges.frame[self.end_columns[1]].iloc[second]))
+        yield from self.sources.at_rows(is_repeated, other=other, earlier=earlier, **words)
 
 
-def _nowhere(nodes: Table, edges: Table, id_column: str, end_columns: tuple[str, str]) -> Finding:
-    ids = nodes.distinct(id_column).values
-    rule = Rule(
-        "no-edge-end-known",
-        "error",
-        f"{{value}}, and no other end of an edge, is in column {show_name(id_column)} of "
-        f"{nodes.name}, where ids are like {quote(ids[0])}"
-        + _near_miss(str(edges.frame[end_columns[0]].iloc[0]), nodes, id_column),
-        "write the ids alike in both tables, or name the right columns by --id-column, "
-        "--source-column and --destination-column",
-    )
-    return Place(edges, end_columns[0]).at_row(0, rule, count=2 * len(edges))
+END_RULES = Rules[_Edges]()
 
 
-def _near_miss(value: str, nodes: Table, id_column: str) -> str:
-    """The id that was probably meant, where spreadsheets are known to change ids."""
-
-    def plain(text: str) -> str:
-        return text.strip().casefold().removesuffix(".0").lstrip("0")
-
-    meant = [known for known in nodes.distinct(id_column).values if plain(known) == plain(value)]
-    return f" ({quote(meant[0])} is)" if meant else ""
+@END_RULES.rule("error", "the edge has only one end", "name a node, or delete the row")
+def _missing_edge_end(edges: _Edges) -> Iterator[Hit]:
+    for column, found in zip(edges.end_columns, edges.ends, strict=True):
+        yield from Place(edges.edges, column).at_rows(found == MISSING)
 
 
-def check_repeated_edges(
-    edges: Table, end_columns: tuple[str, str], ends: NDArray[np.int64]
-) -> Iterator[Finding]:
-    """Edges that are there twice, in both directions, or from a node to itself.
-
-    Args:
-        edges: The edge table.
-        end_columns: Where its two ends are.
-        ends: From :func:`locate_ends`.
-    """
-    source, destination = ends
-    known = (source >= 0) & (destination >= 0)
-    looped = known & (source == destination)
-    place = Place(edges, end_columns[0])
-    yield from place.at_rows(
-        looped,
-        Rule(
-            "self-loop",
-            "warning",
-            "{value} is connected to itself; the edge is left out, since every node sees its own "
-            "features anyway",
-            "delete the row, or correct the other end",
-        ),
-    )
-    span = int(ends.max()) + 1
-    proper = known & ~looped
-    directed = np.where(proper, source * span + destination, -1)
-    low, high = np.minimum(source, destination), np.maximum(source, destination)
-    undirected = np.where(proper, low * span + high, -1)
-    again = pd.Series(directed).duplicated().to_numpy() & proper
-    if again.any():
-        edge, earlier = _name_repetition(edges, end_columns[1], again, directed)
-        rule = Rule(
-            "duplicate-edge",
-            "warning",
-            f"the edge from {{value}} to {edge} is in row {earlier} already, and counts once",
-            "delete the row; give a weight column if it should count more",
-        )
-        yield from place.at_rows(again, rule)
-    backward = pd.Series(undirected).duplicated().to_numpy() & proper & ~again
-    num_one_way = int(proper.sum() - again.sum() - 2 * backward.sum())
-    if backward.any() and num_one_way > 0:  # a table that lists every edge both ways means to
-        edge, earlier = _name_repetition(edges, end_columns[1], backward, undirected)
-        rule = Rule(
-            "reversed-edge",
-            "warning",
-            f"the edge from {{value}} to {edge} is in row {earlier} the other way round; edges "
-            f"have no direction, so both are one, like the {share_of(num_one_way, len(edges))} "
-            "of edges that are given one way only",
-            "delete one of the two; a direction that matters can be a column of the nodes",
-        )
-        yield from place.at_rows(backward, rule)
+@END_RULES.rule(
+    "error",
+    "{value}, like every other end of an edge, is not in column {ids} of {file}, where ids are "
+    "like {example}{meant}",
+    "write the ids alike in both tables, or name the right columns with --id-column, "
+    "--source-column and --destination-column",
+    stops=True,
+)
+def _no_edge_end_known(edges: _Edges) -> Iterator[Hit]:
+    if (edges.ends == UNKNOWN).all():
+        for hit in edges.at_unknown(edges.end_columns[0], edges.ends[0] == UNKNOWN):
+            yield replace(hit, count=edges.ends.size)
 
 
-def _name_repetition(
-    edges: Table, end_column: str, repeated: NDArray[np.bool_], keys: NDArray[np.int64]
-) -> tuple[str, int]:
-    """The other end of the first repeated edge, and the row it repeats."""
-    second = int(np.argmax(repeated))
-    earlier = edges.row_number(int(np.argmax(keys == keys[second])))
-    return quote(str(edges.frame[end_column].iloc[second])), earlier
+@END_RULES.rule(
+    "error",
+    "{value} is not a node: it is not in column {ids} of {file}{meant}",
+    "add the node, correct the id, or delete the edge",
+)
+def _unknown_edge_end(edges: _Edges) -> Iterator[Hit]:
+    for column, found in zip(edges.end_columns, edges.ends, strict=True):
+        yield from edges.at_unknown(column, found == UNKNOWN)
 
 
-def check_edge_weights(edges: Table, weight_column: str) -> Iterator[Finding]:
-    """Weights that are missing, no numbers, infinite, negative or nothing.
-
-    Args:
-        edges: The edge table.
-        weight_column: Where its weights are.
-    """
-    weights, place = edges.distinct(weight_column), Place(edges, weight_column)
-    numbers = weights.numbers
-    yield from place.at_values(
-        weights.missing,
-        Rule(
-            "missing-edge-weight",
-            "error",
-            "the edge has no weight",
-            "write a number, 1 for an ordinary edge, or delete the row",
-        ),
-    )
-    yield from place.at_values(
-        np.isnan(numbers) & ~weights.missing,
-        Rule(
-            "bad-edge-weight",
-            "error",
-            "{value} is no number",
-            "write the weight as a number such as 0.5",
-        ),
-    )
-    yield from place.at_values(
-        abs(numbers) > LARGEST,
-        Rule(
-            "infinite-edge-weight",
-            "error",
-            "{value} is more than a weight can be",
-            "write a finite number below 1e38, or delete the row",
-        ),
-    )
-    yield from place.at_values(
-        (numbers < 0) & (numbers >= -LARGEST),
-        Rule(
-            "negative-edge-weight",
-            "error",
-            "{value} is negative, and neighbours are averaged by weight",
-            "shift or rescale the weights to be positive, or delete the row",
-        ),
-    )
-    yield from place.at_values(
-        numbers == 0,
-        Rule(
-            "zero-edge-weight",
-            "warning",
-            "the weight is {value}: the edge connects nothing",
-            "delete the row, or write what the edge weighs",
-        ),
-    )
+WEIGHT_RULES = Rules[Place]()
 
 
-FEWEST_NODES = 20
-"""Of smaller graphs nothing can be said."""
-
-SURE = 4.0
-"""So many standard deviations below chance are no accident."""
-
-
-def unique_edges(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each pair of different nodes once, the lower first, as ``[2, edges]``.
-
-    Args:
-        ends: From :func:`~crossgcn.data.tables.checks.edges.locate_ends`.
-    """
-    pairs = np.sort(ends[:, (ends >= 0).all(axis=0)], axis=0)
-    pairs = pairs[:, pairs[0] != pairs[1]]
-    span = int(pairs.max(initial=0)) + 1
-    keys = pd.unique(pairs[0] * span + pairs[1])
-    return np.stack(np.divmod(keys, span))
+@WEIGHT_RULES.rule(
+    "error",
+    "the edge has no weight",
+    "write a number, 1 for an ordinary edge, or delete the row",
+)
+def _missing_edge_weight(weights: Place) -> Iterator[Hit]:
+    yield from weights.at_values(weights.distinct.missing)
 
 
-def check_graph(
-    nodes: Table, edges: Table, id_column: str, pairs: NDArray[np.int64]
-) -> Iterator[Finding]:
-    """Nodes without neighbours, one node with most edges, graphs in pieces, too few edges.
+@WEIGHT_RULES.rule("error", "{value} is not a number", "write the weight as a number such as 0.5")
+def _bad_edge_weight(weights: Place) -> Iterator[Hit]:
+    distinct = weights.distinct
+    yield from weights.at_values(np.isnan(distinct.numbers) & ~distinct.missing)
 
-    Args:
-        nodes: The node table.
-        edges: The edge table.
-        id_column: Where the node table has its ids.
-        pairs: From :func:`unique_edges`.
-    """
-    ids = nodes.distinct(id_column)
-    num_nodes, num_edges = len(ids.values), pairs.shape[1]
-    degrees = np.bincount(pairs.ravel(), minlength=num_nodes)
-    isolated = (degrees == 0) & ~ids.blank
-    yield from Place(nodes, id_column).at_values(
-        isolated,
-        Rule(
-            "isolated-node",
-            "warning",
-            f"{{value}} has no edge, like {share_of(int(isolated.sum()), num_nodes)} of the "
-            "nodes; it is judged by its own features alone",
-            "add its edges if it should have some",
-        ),
-    )
-    if num_nodes < FEWEST_NODES:
+
+@WEIGHT_RULES.rule(
+    "error",
+    "{value} is too large for a weight",
+    "write a finite number below 1e38, or delete the row",
+)
+def _infinite_edge_weight(weights: Place) -> Iterator[Hit]:
+    yield from weights.at_values(abs(weights.distinct.numbers) > MAX_WEIGHT)
+
+
+@WEIGHT_RULES.rule(
+    "error",
+    "{value} is negative, and neighbours are averaged by weight",
+    "shift or rescale the weights to be positive, or delete the row",
+)
+def _negative_edge_weight(weights: Place) -> Iterator[Hit]:
+    numbers = weights.distinct.numbers
+    yield from weights.at_values((numbers < 0) & (numbers >= -MAX_WEIGHT))
+
+
+@WEIGHT_RULES.rule(
+    "warning",
+    "the weight is {value}: the edge connects nothing",
+    "delete the row, or write the weight of the edge",
+)
+def _zero_edge_weight(weights: Place) -> Iterator[Hit]:
+    yield from weights.at_values(weights.distinct.numbers == 0)
+
+
+GRAPH_RULES = Rules[_Edges]()
+
+
+@GRAPH_RULES.rule(
+    "warning",
+    "{value} is connected to itself; the edge is left out, since every node sees its own features "
+    "anyway",
+    "delete the row, or correct the other end",
+)
+def _self_loop(edges: _Edges) -> Iterator[Hit]:
+    source, destination = edges.ends
+    yield from edges.sources.at_rows((source >= 0) & (source == destination))
+
+
+@GRAPH_RULES.rule(
+    "warning",
+    "the edge from {value} to {other} is in row {earlier} already, and counts once",
+    "delete the row; give a weight column if it should count more",
+)
+def _duplicate_edge(edges: _Edges) -> Iterator[Hit]:
+    yield from edges.at_repeated(edges.is_repeated, edges.keys)
+
+
+@GRAPH_RULES.rule(
+    "warning",
+    "the edge from {value} to {other} is in row {earlier} the other way round; edges have no "
+    "direction, so both are one edge, like the {share} of edges that are given one way only",
+    "delete one of the two; a direction that matters can be a column of the nodes",
+)
+def _reversed_edge(edges: _Edges) -> Iterator[Hit]:
+    backward = pd.Series(edges.undirected_keys).duplicated().to_numpy(dtype=bool)
+    backward = backward & edges.is_proper & ~edges.is_repeated
+    num_one_way = int(edges.is_proper.sum() - edges.is_repeated.sum() - 2 * backward.sum())
+    if num_one_way > 0:  # A table that lists every edge both ways does so on purpose.
+        share = share_of(num_one_way, len(edges.edges))
+        yield from edges.at_repeated(backward, edges.undirected_keys, share=share)
+
+
+@GRAPH_RULES.rule(
+    "warning",
+    "{value} has no edge, like {share} of the nodes; it is judged by its own features alone",
+    "add its edges if it should have some",
+)
+def _isolated_node(edges: _Edges) -> Iterator[Hit]:
+    isolated = (edges.degrees == 0) & ~edges.ids.distinct.blank
+    share = share_of(int(isolated.sum()), len(isolated))
+    yield from edges.ids.at_values(isolated, share=share)
+
+
+@GRAPH_RULES.rule(
+    "warning",
+    "{edges} for {nodes:,} nodes: most nodes have hardly a neighbour to learn from",
+    "add edges, or leave the table of edges out",
+)
+def _few_edges(edges: _Edges) -> Iterator[Hit]:
+    num_nodes, num_pairs = len(edges.degrees), edges.pairs.shape[1]
+    if num_nodes >= MIN_NODES and 2 * num_pairs < num_nodes:
+        words = {"edges": count_of(num_pairs, "different edge"), "nodes": num_nodes}
+        yield Hit(edges.edges, words=words)
+
+
+@GRAPH_RULES.rule(
+    "warning",
+    "{value} is in {share} of all edges, and tells its neighbours nothing",
+    "delete it if it stands for 'unknown' or 'everyone'",
+)
+def _hub(edges: _Edges) -> Iterator[Hit]:
+    node, num_pairs = int(np.argmax(edges.degrees)), edges.pairs.shape[1]
+    degree = int(edges.degrees[node])
+    if edges.has_shape and 2 * degree > num_pairs:
+        row = edges.ids.distinct.first_row(node)
+        yield edges.ids.at_row(row, share=share_of(degree, num_pairs))
+
+
+@GRAPH_RULES.rule(
+    "warning",
+    "the graph is in {pieces:,} pieces, the largest with {share} of the connected nodes; nothing "
+    "is learned across them",
+    "check whether edges were lost, for example by a filter",
+)
+def _pieces(edges: _Edges) -> Iterator[Hit]:
+    if not edges.has_shape:
         return
-    if 2 * num_edges < num_nodes:
-        rule = Rule(
-            "few-edges",
-            "warning",
-            f"{count_of(num_edges, 'different edge')} for {num_nodes:,} nodes: most nodes have "
-            "hardly a neighbour to learn from",
-            "add edges, or leave the table of edges out",
-        )
-        yield rule.at(edges, count=1)
-        return
-    hub = int(np.argmax(degrees))
-    if 2 * degrees[hub] > num_edges:
-        rule = Rule(
-            "hub",
-            "warning",
-            f"{{value}} is in {share_of(int(degrees[hub]), num_edges)} of all edges, and brings "
-            "the others no news",
-            "delete it if it stands for 'unknown' or 'everyone'",
-        )
-        yield Place(nodes, id_column).at_row(int(np.argmax(ids.codes == hub)), rule)
-    yield from _check_pieces(edges, degrees, pairs)
-
-
-def _check_pieces(
-    edges: Table, degrees: NDArray[np.int64], pairs: NDArray[np.int64]
-) -> Iterator[Finding]:
-    graph = coo_array((np.ones(pairs.shape[1], bool), tuple(pairs)), shape=2 * (len(degrees),))
+    pairs, num_nodes = edges.pairs, len(edges.degrees)
+    graph = coo_array((np.ones(pairs.shape[1], bool), tuple(pairs)), shape=(num_nodes, num_nodes))
     _, piece_of_node = connected_components(graph, directed=False)
-    sizes = np.bincount(piece_of_node[degrees > 0])
+    sizes = np.bincount(piece_of_node[edges.degrees > 0])
     sizes = sizes[sizes > 0]
-    if 2 * sizes.max() < sizes.sum():
-        rule = Rule(
-            "pieces",
-            "warning",
-            f"the graph is in {len(sizes):,} pieces, the largest with "
-            f"{share_of(int(sizes.max()), int(sizes.sum()))} of the connected nodes; nothing is "
-            "learned across them",
-            "check whether edges were lost, for example by a filter",
-        )
-        yield rule.at(edges)
+    largest, total = int(sizes.max()), int(sizes.sum())
+    if 2 * largest < total:
+        words = {"pieces": len(sizes), "share": share_of(largest, total)}
+        yield Hit(edges.edges, words=words)
 
 
-def check_homophily(
-    edges: Table,
-    target: str,
-    pairs: NDArray[np.int64],
-    classes: NDArray[np.int64],
-    labels: Labels,
-) -> Iterator[Finding]:
-    """Neighbours that share their class less often than chance would have it.
-
-    Chance keeps every node's degree and deals the ends of all edges anew.
-
-    Args:
-        edges: The edge table.
-        target: The column that is predicted.
-        pairs: From :func:`unique_edges`.
-        classes: The class of each node that ``pairs`` may name; -1 where it has none.
-        labels: What the classes are called.
-    """
-    ends = classes[pairs]
+@GRAPH_RULES.rule(
+    "warning",
+    "only {share:.0f} % of edges join nodes of the same class by column {target}, where chance "
+    "would give {chance:.0f} %: averaging neighbours may hide what a node is",
+    "compare with a model that sees no graph (mlp), and keep the better",
+)
+def _unlike_neighbours(edges: _Edges) -> Iterator[Hit]:
+    """Compare with random edges between nodes of the same degrees."""
+    if edges.labels is None:
+        return
+    ids, labels = edges.ids.distinct, edges.labels
+    classes = np.full(len(ids.values), -1)
+    classes[ids.codes] = labels.codes
+    ends = classes[edges.pairs]
     ends = ends[:, (ends >= 0).all(axis=0)]
     num_edges = ends.shape[1]
-    if num_edges < FEWEST_NODES:
+    if num_edges < MIN_NODES:
         return
     share = float((ends[0] == ends[1]).mean())
     mix = np.bincount(ends.ravel(), minlength=len(labels.names)) / (2 * num_edges)
     chance = float((mix**2).sum())
-    if share < chance - SURE * np.sqrt(chance * (1 - chance) / num_edges):
-        rule = Rule(
-            "unlike-neighbours",
-            "warning",
-            f"only {100 * share:.0f} % of edges join nodes of the same class by column "
-            f"{target}, where chance would give {100 * chance:.0f} %: averaging neighbours may "
-            "hide what a node is",
-            "compare with a model that sees no graph (mlp), and keep the better",
-        )
-        yield rule.at(edges)
+    if share < chance - SURE_DEVIATIONS * np.sqrt(chance * (1 - chance) / num_edges):
+        words = {"share": 100 * share, "chance": 100 * chance, "target": edges.target}
+        yield Hit(edges.edges, words=words)

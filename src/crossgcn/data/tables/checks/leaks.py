@@ -1,83 +1,166 @@
-"""Whether a column knows the answer, or says what another says already."""
+"""Rules about columns that give the class away, or repeat another column."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import find_separator, split_words
-from crossgcn.data.tables.checks.problems import Finding, Place, Rule, quote, share_of, show_name
+from crossgcn.data.tables.checks.problems import (
+    Hit,
+    Place,
+    Problem,
+    Rules,
+    quote,
+    share_of,
+    show_name,
+)
 from crossgcn.data.tables.checks.target import Labels
-from crossgcn.data.tables.plan import ColumnPlan
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.columns import MAX_CODES
+from crossgcn.data.tables.plan import ColumnPlan, TablePlan
+from crossgcn.data.tables.table import Distinct, Table, find_separator, split_words
 
-FEWEST_LABELS = 20
-MOST_ERRORS = 0.02
-"""Of all nodes, where a column gives the class away."""
+MIN_LABELS = 20
 
-MOST_OF_MAJORITY = 0.1
-"""Of the errors that always saying the largest class would make."""
+MAX_ERROR_SHARE = 0.02
+"""Share of nodes that a column which gives the class away may get wrong."""
 
-FEWEST_DIFFERENT = 5
-"""Nodes without the usual value, for two columns to be alike by more than chance."""
+MAX_MAJORITY_SHARE = 0.1
+"""Likewise, as a share of the errors of always predicting the largest class."""
 
-MANY_NUMBERS = 12
+MIN_DIFFERENT = 5
+"""Fewer nodes without the usual value: two columns may be alike by chance."""
 
 
-def check_leak(nodes: Table, column: ColumnPlan, labels: Labels) -> Iterator[Finding]:
-    """A column from which alone the class can be told, for nodes that were not looked at.
+def check_leaks(nodes: Table, plan: TablePlan, labels: Labels | None) -> Iterator[Problem]:
+    """Yield problems of columns that repeat another one, or give the class away."""
+    copies = list(_find_copies(nodes, plan.features, plan.target))
+    yield from COPY_RULES.apply_to_columns(copies)
+    if labels is not None:
+        copied = {copy.column for copy in copies if copy.first == plan.target}
+        yield from LEAK_RULES.apply_to_columns(
+            _Predictor(nodes, column.name, column, labels)
+            for column in plan.features
+            if column.name not in copied
+        )
 
-    Args:
-        nodes: The node table.
-        column: One that features are made of.
-        labels: The classes.
-    """
-    known = labels.known
+
+@dataclass(frozen=True)
+class _Copy(Place):
+    """A column whose values correspond one to one to those of an earlier column."""
+
+    first: str
+    target: str | None
+
+    def at_start(self) -> Hit:
+        """Return a hit that shows the first row of both columns."""
+        there = quote(str(self.table.frame[self.first].iloc[0]))
+        return self.at_row(0, first=show_name(self.first), there=there)
+
+
+def _find_copies(
+    nodes: Table, columns: Sequence[ColumnPlan], target: str | None
+) -> Iterator[_Copy]:
+    """Yield the columns that say the same of every node as an earlier column or the target."""
+    seen: dict[bytes, str] = {}
+    if target is not None:
+        seen[_renumber(nodes.distinct(target).codes)] = target
+    for column in columns:
+        distinct = nodes.distinct(column.name)
+        codes = _codes_of(distinct, column)
+        if len(codes) - np.bincount(codes).max() < MIN_DIFFERENT:
+            continue
+        if column.kind == "numeric" and len(distinct.values) == len(codes) > MAX_CODES:
+            key = distinct.numbers.tobytes()
+        else:
+            key = _renumber(codes)
+        first = seen.setdefault(key, column.name)
+        if first != column.name:
+            yield _Copy(nodes, column.name, first, target)
+
+
+COPY_RULES = Rules[_Copy]()
+
+
+@COPY_RULES.rule(
+    "warning",
+    "it says the same as column {first}, which is to be predicted: {value} here is {there} there",
+    "leave it out with --ignore {column}",
+)
+def _copies_target(copy: _Copy) -> Iterator[Hit]:
+    if copy.first == copy.target:
+        yield copy.at_start()
+
+
+@COPY_RULES.rule(
+    "warning",
+    "it says the same as column {first}: {value} here is {there} there",
+    "leave one of them out with --ignore {column}",
+)
+def _copied_column(copy: _Copy) -> Iterator[Hit]:
+    if copy.first != copy.target:
+        yield copy.at_start()
+
+
+@dataclass(frozen=True)
+class _Predictor(Place):
+    """A column that may predict the class on its own."""
+
+    plan: ColumnPlan
+    labels: Labels
+
+
+LEAK_RULES = Rules[_Predictor]()
+
+
+@LEAK_RULES.rule(
+    "warning",
+    "{what} alone tells the class of {accuracy} of the nodes: {value} means {label}",
+    "leave it out with --ignore {column} if it is known only once the class is",
+)
+def _gives_label_away(column: _Predictor) -> Iterator[Hit]:
+    labels, distinct, kind = column.labels, column.distinct, column.plan.kind
+    known, num_classes = labels.known, len(labels.names)
     classes = labels.codes[known]
-    if len(classes) < FEWEST_LABELS or len(labels.names) < 2:
+    if len(classes) < MIN_LABELS or num_classes < 2:
         return
-    distinct = nodes.distinct(column.name)
     num_minority = len(classes) - int(labels.counts.max())
-    most_errors = min(MOST_ERRORS * len(classes), MOST_OF_MAJORITY * num_minority)
+    max_errors = min(MAX_ERROR_SHARE * len(classes), MAX_MAJORITY_SHARE * num_minority)
     word = None
-    if column.kind == "list":
-        errors, word = _best_word(distinct, known, classes, len(labels.names))
+    if kind == "list":
+        errors, word = _best_word(distinct, known, classes, num_classes)
     else:
-        codes = _codes_of(distinct, column)[known]
-        errors = _count_errors_by_value(codes, classes, len(labels.names))
-    if column.kind == "numeric" and errors > most_errors:
-        numbers = distinct.numbers[distinct.codes[known]]
-        errors = count_errors_of_neighbours(numbers, classes)
+        errors = _count_errors_by_value(
+            _codes_of(distinct, column.plan)[known], classes, num_classes
+        )
+    if kind == "numeric" and errors > max_errors:
+        errors = count_errors_of_neighbours(distinct.numbers[distinct.codes[known]], classes)
         # A border between two classes costs the two nodes beside it.
-        borders = 2.0 * (len(labels.names) - 1)
-        most_errors = max(most_errors, min(borders, 2 * MOST_OF_MAJORITY * num_minority))
-    if errors > most_errors:
+        borders = 2.0 * (num_classes - 1)
+        max_errors = max(max_errors, min(borders, 2 * MAX_MAJORITY_SHARE * num_minority))
+    if errors > max_errors:
         return
     filled = known & ~distinct.missing[distinct.codes]
-    shown = int(np.flatnonzero(filled if filled.any() else known)[0])
-    where = "the column" if word is None else f"the word {quote(word)}"
-    accuracy = share_of(len(classes) - errors, len(classes))
-    rule = Rule(
-        "gives-label-away",
-        "warning",
-        f"{where} alone tells the class of {accuracy} of the nodes: {{value}} means "
-        f"{quote(labels.names[labels.codes[shown]])}",
-        "leave it out by --ignore {column} if it is known only once the class is",
+    shown = int(np.argmax(filled if filled.any() else known))
+    yield column.at_row(
+        shown,
+        what="the column" if word is None else f"the word {quote(word)}",
+        accuracy=share_of(len(classes) - errors, len(classes)),
+        label=quote(labels.names[labels.codes[shown]]),
     )
-    yield Place(nodes, column.name).at_row(shown, rule)
 
 
 def count_errors(tables: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Errors of telling each node's class from the others that share its value.
+    """Count the errors of predicting each node's class from the others with its value.
 
-    The most frequent class among the others is said, ties are errors, and of a value that
-    no other node has nothing is known.
+    The prediction is the most frequent class among the other nodes; ties, and values of a
+    single node, are errors.
 
     Args:
-        tables: ``[columns, values, classes]``, how many nodes of each class hold each value.
+        tables: ``[columns, values, classes]``, the number of nodes.
     """
     ordered = np.sort(tables, axis=2)
     best, second = ordered[..., -1:], ordered[..., -2:-1]
@@ -90,7 +173,7 @@ def count_errors(tables: NDArray[np.int64]) -> NDArray[np.int64]:
 def _count_errors_by_value(
     codes: NDArray[np.int64], classes: NDArray[np.int64], num_classes: int
 ) -> int:
-    """Errors of a column whose cells hold the values ``codes``."""
+    """Count the errors of predicting the class from the values ``codes``."""
     shared = np.bincount(codes)[codes] > 1
     values, _ = pd.factorize(codes[shared])
     size = int(values.max(initial=-1)) + 1
@@ -100,14 +183,10 @@ def _count_errors_by_value(
 
 
 def count_errors_of_neighbours(numbers: NDArray[np.float64], classes: NDArray[np.int64]) -> int:
-    """Errors of telling each node's class from the two next smaller and two next larger.
+    """Count the errors of predicting classes from the two next smaller and larger numbers.
 
-    Nodes with the same number, or none, come in an order drawn anew: the order of the file
-    may be that of the classes.
-
-    Args:
-        numbers: Of each node; not-a-number where there is none.
-        classes: Of each node.
+    Nodes with the same number, or without one (NaN), are shuffled: the file may be sorted by
+    class.
     """
     drawn = np.random.default_rng(0).permutation(len(numbers))
     order = np.lexsort((drawn, numbers))
@@ -119,51 +198,8 @@ def count_errors_of_neighbours(numbers: NDArray[np.float64], classes: NDArray[np
     return int((np.asarray(agreeing) < 3).sum())
 
 
-def check_copies(
-    nodes: Table, columns: Sequence[ColumnPlan], target: str | None
-) -> Iterator[Finding]:
-    """Columns that say the same of every node in other words, and those that say the target.
-
-    Args:
-        nodes: The node table.
-        columns: Those that features are made of.
-        target: The column to predict.
-    """
-    seen: dict[bytes, str] = {}
-    if target is not None:
-        seen[_renumber(nodes.distinct(target).codes)] = target
-    for column in columns:
-        distinct = nodes.distinct(column.name)
-        codes = _codes_of(distinct, column)
-        if len(codes) - np.bincount(codes).max() < FEWEST_DIFFERENT:
-            continue
-        if column.kind == "numeric" and len(distinct.values) == len(codes) > MANY_NUMBERS:
-            key = distinct.numbers.tobytes()
-        else:
-            key = _renumber(codes)
-        first = seen.setdefault(key, column.name)
-        if first == column.name:
-            continue
-        there = f"{{value}} here is {quote(str(nodes.frame[first].iloc[0]))} there, and so on"
-        if first == target:
-            rule = Rule(
-                "copies-target",
-                "warning",
-                f"it says the same as column {show_name(first)}, which is to be predicted: {there}",
-                "leave it out by --ignore {column}",
-            )
-        else:
-            rule = Rule(
-                "copied-column",
-                "warning",
-                f"it says the same as column {show_name(first)}: {there}",
-                "leave one of them out by --ignore {column}",
-            )
-        yield Place(nodes, column.name).at_row(0, rule)
-
-
 def _codes_of(distinct: Distinct, column: ColumnPlan) -> NDArray[np.int64]:
-    """Which value each cell holds, numbers by what they are and not by how they are written."""
+    """Return the value of each cell as a code; equal numbers have the same code."""
     if column.kind == "numeric":
         _, numbered = np.unique(distinct.numbers, return_inverse=True)
         return numbered[distinct.codes].astype(np.int64)
@@ -175,14 +211,14 @@ def _codes_of(distinct: Distinct, column: ColumnPlan) -> NDArray[np.int64]:
 
 
 def _renumber(codes: NDArray[np.int64]) -> bytes:
-    """The same for columns whose values correspond one to one."""
+    """Return bytes that are equal for columns whose values correspond one to one."""
     return pd.factorize(codes)[0].astype(np.int32).tobytes()
 
 
 def _best_word(
     distinct: Distinct, known: NDArray[np.bool_], classes: NDArray[np.int64], num_classes: int
 ) -> tuple[int, str | None]:
-    """The word whose presence tells the class best, and its errors."""
+    """Return the fewest errors of predicting the class from a word, and the word."""
     separator = find_separator([value for value, _ in distinct.present])
     split = [
         [] if gone else split_words(value, separator)

@@ -1,1 +1,150 @@
-"""Columns of a table as named features."""
+"""Encode a table of nodes as a matrix of named features."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+from scipy import sparse
+
+from crossgcn.data.features import FeatureSpace
+from crossgcn.data.tables.encode.column import FlagEncoder, Unseen
+from crossgcn.data.tables.encode.numbers import NumberEncoder
+from crossgcn.data.tables.encode.words import CategoryEncoder, HashEncoder, ListEncoder
+from crossgcn.data.tables.plan import HASHED_KINDS, ColumnPlan, SavedModel, TablePlan
+from crossgcn.data.tables.table import Table
+from crossgcn.errors import BadInput
+
+MIN_COUNT = 3
+"""Categories and words in fewer cells share a feature."""
+
+NUM_BUCKETS = 5
+"""Default number of ranges of a column of numbers."""
+
+AnyEncoder = Annotated[
+    CategoryEncoder | FlagEncoder | NumberEncoder | ListEncoder | HashEncoder,
+    Field(discriminator="kind"),
+]
+
+
+class TableEncoder(SavedModel):
+    """Encodes the columns of a table; fitted once, it encodes every table in the same way.
+
+    Attributes:
+        version: Of the saved form.
+        columns: In the order of the features.
+        missing: Words for a missing value, in lower case.
+    """
+
+    saved_as = "the encoding"
+
+    version: Literal[2] = 2
+    columns: tuple[AnyEncoder, ...]
+    missing: tuple[str, ...]
+
+    @classmethod
+    def fit(
+        cls,
+        nodes: Table,
+        plan: TablePlan,
+        *,
+        min_count: int = MIN_COUNT,
+        num_buckets: int = NUM_BUCKETS,
+    ) -> TableEncoder:
+        """Fit an encoder to each column, whatever the order of rows; labels are not used.
+
+        Categories and words in fewer than ``min_count`` cells share ``(other)``. Numbers are cut
+        into about ``num_buckets`` ranges.
+        """
+        for name, value in (("min_count", min_count), ("num_buckets", num_buckets)):
+            if value < 1:
+                raise BadInput(f"{name} is {value}; give 1 or more")
+        nodes = plan.with_missing_words(nodes)
+        return cls(
+            columns=tuple(
+                _fit_column(nodes, column, min_count, num_buckets, plan.hash_bits)
+                for column in plan.features
+            ),
+            missing=plan.missing_words,
+        )
+
+    @cached_property
+    def space(self) -> FeatureSpace:
+        """Names and fields of the features; a field is a column."""
+        names: list[str] = []
+        fields: list[str] = []
+        for column in self.columns:
+            new = column.feature_names
+            names += new
+            fields += [column.column] * len(new)
+        return FeatureSpace(_make_unique(names), tuple(fields))
+
+    def transform(self, nodes: Table) -> sparse.csr_array:
+        """Return the features of each row, float32 ``[rows, features]``, sorted within rows.
+
+        Columns are found by their headers; other columns are ignored.
+
+        Raises:
+            BadInput: If a column is missing, or a cell is not the number or flag it should be.
+        """
+        nodes = nodes.with_missing_words(self.missing)
+        headers = set(nodes.columns)
+        absent = [column.column for column in self.columns if column.column not in headers]
+        if absent:
+            raise BadInput(
+                f"{nodes.name}: column {absent[0]!r} is missing ({len(absent)} of the "
+                f"{len(self.columns)} that features are made of); add it, with empty cells where "
+                "it is not known"
+            )
+        no_index, no_value = np.empty(0, np.int32), np.empty(0, np.float32)
+        rows, features, values, width = [no_index], [no_index], [no_value], 0
+        for column in self.columns:
+            # Entries only: the row starts of two thousand flags would be a dense matrix.
+            block = column.encode(nodes).tocoo()
+            is_set = block.data != 0
+            rows.append(block.row[is_set])
+            features.append(block.col[is_set] + width)
+            values.append(block.data[is_set])
+            width += block.shape[1]
+        places = (np.concatenate(rows), np.concatenate(features))
+        entries = sparse.coo_array((np.concatenate(values), places), shape=(len(nodes), width))
+        return sparse.csr_array(entries)
+
+    def find_unseen(self, nodes: Table) -> tuple[Unseen, ...]:
+        """Return the values that the training table did not have, one entry per column."""
+        nodes = nodes.with_missing_words(self.missing)
+        found = (column.find_unseen(nodes.distinct(column.column)) for column in self.columns)
+        return tuple(unseen for unseen in found if unseen is not None)
+
+
+def _fit_column(
+    nodes: Table, column: ColumnPlan, min_count: int, num_buckets: int, hash_bits: int | None
+) -> AnyEncoder:
+    distinct = nodes.distinct(column.name)
+    if hash_bits is not None and column.kind in HASHED_KINDS:
+        is_list = column.kind == "list"
+        return HashEncoder.fit(column.name, distinct, bits=hash_bits, is_list=is_list)
+    if column.kind == "flag":
+        return FlagEncoder.fit(column.name, distinct)
+    if column.kind == "numeric":
+        return NumberEncoder.fit(column.name, distinct, num_buckets=num_buckets)
+    if column.kind == "list":
+        return ListEncoder.fit(column.name, distinct, min_count=min_count)
+    return CategoryEncoder.fit(column.name, distinct, min_count=min_count)
+
+
+def _make_unique(names: list[str]) -> tuple[str, ...]:
+    """Number repeated names: ``a=b``, then ``a=b (2)``."""
+    given = set(names)
+    used: set[str] = set()
+    unique = []
+    for name in names:
+        unused, number = name, 1
+        while unused in used or (number > 1 and unused in given):
+            number += 1
+            unused = f"{name} ({number})"
+        used.add(unused)
+        unique.append(unused)
+    return tuple(unique)

@@ -1,4 +1,4 @@
-"""Numbers as features: the range each falls into, and the number itself."""
+"""Encode numbers: the range each falls into, and the standardised number."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from scipy import sparse
 
-from crossgcn.data.tables.encode.categories import EncodedColumn, one_hot, refuse_values
+from crossgcn.data.tables.encode.column import ColumnEncoder, one_hot
 from crossgcn.data.tables.table import Distinct, Table
 
 SLACK = 0.25
-"""How far a bound may lie from its quantile, as a share of a bucket."""
+"""Greatest distance of a bound from its quantile, as a share of a bucket."""
 
 STEPS = ((1, 0, 0.0), (5, -1, 0.05), (2, -1, 0.25))
-"""Digit, power of ten and cost of the steps that nice numbers are multiples of.
+"""Digit, power of ten and cost of the steps whose multiples are round numbers.
 
-The cost is how much further from its quantile, as a share of a bucket, a bound may lie to be a
-multiple of 10 rather than of 5 only, or of 5 rather than of 2 only.
+Costs are distances from the quantile, as shares of a bucket: a bound may move that much further
+to be a multiple of 10 instead of 5, or of 5 instead of 2.
 """
 
 DIGIT_COST = 0.3
-"""What another digit costs."""
+"""Cost of one more digit."""
 
 
 class NumberBuckets(BaseModel):
-    """A partition of all numbers: ranges, and single values held by very many cells.
+    """A partition of all numbers into ranges and frequent single values.
 
-    The places on the line are numbered from the left: ``2i`` is the range before bound ``i``,
-    which the bound before it belongs to unless it stands alone; ``2i + 1`` is bound ``i``
-    alone. A number at a place without a bucket counts for the next bucket to its left, or
-    for the first.
+    Places are numbered from the left: ``2i`` is the range between bounds ``i - 1`` and ``i``,
+    which includes the lower bound unless that is a place of its own; ``2i + 1`` is bound ``i``
+    alone. A number at a place without a bucket belongs to the next bucket to its left, or to
+    the first bucket.
 
     Attributes:
-        bounds: Where a range begins, ascending.
-        alone: The bounds that have a bucket to themselves.
-        places: Those that have a bucket, ascending: the places where numbers were seen.
+        bounds: Lower ends of ranges, ascending.
+        alone: The bounds with a bucket of their own.
+        places: Places with a bucket, ascending: those with numbers in the training table.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,17 +67,17 @@ class NumberBuckets(BaseModel):
     def fit(
         cls, numbers: NDArray[np.float64], counts: NDArray[np.int64], num_buckets: int
     ) -> NumberBuckets:
-        """Choose buckets that hold about equally many cells.
+        """Choose buckets with about equally many cells.
 
-        A value that more than one in ``num_buckets`` cells hold, such as a heap of zeros,
-        has a bucket of its own. What lies below, between and above such values is cut at
-        quantiles, in proportion to the cells it holds; each cut is then moved to a nice number
-        nearby, from which at most a quarter of a bucket's cells separate it.
+        A value in more than one of ``num_buckets`` cells, such as 0, gets a bucket of its own.
+        The numbers below, between and above such values are cut at quantiles, into parts in
+        proportion to their cells. Each cut then moves to a round number at most a quarter of a
+        bucket away.
 
         Args:
-            numbers: The different values, finite and ascending; there may be none.
-            counts: How many cells hold each.
-            num_buckets: How many buckets to aim for.
+            numbers: The different values, finite and ascending; may be empty.
+            counts: Number of cells of each value.
+            num_buckets: Number of buckets to aim for.
         """
         total = counts.sum()
         is_alone = counts * num_buckets > total
@@ -97,16 +97,12 @@ class NumberBuckets(BaseModel):
         )
 
     def find(self, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Which bucket each number falls into.
-
-        Args:
-            numbers: Finite.
-        """
+        """Return the bucket of each finite number."""
         places = _find_places(numbers, np.array(self.bounds), np.array(self.alone))
         return np.maximum(np.searchsorted(np.array(self.places), places, side="right") - 1, 0)
 
     def list_names(self) -> list[str]:
-        """What follows the column's name for each bucket: ``<20``, ``=[20, 25)``, ``≥25``."""
+        """Return the ending of each bucket's feature name: ``<20``, ``=[20, 25)``, ``≥25``."""
         return [self._name(place) for place in self.places]
 
     def _name(self, place: int) -> str:
@@ -122,17 +118,11 @@ class NumberBuckets(BaseModel):
         return f"={'(' if lower in self.alone else '['}{_write(lower)}, {_write(upper)})"
 
 
-def list_nice_numbers(low: float, high: float, wish: float) -> Iterator[tuple[float, float]]:
-    """Numbers above ``low`` and up to ``high``, the nicest first, and what each costs.
+def list_round_numbers(low: float, high: float, wish: float) -> Iterator[tuple[float, float]]:
+    """Yield round numbers in ``(low, high]``, the roundest first, and their costs.
 
-    Nice are the multiples of 10, 5, 2 and 1 times a power of ten, and the larger the nicer. Of
-    each that has multiples in the range, the one nearest to the wish is given. The first is
-    free.
-
-    Args:
-        low: Below the range, which this bound does not belong to.
-        high: The end of the range.
-        wish: A number in it.
+    Round numbers are multiples of 10, 5, 2 and 1 times a power of ten; the larger the step, the
+    rounder. For each step, the multiple nearest to ``wish`` is yielded. The first costs nothing.
     """
     exponent = math.floor(math.log10(max(abs(low), abs(high)))) + 1
     free = None
@@ -143,17 +133,17 @@ def list_nice_numbers(low: float, high: float, wish: float) -> Iterator[tuple[fl
             last = math.floor(Decimal(high) / step)
             if first > last:
                 continue
-            nice = float(min(max(round(Decimal(wish) / step), first), last) * step)
-            if low < nice <= high:
+            round_number = float(min(max(round(Decimal(wish) / step), first), last) * step)
+            if low < round_number <= high:
                 total = cost + DIGIT_COST * digits
                 free = total if free is None else free
-                yield nice, total - free
+                yield round_number, total - free
     if free is None:
         yield wish, 0.0
 
 
 def _cut(numbers: NDArray[np.float64], counts: NDArray[np.int64], wanted: int) -> list[float]:
-    """Nice bounds between ``wanted`` parts of about the same number of cells."""
+    """Return round bounds between ``wanted`` parts with about equally many cells."""
     share_below = (np.cumsum(counts) - counts) / counts.sum()
     bounds: list[float] = []
     first = 1
@@ -166,12 +156,12 @@ def _cut(numbers: NDArray[np.float64], counts: NDArray[np.int64], wanted: int) -
         near = np.flatnonzero(distance <= max(SLACK / wanted, distance[nearest]))
         low, high, wish = numbers[[near[0] - 1, near[-1], nearest]].tolist()
         costs: dict[float, float] = {}
-        for nice, cost in list_nice_numbers(low, high, wish):
+        for round_number, cost in list_round_numbers(low, high, wish):
             if cost > SLACK:
                 break
-            away = float(distance[np.searchsorted(numbers, nice)]) * wanted
-            costs.setdefault(nice, cost + away)
-        bounds.append(min(costs, key=lambda nice: costs[nice]))
+            away = float(distance[np.searchsorted(numbers, round_number)]) * wanted
+            costs.setdefault(round_number, cost + away)
+        bounds.append(min(costs, key=lambda round_number: costs[round_number]))
         first = int(np.searchsorted(numbers, bounds[-1])) + 1
     return bounds
 
@@ -186,19 +176,17 @@ def _write(number: float) -> str:
     return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 
-MOST_DEVIATIONS = 5.0
-"""Beyond so many standard deviations from the mean a number counts as that far off."""
+MAX_DEVIATIONS = 5.0
+"""Standardised numbers are clipped to this distance from the mean."""
 
 
-class EncodedNumber(EncodedColumn):
-    """A feature per bucket, ``age=[20, 25)``, for crosses; and ``age`` itself, standardised.
+class NumberEncoder(ColumnEncoder):
+    """One feature per bucket, ``age=[20, 25)``, and ``age`` itself, standardised.
 
     Attributes:
-        buckets: The ranges.
-        mean: Of the cells fitted to.
-        deviation: Their standard deviation; 1 where they are all the same.
-        has_missing: Whether a cell without a number has a feature, because there were such.
-            Otherwise it falls into no bucket. Either way it counts as the mean.
+        deviation: The standard deviation; 1 where all numbers are the same.
+        has_missing: Whether missing values have a feature; otherwise they are in no bucket.
+            Standardised, they count as the mean.
     """
 
     kind: Literal["numeric"] = "numeric"
@@ -208,15 +196,10 @@ class EncodedNumber(EncodedColumn):
     has_missing: bool
 
     @classmethod
-    def fit(cls, column: str, distinct: Distinct, *, num_buckets: int) -> EncodedNumber:
-        """Choose the buckets, and measure mean and deviation.
+    def fit(cls, column: str, distinct: Distinct, *, num_buckets: int) -> NumberEncoder:
+        """Choose the buckets and measure mean and deviation.
 
-        Infinities and text that is no number count as missing.
-
-        Args:
-            column: The header.
-            distinct: The column's values.
-            num_buckets: How many buckets to aim for.
+        Infinities and text that is not a number count as missing.
         """
         is_finite = np.isfinite(distinct.numbers)
         # Adding zero makes -0 and 0 the same to the last bit.
@@ -233,12 +216,12 @@ class EncodedNumber(EncodedColumn):
 
     @property
     def feature_names(self) -> list[str]:
-        """The buckets, then its being missing, then the number itself."""
+        """The buckets, then ``(missing)``, then the number itself."""
         missing = ["=(missing)"] if self.has_missing else []
         return [f"{self.column}{end}" for end in (*self.buckets.list_names(), *missing, "")]
 
     def encode_values(self, distinct: Distinct) -> sparse.csr_array:
-        """A one at the bucket of each value, and the standardised value."""
+        """Return a one at the bucket of each value, and the standardised value."""
         is_finite = np.isfinite(distinct.numbers)
         numbers = np.where(is_finite, distinct.numbers, self.mean)
         num_buckets = len(self.buckets.places)
@@ -246,29 +229,24 @@ class EncodedNumber(EncodedColumn):
         features = np.where(is_finite, self.buckets.find(numbers), missing)
         with np.errstate(over="ignore"):
             standard = (numbers - self.mean) / self.deviation
-        standard = np.clip(standard, -MOST_DEVIATIONS, MOST_DEVIATIONS).astype(np.float32)
+        standard = np.clip(standard, -MAX_DEVIATIONS, MAX_DEVIATIONS).astype(np.float32)
         ranges = one_hot(features, num_buckets + self.has_missing)
         return sparse.csr_array(sparse.hstack([ranges, sparse.csr_array(standard[:, None])]))
 
     def encode(self, nodes: Table) -> sparse.csr_array:
-        """The features of each cell.
-
-        Raises:
-            BadInput: A cell is neither empty nor a number.
-        """
+        """Return the features of each cell; refuse cells that are not numbers."""
         distinct = nodes.distinct(self.column)
-        refuse_values(
-            nodes,
+        nodes.refuse_cells(
             self.column,
-            np.isnan(distinct.numbers) & ~distinct.missing,
-            "number",
+            (np.isnan(distinct.numbers) & ~distinct.missing)[distinct.codes],
+            "{value} is not a number",
             "write a number with a point for decimals, or leave the cell empty",
         )
         return super().encode(nodes)
 
 
 def _measure(numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:
-    """Mean and standard deviation, of numbers of any size."""
+    """Return mean and standard deviation without overflow."""
     largest = float(abs(numbers).max(initial=0.0))
     if largest == 0.0:
         return 0.0, 1.0

@@ -1,0 +1,222 @@
+"""Options for a user's own tables, and reading the tables with them."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from crossgcn.cli.options import TABLE_DEFAULTS, option_name
+from crossgcn.errors import BadInput
+from crossgcn.models.catalogue import first_layer_crosses, has_orders
+
+if TYPE_CHECKING:
+    from crossgcn.data.tables.graph import TableGraph
+    from crossgcn.data.tables.plan import TableChoices
+    from crossgcn.training.config import RunConfig
+
+TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".tab.gz", ".parquet", ".pq")
+
+NodesArgument = Annotated[
+    Path, typer.Argument(help="Table of nodes: CSV, TSV or Parquet.", metavar="NODES")
+]
+EdgesArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        help="Table of edges: CSV, TSV or Parquet, one edge per row. \\[default: no edges]",
+        metavar="EDGES",
+    ),
+]
+
+
+def _option(help: str, metavar: str = "COLUMN") -> Any:
+    return typer.Option(
+        help=help.replace("[", "\\["), metavar=metavar, rich_help_panel="Your own tables"
+    )
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What the columns of a user's tables are."""
+
+    target: Annotated[str | None, _option("Column of NODES to predict.")] = None
+    id_column: Annotated[
+        str | None, _option("Column of NODES with the ids of the nodes. [default: detected]")
+    ] = None
+    source_column: Annotated[
+        str | None, _option("Column of EDGES with the first end of an edge. [default: detected]")
+    ] = None
+    destination_column: Annotated[
+        str | None, _option("Column of EDGES with the second end. [default: detected]")
+    ] = None
+    weight_column: Annotated[
+        str | None, _option("Column of EDGES with weights. [default: weight, if there is one]")
+    ] = None
+    split_column: Annotated[
+        str | None,
+        _option("Column of NODES with train, validation or test. [default: splits are drawn]"),
+    ] = None
+    categorical: Annotated[
+        str | None, _option("Columns to read as categories, separated by commas.", "COLUMNS")
+    ] = None
+    numeric: Annotated[str | None, _option("Columns to read as numbers.", "COLUMNS")] = None
+    lists: Annotated[
+        str | None, _option("Columns to read as lists of words, such as red;blue.", "COLUMNS")
+    ] = None
+    ignore: Annotated[str | None, _option("Columns to leave out.", "COLUMNS")] = None
+    missing: Annotated[
+        str | None,
+        _option(
+            "Words that mean a missing value, besides empty cells. "
+            "[default: NA, N/A, NaN, null, None; in the target, empty cells only]",
+            "WORDS",
+        ),
+    ] = None
+    hash_features: Annotated[
+        int | None,
+        _option(
+            "Hash categories and words into 2^BITS features, for columns with very many values. "
+            "[default: one feature for each value that three nodes have]",
+            "BITS",
+        ),
+    ] = None
+
+    def choices(self) -> TableChoices:
+        """Return the options as :func:`crossgcn.load_tables` takes them."""
+        from crossgcn.data.tables.plan import TableChoices
+
+        given = asdict(self)
+        for name in ("categorical", "numeric", "lists", "ignore"):
+            given[name] = _names(given[name])
+        if self.missing is not None:
+            given["missing"] = _names(self.missing)
+        return TableChoices(ignored=given.pop("ignore"), **given)
+
+    def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:
+        """Return what to type for another command on the same tables, with the same options."""
+        words = ["crossgcn", name, str(nodes), *([] if edges is None else [str(edges)])]
+        for option, value in self._given().items():
+            words += [option_name(option), str(value)]
+        return shlex.join([*words, *more])
+
+    def load(
+        self, dataset: str | None, edges: Path | None, out: Path | None, *, for_links: bool = False
+    ) -> TableGraph | None:
+        """Read the user's tables; return nothing for a dataset that is not a table.
+
+        What was decided about the columns, and warnings, go to stderr.
+
+        Args:
+            dataset: Table of nodes, or another dataset; the options are refused with that.
+            edges: Table of edges.
+            out: Folder of the results, which must not be that of the tables.
+            for_links: Edges are predicted, so they are needed and a target is not.
+        """
+        if not is_table(dataset):
+            self._refuse(dataset or "citeseer", edges)
+            return None
+        assert dataset is not None
+        for table in (Path(dataset), edges):
+            if out is not None and table is not None and out.resolve() == table.resolve().parent:
+                raise BadInput(
+                    f"--out {out} is where {table.name} is: give the results their own folder"
+                )
+        if for_links and edges is None:
+            raise BadInput(
+                f"{dataset} is a table of nodes, and links are learned from edges: give a table of "
+                f"edges after it, such as crossgcn links {dataset} edges.csv"
+            )
+        if self.target is None and not for_links:
+            raise BadInput(
+                f"{dataset} is a table: give the column to predict as --target COLUMN "
+                f"({self.command('check', dataset, edges)} lists the columns)"
+            )
+        terminal = Console(stderr=True)
+        with terminal.status(f"reading {escape(dataset)}"):
+            from crossgcn.data.tables.graph import load_tables
+            from crossgcn.reports.terminal.check import reading_lines
+
+            graph = load_tables(Path(dataset), edges, self.choices())
+        terminal.print(*reading_lines(graph), sep="\n", highlight=False)
+        return graph
+
+    def _refuse(self, dataset: str, edges: Path | None) -> None:
+        """Refuse a second file and options for tables with a dataset that is no table."""
+        given = self._given()
+        if (given or edges is not None) and Path(dataset).exists():
+            raise BadInput(
+                f"{dataset}: cannot tell that it is a table: end its name in one of "
+                f"{', '.join(TABLE_ENDINGS)}"
+            )
+        remedy = (
+            f"give two files, NODES.csv and EDGES.csv (or .tsv, .parquet), in place of {dataset}"
+        )
+        if edges is not None:
+            raise BadInput(
+                f"{edges} is one argument too many for {dataset}: {remedy}, or leave it out"
+            )
+        for name, value in given.items():
+            raise BadInput(f"{option_name(name)} {value} is for tables of your own: {remedy}")
+
+    def _given(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def is_table(dataset: str | None) -> bool:
+    """Whether a dataset argument is the file name of a table."""
+    return dataset is not None and dataset.lower().endswith(TABLE_ENDINGS)
+
+
+def refuse_table_in_config(dataset: str, config: Path | None, command: str) -> None:
+    """Refuse a table that a TOML file names as its dataset: tables are arguments."""
+    if is_table(dataset):
+        raise BadInput(
+            f"{config}: {dataset} is a table, and tables are given as arguments: crossgcn "
+            f"{command} {dataset} EDGES --target COLUMN --config {config}, without dataset in the "
+            "file"
+        )
+
+
+def table_defaults(graph: TableGraph | None, splits: str | None) -> dict[str, Any]:
+    """Return the settings for tables that the user did not give.
+
+    Args:
+        graph: The tables; without them, nothing is returned.
+        splits: Value of ``--splits``; refused where it contradicts the tables.
+    """
+    if graph is None:
+        return {}
+    column = graph.plan.split_column
+    kind = "stratified" if column is None else "public"
+    if splits not in (None, kind):
+        remedy = (
+            "leave out --splits, or name the column with the parts as --split-column"
+            if column is None
+            else f"leave out --splits to use column {column!r}, or --ignore it to draw splits"
+        )
+        raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
+    return {"splits": kind, **TABLE_DEFAULTS}
+
+
+def cross_in_first_layer(config: RunConfig) -> RunConfig:
+    """Give ``--order K`` to the first layer only, unless orders were given per layer.
+
+    Crosses are then products of a table's columns, never of hidden units.
+    """
+    if not has_orders(config.model, config.transform) or isinstance(config.order, tuple):
+        return config
+    order = 2 if config.order is None else config.order
+    return config.model_copy(update={"order": first_layer_crosses(order, config.num_layers)})
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    r"""Read column names from ``a,b``; a comma within a name is written ``\,``."""
+    if text is None:
+        return ()
+    hidden = text.replace("\\,", "\0").split(",")
+    return tuple(name.strip().replace("\0", ",") for name in hidden if name.strip())

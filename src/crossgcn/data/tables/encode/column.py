@@ -1,0 +1,140 @@
+"""The base of column encoders, and the simplest of them, for flags."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+from scipy import sparse
+
+from crossgcn.data.tables.table import Distinct, Table, fold_spelling
+
+TRUE_WORDS = frozenset({"true", "yes", "y", "t"})
+FALSE_WORDS = frozenset({"false", "no", "n", "f"})
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Values of a column that the training table did not have, encoded as ``(other)``.
+
+    Attributes:
+        count: Number of cells with such a value, or with a list that has such a word.
+        example: One of the values, if possible one that ``known`` explains.
+        known: A known value that differs from the example only in case or spaces, or None.
+    """
+
+    column: str
+    count: int
+    example: str
+    known: str | None
+
+    @classmethod
+    def of(
+        cls,
+        column: str,
+        distinct: Distinct,
+        found: Sequence[tuple[int, str]],
+        known: Iterable[str],
+    ) -> Unseen | None:
+        """Summarise the unseen words of a column; None if there are none.
+
+        ``found`` has the position of a value and an unseen word of it; ``known`` are the known
+        words, preferred ones first.
+        """
+        if not found:
+            return None
+        spellings: dict[str, str] = {}
+        for word in known:
+            spellings.setdefault(fold_spelling(word), word)
+        meant = ((word, spellings.get(fold_spelling(word))) for _, word in found)
+        example, like = next((pair for pair in meant if pair[1] is not None), (found[0][1], None))
+        holding = sorted({position for position, _ in found})
+        return cls(column, int(distinct.counts[holding].sum()), example, like)
+
+
+class ColumnEncoder(BaseModel):
+    """Encodes one column as features; fitted to one table and then applied to others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    column: str
+
+    @property
+    @abstractmethod
+    def feature_names(self) -> list[str]:
+        """One name per feature, not necessarily different from those of other columns."""
+
+    @abstractmethod
+    def encode_values(self, distinct: Distinct) -> sparse.csr_array:
+        """Return the features of each different value, float32 ``[values, features]``."""
+
+    def encode(self, nodes: Table) -> sparse.csr_array:
+        """Return the features of each cell, float32 ``[rows, features]``.
+
+        Raises:
+            BadInput: If a cell cannot be encoded.
+        """
+        distinct = nodes.distinct(self.column)
+        return self.encode_values(distinct)[distinct.codes]
+
+    def find_unseen(self, distinct: Distinct) -> Unseen | None:
+        """Return the values of another table that have no meaning of their own, if any."""
+        return None
+
+
+def one_hot(features: NDArray[np.int64], num_features: int) -> sparse.csr_array:
+    """Return one row per entry with a one at that feature, or none where it is negative."""
+    is_set = features >= 0
+    starts = np.concatenate([[0], np.cumsum(is_set)])
+    chosen = features[is_set]
+    ones = np.ones(len(chosen), np.float32)
+    return sparse.csr_array((ones, chosen, starts), shape=(len(features), num_features))
+
+
+class FlagEncoder(ColumnEncoder):
+    """One feature, which is 1 where the flag is true.
+
+    Attributes:
+        has_missing: Whether missing values have a feature; otherwise they count as false.
+    """
+
+    kind: Literal["flag"] = "flag"
+    has_missing: bool
+
+    @classmethod
+    def fit(cls, column: str, distinct: Distinct) -> FlagEncoder:
+        """Give missing values a feature if there are any."""
+        return cls(column=column, has_missing=bool(distinct.missing.any()))
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The column, then its missing values."""
+        return [self.column, *([f"{self.column}=(missing)"] if self.has_missing else [])]
+
+    def encode_values(self, distinct: Distinct) -> sparse.csr_array:
+        """Return a one where the flag is true."""
+        missing = 1 if self.has_missing else -1
+        features = np.where(_is_true(distinct), 0, -1)
+        return one_hot(np.where(distinct.missing, missing, features), 1 + self.has_missing)
+
+    def encode(self, nodes: Table) -> sparse.csr_array:
+        """Return the features of each cell; refuse cells that are not flags."""
+        distinct = nodes.distinct(self.column)
+        is_false = (distinct.numbers == 0) | distinct.is_one_of(FALSE_WORDS)
+        nodes.refuse_cells(
+            self.column,
+            ~(_is_true(distinct) | is_false | distinct.missing)[distinct.codes],
+            "{value} is not a flag",
+            "write 1 or 0, true or false, yes or no, or leave the cell empty",
+        )
+        return super().encode(nodes)
+
+
+def _is_true(distinct: Distinct) -> NDArray[np.bool_]:
+    is_one: NDArray[np.bool_] = distinct.numbers == 1
+    return distinct.is_one_of(TRUE_WORDS) | is_one

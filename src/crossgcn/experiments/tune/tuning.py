@@ -1,0 +1,313 @@
+"""Choose settings by validation accuracy, for a model and its twin alike; then test once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+from optuna.distributions import distribution_to_json
+from torch_geometric.data import Data
+
+from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data.graph import canonical_graph
+from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.splits import NUM_STRATIFIED_SPLITS
+from crossgcn.data.stored.open import is_opened, open_graph
+from crossgcn.errors import BadInput, WorkFailed
+from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
+from crossgcn.experiments.run_folder import choose_model
+from crossgcn.experiments.statistics import PairedDifference, paired_difference
+from crossgcn.experiments.tune.sealed_splits import check_sealed, draw_sealed_roles
+from crossgcn.experiments.tune.searches import Search, check_models
+from crossgcn.experiments.tune.space import check_space, default_values, make_config
+from crossgcn.experiments.tune.trials import Trial, TrialLog, open_journal
+from crossgcn.training.config import RunConfig
+from crossgcn.training.pool import train_many
+from crossgcn.training.records import describe_dataset, describe_split
+from crossgcn.training.trainer import Trainer
+
+_TRIALS, _CHOSEN = "trials", "chosen"
+
+
+@dataclass(frozen=True)
+class TunedModel:
+    """The result of one model's search.
+
+    Attributes:
+        trials: All trials, including failed ones.
+        chosen: The first trial with the best mean validation accuracy.
+        config: The chosen settings, for :class:`~crossgcn.Experiment` or a file.
+        runs: The runs with the chosen settings over all splits, test nodes read.
+        folder: The saved model of the run with the best validation accuracy.
+        test_reads: How many chosen trials were tested in the output folder; more than 1 if a
+            finished search was continued and chose again.
+    """
+
+    search: Search
+    trials: tuple[Trial, ...]
+    chosen: Trial
+    config: RunConfig
+    runs: RepeatedRuns
+    folder: Path
+    test_reads: int
+
+    @property
+    def seconds(self) -> float:
+        """Total time of all runs."""
+        return fsum(trial.seconds for trial in self.trials) + self.runs.seconds
+
+
+@dataclass(frozen=True)
+class TuningResult:
+    """A tuned model and its twin, if it was searched too."""
+
+    ours: TunedModel
+    twin: TunedModel | None
+
+    @property
+    def difference(self) -> PairedDifference | None:
+        """Difference to the twin in test accuracy, paired over splits."""
+        if self.twin is None:
+            return None
+        return paired_difference(
+            self.ours.runs.test_accuracy,
+            self.twin.runs.test_accuracy,
+            test_to_train=self.ours.runs.test_to_train,
+        )
+
+
+class Tuning:
+    """The search of a model, and that of its twin, over the same splits of the same graph.
+
+    No test node is read during the search. ``stratified`` splits, in which every node tests
+    sometimes, are replaced by splits that share their test nodes
+    (:mod:`~crossgcn.experiments.tune.sealed_splits`).
+
+    Args:
+        searches: The model, and optionally its twin.
+        search_splits: Number of splits per trial, the first ones; defaults to all.
+        first_layer_only: A single ``order`` is the order of the first layer alone.
+        data: The graph, unless it is to be loaded by name.
+        ids: The ids of the nodes.
+        preprocess: The meaning of features and classes, saved with the models.
+    """
+
+    def __init__(
+        self,
+        *searches: Search,
+        search_splits: int | None = None,
+        first_layer_only: bool = False,
+        data: Data | None = None,
+        ids: tuple[str, ...] | None = None,
+        preprocess: Preprocess | None = None,
+    ) -> None:
+        self.searches = searches
+        self.first_layer_only = first_layer_only
+        first = searches[0].base
+        if data is None and is_opened(first.dataset):
+            stored = open_graph(first.dataset)
+            preprocess = stored.preprocess if preprocess is None else preprocess
+            ids = None if stored.ids is None else tuple(stored.ids)
+        self.ids = ids
+        for search in searches:
+            check_space(search.space, search.base)
+            check_models(search, first_layer_only=first_layer_only)
+        data = load_dataset(first.dataset) if data is None else canonical_graph(data)
+        self._protocol: dict[str, Any] = {"dataset": data.name, "test_curve": False}
+        if first.splits == "stratified":
+            count = first.num_splits or NUM_STRATIFIED_SPLITS
+            data.roles = draw_sealed_roles(
+                data, num_splits=count, train=first.train, seed=first.seed
+            )
+            self._protocol |= {"splits": "public", "train": None}
+        configs = [self._config(search, {}) for search in searches]
+        self.experiment = Experiment(configs, data, preprocess)
+        check_sealed(self.experiment.splits, data.name)
+        total = len(self.experiment.splits)
+        self.search_splits = total if search_splits is None else search_splits
+        if not 1 <= self.search_splits <= total:
+            raise BadInput(
+                f"--search-splits is {search_splits}: give 1 to {total}, the number of splits"
+            )
+
+    def run(
+        self,
+        *,
+        out: Path,
+        trials: int = 30,
+        timeout: float | None = None,
+        workers: int = 1,
+        threads: int = 1,
+        device: str = "cpu",
+        on_epochs: Callable[[int, int], None] | None = None,
+        on_trial: Callable[[str, Trial], None] | None = None,
+    ) -> TuningResult:
+        """Search, choose, train the chosen settings over all splits, and test them.
+
+        The models take turns, so they have had equally many trials whenever the search ends.
+        A trial fails if one of its runs diverges, and the search goes on.
+
+        Args:
+            out: Output folder; finished trials found there are not repeated.
+            trials: Number of trials per model.
+            timeout: Seconds after which no further trial starts, once every model had one.
+            workers: Processes that share the runs of a trial.
+            threads: Threads of each run.
+            device: As for :meth:`crossgcn.Experiment.run`.
+            on_epochs: Called with the approximate epochs done and the epochs in total.
+            on_trial: Called with the model's name and each trial, including those found.
+
+        Raises:
+            WorkFailed: If a worker died, memory is short or every trial failed. Finished
+                trials are kept, and the same call continues the search.
+        """
+        started = time.monotonic()
+        if trials < 1:
+            raise BadInput(f"--trials must be at least 1; got {trials}")
+        epochs = self.search_splits * self.searches[0].base.epochs
+        progress = _Progress((trials + 1) * len(self.searches), epochs, on_epochs)
+        trainer = self.experiment.trainer(threads=threads, device=device, read_test=False)
+        journal = open_journal(out / _TRIALS)
+        logs = [
+            TrialLog(
+                out / _TRIALS,
+                journal,
+                search.base.model,
+                search.space,
+                self._identity(search, trainer),
+            )
+            for search in self.searches
+        ]
+        made: list[list[Trial]] = [[] for _ in logs]
+        for number in range(trials):
+            # A twin whose settings are all fixed needs a single trial.
+            turn = [
+                place
+                for place, log in enumerate(logs)
+                if number == 0 or not all(entry.single() for entry in log.space.values())
+            ]
+            late = timeout is not None and time.monotonic() - started > timeout
+            if number and late and any(len(logs[place].trials) <= number for place in turn):
+                break
+            for place in turn:
+                log, search = logs[place], self.searches[place]
+                if len(log.trials) <= number:
+                    log.add(self._try(search, log, trainer, workers, progress))
+                log.remove_runs(number)
+                made[place].append(log.trials[number])
+                progress.finish()
+                if on_trial is not None:
+                    on_trial(search.base.model, log.trials[number])
+        work = {"workers": workers, "threads": threads, "device": device}
+        chosen = [_choose(search, done) for search, done in zip(self.searches, made, strict=True)]
+        tuned = [
+            self._test(search, tuple(done), best, out, work, progress)
+            for search, done, best in zip(self.searches, made, chosen, strict=True)
+        ]
+        return TuningResult(tuned[0], tuned[1] if len(tuned) > 1 else None)
+
+    def _try(
+        self, search: Search, log: TrialLog, trainer: Trainer, workers: int, progress: _Progress
+    ) -> Trial:
+        number = len(log.trials)
+        values = log.propose(search.base.seed, default_values(search.base, search.space))
+        config = self._config(search, values)
+        runs = [
+            run
+            for run in self.experiment.runs_of(config, log.runs_of(number))
+            if run.split < self.search_splits
+        ]
+        total = len(runs) * config.epochs
+        diverged: dict[int, WorkFailed] = {}
+        # Any other failure says nothing about the settings: it ends the search, to be resumed.
+        records = train_many(
+            trainer,
+            runs,
+            workers=workers,
+            on_epochs=lambda epochs: progress.advance(epochs / total),
+            on_failure=diverged.__setitem__,
+        )
+        if diverged:
+            return Trial(number, values, failure=str(diverged[min(diverged)]))
+        accuracies = tuple(record["validation_accuracy"] for record in records)
+        return Trial(number, values, accuracies, fsum(record["seconds"] for record in records))
+
+    def _test(
+        self,
+        search: Search,
+        trials: tuple[Trial, ...],
+        chosen: Trial,
+        out: Path,
+        work: Mapping[str, Any],
+        progress: _Progress,
+    ) -> TunedModel:
+        config = self._config(search, chosen.values)
+        folder = out / _CHOSEN / f"{config.model}-trial-{chosen.number:03d}"
+        experiment = Experiment([config], self.experiment.data, self.experiment.preprocess)
+        (runs,) = experiment.run(out=folder, save_models=True, on_epochs=progress.show, **work)
+        progress.finish()
+        choose_model(folder, run_folder_name(config), experiment.data, self.ids)
+        if search.base.splits == "stratified":
+            split = experiment.splits[0]
+            runs = replace(runs, test_to_train=len(split.test) / len(split.train))
+        as_given = make_config(search.base, chosen.values, first_layer_only=self.first_layer_only)
+        reads = len(list((out / _CHOSEN).glob(f"{config.model}-trial-*")))
+        return TunedModel(search, trials, chosen, as_given, runs, folder, reads)
+
+    def _config(self, search: Search, values: Mapping[str, Any]) -> RunConfig:
+        config = make_config(search.base, values, first_layer_only=self.first_layer_only)
+        return config.model_copy(update=self._protocol)
+
+    def _identity(self, search: Search, trainer: Trainer) -> dict[str, Any]:
+        """Return what the trials depend on."""
+        base = self._config(search, {})
+        splits = [describe_split(split) for split in self.experiment.splits[: self.search_splits]]
+        return {
+            "settings": {k: v for k, v in base.identity().items() if k not in search.space},
+            "repeats": base.repeats,
+            "space": {
+                name: json.loads(distribution_to_json(distribution))["attributes"]
+                for name, distribution in search.space.items()
+            },
+            "dataset": describe_dataset(self.experiment.data),
+            "splits": [split["train_sha256"] for split in splits],
+            "validation": [split["validation_sha256"] for split in splits],
+            "threads": trainer.threads,
+            "device": trainer.device.type,
+        }
+
+
+class _Progress:
+    """Reports trials and final trainings as epochs of one training; each counts the same."""
+
+    def __init__(self, total: int, epochs: int, report: Callable[[int, int], None] | None) -> None:
+        self.total, self.epochs, self.report = total, epochs, report
+        self.finished, self.share = 0, 0.0
+
+    def advance(self, share: float) -> None:
+        self.show(self.share + share, 1)
+
+    def show(self, done: float, total: float) -> None:
+        self.share = done / total
+        if self.report is not None:
+            done = self.finished + min(self.share, 1.0)
+            self.report(int(done * self.epochs), self.total * self.epochs)
+
+    def finish(self) -> None:
+        self.finished += 1
+        self.show(0, 1)
+
+
+def _choose(search: Search, trials: list[Trial]) -> Trial:
+    done = [trial for trial in trials if trial.score is not None]
+    if not done:
+        raise WorkFailed(
+            f"all {len(trials)} trials of {search.base.model} failed, the first "
+            f"so: {trials[0].failure}"
+        )
+    return max(done, key=lambda trial: trial.score or 0.0)

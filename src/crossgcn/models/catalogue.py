@@ -1,0 +1,235 @@
+"""Models by name, with what users may choose about each.
+
+To add one, write its class in a file of its own and add one entry to :data:`PRESETS`
+(``docs/extending.md`` shows one). Commands and error messages read this table. This module does
+not import torch, because the command line lists the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from crossgcn.errors import BadInput, unknown_name
+from crossgcn.layers.catalogue import ONLY_OF_CROSS, TRANSFORMS, import_target
+
+if TYPE_CHECKING:
+    from crossgcn.models.node_classifier import NodeClassifier
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A model class with settings.
+
+    The class says the rest: its loss terms are :meth:`NodeClassifier.penalty
+    <crossgcn.models.node_classifier.NodeClassifier.penalty>`, and ``explain`` reads a model whose
+    layers are sums of products.
+
+    Attributes:
+        model: ``"module:class"``, imported when first used.
+        description: Half a line, shown by ``--help``.
+        settings: Arguments that make it this model; users may override them.
+        options: Further arguments that users may give.
+        training: Settings of :class:`~crossgcn.RunConfig` that replace the paper's protocol;
+            users may override them.
+        inputs: What the model reads: node features, or embeddings learned from the graph alone.
+        predicts_links: Whether it can be the encoder of a link predictor.
+    """
+
+    model: str
+    description: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    options: frozenset[str] = frozenset({"bias"})
+    inputs: Literal["features", "embedding"] = "features"
+    training: Mapping[str, Any] = field(default_factory=dict)
+    predicts_links: bool = True
+
+    def load(self) -> Any:
+        """Import the class."""
+        return import_target(self.model)
+
+
+_STACK_OPTIONS = frozenset({"bias", "aggr", "residual"})
+_CROSS_OPTIONS = _STACK_OPTIONS | {
+    "order",
+    "order_weights",
+    "first_order",
+    "aggregate_first",
+    "transform",
+    "scaling",
+}
+_GRAND_OPTIONS = frozenset(
+    {
+        "bias",
+        "aggregate_first",
+        "scaling",
+        "input_dropout",
+        "hops",
+        "node_drop",
+        "draws",
+        "consistency",
+        "temperature",
+        "warm_up",
+    }
+)
+
+# NOTE[D3] The released models have no bias, so the models compared with them have none
+# either; the paper's text adds one. Layers have one by default, as in PyG.
+_NO_BIAS = {"bias": False}
+
+# Typical of what validation chose on the three citation graphs (docs/findings.md).
+_GRAND_TRAINING = {
+    "hidden_channels": 64,
+    "dropout": 0.4,
+    "epochs": 300,
+    "learning_rate": 0.05,
+    "weight_decay": 0.001,
+}
+_GRAND_SETTINGS = {"input_dropout": 0.2, "hops": 8, "node_drop": 0.5}
+
+PRESETS: dict[str, Preset] = {
+    "gcn": Preset(
+        "crossgcn.models.baselines:GCN",
+        "graph convolution without crosses (Kipf and Welling)",
+        _NO_BIAS,
+        _STACK_OPTIONS,
+    ),
+    "gin": Preset(
+        "crossgcn.models.baselines:GIN",
+        "a perceptron as feature transformation, as the paper compares with",
+        _NO_BIAS,
+        options=frozenset({"bias", "aggregate_first"}),
+    ),
+    "mlp": Preset("crossgcn.models.baselines:MLP", "a perceptron that sees no graph", _NO_BIAS),
+    "semi-emb": Preset(
+        "crossgcn.models.baselines:SemiEmb",
+        "a perceptron whose predictions should agree along edges (Laplacian regularisation)",
+        {"laplacian_weight": 0.3, **_NO_BIAS},
+        options=frozenset({"bias", "laplacian_weight"}),
+        predicts_links=False,
+    ),
+    "deep-walk": Preset(
+        "crossgcn.models.baselines:MLP",
+        "a perceptron on DeepWalk's embeddings of the graph, which sees no features",
+        _NO_BIAS,
+        inputs="embedding",
+        predicts_links=False,
+    ),
+    "cross-gcn": Preset(
+        "crossgcn.models.cross_gcn:CrossGCN",
+        "ours: crosses grow from nothing where they pay (gated order weights)",
+        {"order_weights": "gated", **_NO_BIAS},
+        _CROSS_OPTIONS,
+    ),
+    "cross-gcn-release": Preset(
+        "crossgcn.models.cross_gcn:CrossGCN",
+        "the authors' code, Cross-GCN: one trained order weight per layer",
+        {"order_weights": "learned", "first_order": "release", **_NO_BIAS},
+        _CROSS_OPTIONS,
+    ),
+    "cross-gcn-release-fix": Preset(
+        "crossgcn.models.cross_gcn:CrossGCN",
+        "the authors' code, Cross-GCN_Fix: all order weights 1",
+        {"order_weights": "fixed", "first_order": "release", **_NO_BIAS},
+        _CROSS_OPTIONS,
+    ),
+    "cross-gcn-paper": Preset(
+        "crossgcn.models.cross_gcn:CrossGCN",
+        "the paper's text: aggregate, then cross, trained order weights",
+        {"order_weights": "learned", "aggregate_first": True},
+        _CROSS_OPTIONS,
+    ),
+    "cross-gcn-paper-fix": Preset(
+        "crossgcn.models.cross_gcn:CrossGCN",
+        "the paper's text with all order weights 1",
+        {"order_weights": "fixed", "aggregate_first": True},
+        _CROSS_OPTIONS,
+    ),
+    "cross-grand": Preset(
+        "crossgcn.models.cross_grand:CrossGrand",
+        "the recipe: crosses of randomly propagated features, draws made to agree",
+        {"order_weights": "gated", **_GRAND_SETTINGS},
+        _GRAND_OPTIONS | {"order", "order_weights", "first_order"},
+        training=_GRAND_TRAINING,
+        predicts_links=False,
+    ),
+    "grand": Preset(
+        "crossgcn.models.cross_grand:CrossGrand",
+        "the same recipe without crosses (GRAND)",
+        {"order": 1, "order_weights": "fixed", **_GRAND_SETTINGS},
+        _GRAND_OPTIONS,
+        training=_GRAND_TRAINING,
+        predicts_links=False,
+    ),
+}
+
+
+def get_preset(name: str) -> Preset:
+    """Return the preset of that name."""
+    if name not in PRESETS:
+        raise unknown_name("model", name, PRESETS)
+    return PRESETS[name]
+
+
+def has_orders(model: str, transform: str | Sequence[str] | None) -> bool:
+    """Return whether ``order`` has an effect in at least one layer of a model."""
+    names = {transform} if isinstance(transform, str) else set(transform or ("cross",))
+    has_order = any(name not in TRANSFORMS or TRANSFORMS[name].has_order for name in names)
+    return "order" in get_preset(model).options and has_order
+
+
+def first_layer_crosses(order: int, num_layers: int) -> tuple[int, ...]:
+    """Return one order per layer, with crosses in the first layer only.
+
+    Every cross is then a product of input columns (see :mod:`crossgcn.explanation`).
+    """
+    return (order, *[1] * (num_layers - 1))
+
+
+def build_model(
+    name: str,
+    in_channels: int,
+    out_channels: int,
+    *,
+    hidden_channels: int = 32,
+    num_layers: int = 2,
+    dropout: float = 0.5,
+    **overrides: Any,
+) -> NodeClassifier:
+    """Build the model of a preset.
+
+    Args:
+        name: A preset, such as ``"cross-gcn"``.
+        in_channels: Features per node.
+        out_channels: Number of classes.
+        hidden_channels: Width of the hidden layers.
+        num_layers: Number of layers.
+        dropout: Probability of dropping an entry of a layer's input.
+        **overrides: Settings that replace the preset's; ``None`` keeps the preset's.
+    """
+    preset = get_preset(name)
+    given = {option: value for option, value in overrides.items() if value is not None}
+    for option in given:
+        if option not in preset.options:
+            raise BadInput(
+                f"model {name!r} has no option {option!r}: it takes "
+                f"{', '.join(sorted(preset.options))}"
+            )
+    _check_transform(name, given)
+    settings = {**preset.settings, **given}
+    model: NodeClassifier = preset.load()(
+        in_channels, hidden_channels, out_channels, num_layers, dropout, **settings
+    )
+    return model
+
+
+def _check_transform(name: str, given: Mapping[str, Any]) -> None:
+    """Refuse settings that would have no effect."""
+    transform = given.get("transform", "cross")
+    transforms = {transform} if isinstance(transform, str) else set(transform)
+    refused = set() if "cross" in transforms else set(ONLY_OF_CROSS)
+    if "order" in given and not has_orders(name, transform):
+        refused.add("order")
+    for option in sorted(refused & given.keys()):
+        raise BadInput(f"{option} has no effect with transform {transform!r}: leave it out")

@@ -1,0 +1,87 @@
+"""Format numbers and names for people: counts, percentages, spreads, intervals, tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+LONGEST_NAME: Final = 160
+"""Longer names of columns, values and classes lose their middle."""
+
+_UNPRINTABLE: Final = re.compile(
+    "[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``no nodes``, ``1 node`` or ``1,234 nodes``."""
+    return f"no {noun}s" if number == 0 else f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """Return a fraction as a percentage; a dash for ``None``."""
+    return "—" if share is None else f"{100 * share:.{digits}f}\u00a0%"
+
+
+def points(difference: float, digits: int = 2) -> str:
+    """Return a difference of two fractions in percentage points, with its sign."""
+    return f"{100 * difference:+z.{digits}f}"
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """Return a number with its sign, typeset with a minus sign; a rounded zero has no sign."""
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text.replace("-", "\N{MINUS SIGN}")
+
+
+def with_spread(mean: float, sd: float | None) -> str:
+    """Return ``79.1 ± 1.8``, or the mean alone if there is no standard deviation."""
+    return f"{mean:.1f}" if sd is None else f"{mean:.1f} ± {sd:.1f}"
+
+
+def accuracy_text(model: Mapping[str, Any]) -> str:
+    """Return ``mean`` and ``sd`` of a summary, which are fractions, in percent."""
+    return with_spread(100 * model["mean"], None if model["sd"] is None else 100 * model["sd"])
+
+
+def paired_text(model: Mapping[str, Any]) -> str:
+    """Return the paired difference of a summary in points; a dash for the baseline itself."""
+    if model["paired_difference"] is None:
+        return "—"
+    difference = points(model["paired_difference"])
+    if model["paired_se"] is None:
+        return difference
+    return f"{difference} ± {100 * model['paired_se']:.2f}"
+
+
+def interval_text(interval: Sequence[float], digits: int = 2) -> str:
+    """Return ``95 % interval +0.50 to +1.20`` for two fractions."""
+    low, high = (points(bound, digits) for bound in interval)
+    return f"95 % interval {low} to {high}"
+
+
+def readable(text: str) -> str:
+    """Replace characters that a page cannot hold or that change the writing direction.
+
+    Control characters, halves of surrogate pairs and direction marks become a replacement
+    character each; line ends and tabs become spaces.
+    """
+    return _UNPRINTABLE.sub("\ufffd", re.sub(r"[\t\r\n]+", " ", text))
+
+
+def shorten(name: str, longest: int = LONGEST_NAME) -> str:
+    """Return a readable name of at most ``longest`` characters that is never empty."""
+    name = readable(name)
+    if not name.strip():
+        return "(empty)"
+    if len(name) <= longest:
+        return name
+    tail = longest // 3
+    return f"{name[: longest - tail - 1]}…{name[-tail:]}"
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table, the first column aligned left and the others right."""
+    alignment = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, alignment, *rows))

@@ -1,0 +1,120 @@
+"""The training loop: every model of this package is trained by :func:`fit`.
+
+A :class:`~crossgcn.training.steps.step.Step` does the work of one epoch, scorers evaluate the
+weights, a :class:`~crossgcn.training.selection.Selection` keeps the best ones, and a
+:class:`~crossgcn.training.checkpoints.Checkpoint` lets a training that was stopped go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from crossgcn.training.checkpoints import Checkpoint
+from crossgcn.training.device import capture
+from crossgcn.training.selection import Diverged, Scores, Selection, TrainedModel
+from crossgcn.training.steps.step import Step
+
+Scorer = Callable[[], Scores]
+"""Returns losses and accuracies of the weights as they are now, ``[models]`` each."""
+
+_EPOCHS_PER_WAIT = 25
+"""Epochs of a CUDA graph that are queued before the loop waits for them."""
+
+
+def fit(
+    step: Step,
+    selection: Selection,
+    *,
+    validation: Scorer | None,
+    curve: Scorer | None = None,
+    checkpoint: Checkpoint | None = None,
+    on_epochs: Callable[[int], None] | None = None,
+) -> None:
+    """Train for all epochs of the configuration, and select one of them.
+
+    The loop ends early only when every model has diverged. An epoch of a step that is
+    ``capturable`` is recorded as a CUDA graph and replayed.
+
+    Args:
+        step: Does the work of an epoch; its weights are the start.
+        selection: Of the step's model.
+        validation: Scores the validation nodes; without it, the last epoch is selected.
+        curve: Scores the test nodes in each epoch, for a figure.
+        checkpoint: Where training is resumed from, if the file exists, and saved to.
+        on_epochs: Called regularly with the number of epochs done since the last call; an
+            exception raised in it stops the training.
+    """
+    epochs, every = step.config.epochs, step.config.evaluate_every
+
+    def run_and_record() -> None:
+        step.run()
+        record()
+
+    def record() -> None:
+        selection.record(
+            (step.losses, step.accuracies),
+            None if validation is None else validation(),
+            None if curve is None else curve()[1],
+        )
+
+    def restart() -> None:
+        step.restart()
+        selection.restart()
+
+    run_epoch, wait = run_and_record, 1
+    if step.capturable:
+        run_epoch, wait = capture(run_and_record, restart, step.device), _EPOCHS_PER_WAIT
+    reported = 0
+    if checkpoint is not None:
+        checkpoint.load(step.state(), selection.state())
+        reported = int(selection.epoch)
+        if reported and on_epochs is not None:
+            on_epochs(reported)
+    for epoch in range(reported + 1, epochs + 1):
+        if every == 1:
+            run_epoch()
+        else:
+            step.run()
+            if epoch % every == 0 or epoch == epochs or not step.losses.isfinite().all():
+                record()
+            else:
+                selection.skip()
+        if epoch % wait and epoch != epochs:
+            continue
+        if step.capturable:
+            torch.cuda.synchronize(step.device)
+        sound = bool(selection.sound.any())
+        if checkpoint is not None and sound and epoch != epochs:
+            checkpoint.save(epoch, step.state(), selection.state())
+        if on_epochs is not None:
+            on_epochs(epoch - reported)
+        reported = epoch
+        if not sound:
+            break
+    if validation is None:
+        selection.keep_last()
+
+
+def results(
+    step: Step, selection: Selection, test: Callable[[], Scorer] | None
+) -> list[TrainedModel | Diverged]:
+    """Return the outcome of each model after :func:`fit`; the model holds the selected weights.
+
+    Args:
+        step: As for :func:`fit`; only its model can be used afterwards.
+        selection: Likewise.
+        test: Makes the scorer of the test nodes; called only now that the epoch is selected.
+            ``None`` does not read them.
+    """
+    selection.restore()
+    step.release()
+    accuracies: list[float] | None = None
+    if test is not None and selection.sound.any():
+        accuracies = test()()[1].tolist()
+    states = step.widen(selection.best_states(), selection.best_epoch.tolist())
+    return [
+        selection.result(position, state, None if accuracies is None else accuracies[position])
+        for position, state in enumerate(states)
+    ]

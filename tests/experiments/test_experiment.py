@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch_geometric.data import Data
+
+from crossgcn.errors import BadInput
+from crossgcn.experiments.experiment import Experiment, RepeatedRuns
+from crossgcn.training.config import RunConfig
+
+
+def config_of(**settings: Any) -> RunConfig:
+    tiny = {"epochs": 4, "hidden_channels": 4, "num_splits": 2, "train": 5}
+    return RunConfig.create(**{**tiny, **settings})
+
+
+def test_a_splits_accuracy_is_the_mean_of_its_repeats() -> None:
+    values = [(0, 0.6, 0.5), (0, 0.8, 0.7), (1, 0.3, 0.9), (1, 0.5, 0.7)]
+    records = tuple(
+        {
+            "split": {"index": split, "train_sha256": f"set {split}"},
+            "test_accuracy": test,
+            "validation_accuracy": validation,
+            "seconds": 1.5,
+        }
+        for split, test, validation in values
+    )
+    runs = RepeatedRuns(config_of(repeats=2), records)
+    assert runs.test_accuracy == pytest.approx([0.7, 0.4])
+    assert runs.validation_accuracy == pytest.approx([0.6, 0.8])
+    assert runs.summary.mean == pytest.approx(0.55)
+    assert runs.summary.count == 2
+    assert runs.seconds == 6.0
+
+
+def test_models_compared_share_splits_and_seeds(small_graph: Data) -> None:
+    configs = [config_of(model=name, repeats=2) for name in ("gcn", "cross-gcn")]
+    baseline, ours = Experiment(configs, small_graph).run()
+    assert len(ours.records) == len(baseline.records) == 4
+    for first, second in zip(baseline.records, ours.records, strict=True):
+        assert first["split"] == second["split"]
+        assert first["seed"] == second["seed"]
+        assert first["dataset"] == second["dataset"]
+    assert len({record["seed"] for record in ours.records}) == 4
+    assert ours.config.model == ours.records[0]["config"]["model"] == "cross-gcn"
+
+
+def test_more_splits_and_repeats_reuse_the_runs_there_are(
+    small_graph: Data, tmp_path: Path
+) -> None:
+    Experiment([config_of(model="gcn")], small_graph).run(out=tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("run.json")}
+    (runs,) = Experiment([config_of(model="gcn", num_splits=3, repeats=2)], small_graph).run(
+        out=tmp_path
+    )
+    assert len(before) == 2 and len(runs.records) == 6
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert len(list(tmp_path.rglob("run.json"))) == 6
+
+
+def test_depths_and_models_do_not_share_a_folder(small_graph: Data, tmp_path: Path) -> None:
+    configs = [
+        config_of(model=model, num_layers=depth, num_splits=1)
+        for depth in (1, 2)
+        for model in ("gcn", "mlp")
+    ]
+    Experiment(configs, small_graph).run(out=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "gcn-1-layer",
+        "gcn-2-layer",
+        "mlp-1-layer",
+        "mlp-2-layer",
+    ]
+
+
+def test_configs_of_one_model_get_a_folder_each(small_graph: Data, tmp_path: Path) -> None:
+    configs = [config_of(order=order, num_splits=1) for order in (2, 3, (2, 1))]
+    results = Experiment(configs, small_graph).run(out=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "cross-gcn-2-layer-order-2",
+        "cross-gcn-2-layer-order-2-1",
+        "cross-gcn-2-layer-order-3",
+    ]
+    for path in tmp_path.rglob("run.json"):
+        order = json.loads(path.read_bytes())["config"]["order"]
+        assert path.parent.parent.name.endswith(str(order).strip("[]").replace(", ", "-"))
+    assert [runs.config.order for runs in results] == [2, 3, (2, 1)]
+
+
+def test_the_same_config_twice_is_refused(small_graph: Data) -> None:
+    with pytest.raises(BadInput, match="cross-gcn is given twice with the same settings"):
+        Experiment([config_of(), config_of()], small_graph)
+
+
+def test_progress_counts_every_epoch_once(small_graph: Data) -> None:
+    seen: list[tuple[int, int]] = []
+    Experiment([config_of(model="gcn"), config_of(model="mlp", epochs=3)], small_graph).run(
+        on_epochs=lambda done, total: seen.append((done, total))
+    )
+    assert seen[-1] == (14, 14)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dataset": "cora"},
+        {"splits": "public"},
+        {"num_splits": 3},
+        {"train": "all"},
+        {"repeats": 2},
+        {"seed": 1},
+    ],
+)
+def test_what_cannot_be_paired_is_refused(change: dict[str, Any], small_graph: Data) -> None:
+    (name,) = change
+    with pytest.raises(BadInput, match=f"models compared must share {name}"):
+        Experiment([config_of(model="gcn"), config_of(model="mlp", **change)], small_graph)
+
+
+def test_no_model_is_refused() -> None:
+    with pytest.raises(BadInput, match="nothing to train"):
+        Experiment([])
+
+
+def test_a_mistake_in_the_last_model_is_found_before_the_first_is_trained(
+    small_graph: Data,
+) -> None:
+    with pytest.raises(BadInput, match="names 3 layers, but num_layers is 2"):
+        Experiment([config_of(model="gcn"), config_of(order=(2, 1, 1))], small_graph)
+
+
+@pytest.mark.parametrize("hidden", [10**12, 10**20])
+def test_a_model_beyond_all_memory_is_refused(hidden: int, small_graph: Data) -> None:
+    with pytest.raises(BadInput, match=r"'cross-gcn' cannot be made .*lower hidden_channels"):
+        Experiment([config_of(hidden_channels=hidden)], small_graph)
+
+
+def test_on_a_single_split_every_seed_counts(small_graph: Data) -> None:
+    config = RunConfig(splits="public", repeats=3, epochs=3)
+    (repeated,) = Experiment([config], small_graph).run()
+    assert repeated.num_splits == 1
+    assert len(repeated.test_accuracy) == 3
+    assert repeated.summary.sd is not None
+
+    config = RunConfig(splits="random", num_splits=3, train="all", epochs=3)
+    (all_nodes,) = Experiment([config], small_graph).run()
+    assert (all_nodes.num_splits, len(all_nodes.test_accuracy)) == (1, 3)
