@@ -140,7 +140,7 @@ class Trainer(RunTrainer):
         self.read_test = read_test
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
         if preprocess is not None:
-            self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json(short=False))
+            self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json())
 
     def identity(self, run: Run) -> Record:
         """Return what makes a run this run; a record with equal entries is its result."""
