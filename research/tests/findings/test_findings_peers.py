@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import pytest
 
+from crossgcn.layers.other_crossings.dcn_v2 import CrossNetworkV2
 from research.benchmarks import peers
 from research.findings.crossings import peers_markdown
 from research.findings.records import CellRecord, FindingsRecord
@@ -91,4 +93,4 @@ def test_the_benchmark_measures_the_modules_of_the_findings() -> None:
         "dcn-v2",
         "cin",
     ]
-    assert transform_settings("dcn-v2")["rank"] == 32, "the findings take the default"
+    assert signature(CrossNetworkV2).parameters["rank"].default == 32, "of the findings"
