@@ -7,6 +7,7 @@ from io import StringIO
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import hypothesis
 import pytest
 import scipy.sparse as sp
 import torch
@@ -16,6 +17,10 @@ from torch_geometric.utils import to_undirected
 from crossgcn.cli import main
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.graph_file import save_graph
+
+# A busy machine is no failure: property tests have no time limit per example.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
 
 
 @pytest.fixture
