@@ -1,8 +1,8 @@
 """The kernels as operations: pick the fastest implementation and attach gradients.
 
-``torch.library.custom_op`` could replace the two autograd functions, but costs 12 µs more CPU time per
-forward call and 75 µs more per forward and backward call (15 and 137 µs without it, for a tiny
-elementwise product in torch 2.13).
+``torch.library.custom_op`` could replace the two autograd functions, but costs 12 µs more CPU time
+per forward call and 75 µs more per forward and backward call (15 and 137 µs without it, for a
+tiny elementwise product in torch 2.13).
 """
 
 from __future__ import annotations
