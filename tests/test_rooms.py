@@ -61,35 +61,60 @@ def lazy_homes(package: str) -> dict[str, str]:
     return {}
 
 
-def targets(node: ast.AST) -> Iterator[str]:
-    """Modules of the package that a statement imports, or that a string names."""
-    if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "crossgcn":
-        assert node.level == 0 and node.module is not None
-        for alias in node.names:
-            inside = f"{node.module}.{alias.name}"
-            if inside in modules():
-                yield inside
-            elif alias.name in lazy_homes(node.module):
-                yield lazy_homes(node.module)[alias.name]
+def imported(node: ast.ImportFrom) -> Iterator[str]:
+    assert node.level == 0 and node.module is not None
+    for alias in node.names:
+        inside = f"{node.module}.{alias.name}"
+        if inside in modules():
+            yield inside
+        else:
+            yield lazy_homes(node.module).get(alias.name, node.module)
+
+
+def named(node: ast.AST, constants: dict[str, str]) -> str:
+    """The module that a string names, as ``crossgcn.room.module:Class`` or without a class."""
+    text = ""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        text = node.value
+    elif isinstance(node, ast.JoinedStr):
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                text += constants.get(ast.unparse(part.value), "?")
             else:
-                yield node.module
-    elif isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names if alias.name in modules())
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
-        yield from [node.value] if node.value in modules() else []
+                text += str(ast.literal_eval(part))
+    module = text.partition(":")[0]
+    return module if "." in module and module in modules() else ""
 
 
 @cache
 def imports(module: str) -> tuple[Import, ...]:
-    def visit(node: ast.AST, at_start: bool, for_types: bool) -> Iterator[Import]:
-        for target in targets(node):
-            yield Import(target, at_start and not isinstance(node, ast.Constant), for_types)
-        inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        typed = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for child in ast.iter_child_nodes(node):
-            yield from visit(child, at_start and not inside, for_types or typed)
-
-    return tuple(visit(tree_of(module), True, False))
+    """All imports of a module: statements, and strings that name a module to import later."""
+    tree = tree_of(module)
+    constants = {
+        ast.unparse(node.targets[0]): node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    }
+    found = []
+    waiting: list[tuple[ast.AST, bool, bool]] = [(tree, True, False)]
+    while waiting:
+        node, at_start, for_types = waiting.pop()
+        if isinstance(node, ast.ImportFrom):
+            if (node.module or "").partition(".")[0] == "crossgcn":
+                found += [Import(name, at_start, for_types) for name in imported(node)]
+        elif isinstance(node, ast.Import):
+            ours = [alias.name for alias in node.names if alias.name in modules()]
+            found += [Import(name, at_start, for_types) for name in ours]
+        elif name := named(node, constants):
+            found.append(Import(name, False, for_types))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            at_start = False
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for_types = True
+        waiting += [(child, at_start, for_types) for child in ast.iter_child_nodes(node)]
+    return tuple(found)
 
 
 def parents(module: str) -> list[str]:

@@ -102,14 +102,14 @@ def test_the_strongest_crosses_are_those_of_plain_enumeration(length: int) -> No
 
 @pytest.mark.parametrize("order_weights", ["attention", "concat", "lstm"])
 def test_orders_that_are_not_summed_are_refused_by_name(order_weights: str) -> None:
-    layer = CrossGCNConv(10, 3, 2, order_weights=order_weights)  # type: ignore[arg-type]
+    layer = CrossGCNConv(10, 3, 2, order_weights=order_weights)
     with pytest.raises(NotASum, match=rf"layer 1 .*order_weights='{order_weights}'.*'per-unit'"):
         explain_node(layer, draw_graph(), 0)
 
 
 @pytest.mark.parametrize("order_weights", ["attention", "concat", "per-unit"])
 def test_a_single_order_is_a_sum_however_it_is_aggregated(order_weights: str) -> None:
-    layer = CrossFeatureTransform(10, 3, 1, order_weights=order_weights)  # type: ignore[arg-type]
+    layer = CrossFeatureTransform(10, 3, 1, order_weights=order_weights)
     graph = draw_graph()
     found = explain_node(layer, graph, 0)
     with torch.no_grad():

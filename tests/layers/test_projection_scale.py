@@ -81,7 +81,7 @@ def test_scales_are_the_same_as_larger_weights(order_weights: str, first_order: 
             6,
             4,
             3,
-            order_weights=order_weights,  # type: ignore[arg-type]
+            order_weights=order_weights,
             first_order=first_order,  # type: ignore[arg-type]
             scaling=scaling,
         ).double()

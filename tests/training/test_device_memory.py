@@ -179,19 +179,19 @@ def test_a_stack_takes_at_most_four_fifths_of_what_is_free(
 def test_runs_are_stacked_by_configuration_up_to_the_limit(
     small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workload = Trainer(small_graph, [])
+    trainer = Trainer(small_graph, [])
     runs = [
         Run(RunConfig(model=name, order_weights=weights), split)
         for name, weights in (("gcn", None), ("cross-gcn", "lstm"), ("cross-gcn", "gated"))
         for split in range(5)
     ]
     waiting = {position: run for position, run in enumerate(runs) if position != 1}
-    assert sorted(map(tuple, workload.model_batches(waiting))) == [
+    assert sorted(map(tuple, trainer.model_batches(waiting))) == [
         (position,) for position in waiting
     ]
-    workload.device = GPU
+    trainer.device = GPU
     monkeypatch.setattr("crossgcn.training.trainer.model_batch_limit", lambda *_: 3)
-    stacks = sorted(map(tuple, workload.model_batches(waiting)))
+    stacks = sorted(map(tuple, trainer.model_batches(waiting)))
     assert stacks == [(0, 2, 3), (4,), *((p,) for p in range(5, 10)), (10, 11, 12), (13, 14)]
 
 

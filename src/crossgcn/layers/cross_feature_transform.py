@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from crossgcn.errors import check_count, unknown_name
+from crossgcn.errors import unknown_name
 from crossgcn.graph import SparseMatrix
 from crossgcn.kernels.plain import multiply_up
 from crossgcn.layers.catalogue import OrderWeights, make_order_aggregation
-from crossgcn.layers.feature_transform import FeatureTransform
+from crossgcn.layers.feature_transform import FeatureTransform, check_order
 from crossgcn.layers.orders.order_aggregation import (
     OrderAggregator,
     OrderSum,
@@ -287,11 +287,6 @@ class CrossFeatureTransform(FeatureTransform):
             yield
         finally:
             self.weight = weight
-
-
-def check_order(order: object) -> int:
-    """Return an order as an ``int``, or raise :class:`BadInput`."""
-    return check_count("order", order, "1 is a linear map, 2 adds products of two features")
 
 
 def _measure_scale(projections: Tensor, size: float) -> Tensor:

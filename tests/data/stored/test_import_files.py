@@ -13,8 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from crossgcn.data import build_graph
 from crossgcn.data.datasets.shop import make_shop, write_shop
-from crossgcn.data.stored import build_graph, id_lookup
+from crossgcn.data.stored import id_lookup
 from crossgcn.data.stored.import_graph import space_for
 from crossgcn.data.tables import TableChoices, load_tables
 from crossgcn.errors import BadInput, WorkFailed

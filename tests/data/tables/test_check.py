@@ -99,9 +99,7 @@ def test_every_rule_has_a_bad_table() -> None:
     assert len({bad.name for bad in BAD_TABLES}) == len(BAD_TABLES)
 
 
-def test_the_table_that_the_bad_ones_are_made_from_is_good(
-    crossgcn: Command, tmp_path: Path
-) -> None:
+def test_the_base_of_the_bad_tables_has_no_problem(crossgcn: Command, tmp_path: Path) -> None:
     for nodes in (NODES, "\ufeff" + NODES, NODES.replace("\n", "\r\n"), NODES.replace(",", ";")):
         write(tmp_path / "nodes.csv", nodes)
         write(tmp_path / "edges.csv", EDGES)
@@ -110,14 +108,14 @@ def test_the_table_that_the_bad_ones_are_made_from_is_good(
         assert "no errors, no warnings" in done.stdout
 
 
-def test_no_false_alarm_at_customers_as_companies_have_them() -> None:
+def test_no_false_alarm_on_customer_tables() -> None:
     for seed in range(3):
         nodes = make_customers(seed=seed)
         assert check(nodes, draw_edges(nodes["customer"], nodes["leaves"], seed), "leaves") == []
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_false_alarm_at_random_tables(seed: int) -> None:
+def test_no_false_alarm_on_random_tables(seed: int) -> None:
     nodes = make_random_nodes(seed)
     edges = draw_edges(nodes["id"], nodes["label"], seed)
     assert check(nodes, edges, "label") == []
@@ -126,7 +124,7 @@ def test_no_false_alarm_at_random_tables(seed: int) -> None:
         assert check(nodes, edges, None) == []
 
 
-def test_every_edge_given_both_ways_is_no_repetition() -> None:
+def test_listing_every_edge_in_both_directions_is_fine() -> None:
     nodes = make_random_nodes(0)
     edges = draw_edges(nodes["id"], nodes["label"], 0)
     turned = edges.rename(columns={"source": "target", "target": "source"})
@@ -155,7 +153,7 @@ def test_errors_come_first_and_the_order_of_rows_decides_only_the_place() -> Non
     assert kinds(check(*mixed, "leaves")) == kinds(problems)
 
 
-def test_the_same_trouble_in_many_columns_is_told_once() -> None:
+def test_the_same_problem_in_many_columns_is_reported_once() -> None:
     nodes = make_customers()
     for number in range(30):
         nodes[f"fixed{number}"] = "same"
@@ -165,7 +163,7 @@ def test_the_same_trouble_in_many_columns_is_told_once() -> None:
     assert "and 19 more" in found.message
 
 
-def test_what_the_user_leaves_out_is_not_looked_at() -> None:
+def test_ignored_columns_are_not_checked() -> None:
     nodes = make_customers()
     nodes["day"] = "2024-05-17"
     nodes.loc[::2, "day"] = "2023-04-11"
@@ -196,7 +194,7 @@ def test_the_remedy_names_the_column_as_the_option_takes_it(crossgcn: Command) -
     assert "no errors, no warnings" in done.stdout
 
 
-def test_ids_that_say_na_are_ids_and_empty_ones_are_none() -> None:
+def test_na_is_a_valid_id_and_a_blank_cell_is_not() -> None:
     nodes = make_customers()
     nodes.loc[4, "customer"] = "NA"
     edges = draw_edges(nodes["customer"], nodes["leaves"], 0)
@@ -206,7 +204,7 @@ def test_ids_that_say_na_are_ids_and_empty_ones_are_none() -> None:
     assert {problem.kind for problem in problems} == {"missing-id", "unknown-edge-end"}
 
 
-def test_space_around_classes_and_categories_does_not_count() -> None:
+def test_surrounding_space_is_ignored_in_classes_and_categories() -> None:
     nodes = make_customers()
     nodes.loc[::2, "leaves"] += " "
     nodes.loc[::3, "plan"] = " " + nodes["plan"]
@@ -214,7 +212,7 @@ def test_space_around_classes_and_categories_does_not_count() -> None:
     assert kinds(check(nodes, None, "leaves")) == ["constant-column"]
 
 
-def test_words_for_a_missing_value_are_not_called_empty() -> None:
+def test_words_for_a_missing_value_are_quoted() -> None:
     nodes = make_customers()
     size = len(nodes)
     nodes["pet"] = np.where(np.arange(size) % 7 < 5, "none", np.where(nodes["age"] < "4", "a", "b"))
@@ -229,7 +227,7 @@ def test_words_for_a_missing_value_are_not_called_empty() -> None:
     assert word.severity == "warning"
 
 
-def test_few_words_and_chosen_words_are_no_warning() -> None:
+def test_few_or_chosen_missing_words_do_not_warn() -> None:
     nodes = make_customers()
     nodes["pet"] = nodes["plan"]
     nodes.loc[:10, "pet"] = "none"
@@ -243,14 +241,14 @@ def test_few_words_and_chosen_words_are_no_warning() -> None:
         assert "missing-word" not in kinds(check_tables(table, None, plan))
 
 
-def test_numbers_to_predict_are_told_though_some_are_na() -> None:
+def test_a_numeric_target_is_reported_even_with_missing_values() -> None:
     nodes = make_customers()
     nodes.loc[::5, "income"] = np.nan
     nodes["income"] = nodes["income"].astype(str).replace("nan", "NA")
     assert kinds(check(nodes, None, "income"))[0] == "continuous-target"
 
 
-def test_a_column_that_only_hints_at_the_class_is_no_leak() -> None:
+def test_a_column_that_only_correlates_with_the_class_is_not_a_leak() -> None:
     random = np.random.default_rng(0)
     nodes = make_customers(2000)
     is_true = random.random(len(nodes)) < 0.95
@@ -262,13 +260,13 @@ def test_a_column_that_only_hints_at_the_class_is_no_leak() -> None:
     assert (found.kind, found.column) == ("gives-label-away", "hint")
 
 
-def test_a_rare_class_makes_no_leak_of_every_column() -> None:
+def test_a_rare_class_does_not_make_every_column_a_leak() -> None:
     nodes = make_customers()
     nodes["leaves"] = np.where(np.arange(len(nodes)) % 24 == 0, "yes", "no")
     assert kinds(check(nodes, None, "leaves")) == ["unbalanced-classes"]
 
 
-def test_zeros_in_a_file_sorted_by_class_are_no_leak() -> None:
+def test_zeros_in_a_file_sorted_by_class_are_not_a_leak() -> None:
     nodes = make_customers().sort_values("leaves", ignore_index=True)
     random = np.random.default_rng(0)
     spent = random.gamma(2, 30, len(nodes)).round(2)
@@ -358,7 +356,7 @@ def any_frames(draw: st.DrawFn) -> pd.DataFrame:
 
 @settings(deadline=None)
 @given(any_frames(), any_frames(), st.booleans())
-def test_no_table_is_too_bad_to_be_checked(
+def test_any_table_can_be_checked(
     nodes: pd.DataFrame, edges: pd.DataFrame, has_target: bool
 ) -> None:
     try:

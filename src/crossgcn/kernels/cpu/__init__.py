@@ -21,21 +21,8 @@ __all__ = ["cross", "cross_backward", "drop", "drop_backward", "row_sums", "scor
 
 
 def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool) -> Tensor:
-    """See :func:`crossgcn.kernels.plain.drop`."""
-    x = x.contiguous()
-    out = torch.empty_like(x)
-    flat = _array(x).reshape(-1)
-    # The same loop computes the gradient: it masks and scales its first argument.
-    call(
-        cpu_loops.drop,
-        x.numel(),
-        flat,
-        flat,
-        _array(out).reshape(-1),
-        *_drawn(x, starts, draws, p),
-        activate,
-    )
-    return out
+    """See :func:`crossgcn.kernels.plain.drop`; the loop of the gradient also computes this."""
+    return drop_backward(x, x, starts, draws, p, activate)
 
 
 def drop_backward(
@@ -47,9 +34,7 @@ def drop_backward(
     call(
         cpu_loops.drop,
         x.numel(),
-        _array(gradient).reshape(-1),
-        _array(x).reshape(-1),
-        _array(out).reshape(-1),
+        *(_array(each).reshape(-1) for each in (gradient, x, out)),
         *_drawn(x, starts, draws, p),
         activate,
     )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, draw
+from crossgcn.layers.feature_transform import FeatureCrossing, draw
 
 
 class CompressedInteractionNetwork(FeatureCrossing):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, draw
+from crossgcn.layers.feature_transform import FeatureCrossing, draw
 
 
 class CrossNetwork(FeatureCrossing):

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from crossgcn.errors import check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.feature_transform import is_dense
+from crossgcn.layers.feature_transform import FeatureCrossing, draw, is_dense
 from crossgcn.layers.other_crossings.entries import Entries
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, draw
 
 
 class CrossNetworkV2(FeatureCrossing):

@@ -120,7 +120,6 @@ def score_part(
 
     Args:
         scores: Of the part's nodes, ``[nodes, classes]``; there may be none.
-        labels: Their classes.
         num_everywhere: The number of nodes in all parts.
 
     Returns:
@@ -155,9 +154,6 @@ def batches_of(
     (:class:`~crossgcn.graph.sampling.batches.AggregatedRows`).
 
     Args:
-        model: The model.
-        source: The graph.
-        nodes: The nodes to go through.
         fanouts: See :class:`~crossgcn.graph.sampling.batches.NodeBatches`.
         aggregate_once: ``True`` computes the sums once even if dropout then drops their entries
             instead of the features'; ``False`` never does. By default they are computed once

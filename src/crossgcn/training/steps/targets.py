@@ -32,7 +32,6 @@ class Targets:
         inputs: The model's inputs, cut down to the rows it needs.
         labels: ``[models, nodes]``; -1 where a model has fewer nodes than another.
         counts: Nodes of each model, ``[models]``.
-        num_classes: The number of classes.
     """
 
     inputs: ModelInputs
@@ -64,10 +63,7 @@ def find_targets(
 
     Args:
         model: One model, or several stacked.
-        graph: Features and adjacency.
-        y: Class of each node.
         nodes: The nodes of each model.
-        device: Where the model is.
     """
     views: dict[int, ModelInputs] = {}
     for own in nodes:
@@ -90,8 +86,6 @@ class NodeScorer:
 
     Args:
         model: One model, or several stacked.
-        targets: The nodes.
-        precision: As for training.
     """
 
     def __init__(self, model: NodeClassifier, targets: Targets, precision: str = "fp32") -> None:
