@@ -19,8 +19,8 @@ from crossgcn.graph.prepared import receptive_field
 from crossgcn.graph.sampling.source import source_of
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.config import RunConfig
-from crossgcn.training.device import Precision, multiplying_in
+from crossgcn.training.config import Precision, RunConfig
+from crossgcn.training.device import multiplying_in
 from crossgcn.training.steps.full_batch import FullBatchStep
 from research.benchmarks.harness.ours import raise_crosses
 
@@ -121,7 +121,7 @@ def score_error(step: FullBatchStep, graph: PreparedGraph, stored: StoredGraph) 
     train = training_nodes(stored)
     degrees = stored.offsets.diff()[train]
     places = degrees.argsort(stable=True)[:: max(1, train.numel() // 40)][:20]
-    with torch.no_grad(), multiplying_in(step.precision, step.device):
+    with torch.no_grad(), multiplying_in(step.config.precision, step.device):
         scores = step.model(*step.objective.inputs)
     found = scores.reshape(train.numel(), -1)[places.to(scores.device)].double().cpu()
     field = receptive_field([graph.adjacency] * 2, train[places])

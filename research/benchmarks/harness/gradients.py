@@ -31,7 +31,7 @@ Gradients = list[dict[str, Tensor]]
 
 def our_scores(step: FullBatchStep) -> Tensor:
     """Scores of the training nodes; nothing is trained."""
-    with torch.no_grad(), multiplying_in(step.precision, step.device):
+    with torch.no_grad(), multiplying_in(step.config.precision, step.device):
         return step.objective().scores[0, :, : step.objective.targets.num_classes]
 
 

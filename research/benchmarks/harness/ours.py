@@ -10,8 +10,7 @@ from crossgcn.graph import PreparedGraph
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.config import RunConfig
-from crossgcn.training.device import Precision
+from crossgcn.training.config import Precision, RunConfig
 from crossgcn.training.steps.full_batch import FullBatchStep
 
 __all__ = ["build_ours", "prepare", "raise_crosses", "training_step"]
