@@ -19,8 +19,7 @@ from torch import Tensor
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers import make_transform
-from crossgcn.layers.feature_transform import FeatureTransform
+from crossgcn.layers import FeatureTransform, make_transform
 from research.benchmarks.growth import log_log_slope
 from research.benchmarks.harness.agreement import Check
 from research.benchmarks.harness.command import Options, main

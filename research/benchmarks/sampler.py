@@ -25,7 +25,7 @@ from crossgcn.graph.sampling import blocks as sampled_blocks
 from crossgcn.graph.sampling import sampler as csr_sampler
 from crossgcn.graph.sampling.batches import Batch
 from crossgcn.graph.sampling.source import GraphSource, source_of
-from crossgcn.kernels import plain_sampling
+from crossgcn.kernels import sampling as plain_sampling
 from research.benchmarks.harness.agreement import Check
 from research.benchmarks.harness.command import Options, main
 from research.benchmarks.harness.peak_rss import peak_rss

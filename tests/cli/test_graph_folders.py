@@ -35,6 +35,20 @@ def test_tables_are_imported_shown_and_trained_on(crossgcn: Command) -> None:
     assert json.loads(trained.stdout)["dataset"] == "graph"
 
 
+def test_warnings_of_the_checks_are_shown_and_returned(crossgcn: Command) -> None:
+    classes = ["tea", "rum", "gin"] * 40
+    nodes = pd.DataFrame({"id": range(120), "bought": classes, "buys": classes})
+    nodes.to_csv("nodes.csv", index=False)
+    pd.DataFrame({"a": range(119), "b": range(1, 120)}).to_csv("edges.csv", index=False)
+    done = crossgcn(
+        *("data", "import", "edges.csv", "--nodes", "nodes.csv", "--target", "buys"),
+        *("--out", "graph", "--json"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert any("column bought" in words for words in json.loads(done.stdout)["warnings"])
+    assert "warning: nodes.csv" in done.stderr and "column bought" in done.stderr
+
+
 def test_edges_alone_are_numbers(crossgcn: Command) -> None:
     pd.DataFrame({"a": [0, 1, 1, 5], "b": [1, 0, 2, 5], "when": ["x"] * 4}).to_csv(
         "edges.csv.gz", index=False
@@ -54,7 +68,7 @@ def test_bad_input_is_refused_without_a_trace(crossgcn: Command) -> None:
     Path("edges.csv").write_text("source,target\n0,1\n2,x\n")
     done = crossgcn("data", "import", "edges.csv", "--out", "graph", "--json")
     assert done.returncode == 2
-    assert "edges.csv, row 3, column target: 'x' is no whole number" in done.stderr
+    assert "edges.csv, row 3, column target: 'x' is not a whole number" in done.stderr
     assert json.loads(done.stdout)["exit_code"] == 2
     done = crossgcn("data", "import", "edges.csv", "--out", "graph", "--target", "buys")
     assert done.returncode == 2 and "give it as --nodes FILE" in done.stderr

@@ -113,7 +113,7 @@ def test_tables_need_no_target_and_leave_it_out_when_there_is_one(
         (("--folds", "1"), ("folds is 1; give at least 2",)),
         (("--num-splits", "0"), ("num_splits is 0",)),
         (("--splits", "3"), ("No such option: --splits", "--num-splits")),
-        (("--test-share", "0.99"), ("edges between different nodes cannot be dealt out",)),
+        (("--test-share", "0.99"), ("leave none to train on",)),
         (("--epochs", "0"), ("epochs should be greater than or equal to 1",)),
         (("--workers", "0"), ("--workers must be at least 1",)),
         (("--order", "2,1,1"), ("names 3 layers, but num_layers is 2",)),

@@ -144,8 +144,9 @@ def test_a_moved_folder_predicts_the_same_bytes_in_another_process(
     assert crossgcn("predict", run, *new, "--out", "here.csv").returncode == 0
     moved = tmp_path / "elsewhere"
     shutil.copytree(run, moved)
-    command = ["predict", str(moved), *map(str, new), "--out", "there.csv"]
-    subprocess.run([sys.executable, "-m", "crossgcn", *command], check=True, cwd=tmp_path)
+    arguments = map(str, ("predict", moved, *new, "--out", "there.csv"))
+    command = [sys.executable, "-m", "crossgcn", *arguments]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
     assert (tmp_path / "here.csv").read_bytes() == (tmp_path / "there.csv").read_bytes()
 
 

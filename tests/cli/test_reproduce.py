@@ -112,10 +112,8 @@ def test_bad_input_is_answered_before_the_work(
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
 def test_killed_and_resumed_gives_the_same_files(crossgcn: Command, tmp_path: Path) -> None:
-    command = [
-        *("reproduce", "alpha", "--quick", "--epochs", "40", "--num-splits", "2"),
-        *("--workers", "1", "--out"),
-    ]
+    settings = ("--quick", "--epochs", "40", "--num-splits", "2", "--workers", "1")
+    command = ("reproduce", "alpha", *settings, "--out")
     killed = subprocess.Popen(
         [sys.executable, "-m", "crossgcn", *command, "killed"],
         env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},

@@ -125,8 +125,8 @@ def test_another_runs_resume_point_is_refused_and_left(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--fanout", "5"), "fanout is of training in batches: give batch_size too"),
-        (("--checkpoint-every", "5"), "checkpoint_every is of training in batches: give"),
+        (("--fanout", "5"), "fanout is for training in batches: give batch_size too"),
+        (("--checkpoint-every", "5"), "checkpoint_every is for training in batches: give"),
         (("--batch-size", "8", "--fanout", "0"), "fanout is 0"),
         (("--batch-size", "8", "--fanout", "a"), "--fanout takes whole numbers"),
         (("--batch-size", "8", "--fanout", "1,2,3"), "for 3 hops, but the model has 2"),

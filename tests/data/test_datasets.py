@@ -9,8 +9,7 @@ import pytest
 import torch
 
 import crossgcn.data
-from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES
-from crossgcn.data.datasets.load import available, load_dataset
+from crossgcn.data import CATALOGUE, DATASET_NAMES, available, load_dataset
 from crossgcn.errors import BadInput
 
 IN_THE_BOX = [name for name, entry in CATALOGUE.items() if entry.origin != "planetoid"]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from crossgcn.data.features import csr_tensor, row_normalise
+from crossgcn.data import csr_tensor, row_normalise
 
 ROWS = st.integers(1, 6).flatmap(
     lambda width: st.lists(

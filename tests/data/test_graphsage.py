@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from crossgcn.data.datasets.graphsage import read_graphsage
-from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data import load_dataset, read_graphsage
 from crossgcn.errors import BadInput
 
 Command = Callable[..., CompletedProcess[str]]

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from crossgcn.data import make_splits
 from crossgcn.data.datasets.drawn_graphs import large_graph
-from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
 from crossgcn.graph import normalised_adjacency
 

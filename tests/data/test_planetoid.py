@@ -14,8 +14,7 @@ import torch
 from scipy import sparse
 from torch_geometric.utils import is_undirected
 
-from crossgcn.data.datasets.catalogue import CATALOGUE
-from crossgcn.data.datasets.planetoid import read_planetoid
+from crossgcn.data import CATALOGUE, read_planetoid
 from crossgcn.errors import BadInput
 
 needs_raw_files = pytest.mark.skipif(

@@ -10,9 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets.drawn_graphs import reddit400k_shaped
-from crossgcn.data.datasets.load import load_dataset
-from crossgcn.data.splits import make_splits
+from crossgcn.data import load_dataset, make_splits, reddit400k_shaped
 from crossgcn.errors import BadInput
 from crossgcn.graph import normalised_adjacency
 

@@ -11,13 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crossgcn import train_full_batch
+from crossgcn import Split, train_full_batch
 from crossgcn.data.datasets.shop import FEWEST_NODES, Shop, make_shop, write_shop
 from crossgcn.data.datasets.shop_customers import CLASSES, PLANTED, allot, plant_pair
-from crossgcn.data.splits import Split
-from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.graph import TableGraph, load_new_tables, load_tables
-from crossgcn.data.tables.plan import TableChoices
+from crossgcn.data.tables import (
+    TableChoices,
+    TableEncoder,
+    TableGraph,
+    load_new_tables,
+    load_tables,
+)
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers import CrossGCNConv

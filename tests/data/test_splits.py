@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data import Split, load_dataset, make_splits, validate_split
 from crossgcn.data.datasets.registry import PLANETOID_NAMES
-from crossgcn.data.splits import LABELS_SHA256, Split, make_splits, validate_split
+from crossgcn.data.splits import LABELS_SHA256
 from crossgcn.errors import BadInput
 
 needs_authors_splits = pytest.mark.skipif(

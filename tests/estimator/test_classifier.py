@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import make_splits
@@ -161,3 +163,11 @@ def test_a_classifier_takes_every_building_block(settings: dict[str, Any]) -> No
     fitted = CrossGCNClassifier(epochs=30, **settings).fit(X, y, edges)
     assert fitted.loss_curve_[-1] < fitted.loss_curve_[0]
     assert clone(fitted).get_params() == fitted.get_params()
+
+
+@parametrize_with_checks([CrossGCNClassifier()])  # type: ignore[untyped-decorator]
+def test_scikit_learn_takes_it_for_one_of_its_own(
+    estimator: CrossGCNClassifier, check: Callable[[CrossGCNClassifier], None]
+) -> None:
+    check(estimator)
+    assert vars(estimator) == vars(CrossGCNClassifier()), "the check left its traces"

@@ -138,7 +138,7 @@ def test_a_model_of_places_has_nothing_to_explain(tmp_path: Path, small_graph: D
 
 def make_run(folder: Path, data: Data, **settings: Any) -> Data:
     config = RunConfig.create(
-        **({"splits": "stratified", "num_splits": 1, "epochs": 2, "hidden_channels": 4} | settings)
+        splits="stratified", num_splits=1, epochs=2, hidden_channels=4, **settings
     )
     experiment = Experiment([config], data)
     experiment.run(out=folder, save_models=True)

@@ -25,7 +25,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("order", [(2,), (3, 1), (2, 2)])
 @pytest.mark.parametrize("aggregate_first", [False, True])
-def test_masks_hold_all_that_has_a_name(order: tuple[int, ...], aggregate_first: bool) -> None:
+def test_masks_sum_to_the_named_part(order: tuple[int, ...], aggregate_first: bool) -> None:
     found = explain_node(
         draw_model(order, len(order), aggregate_first=aggregate_first), draw_graph(), 3
     )

@@ -57,7 +57,7 @@ def test_a_cross_is_found_under_any_order_of_its_features_and_folds() -> None:
     )
 
 
-def test_impossible_requests_say_what_is_possible() -> None:
+def test_bad_arguments_are_refused_with_a_remedy() -> None:
     graph, model = draw_graph(), draw_model(2)
     y, nodes = torch.zeros(30, dtype=torch.int64), torch.arange(3)
     with pytest.raises(BadInput, match=r"the cross \(3, 10\) names a feature that does not exist"):

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from small_models import draw_graph, draw_model, enumerate_terms, live
@@ -12,7 +13,12 @@ from torch_geometric.data import Data
 from crossgcn import CrossGCN, Experiment, RunConfig, load_model
 from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
-from crossgcn.explanation import NodeExplainer, first_order_terms, strongest_crosses
+from crossgcn.explanation import (
+    NodeExplainer,
+    cross_stability,
+    first_order_terms,
+    strongest_crosses,
+)
 from crossgcn.explanation.reading import read_model
 from crossgcn.explanation.strongest import field_strengths
 
@@ -164,7 +170,7 @@ def test_a_search_that_gave_up_is_marked() -> None:
         ({"space": ["a"]}, "1 feature names were given, but the graph has 10 features"),
     ],
 )
-def test_impossible_requests_say_what_is_possible(settings: dict[str, Any], message: str) -> None:
+def test_bad_arguments_are_refused_with_a_remedy(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         strongest_crosses(draw_model(2), draw_graph(), **settings)
 
@@ -222,3 +228,26 @@ def test_fields_are_as_strong_as_the_crosses_that_lists_name(aggregate_first: bo
     np.testing.assert_allclose(strengths, expected)
     assert strengths[0, 0] > 0
     assert strengths[1, 1] == strengths[2, 2] == 0
+
+
+def crosses_table(*rows: tuple[str, tuple[int, ...], float]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["class", "features", "strength"])
+
+
+def test_a_cross_is_stable_where_it_is_strong_for_the_same_class_with_the_same_sign() -> None:
+    ours = crosses_table(("a", (0, 1), 2.0), ("a", (2, 3), -1.0), ("b", (0, 1), 1.0))
+    others = [
+        ours,
+        crosses_table(("a", (2, 3), -3.0), ("a", (0, 1), 0.5), ("b", (4, 5), 1.0)),
+        crosses_table(
+            ("a", (0, 1), -2.0), ("a", (4, 5), 1.0), ("a", (2, 3), -0.5), ("b", (0, 1), 0.1)
+        ),
+    ]
+    assert cross_stability(ours, others, top=2).tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3])
+    assert cross_stability(ours, others, top=1).tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 3])
+    assert cross_stability(ours, others[2:], top=3).tolist() == [0.0, 1.0, 1.0]
+
+
+def test_stability_needs_at_least_one_other_model() -> None:
+    with pytest.raises(BadInput, match="at least one other model"):
+        cross_stability(crosses_table(("a", (0, 1), 2.0)), [])

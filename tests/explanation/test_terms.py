@@ -108,7 +108,7 @@ def test_sums_over_many_nodes_are_those_of_their_rows(
     assert sums == [{}, {}, {}]
 
 
-def test_what_most_nodes_have_is_summed_product_by_product(
+def test_dense_features_are_summed_product_by_product(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     x = np.random.default_rng(0).normal(size=(50, 6))
@@ -120,7 +120,7 @@ def test_what_most_nodes_have_is_summed_product_by_product(
     assert sums.sum() == pytest.approx(expansion.sum_by_row().sum())
 
 
-def test_units_and_nodes_that_count_nothing_leave_no_terms() -> None:
+def test_units_and_nodes_of_weight_zero_have_no_terms() -> None:
     x = np.random.default_rng(0).normal(size=(4, 3))
     reading = read_model(draw_transform(3, 2, 3, 0), Data(x=torch.from_numpy(x)))
     nothing = expand_rows(reading, np.arange(4), np.zeros((4, 2)))

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from crossgcn import BadInput
 from crossgcn.graph.sampling import source as checked_rows
 from crossgcn.graph.sampling.source import CheckedRows
-from crossgcn.kernels import plain_sampling, sampling
+from crossgcn.kernels import sampling
+from crossgcn.kernels import sampling as plain_sampling
 from crossgcn.kernels.sampling import ALL
 
 LOOPS = [plain_sampling, sampling.loops()]

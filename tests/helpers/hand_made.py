@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crossgcn.reproduction.collect import CandidateResult, CellResult, Curve, ItemResult
+from crossgcn.reproduction.collect import CellResult, ChoiceResult, Curve, ItemResult
 from crossgcn.reproduction.items import Cell, Item
 
 ENVIRONMENT = {"versions": {"python": "3.11.7", "torch": "2.13.0"}, "threads": 2, "commit": "abc12"}
@@ -39,7 +39,7 @@ TABLE = Item(
             "compare_with": "GCN",
             "paper": {"Citeseer": {"mean": 43.2, "tolerance": 3}},
         },
-        {"label": "gated (ours)", "settings": {"model": "cross-gcn"}, "ours": True},
+        {"label": "gated (ours)", "settings": {"model": "cross-gcn"}},
     ),
     claims=(
         {
@@ -147,8 +147,7 @@ def measured_cell(cell: Cell, kind: str, splits: int) -> CellResult:
         test_accuracy=tuple(accuracy[:splits]),
         chosen={name: values[-1] for name, values in cell.choose.items()},
         candidates=tuple(
-            CandidateResult(settings=settings, validation_accuracy=0.7)
-            for settings in cell.candidates()
+            ChoiceResult(settings=settings, validation_accuracy=0.7) for settings in cell.choices()
         ),
         curve=curve if kind == "curves" else None,
     )

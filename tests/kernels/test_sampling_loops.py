@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crossgcn.kernels import plain_sampling
-from crossgcn.kernels.plain_sampling import ALL, draw_key, shuffle
+from crossgcn.kernels import sampling as plain_sampling
+from crossgcn.kernels.sampling import ALL, draw_key, shuffle
 
 cpu_sampling = pytest.importorskip("crossgcn.kernels.cpu.sampling")
 BOTH = pytest.mark.parametrize("loops", [plain_sampling, cpu_sampling], ids=["plain", "compiled"])

@@ -155,7 +155,7 @@ def test_gradients_are_those_of_finite_differences(order_weights: str, first_ord
         4,
         3,
         3,
-        order_weights=order_weights,  # type: ignore[arg-type]
+        order_weights=order_weights,
         first_order=first_order,  # type: ignore[arg-type]
     ).double()
     x = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
@@ -180,7 +180,7 @@ def test_sparse_input_equals_dense_input_in_values_and_gradients(order_weights: 
         30,
         4,
         3,
-        order_weights=order_weights,  # type: ignore[arg-type]
+        order_weights=order_weights,
     ).double()
     dense = torch.randn(8, 30, dtype=torch.float64) * (torch.rand(8, 30) < 0.2)
     csr = to_csr(dense)
@@ -225,7 +225,7 @@ def test_state_dict_round_trip(order_weights: str) -> None:
             in_channels,
             4,
             3,
-            order_weights=order_weights,  # type: ignore[arg-type]
+            order_weights=order_weights,
         )
 
     original, x = make(6), torch.randn(5, 6)
@@ -244,7 +244,7 @@ def test_the_first_order_stays_at_one_under_anyones_weight_decay(order_weights: 
         6,
         4,
         2,
-        order_weights=order_weights,  # type: ignore[arg-type]
+        order_weights=order_weights,
     )
     optimizer = torch.optim.Adam(transform.parameters(), lr=0.01, weight_decay=5e-4)
     for _ in range(50):
@@ -272,7 +272,7 @@ def test_leading_dimensions_are_kept_as_by_a_linear_layer(order_weights: str) ->
         6,
         4,
         3,
-        order_weights=order_weights,  # type: ignore[arg-type]
+        order_weights=order_weights,
     )
     x = torch.randn(2, 3, 5, 6)
     out = transform(x)
@@ -324,7 +324,7 @@ def test_an_impossible_order_is_refused_with_the_value(order: object) -> None:
 
 def test_wrong_options_are_refused_with_what_would_work() -> None:
     with pytest.raises(BadInput, match=r"did you mean 'gated'"):
-        CrossFeatureTransform(4, 3, order_weights="gate")  # type: ignore[arg-type]
+        CrossFeatureTransform(4, 3, order_weights="gate")
     with pytest.raises(BadInput, match=r"2 finite numbers, one per order; got \[1.0, 2.0, 3.0\]"):
         CrossFeatureTransform(4, 3, order_weights=[1.0, 2.0, 3.0])
     with pytest.raises(BadInput, match=r"finite number.*nan"):

@@ -27,7 +27,7 @@ def draw(name: str, order: int = 3, **settings: Any) -> CrossFeatureTransform:
         6,
         4,
         order,
-        order_weights=name,  # type: ignore[arg-type]
+        order_weights=name,
         bias=False,
         **settings,
     ).double()
@@ -91,7 +91,7 @@ def test_concat_maps_all_orders_together(order: int) -> None:
 
 @pytest.mark.parametrize("name", ["per-unit", "concat"])
 def test_training_starts_as_a_linear_layer_and_can_leave(name: str) -> None:
-    transform = CrossFeatureTransform(7, 3, 4, order_weights=name)  # type: ignore[arg-type]
+    transform = CrossFeatureTransform(7, 3, 4, order_weights=name)
     x = torch.randn(5, 7)
     torch.testing.assert_close(transform(x), x @ transform.weight[0].mT)
     optimizer = torch.optim.Adam(transform.parameters(), lr=0.01)
@@ -136,7 +136,7 @@ def test_a_single_order_is_a_linear_layer_with_nothing_added(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_resetting_goes_back_to_the_start(name: str) -> None:
     transform = draw(name)
-    fresh = CrossFeatureTransform(6, 4, 3, order_weights=name)  # type: ignore[arg-type]
+    fresh = CrossFeatureTransform(6, 4, 3, order_weights=name)
     transform.reset_parameters()
     assert transform.aggregator is not None and fresh.aggregator is not None
     for ours, theirs in zip(

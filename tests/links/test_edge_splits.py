@@ -167,9 +167,9 @@ def test_messages_keep_weights_and_self_loops() -> None:
         (
             ring(4, edge_index=torch.tensor([[0, 1, 1, 2, 3], [1, 0, 2, 1, 3]])),
             {},
-            "ring: 2 edges between different nodes cannot be dealt out",
+            "ring: of 2 edges between different nodes, 1 for validation and 1 for test leave none",
         ),
-        (ring(4), {}, "2 pairs that are no edges are asked for, and the graph has 2 of them"),
+        (ring(4), {}, "2 negative pairs are asked for, and the graph has 2 pairs without an edge"),
     ],
 )
 def test_what_cannot_be_split_says_why(data: Data, changes: dict[str, Any], message: str) -> None:

@@ -100,9 +100,9 @@ def test_a_graph_without_labels_has_links_too(small_graph: Data) -> None:
     ("settings", "changes", "message"),
     [
         ({"hits_at": (5, 100)}, {}, r"Hits@100 ranks.*the test set has \d+; ask for a smaller K"),
-        ({"folds": 500}, {}, r"\d+ training edges cannot be dealt out to 500 folds; ask for fewer"),
+        ({"folds": 500}, {}, r"\d+ training edges cannot be divided into 500 folds; ask for fewer"),
         ({}, {"num_splits": 0}, "num_splits is 0"),
-        ({}, {"negatives": 10**6}, "pairs that are no edges are asked for, and the graph has"),
+        ({}, {"negatives": 10**6}, "negative pairs are asked for, and the graph has"),
     ],
 )
 def test_numbers_that_do_not_go_with_the_graph_are_refused(
@@ -127,7 +127,7 @@ def test_a_graph_of_nearly_all_edges_has_too_few_pairs_to_train_on() -> None:
     edges = torch.combinations(torch.arange(12)).t()[:, 12:]
     y = torch.zeros(12, dtype=torch.int64)
     data = Data(x=torch.ones(12, 3), edge_index=edges, y=y, name="dense")
-    with pytest.raises(BadInput, match=r"dense: \d pairs that are no edges are left to train on"):
+    with pytest.raises(BadInput, match=r"dense: \d negative pairs are left to train on"):
         LinkExperiment({"gcn": config("gcn")}, LinkSettings(folds=2, hits_at=(1,)), data)
 
 

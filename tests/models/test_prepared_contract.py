@@ -105,7 +105,7 @@ def test_a_reduction_means_what_it_means_in_pyg(aggr: str, edges: dict[str, Any]
     )
     with torch.no_grad():
         conv.weight[0].copy_(theirs.lin.weight)
-        model.layers[0].weight[0].copy_(theirs.lin.weight)  # type: ignore[union-attr, index, operator]
+        model.layers[0].weight[0].copy_(theirs.lin.weight)  # type: ignore[index]
     expected = theirs(features(), EDGES, WEIGHTS)
     torch.testing.assert_close(conv(features(), EDGES, WEIGHTS), expected)
     torch.testing.assert_close(model.eval()(features(), EDGES, WEIGHTS), expected)
@@ -118,7 +118,7 @@ def test_a_flow_that_no_prepared_graph_has_is_refused_at_construction() -> None:
 
 @pytest.mark.parametrize("aggr", ["gcn", "mean", "max", "raw-mean", "gat"])
 def test_the_classifier_scores_with_the_edges_of_its_aggregation(aggr: str) -> None:
-    symmetric = torch.cat([EDGES, EDGES.flip(0)], dim=1).unique(dim=1)
+    symmetric = torch.cat([EDGES, EDGES.flip(0)], dim=1).unique(dim=1)  # type: ignore[no-untyped-call]
     classifier = CrossGCNClassifier(hidden_channels=4, order=2, epochs=2, random_state=0, aggr=aggr)
     classifier.fit(features().numpy(), Y.numpy(), edge_index=symmetric.numpy())
     model = classifier.model_.double().eval()

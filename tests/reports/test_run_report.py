@@ -98,7 +98,7 @@ def test_embedded_json_is_the_same_text_and_cannot_leave_its_element(text: str) 
 
 
 @given(st.text(st.characters(exclude_categories=())))
-def test_any_text_can_be_written_and_does_not_turn_its_neighbours_around(text: str) -> None:
+def test_any_text_becomes_writable_without_control_and_direction_marks(text: str) -> None:
     shown = readable(text)
     shown.encode()
     assert not set("\u0000\u202e\u2066\r\n") & set(shown)
@@ -202,7 +202,7 @@ DEGENERATE = {
 
 
 @pytest.mark.parametrize("view", DEGENERATE.values(), ids=list(DEGENERATE))
-def test_what_is_not_there_leaves_no_hole(view: RunView) -> None:
+def test_missing_parts_are_left_out_of_the_page(view: RunView) -> None:
     report = render_run_report(view)
     page = Parsed(report.html)
     assert not re.findall(r"\b(nan|None|inf|Undefined)\b|\(\)", page.text)

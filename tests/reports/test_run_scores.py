@@ -13,7 +13,7 @@ PREDICTIONS = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, ma
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=40))
-def test_scores_are_those_of_counting_nodes_one_by_one(pairs: list[tuple[int, int]]) -> None:
+def test_scores_equal_those_counted_node_by_node(pairs: list[tuple[int, int]]) -> None:
     confusion = Confusion.measure("abcd", [t for t, _ in pairs], [p for _, p in pairs])
     for (row, column), count in np.ndenumerate(confusion.counts):
         assert count == pairs.count((row, column))
@@ -30,7 +30,7 @@ def test_scores_are_those_of_counting_nodes_one_by_one(pairs: list[tuple[int, in
     assert confusion.accuracy == (sum(right) / len(right) if right else None)
 
 
-def test_a_class_that_nobody_is_of_or_was_taken_for_has_no_score() -> None:
+def test_a_class_without_nodes_and_predictions_has_no_scores() -> None:
     present, absent = Confusion.measure("ab", [0, 0, 0], [0, 0, 0]).scores
     assert (present.precision, present.recall, present.f1) == (1.0, 1.0, 1.0)
     assert (absent.precision, absent.recall, absent.f1) == (None, None, None)

@@ -136,7 +136,7 @@ def test_one_split_gives_a_difference_and_no_verdict() -> None:
     )
 
 
-def test_datasets_say_where_they_are_or_that_they_are_not() -> None:
+def test_the_dataset_table_says_where_each_dataset_is() -> None:
     counts = {"nodes": 19717, "edges": 44324, "features": 500, "classes": 3}
     lines = rendered(
         datasets_table(

@@ -9,13 +9,13 @@ import pytest
 
 from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.reproduction.collect import (
-    choose_candidate,
+    choose,
     collect_item,
     dataset_statistics,
     mean_curve,
 )
 from crossgcn.reproduction.items import Item, Line, PaperValue, Row
-from crossgcn.reproduction.plan import Plan, plan_item
+from crossgcn.reproduction.plan import ItemPlan, plan_item
 from crossgcn.training.config import RunConfig
 
 ITEM = Item(
@@ -46,7 +46,7 @@ def runs_of(config: RunConfig, test: dict[int, float]) -> RepeatedRuns:
 
 
 @pytest.fixture
-def plan() -> Plan:
+def plan() -> ItemPlan:
     return plan_item(ITEM, splits="random")
 
 
@@ -55,14 +55,14 @@ def never(config: RunConfig) -> Any:
 
 
 @pytest.mark.parametrize("test", [{16: 0.9, 32: 0.1, 64: 0.8}, {16: 0.1, 32: 0.9, 64: 0.2}])
-def test_validation_chooses_whatever_the_test_nodes_say(plan: Plan, test: dict[int, float]) -> None:
+def test_the_test_nodes_have_no_part_in_the_choice(plan: ItemPlan, test: dict[int, float]) -> None:
     """Widths 32 and 64 are equal on validation: the first of them is taken."""
-    candidate, runs = choose_candidate(plan.cells[0], lambda config: runs_of(config, test))
-    assert candidate.chosen == {"hidden_channels": 32}
+    choice, runs = choose(plan.cells[0], lambda config: runs_of(config, test))
+    assert choice.chosen == {"hidden_channels": 32}
     assert runs.test_accuracy == [test[32], test[32] + 0.1]
 
 
-def test_a_cell_keeps_what_was_chosen_and_from_what(plan: Plan) -> None:
+def test_a_cell_keeps_what_was_chosen_and_from_what(plan: ItemPlan) -> None:
     test = {16: 0.5, 32: 0.6, 64: 0.7}
     result = collect_item(plan, lambda config: runs_of(config, test), never, never)
     (cell,) = result.cells
@@ -76,7 +76,7 @@ def test_a_cell_keeps_what_was_chosen_and_from_what(plan: Plan) -> None:
     assert result.environment == {"threads": 1, "versions": {"torch": "2.13"}}
 
 
-def test_runs_of_different_environments_name_them_all(plan: Plan) -> None:
+def test_runs_of_different_environments_name_them_all(plan: ItemPlan) -> None:
     def mixed(config: RunConfig) -> RepeatedRuns:
         runs = runs_of(config, {16: 0.5, 32: 0.6, 64: 0.7})
         runs.records[1]["environment"] = {"threads": 1, "versions": {"torch": "2.14"}}

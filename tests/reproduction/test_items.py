@@ -31,7 +31,7 @@ def test_the_list_of_names_says_where_in_the_paper_an_item_stands(name: str) -> 
 def test_every_cell_is_a_model_that_can_be_made(name: str) -> None:
     for cell in read_item(name).cells():
         assert cell.settings["dataset"] in CATALOGUE
-        for chosen in cell.candidates():
+        for chosen in cell.choices():
             config = RunConfig.create(**{**cell.settings, **chosen})
             if config.hidden_channels <= 64:
                 build_model(config.model, 12, 6, **config.model_settings())
@@ -123,8 +123,8 @@ def test_a_cell_merges_item_panel_row_and_column() -> None:
         "model": "gcn",
         "hidden_channels": 16,
     }
-    assert list(first.candidates()) == [{}]
-    assert list(second.candidates()) == [
+    assert list(first.choices()) == [{}]
+    assert list(second.choices()) == [
         {"hidden_channels": width, "dropout": dropout} for width in (16, 32) for dropout in (0, 0.5)
     ]
 

@@ -68,7 +68,7 @@ def test_more_than_the_paper_is_not_less() -> None:
     assert not plan.shortened
     timing = plan_item(read_item("training-time"), epochs=500)
     assert not timing.shortened
-    assert {planned.candidates[0].config.epochs for planned in timing.cells} == {50}
+    assert {planned.choices[0].config.epochs for planned in timing.cells} == {50}
 
 
 def test_a_mistaken_data_folder_is_no_reason_for_other_splits(

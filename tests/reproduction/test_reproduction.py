@@ -6,7 +6,7 @@ import pytest
 
 from crossgcn.reproduction.collect import ItemResult
 from crossgcn.reproduction.items import Item, Line, Row
-from crossgcn.reproduction.plan import Plan, plan_item
+from crossgcn.reproduction.plan import ItemPlan, plan_item
 from crossgcn.reproduction.run import Reproduction
 from crossgcn.training.config import RunConfig
 from crossgcn.training.pool import train_many
@@ -28,7 +28,7 @@ def sample(name: str, *models: str) -> Item:
     )
 
 
-def plans() -> list[Plan]:
+def plans() -> list[ItemPlan]:
     items = (sample("one", "gcn", "mlp"), sample("two", "gcn", "cross-gcn"))
     return [plan_item(item, splits="random", num_splits=2, epochs=3) for item in items]
 
@@ -38,7 +38,7 @@ def test_what_two_items_share_is_trained_once(tmp_path: Path) -> None:
     assert work.num_runs == work.num_waiting == 3 * 2 * 2
     finished: list[str] = []
 
-    def note(plan: Plan, result: ItemResult) -> None:
+    def note(plan: ItemPlan, result: ItemResult) -> None:
         finished.append(result.item)
 
     one, two = work.run(on_item=note)
@@ -96,7 +96,7 @@ def test_a_run_that_diverges_costs_its_cell_and_no_other(tmp_path: Path) -> None
     assert not rows & failed
 
 
-def small_timing() -> Plan:
+def small_timing() -> ItemPlan:
     item = Item(
         name="times",
         title="Times",
@@ -131,7 +131,7 @@ def test_a_file_that_is_no_timing_is_measured_again(tmp_path: Path, content: str
     assert len(result.cells[0].timing["seconds"]) == 2
 
 
-def test_a_joint_workload_trains_as_the_single_ones_do(tmp_path: Path) -> None:
+def test_a_joint_trainer_trains_as_the_single_ones_do(tmp_path: Path) -> None:
     from crossgcn.experiments.experiment import Experiment
 
     configs = [
@@ -146,7 +146,7 @@ def test_a_joint_workload_trains_as_the_single_ones_do(tmp_path: Path) -> None:
     together = train_many(
         joint,
         [Run(config, 0) for config in configs],
-        workers=2,
+        workers=1,
         on_record=lambda position, record: seen.append(position),
     )
     assert sorted(seen) == [0, 1]

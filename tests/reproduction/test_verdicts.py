@@ -48,8 +48,8 @@ def test_outside_gives_the_reason_of_the_cell_and_inside_gives_none() -> None:
     outside = judge_cell(cell(0.5, paper=paper(70.0, 2.0), reason=reason), item())
     inside = judge_cell(cell(0.7, paper=paper(70.0, 2.0), reason=reason), item())
     assert outside is not None and inside is not None
-    assert outside.text == "outside: GIN1 got stuck there."
-    assert inside.text == "within one sd"
+    assert (outside.words, outside.reasons) == ("outside", (reason,))
+    assert (inside.words, inside.reasons) == ("within one sd", ())
 
 
 def test_what_the_paper_does_not_describe_cannot_disagree_but_may_agree() -> None:

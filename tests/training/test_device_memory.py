@@ -7,8 +7,8 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import PreparedGraph
-from crossgcn.layers import AGGREGATIONS, ORDER_AGGREGATIONS
-from crossgcn.models.catalogue import PRESETS, TRANSFORM_NAMES, build_model
+from crossgcn.layers import AGGREGATIONS, ORDER_AGGREGATIONS, TRANSFORMS
+from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.cross_gcn import CrossGCN
 from crossgcn.models.cross_grand import CrossGrand
 from crossgcn.models.node_classifier import NodeClassifier
@@ -102,7 +102,7 @@ def test_the_estimate_covers_what_a_step_keeps_at_least() -> None:
 def test_every_model_needs_memory_for_each_node_and_feature(sparse: bool) -> None:
     small, large = (_with_features(ring(nodes), sparse) for nodes in (60, 120))
     models = [build_model(name, 24, 3) for name in PRESETS]
-    models += [CrossGCN(24, 8, 3, transform=name) for name in TRANSFORM_NAMES]
+    models += [CrossGCN(24, 8, 3, transform=name) for name in TRANSFORMS]
     models += [CrossGCN(24, 8, 3, order_weights=name) for name in ORDER_AGGREGATIONS]
     models += [CrossGCN(24, 8, 3, aggr=name) for name in AGGREGATIONS]
     for network in models:
@@ -179,19 +179,19 @@ def test_a_stack_takes_at_most_four_fifths_of_what_is_free(
 def test_runs_are_stacked_by_configuration_up_to_the_limit(
     small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workload = Trainer(small_graph, [])
+    trainer = Trainer(small_graph, [])
     runs = [
         Run(RunConfig(model=name, order_weights=weights), split)
         for name, weights in (("gcn", None), ("cross-gcn", "lstm"), ("cross-gcn", "gated"))
         for split in range(5)
     ]
     waiting = {position: run for position, run in enumerate(runs) if position != 1}
-    assert sorted(map(tuple, workload.model_batches(waiting))) == [
+    assert sorted(map(tuple, trainer.model_batches(waiting))) == [
         (position,) for position in waiting
     ]
-    workload.device = GPU
+    trainer.device = GPU
     monkeypatch.setattr("crossgcn.training.trainer.model_batch_limit", lambda *_: 3)
-    stacks = sorted(map(tuple, workload.model_batches(waiting)))
+    stacks = sorted(map(tuple, trainer.model_batches(waiting)))
     assert stacks == [(0, 2, 3), (4,), *((p,) for p in range(5, 10)), (10, 11, 12), (13, 14)]
 
 

@@ -41,11 +41,11 @@ def sha256(vectors: torch.Tensor) -> str:
     return hashlib.sha256(vectors.numpy().tobytes()).hexdigest()
 
 
-def workload_of(data: Data) -> Trainer:
+def trainer_of(data: Data) -> Trainer:
     splits = make_splits(data, "random", num_splits=3, train=5)
-    workload = Trainer(data, splits, save_models=True)
-    workload.inputs = Inputs(data, QUICK)
-    return workload
+    trainer = Trainer(data, splits, save_models=True)
+    trainer.inputs = Inputs(data, QUICK)
+    return trainer
 
 
 def runs_in(folder: Path | None, **settings: Any) -> list[Run]:
@@ -60,25 +60,25 @@ def runs_in(folder: Path | None, **settings: Any) -> list[Run]:
 def test_one_embedding_serves_all_splits_repeats_and_experiments(
     small_graph: Data, learned: list[int]
 ) -> None:
-    train_many(workload_of(small_graph), [*runs_in(None), *runs_in(None, hidden_channels=5)])
-    train_many(workload_of(small_graph), runs_in(None, repeats=2))
+    train_many(trainer_of(small_graph), [*runs_in(None), *runs_in(None, hidden_channels=5)])
+    train_many(trainer_of(small_graph), runs_in(None, repeats=2))
     assert learned == [0]
-    train_many(workload_of(small_graph), runs_in(None, seed=1))
+    train_many(trainer_of(small_graph), runs_in(None, seed=1))
     assert learned == [0, 1]
     small_graph.edge_index = small_graph.edge_index[:, :-20]
-    train_many(workload_of(small_graph), runs_in(None))
+    train_many(trainer_of(small_graph), runs_in(None))
     assert learned == [0, 1, 0]
 
 
 def test_nothing_is_learned_for_models_of_features_or_runs_that_are_finished(
     small_graph: Data, tmp_path: Path, learned: list[int]
 ) -> None:
-    train_many(workload_of(small_graph), runs_in(tmp_path, model="gcn"))
+    train_many(trainer_of(small_graph), runs_in(tmp_path, model="gcn"))
     assert learned == []
-    before = train_many(workload_of(small_graph), runs_in(tmp_path))
+    before = train_many(trainer_of(small_graph), runs_in(tmp_path))
     inputs_module._embedding.cache_clear()
     learned.clear()
-    again = train_many(workload_of(small_graph), runs_in(tmp_path))
+    again = train_many(trainer_of(small_graph), runs_in(tmp_path))
     assert again == json.loads(json.dumps(before))
     assert learned == []
 
@@ -89,14 +89,14 @@ def test_processes_are_given_the_embedding_and_none_learns_its_own(
     """The other processes cannot know that here all vectors are turned round."""
     inputs_module._embedding.cache_clear()
     monkeypatch.setattr(inputs_module, "embed_nodes", lambda *given: -embed_nodes(*given))
-    records = train_many(workload_of(small_graph), runs_in(None), workers=2)
+    records = train_many(trainer_of(small_graph), runs_in(None), workers=2)
     inputs_module._embedding.cache_clear()
     turned = -embed_nodes(small_graph.edge_index, 90, 0, QUICK)
     assert {record["embedding_sha256"] for record in records} == {sha256(turned)}
 
 
 def test_a_record_says_what_its_inputs_were(small_graph: Data, tmp_path: Path) -> None:
-    record = train_many(workload_of(small_graph), runs_in(tmp_path, seed=7))[0]
+    record = train_many(trainer_of(small_graph), runs_in(tmp_path, seed=7))[0]
     vectors = embed_nodes(small_graph.edge_index, 90, 7, QUICK)
     assert record["embedding_sha256"] == sha256(vectors)
     assert record["embedding"] == {
@@ -113,19 +113,19 @@ def test_a_record_says_what_its_inputs_were(small_graph: Data, tmp_path: Path) -
 
 
 def test_a_run_on_other_embeddings_is_another_run(small_graph: Data, tmp_path: Path) -> None:
-    train_many(workload_of(small_graph), runs_in(tmp_path))
-    other = workload_of(small_graph)
+    train_many(trainer_of(small_graph), runs_in(tmp_path))
+    other = trainer_of(small_graph)
     other.inputs = Inputs(small_graph, DeepWalkSettings(walks_per_node=5, dimensions=6))
     with pytest.raises(BadInput, match=r"another walks_per_node \(4, not 5\)"):
         train_many(other, runs_in(tmp_path))
 
 
 def test_a_saved_model_predicts_from_embeddings(small_graph: Data, tmp_path: Path) -> None:
-    workload = workload_of(small_graph)
-    record = train_many(workload, runs_in(tmp_path))[0]
+    trainer = trainer_of(small_graph)
+    record = train_many(trainer, runs_in(tmp_path))[0]
     vectors = embed_nodes(small_graph.edge_index, 90, 0, QUICK)
     predicted = load_model(tmp_path / "deep-walk-0")(vectors).argmax(1)
-    test = workload.splits[0].test
+    test = trainer.splits[0].test
     right = int((predicted == small_graph.y)[test].sum())
     assert record["test_accuracy"] == right / len(test)
 

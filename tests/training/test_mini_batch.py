@@ -22,6 +22,7 @@ from crossgcn.graph.sampling.batches import NodeBatches
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.batches import scoring as mini_batch_scoring
 from crossgcn.training.batches.scoring import ExactScorer
 from crossgcn.training.batches.step import score_part
 from crossgcn.training.batches.train import check_batches, hop_fanouts, train_in_batches
@@ -83,7 +84,7 @@ def test_one_exact_batch_of_all_nodes_is_full_batch_training(
         torch.testing.assert_close(ours.state[weight], value, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize(("aggr", "unbiased"), [("gcn", True), ("max", False)])
+@pytest.mark.parametrize(("aggr", "unbiased"), [("gcn", True), ("raw-max", False)])
 def test_drawn_messages_weigh_more_only_where_they_are_summed(
     source: MemoryGraph, aggr: str, unbiased: bool
 ) -> None:
@@ -315,3 +316,20 @@ def test_a_batch_too_large_for_memory_says_what_to_lower(
 
 def _same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
     return all(torch.equal(value, second[name]) for name, value in first.items())
+
+
+@pytest.mark.parametrize(("width", "kept"), [(8, True), (800, False)])
+def test_wide_features_count_for_what_is_kept(
+    width: int, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mini_batch_scoring, "_KEPT_BYTES", 30_000)
+    edges = torch.stack([torch.arange(60), torch.arange(60).roll(1)])
+    x = torch.randn(60, width, generator=torch.Generator().manual_seed(0))
+    source = MemoryGraph(x, edges, y=torch.arange(60) % 3)
+    model = build_model("gcn", width, 3, num_layers=2, hidden_channels=4, dropout=0.0)
+    nodes = torch.arange(20)
+    scorer = ExactScorer(model, source, nodes, torch.device("cpu"), "fp32", Processes())
+    scorer.by_fields = True
+    first = scorer()
+    assert (scorer._kept is not None) == kept
+    assert scorer() == first

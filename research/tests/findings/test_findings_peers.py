@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from inspect import signature
 from typing import Any
 
 import pytest
 
-from crossgcn.layers.other_crossings.dcn_v2 import CrossNetworkV2
+from crossgcn.layers import TRANSFORMS
 from research.benchmarks import peers
 from research.findings.crossings import peers_markdown
 from research.findings.records import CellRecord, FindingsRecord
@@ -93,4 +92,5 @@ def test_the_benchmark_measures_the_modules_of_the_findings() -> None:
         "dcn-v2",
         "cin",
     ]
-    assert signature(CrossNetworkV2).parameters["rank"].default == 32, "of the findings"
+    options = TRANSFORMS["dcn-v2"].options()
+    assert options is not None and options["rank"] == 32, "the findings take the default"

@@ -20,7 +20,7 @@ from crossgcn.reproduction.item_names import ITEM_NAMES
 if TYPE_CHECKING:
     from crossgcn.reproduction.collect import ItemResult
     from crossgcn.reproduction.items import Item
-    from crossgcn.reproduction.plan import Plan
+    from crossgcn.reproduction.plan import ItemPlan
 
 
 _DEFAULTS = {"epochs": "the item's", "num_splits": "the item's"}
@@ -164,7 +164,7 @@ def _option(name: str, value: Any) -> str:
     return f"--{name}" if value is True else f"--{name} {value}"
 
 
-def _announce(plans: Sequence[Plan], console: Console) -> None:
+def _announce(plans: Sequence[ItemPlan], console: Console) -> None:
     """Print what is skipped or shortened before the work starts."""
     lines: dict[str, list[str]] = {}
     for plan in plans:
@@ -184,7 +184,7 @@ def _announce(plans: Sequence[Plan], console: Console) -> None:
 
 
 def _run(
-    plans: Sequence[Plan],
+    plans: Sequence[ItemPlan],
     folder: Path,
     workers: int,
     threads: int,
@@ -204,7 +204,7 @@ def _run(
     finished: dict[str, tuple[Item, ItemResult]] = {}
     earlier = _earlier(plans, folder, console)
 
-    def show_item(plan: Plan, result: ItemResult) -> None:
+    def show_item(plan: ItemPlan, result: ItemResult) -> None:
         write_item_result(folder / f"{plan.item.name}.json", result)
         finished[plan.item.name] = (plan.item, result)
         everything = earlier | finished
@@ -220,8 +220,8 @@ def _run(
         seconds = work.expected_seconds(show_timed)
         progress.remove_task(task)
         shared = f"{workers} process{'es' * (workers > 1)}"
-        if work.workload.device.type == "cuda":
-            shared = f"the GPU ({work.workload.device})"
+        if work.trainer.device.type == "cuda":
+            shared = f"the GPU ({work.trainer.device})"
         _expect(work.num_waiting, work.num_runs, seconds, shared, console)
         task = progress.add_task(f"{work.num_waiting} runs", total=None)
 
@@ -236,7 +236,7 @@ def _run(
 
 
 def _earlier(
-    plans: Sequence[Plan], folder: Path, console: Console
+    plans: Sequence[ItemPlan], folder: Path, console: Console
 ) -> dict[str, tuple[Item, ItemResult]]:
     """Return the items in the folder that an earlier command finished, for the report."""
     from crossgcn.reproduction.collect import read_item_result

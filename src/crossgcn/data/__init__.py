@@ -1,4 +1,4 @@
-"""Files in, graphs and splits out.
+"""Datasets, graph files and folders, and splits.
 
 Names are imported on first use, so that reading the catalogue needs no torch.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from crossgcn.data.datasets.planetoid import read_planetoid
     from crossgcn.data.datasets.registry import available, fetch, locate, locate_splits
     from crossgcn.data.features import csr_tensor, row_normalise
-    from crossgcn.data.graph import canonical_graph, validate_data
+    from crossgcn.data.graph import canonical_graph
     from crossgcn.data.graph_file import read_graph, save_graph
     from crossgcn.data.splits import Split, make_splits, validate_split
     from crossgcn.data.stored import StoredGraph, build_graph, open_graph, store_graph
@@ -48,7 +48,6 @@ __all__ = [
     "row_normalise",
     "save_graph",
     "store_graph",
-    "validate_data",
     "validate_split",
 ]
 
@@ -61,7 +60,7 @@ _HOMES = {
     "datasets.planetoid": ("read_planetoid",),
     "datasets.registry": ("available", "fetch", "locate", "locate_splits"),
     "features": ("csr_tensor", "row_normalise"),
-    "graph": ("canonical_graph", "validate_data"),
+    "graph": ("canonical_graph",),
     "graph_file": ("read_graph", "save_graph"),
     "splits": ("Split", "make_splits", "validate_split"),
     "stored": ("StoredGraph", "build_graph", "open_graph", "store_graph"),

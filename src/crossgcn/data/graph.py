@@ -1,4 +1,4 @@
-"""A PyG graph made by hand, brought to what the rest of this package expects."""
+"""Check a PyG graph, and bring it to the canonical form that the package works with."""
 
 from __future__ import annotations
 
@@ -11,21 +11,53 @@ from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
 
 ROLE_NAMES = ("none", "train", "validation", "test")
-"""What the numbers 0 to 3 mean in ``roles``."""
+"""Meaning of the numbers 0 to 3 in ``roles``."""
+
+MASK_NAMES = ("train_mask", "val_mask", "test_mask")
+"""Masks as PyG names them, in the order of the roles 1 to 3."""
 
 
-def validate_data(data: Data, where: str) -> None:
-    """Refuse a graph that a model would fail on, or worse, would not.
+def canonical_graph(data: Data, where: str = "data") -> Data:
+    """Check a graph and return its canonical form.
+
+    Edges are undirected, unique and sorted, and self-loops stay; with ``directed=True`` they
+    keep their direction. An edge given several times gets the mean of its weights. Features and
+    weights are 32-bit floats. PyG's masks (``train_mask``, ``val_mask``, ``test_mask``) become
+    ``roles``, one row per split, and missing ``name`` and ``num_classes`` are added. The
+    canonical form of a canonical graph is the same graph.
 
     Args:
-        data: ``x [N, D]`` dense or sparse CSR, ``edge_index [2, E]``, ``y [N]``
-            with -1 for unlabelled, and optionally ``edge_weight [E]``,
-            ``num_classes`` and ``roles [S, N]``.
-        where: What to call it in messages: a file, or the argument's name.
+        data: At least ``x``, ``edge_index`` and ``y``; it is not changed. Weights
+            are ``edge_weight [E]``; ``edge_attr`` is ignored.
+        where: What to call the graph in messages, and its name if it has none.
 
     Raises:
-        BadInput: Naming the tensor, the place in it, the value and the remedy.
+        BadInput: Names the tensor, the position, the value and the remedy.
     """
+    edge_weight = getattr(data, "edge_weight", None)
+    graph = Data(
+        x=_float_features(data.x, where),
+        edge_index=data.edge_index,
+        edge_weight=edge_weight.float() if isinstance(edge_weight, Tensor) else edge_weight,
+        y=data.y,
+        name=getattr(data, "name", where),
+        num_classes=getattr(data, "num_classes", None),
+    )
+    _validate(graph, where)
+    graph.num_nodes = graph.x.shape[0]
+    ends, weight = graph.edge_index, graph.get("edge_weight")
+    if getattr(data, "directed", None) is True:
+        graph.directed = True
+        graph.edge_index, graph.edge_weight = _keep_direction(ends, weight, graph.num_nodes)
+    else:
+        graph.edge_index, graph.edge_weight = _make_undirected(ends, weight, graph.num_nodes)
+    if "num_classes" not in graph:
+        graph.num_classes = int(graph.y.max()) + 1
+    graph.roles = _gather_roles(data, graph.num_nodes, where)
+    return graph
+
+
+def _validate(data: Data, where: str) -> None:
     x = _tensor(data, "x", where, "float [nodes, features]")
     edge_index = _tensor(data, "edge_index", where, "int64 [2, edges]")
     y = _tensor(data, "y", where, "int64 [nodes], -1 for unlabelled")
@@ -34,8 +66,6 @@ def validate_data(data: Data, where: str) -> None:
     if getattr(data, "edge_weight", None) is not None:
         _check_edge_weight(data.edge_weight, edge_index.shape[1], where)
     _check_labels(y, x.shape[0], getattr(data, "num_classes", None), where)
-    if getattr(data, "roles", None) is not None:
-        check_roles(data.roles, x.shape[0], where)
 
 
 def _tensor(data: Data, name: str, where: str, wanted: str) -> Tensor:
@@ -47,10 +77,10 @@ def _tensor(data: Data, name: str, where: str, wanted: str) -> Tensor:
 
 def _check_features(x: Tensor, where: str) -> None:
     if x.dim() != 2 or not x.is_floating_point():
-        raise BadInput(f"{where}: x is {describe(x)}; it must be float [nodes, features]")
+        raise BadInput(f"{where}: x is {_describe(x)}; it must be float [nodes, features]")
     if x.shape[0] == 0 or x.shape[1] == 0:
         raise BadInput(
-            f"{where}: x is {describe(x)}; a graph needs at least one node and one feature"
+            f"{where}: x is {_describe(x)}; a graph needs at least one node and one feature"
         )
     values = x.values() if x.layout == torch.sparse_csr else x
     bad = torch.nonzero(~torch.isfinite(values))
@@ -72,7 +102,7 @@ def _check_features(x: Tensor, where: str) -> None:
 def _check_edges(edge_index: Tensor, num_nodes: int, where: str) -> None:
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype != torch.int64:
         raise BadInput(
-            f"{where}: edge_index is {describe(edge_index)}; it must be int64 [2, edges]"
+            f"{where}: edge_index is {_describe(edge_index)}; it must be int64 [2, edges]"
         )
     bad = torch.nonzero(((edge_index < 0) | (edge_index >= num_nodes)).t())
     if len(bad):
@@ -87,7 +117,7 @@ def _check_edge_weight(edge_weight: Tensor, num_edges: int, where: str) -> None:
     fits = isinstance(edge_weight, Tensor) and edge_weight.shape == (num_edges,)
     if not fits or not edge_weight.is_floating_point():
         raise BadInput(
-            f"{where}: edge_weight is {describe(edge_weight)}; it must be float [{num_edges}], "
+            f"{where}: edge_weight is {_describe(edge_weight)}; it must be float [{num_edges}], "
             "one per edge"
         )
     bad = torch.nonzero(~torch.isfinite(edge_weight) | (edge_weight < 0)).flatten()
@@ -102,7 +132,7 @@ def _check_edge_weight(edge_weight: Tensor, num_edges: int, where: str) -> None:
 
 def _check_labels(y: Tensor, num_nodes: int, num_classes: int | None, where: str) -> None:
     if y.dim() != 1 or y.dtype != torch.int64:
-        raise BadInput(f"{where}: y is {describe(y)}; it must be int64 [nodes]")
+        raise BadInput(f"{where}: y is {_describe(y)}; it must be int64 [nodes]")
     if len(y) != num_nodes:
         raise BadInput(
             f"{where}: y has {len(y)} labels for {num_nodes} nodes; "
@@ -123,18 +153,12 @@ def _check_labels(y: Tensor, num_nodes: int, num_classes: int | None, where: str
         )
 
 
-def check_roles(roles: Tensor, num_nodes: int, where: str) -> None:
-    """Refuse roles that are no integers 0 to 3, a row a split and a column a node.
-
-    Args:
-        roles: What was given for them.
-        num_nodes: Nodes the graph has.
-        where: What to call the graph in messages.
-    """
+def _check_roles(roles: Tensor, num_nodes: int, where: str) -> None:
+    """Refuse roles that are not integers 0 to 3 of shape ``[splits, nodes]``."""
     fits = isinstance(roles, Tensor) and roles.dim() == 2 and roles.shape[1] == num_nodes
     if not fits or roles.shape[0] == 0 or roles.is_floating_point() or roles.dtype == torch.bool:
         raise BadInput(
-            f"{where}: roles is {describe(roles)}; it must be integers [splits, {num_nodes}]"
+            f"{where}: roles is {_describe(roles)}; it must be integers [splits, {num_nodes}]"
         )
     bad = torch.nonzero((roles < 0) | (roles >= len(ROLE_NAMES)))
     if len(bad):
@@ -145,37 +169,17 @@ def check_roles(roles: Tensor, num_nodes: int, where: str) -> None:
         )
 
 
-def describe(value: object) -> str:
-    """Element type and shape of a tensor; of anything else, its type.
-
-    Args:
-        value: What was given.
-    """
+def _describe(value: object) -> str:
+    """Return the element type and shape of a tensor, or the type of anything else."""
     if not isinstance(value, Tensor):
         return f"of type {type(value).__name__}"
     return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
 
 
-MASK_NAMES = ("train_mask", "val_mask", "test_mask")
-"""In the order of the roles 1 to 3."""
+def _gather_roles(data: Data, num_nodes: int, where: str) -> Tensor | None:
+    """Return the splits of a graph, ``[S, N]`` in int8, from ``roles`` or from its masks.
 
-
-def gather_roles(data: Data, num_nodes: int, where: str) -> Tensor | None:
-    """Find a graph's splits, one a row, however it keeps them.
-
-    A mask ``[N, S]`` has a column a split; beside such a one, a mask ``[N]``
-    holds for every split.
-
-    Args:
-        data: With ``roles [S, N]``, all three masks, or none of these.
-        num_nodes: Nodes the graph has (:math:`N`).
-        where: What to call it in messages.
-
-    Returns:
-        ``[S, N]``, int8, or ``None`` where the graph has no splits.
-
-    Raises:
-        BadInput: Naming the tensor, the node and the remedy.
+    A mask ``[N, S]`` has one column per split; a mask ``[N]`` holds for every split.
     """
     roles: Tensor | None = getattr(data, "roles", None)
     masks = {name: getattr(data, name, None) for name in MASK_NAMES}
@@ -183,14 +187,14 @@ def gather_roles(data: Data, num_nodes: int, where: str) -> Tensor | None:
     if roles is not None and given:
         raise BadInput(f"{where}: has both roles and {given[0]}; keep one of the two")
     if given:
-        roles = _combine(masks, num_nodes, where)
+        roles = _combine_masks(masks, num_nodes, where)
     if roles is None:
         return None
-    check_roles(roles, num_nodes, where)
+    _check_roles(roles, num_nodes, where)
     return roles.to(torch.int8)
 
 
-def _combine(masks: dict[str, Tensor | None], num_nodes: int, where: str) -> Tensor:
+def _combine_masks(masks: dict[str, Tensor | None], num_nodes: int, where: str) -> Tensor:
     columns = {name: _as_columns(mask, name, num_nodes, where) for name, mask in masks.items()}
     num_splits = max(mask.shape[1] for mask in columns.values())
     for name, mask in columns.items():
@@ -222,54 +226,10 @@ def _as_columns(mask: Tensor | None, name: str, num_nodes: int, where: str) -> T
     fits = isinstance(mask, Tensor) and mask.dim() in (1, 2) and mask.shape[0] == num_nodes
     if not fits or mask.dtype != torch.bool:
         raise BadInput(
-            f"{where}: {name} is {describe(mask)}; it must be booleans, one per node: "
+            f"{where}: {name} is {_describe(mask)}; it must be booleans, one per node: "
             f"[{num_nodes}], or [{num_nodes}, splits]"
         )
     return mask.reshape(num_nodes, -1)
-
-
-def canonical_graph(data: Data, where: str = "data") -> Data:
-    """Check a graph and complete it with ``name``, ``num_classes`` and ``roles``.
-
-    Masks as PyG keeps them (``train_mask``, ``val_mask``, ``test_mask``) become
-    ``roles``, a row for each of their columns; classes are counted when nothing
-    says how many there are. Features and edge weights become 32-bit floats.
-
-    Edges become undirected, unique and sorted; self-loops stay. An edge given more
-    than once, in either direction, weighs the mean of its weights. A graph from a
-    file goes through here as well, and one that was here before comes out the same.
-    A graph that says ``directed=True``, as one from a directed graph folder does, keeps
-    the direction of its edges: each counts for its second end alone.
-
-    Args:
-        data: At least ``x``, ``edge_index`` and ``y``; it is not changed. Weights
-            are ``edge_weight [E]``, never ``edge_attr``, which is left behind.
-        where: What to call it in messages, and its name if it has none.
-
-    Raises:
-        BadInput: Naming the tensor, the place in it, the value and the remedy.
-    """
-    edge_weight = getattr(data, "edge_weight", None)
-    adopted = Data(
-        x=_float_features(data.x, where),
-        edge_index=data.edge_index,
-        edge_weight=edge_weight.float() if isinstance(edge_weight, Tensor) else edge_weight,
-        y=data.y,
-        name=getattr(data, "name", where),
-        num_classes=getattr(data, "num_classes", None),
-    )
-    validate_data(adopted, where)
-    adopted.num_nodes = adopted.x.shape[0]
-    ends, weight = adopted.edge_index, adopted.get("edge_weight")
-    if getattr(data, "directed", None) is True:
-        adopted.directed = True
-        adopted.edge_index, adopted.edge_weight = _keep_direction(ends, weight, adopted.num_nodes)
-    else:
-        adopted.edge_index, adopted.edge_weight = _make_undirected(ends, weight, adopted.num_nodes)
-    if "num_classes" not in adopted:
-        adopted.num_classes = int(adopted.y.max()) + 1
-    adopted.roles = gather_roles(data, adopted.num_nodes, where)
-    return adopted
 
 
 def _make_undirected(
@@ -277,7 +237,7 @@ def _make_undirected(
 ) -> tuple[Tensor, Tensor | None]:
     if edge_weight is None:
         return to_undirected(edge_index, num_nodes=num_nodes), None
-    # Averaged in one direction only, so that both weigh the same to the last bit.
+    # Averaged in one direction only, so that both directions get the same bits.
     edge_index, edge_weight = coalesce(
         edge_index.sort(dim=0).values, edge_weight.double(), num_nodes, reduce="mean"
     )
@@ -288,7 +248,7 @@ def _make_undirected(
 def _keep_direction(
     edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
 ) -> tuple[Tensor, Tensor | None]:
-    """Unique and sorted by target, as the rows of a graph folder are."""
+    """Return unique edges sorted by target, as in a graph folder."""
     if edge_weight is None:
         return coalesce(edge_index, num_nodes=num_nodes, sort_by_row=False), None
     edge_index, edge_weight = coalesce(
@@ -298,7 +258,7 @@ def _keep_direction(
 
 
 def _float_features(x: Tensor | None, where: str) -> Tensor | None:
-    """The features in 32 bits, or what was given for the check to complain about."""
+    """Return features as 32-bit floats; ``_validate`` reports wrong ones."""
     if x is None or (x.dtype == torch.float32 and x.layout != torch.sparse_coo):
         return x
     if x.layout == torch.strided:

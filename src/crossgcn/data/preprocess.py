@@ -58,7 +58,7 @@ class Preprocess:
         )
         if classes is None:
             raise BadInput("it names no classes")
-        encoding = content.get("encoding")
+        encoding: Any = content.get("encoding")
         space = None
         if names is not None:
             space = FeatureSpace(names, names if fields is None else fields)

@@ -28,11 +28,8 @@ def fit_model(
 
     Args:
         model: Holds the weights of the selected epoch afterwards.
-        graph: Features and adjacency.
-        y: Class of each row.
         rows: The rows to train on.
         held_out: The rows that select the epoch; without them, the last epoch is kept.
-        config: How to train.
         device: ``cpu``, ``cuda``, or ``auto``.
     """
     step = FullBatchStep([model], graph, y, [rows], config, seeds=[config.seed], device=device)
@@ -53,8 +50,6 @@ def hold_out(y: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
 
     Args:
         y: Class of each row, ``-1`` where it has none.
-        fraction: Between 0 and 1.
-        seed: Decides which rows.
 
     Returns:
         The remaining rows, and the drawn ones; both sorted.

@@ -31,7 +31,6 @@ def describe_classifier(
     Args:
         classes: Their type is saved too.
         feature_names: Where features have names.
-        parameters: From ``get_params``.
         history: Those attributes of ``HISTORY`` that it has.
 
     Raises:
@@ -58,7 +57,6 @@ def read_classifier(
     known about its training.
 
     Args:
-        folder: With a saved model.
         names: Parameters that the classifier takes.
 
     Raises:

@@ -173,7 +173,6 @@ def prepare_graph(x: Any, edge_index: Any, edge_weight: Any, node_index: Any) ->
     Args:
         x: Features ``[rows, features]``, 32-bit floats, dense or SciPy CSR, which stays sparse.
         edge_index: As for :func:`read_edges`, like the others.
-        edge_weight: One weight per edge.
         node_index: The node that each row is.
     """
     rows = x.shape[0]

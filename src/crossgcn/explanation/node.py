@@ -111,7 +111,8 @@ class NodeExplanation:
     @property
     def logits(self) -> Floats:
         """The scores of all classes."""
-        return self.reading.logits[self.node]
+        logits: Floats = self.reading.logits[self.node]
+        return logits
 
     @property
     def bias(self) -> float:

@@ -54,11 +54,13 @@ def explain_run(
         on_model: Called with the number of models done and of all models.
     """
     model, data = run.saved.model, run.data
-    names = {"space": run.saved.preprocess.space, "classes": run.saved.preprocess.classes}
+    space, classes = run.saved.preprocess.space, run.saved.preprocess.classes
     frames = []
     for done, one in enumerate(run.runs, start=1):
         each = model if one is run.chosen else one.model().model
-        frames.append(strongest_crosses(each, data, order=order, top=top, **names))
+        frames.append(
+            strongest_crosses(each, data, space=space, classes=classes, order=order, top=top)
+        )
         if on_model is not None:
             on_model(done, len(run.runs))
     crosses = frames[run.runs.index(run.chosen)].copy()
@@ -73,7 +75,7 @@ def explain_run(
         completeness = float(parts.groupby("node")["completeness"].first().mean())
     return ExplainedRun(
         crosses,
-        first_order_terms(model, data, top=top, **names),
+        first_order_terms(model, data, space=space, classes=classes, top=top),
         len(run.runs),
         all(frame.attrs.get("complete", True) for frame in frames),
         completeness,

@@ -1,4 +1,4 @@
-"""Edges to propagation: normalisation, sparse products, receptive fields."""
+"""Graphs for models: kinds of edges, sparse matrices, prepared graphs, mini-batches."""
 
 from crossgcn.graph.matrix import DenseFeatures, ModelBatchMatrix, SparseMatrix, stack_inputs
 from crossgcn.graph.normalise import (

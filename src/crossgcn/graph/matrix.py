@@ -1,4 +1,4 @@
-"""A constant sparse matrix with its transpose kept at hand."""
+"""Constant matrices that models multiply with: sparse, dense on a GPU, and stacked."""
 
 from __future__ import annotations
 
@@ -24,28 +24,27 @@ if TYPE_CHECKING:
 
 
 class SparseMatrix:
-    r"""A CSR matrix that multiplies dense matrices and stays out of autograd.
+    r"""A constant CSR matrix that multiplies dense matrices.
 
-    Graphs and bags of words do not change while a model trains, but autograd
-    transposes a ``torch.sparse`` operand in every backward pass. This class
-    sorts the transpose once, so that both directions of
+    Autograd transposes a ``torch.sparse`` operand in every backward pass. This class sorts the
+    transpose once, so that both
 
     .. math:: \mathbf{Y} = \mathbf{S}\mathbf{B}, \qquad
         \frac{\partial L}{\partial \mathbf{B}}
         = \mathbf{S}^{\top}\frac{\partial L}{\partial \mathbf{Y}}
 
-    are the same row-by-row product. Rows are summed in storage order, so
-    results do not depend on the number of threads.
+    are the same row-by-row product. Rows are summed in storage order, so results do not depend
+    on the number of threads.
 
     Args:
         row_offsets: Start of each row in ``columns``, ``[rows + 1]``.
-        columns: Column of each stored entry, ``[nonzeros]``.
-        values: Stored entries, ``[nonzeros]``; they receive no gradient.
+        columns: Column of each entry, ``[nonzeros]``.
+        values: The entries, ``[nonzeros]``; they get no gradient.
         shape: Rows and columns.
 
     Attributes:
-        own: In a piece of a graph, the column of each row's own node, ``[rows]``; ``None``
-            where row ``i`` and column ``i`` are the same node.
+        own: In a block of a graph, the column of each row's own node, ``[rows]``; ``None``
+            if row ``i`` and column ``i`` are the same node.
     """
 
     own: Tensor | None = None
@@ -61,7 +60,7 @@ class SparseMatrix:
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> SparseMatrix:
-        """Take over any SciPy sparse matrix (duplicates are summed)."""
+        """Convert a SciPy sparse matrix; duplicates are summed."""
         csr = sp.csr_array(matrix)
         csr.sum_duplicates()
         return cls(
@@ -73,7 +72,7 @@ class SparseMatrix:
 
     @classmethod
     def from_torch(cls, tensor: Tensor) -> SparseMatrix:
-        """Take over a ``torch.sparse_csr`` tensor; nothing is copied."""
+        """Convert a ``torch.sparse_csr`` tensor without copying."""
         rows, columns = tensor.shape
         return cls(
             tensor.crow_indices().long(),
@@ -83,24 +82,24 @@ class SparseMatrix:
         )
 
     def to_scipy(self) -> sp.csr_array:
-        """The same matrix for SciPy's slicing and arithmetic."""
+        """Convert to SciPy."""
         return sp.csr_array(
             (self.values.numpy(), self.columns.numpy(), self.row_offsets.numpy()), shape=self.shape
         )
 
     def select_rows(self, rows: Tensor) -> SparseMatrix:
-        """The given rows, in the given order."""
+        """Return some rows, in the given order."""
         return SparseMatrix.from_scipy(self.to_scipy()[rows.numpy()])
 
     def with_values(self, values: Tensor) -> Self:
-        """The same pattern holding other values; the sorted transpose is shared."""
+        """Return a matrix of the same pattern and transpose with other values."""
         self._transposed()
         other = copy(self)
         other.values, other._transposed_values = values, None
         return other
 
     def to(self, device: torch.device | str) -> Self:
-        """The same matrix on another device, its transpose with it, which is sorted there."""
+        """Return the matrix on another device, with its transpose."""
         if torch.device(device) == self.values.device == self.columns.device:
             return self
         other = copy(self)
@@ -120,31 +119,31 @@ class SparseMatrix:
 
     @property
     def columns(self) -> Tensor:
-        """Column of each stored entry."""
+        """Column of each entry, ``[nonzeros]``."""
         return self.pattern.columns
 
     @property
     def model_starts(self) -> Tensor | None:
-        """Where each model's entries start; see :class:`~crossgcn.graph.ModelBatchMatrix`."""
+        """Offsets of each model's entries; ``None`` for a single model."""
         return None
 
     def size(self, dim: int) -> int:
-        """Length of one dimension, as a tensor would answer."""
+        """Return the length of one dimension, as ``Tensor.size`` does."""
         return self.shape[dim]
 
     @property
     def nonzeros(self) -> int:
-        """How many entries are stored."""
+        """Number of entries."""
         return self.values.numel()
 
     @property
     def rows(self) -> Tensor:
-        """Row of each stored entry, in ascending order."""
+        """Row of each entry, ascending."""
         numbers = torch.arange(self.pattern.num_rows, device=self.columns.device)
         return numbers.repeat_interleave(self.row_offsets.diff(), output_size=self.nonzeros)
 
     def own_rows(self, dense: Tensor) -> Tensor:
-        """What the rows' own nodes have in a matrix with a row per column of this one."""
+        """Select the rows of ``dense``, one per column of this matrix, that belong to its rows."""
         return dense if self.own is None else dense[self.own]
 
     def __matmul__(self, dense: Tensor) -> Tensor:
@@ -168,7 +167,7 @@ class SparseMatrix:
         return row_sums(pattern, self._transposed_values, dense)
 
     def _transposed(self) -> tuple[Pattern, Tensor]:
-        """The pattern of the transpose, and where its values stand in ours."""
+        """Return the pattern of the transpose and the order of its values."""
         if self._transpose is None:
             self._transpose = _transpose(self.pattern, self.shape[1])
         return self._transpose
@@ -185,7 +184,7 @@ def _transpose(pattern: Pattern, num_columns: int) -> tuple[Pattern, Tensor]:
 
 
 class _SparseDenseProduct(torch.autograd.Function):
-    """``S @ B`` with the gradient of ``B`` through the kept transpose."""
+    """``S @ B``, with the gradient of ``B``."""
 
     @staticmethod
     def forward(ctx: Any, dense: Tensor, matrix: SparseMatrix) -> Tensor:
@@ -201,15 +200,7 @@ class _SparseDenseProduct(torch.autograd.Function):
 
 
 def make_rows(rows: int, width: int, dtype: torch.dtype, folder: Path | None) -> Tensor:
-    """Zeros, ``[rows, width]``.
-
-    Args:
-        rows: How many.
-        width: How wide.
-        dtype: Of the entries.
-        folder: Where to keep them in a file that is mapped into memory and gone when the tensor
-            is; ``None`` for memory.
-    """
+    """Return zeros, in memory or, given a folder, in a temporary memory-mapped file."""
     if folder is None or rows * width == 0:
         return torch.zeros(rows, width, dtype=dtype)
     num_bytes = rows * width * dtype.itemsize
@@ -217,7 +208,7 @@ def make_rows(rows: int, width: int, dtype: torch.dtype, folder: Path | None) ->
         folder.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(".rows", dir=folder)
         try:
-            # Room is taken now: a disk found full while a page is written back kills the process.
+            # Allocate now: a disk that is full when a page is written back kills the process.
             os.posix_fallocate(descriptor, 0, num_bytes)
             mapped = torch.from_file(name, shared=True, size=rows * width, dtype=dtype)
         finally:
@@ -232,14 +223,11 @@ def make_rows(rows: int, width: int, dtype: torch.dtype, folder: Path | None) ->
 
 
 class DenseFeatures:
-    """The constant features of one model, multiplied with weights by a GPU's tensor cores.
+    """Constant dense features ``[1, rows, features]`` of one model on a GPU with Triton.
 
-    What PyTorch multiplies in 32 bits is here the sum of three products of TF32, which is
-    as exact (``tests/kernels/gpu_product_cases.py``) and faster. Which entries are dropped is drawn
-    while they are read, so the dropped matrix need not be written. Needs Triton.
-
-    Args:
-        x: ``[1, rows, features]``; gets no gradient.
+    Products in 32 bits are sums of three TF32 products, which are as exact
+    (``tests/kernels/gpu_product_cases.py``) and faster than PyTorch's. Dropout happens while the
+    features are read, so that the dropped matrix need not be written.
     """
 
     def __init__(self, x: Tensor) -> None:
@@ -252,15 +240,15 @@ class DenseFeatures:
 
     @property
     def device(self) -> torch.device:
-        """Where the features are."""
+        """Device of the features."""
         return self._x.device
 
     def size(self, dim: int) -> int:
-        """Length of one dimension, as a tensor would answer."""
+        """Return the length of one dimension, as ``Tensor.size`` does."""
         return self.shape[dim]
 
     def drop(self, draws: Draws, p: float) -> DenseFeatures:
-        """The same features, less those that are dropped."""
+        """Return the features with dropout."""
         other = copy(self)
         other._draws, other._p = draws, p
         return other
@@ -271,7 +259,7 @@ class DenseFeatures:
 
 
 class _FeatureProduct(torch.autograd.Function):
-    """``drop(X) @ W`` with the gradient of ``W``."""
+    """``drop(X) @ W``, with the gradient of ``W``."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, features: DenseFeatures) -> Tensor:
@@ -285,29 +273,26 @@ class _FeatureProduct(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        for_weight: Tensor = ctx.product.project_backward(gradient[0])
-        return for_weight.float().unsqueeze(0), None
+        grad_weight: Tensor = ctx.product.project_backward(gradient[0])
+        return grad_weight.float().unsqueeze(0), None
 
 
 def _precision_of_products() -> Precision:
-    """What PyTorch's own products would have now."""
+    """Return the precision that PyTorch's products have now."""
     if torch.is_autocast_enabled("cuda"):
         return "bf16"
     return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "fp32"
 
 
-Inputs = tuple[Tensor | SparseMatrix | DenseFeatures, tuple[SparseMatrix, ...]]
+ModelInputs = tuple[Tensor | SparseMatrix | DenseFeatures, tuple[SparseMatrix, ...]]
+"""What a model is called with: features, and one matrix per hop."""
 
 
 class ModelBatchMatrix(SparseMatrix):
-    """One matrix per model, multiplied with ``[models, columns, width]`` in one product.
+    """One matrix per model, which multiplies ``[models, columns, width]`` in one product.
 
-    They stand on the diagonal of one large matrix. All have the shape of the largest;
-    what the others lack are empty rows and columns at their ends, so each sum is the
-    same, in the same order, as in a product of that model alone.
-
-    Args:
-        matrices: One per model.
+    The matrices form a block-diagonal matrix, padded to the shape of the largest with empty rows
+    and columns, so each sum is the same as for a model alone.
     """
 
     def __init__(self, matrices: Sequence[SparseMatrix]) -> None:
@@ -337,7 +322,7 @@ class ModelBatchMatrix(SparseMatrix):
             self.own = pad_sequence(own, batch_first=True)
 
     def _take_over(self, matrix: SparseMatrix) -> None:
-        """Be one model's matrix: what it has is shared, not copied."""
+        """Share the matrix of a single model without copying."""
         super().__init__(matrix.row_offsets, matrix.columns, matrix.values, matrix.shape)
         self.models = 1
         self._starts = matrix.row_offsets[[0, -1]]
@@ -346,12 +331,12 @@ class ModelBatchMatrix(SparseMatrix):
 
     @property
     def model_starts(self) -> Tensor:
-        """Where each model's entries start, and where the last one's end, ``[models + 1]``."""
+        """Offsets of each model's entries, ``[models + 1]``."""
         self._starts = self._starts.to(self.values.device)
         return self._starts
 
     def own_rows(self, dense: Tensor) -> Tensor:
-        """As for one matrix, of each model."""
+        """Select, for each model, the rows that belong to the rows of its matrix."""
         return dense if self.own is None else dense.take_along_dim(self.own.unsqueeze(-1), dim=-2)
 
     def _multiply(self, dense: Tensor) -> Tensor:
@@ -373,15 +358,12 @@ class ModelBatchMatrix(SparseMatrix):
         return self._transpose
 
 
-def stack_inputs(inputs: Sequence[Inputs]) -> Inputs:
-    """What several models take, as what their stacked model takes.
-
-    Args:
-        inputs: One per model, from :meth:`~crossgcn.graph.PreparedGraph.view`.
+def stack_inputs(inputs: Sequence[ModelInputs]) -> ModelInputs:
+    """Stack the inputs of several models, from :meth:`~crossgcn.graph.PreparedGraph.view`.
 
     Returns:
         Features, dense ``[models, rows, features]`` or stacked sparse, and stacked blocks.
-        Models with fewer rows than others have zeros, or nothing, in their last ones.
+        Models with fewer rows are padded with zeros or empty rows.
     """
     sparse = [x for x, _ in inputs if isinstance(x, SparseMatrix)]
     dense = [x for x, _ in inputs if isinstance(x, Tensor)]

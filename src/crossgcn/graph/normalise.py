@@ -1,4 +1,4 @@
-"""From edges to the weights with which neighbours are summed."""
+"""Kinds of edges: which self-loops a graph has, and whether weights are normalised."""
 
 from __future__ import annotations
 
@@ -84,17 +84,8 @@ def normalised_adjacency(
 ) -> SparseMatrix:
     r"""Build :math:`\hat{\mathbf{A}} = \mathbf{D}^{-1/2}(\mathbf{A}+\mathbf{I})\mathbf{D}^{-1/2}`.
 
-    Row ``i`` holds the weights with which node ``i`` sums its neighbours and
-    itself. A node that already has a self-loop keeps that one (NOTE[D9]), as
-    PyG's ``GCNConv`` does, so that ``adjacency @ x`` is what that layer computes.
-
-    Args:
-        edge_index: Sources and targets, ``[2, edges]``.
-        num_nodes: How many nodes there are, isolated ones included.
-        edge_weight: One weight per edge; all one when left out.
-        add_self_loops: Give nodes without a self-loop one.
-        dtype: In which weights are computed and kept, but never in less than 32 bits: products
-            cast them to what they multiply.
+    ``adjacency @ x`` is what PyG's ``GCNConv`` computes: a node that has a self-loop keeps it
+    (NOTE[D9]). Arguments are those of :func:`edges_of_kind`.
     """
     dtype = torch.promote_types(dtype, torch.float32)
     if edge_weight is not None:
@@ -119,15 +110,12 @@ def normalise_bipartite(
     num_targets: int,
     dtype: torch.dtype,
 ) -> Tensor:
-    r"""Weigh the edges between two kinds of nodes by both their degrees.
+    r"""Normalise the weights of edges between two kinds of nodes by both degrees.
 
     .. math:: w'_{st} = w_{st} \left(\textstyle\sum_{t'} w_{st'}\right)^{-1/2}
         \left(\textstyle\sum_{s'} w_{s't}\right)^{-1/2}
 
-    There are no self-loops between two kinds of nodes, so none are added.
-
-    Returns:
-        The new weight of each edge, ``[edges]``.
+    No self-loops are added. Returns the new weights, ``[edges]``.
     """
     source, target = edge_index[0], edge_index[1]
     weight = edge_weight
@@ -140,19 +128,17 @@ def normalise_bipartite(
 
 
 def mean_laplacian(adjacency: SparseMatrix) -> SparseMatrix:
-    r"""The graph's Laplacian over its number of edges, :math:`(\mathbf{D}-\mathbf{A})/|E|`.
+    r"""Return the Laplacian divided by the number of edges, :math:`(\mathbf{D}-\mathbf{A})/|E|`.
 
     Its quadratic form is a mean over the edges:
 
     .. math:: \mathrm{tr}(\mathbf{P}^{\top}\mathbf{L}\mathbf{P})
         = \frac{1}{|E|}\sum_{\{i,j\}\in E}\|\mathbf{p}_i-\mathbf{p}_j\|^2
 
-    An edge counts once, whatever its weight and in whichever direction it is
-    stored; self-loops do not count. Without edges all entries are zero.
+    Each undirected edge counts once, whatever its weight; self-loops do not count.
 
     Args:
-        adjacency: Any matrix with an entry for every edge, such as
-            :func:`~crossgcn.graph.normalised_adjacency`.
+        adjacency: Any matrix with an entry for every edge.
     """
     rows, columns = adjacency.to_scipy().nonzero()
     between = rows != columns

@@ -1,4 +1,4 @@
-"""A graph made ready once, for any number of models trained on it."""
+"""A graph that is prepared once for any number of models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from crossgcn.errors import BadInput
-from crossgcn.graph.matrix import DenseFeatures, Inputs, SparseMatrix
+from crossgcn.graph.matrix import DenseFeatures, ModelInputs, SparseMatrix
 from crossgcn.graph.normalise import EdgeKind, edges_of_kind
 from crossgcn.graph.sampling.blocks import BlockMaker
 from crossgcn.graph.sampling.source import Features, GraphSource
@@ -21,14 +21,13 @@ from crossgcn.kernels import has_triton
 
 @dataclass(frozen=True)
 class ReceptiveField:
-    """What a stack of graph convolutions must compute to know its output at some nodes.
+    """The part of a graph that a model needs for the outputs of some nodes.
 
     Attributes:
         input_rows: The nodes whose features enter the first layer.
-        blocks: One rectangular piece of the adjacency per propagation, first to
-            last; the last one's rows are the target nodes in the order given. Each
-            row's own node is among the columns, and ``own`` says where, unless rows and
-            columns are the same nodes.
+        blocks: One rectangular block of the adjacency per hop, first to last. The rows of the
+            last one are the targets. Each row's own node is among the columns, at
+            ``SparseMatrix.own``.
     """
 
     input_rows: Tensor
@@ -36,15 +35,13 @@ class ReceptiveField:
 
 
 def receptive_field(hops: Sequence[SparseMatrix], targets: Tensor) -> ReceptiveField:
-    """Cut a graph down to what some propagations need to reach ``targets``.
+    """Cut a graph down to the receptive field of ``targets``.
 
-    Nothing is sampled or approximated: running a model over the blocks gives
-    the same rows, and the same gradients, as running it over the whole graph
-    and reading off ``targets``.
+    This is exact: a model gives the same rows and gradients over the blocks as over the whole
+    graph.
 
     Args:
-        hops: The whole graph as each propagation sees it, first to last; row ``i`` sums
-            into node ``i``. None for a model that looks at no neighbour.
+        hops: The adjacency of the whole graph in each hop, first to last, one row per target.
         targets: The nodes whose outputs are wanted.
     """
     rows = targets.numpy()
@@ -68,15 +65,14 @@ def receptive_field(hops: Sequence[SparseMatrix], targets: Tensor) -> ReceptiveF
 
 
 class PreparedGraph:
-    """Features and normalised adjacency, and the piece of both that some nodes need.
-
-    Sparse features stay sparse and the adjacency is normalised here, once.
+    """Features and the adjacency in every kind of edges that models ask for.
 
     Args:
-        x: Node features, dense ``[nodes, features]`` or ``torch.sparse_csr``.
+        x: Node features, dense ``[nodes, features]`` or ``torch.sparse_csr``, which stays sparse.
         edge_index: Sources and targets, ``[2, edges]``.
-        edge_weight: One weight per edge; all one when left out.
-        dtype: Of features and adjacency; features as they are, and 32 bits, when left out.
+        edge_weight: One weight per edge; ones by default.
+        dtype: Of features and adjacency; by default features are not converted and the
+            adjacency has 32 bits.
     """
 
     def __init__(
@@ -102,11 +98,7 @@ class PreparedGraph:
 
     @classmethod
     def from_source(cls, source: GraphSource) -> Self:
-        """A graph that is there by rows, which are weighed as they are: none is sorted again.
-
-        Args:
-            source: A graph in memory or on disk; it is read as a whole.
-        """
+        """Read a whole graph from memory or disk, whose rows are sorted already."""
         graph = cls.__new__(cls)
         graph.x = source.features(torch.arange(source.num_nodes))
         graph._make = BlockMaker(source).whole
@@ -115,7 +107,7 @@ class PreparedGraph:
         return graph
 
     def edges(self, kind: EdgeKind) -> SparseMatrix:
-        """The adjacency as :func:`~crossgcn.graph.edges_of_kind` makes it, made once."""
+        """Return the adjacency of a kind of edges, see :data:`~crossgcn.graph.EDGE_RULES`."""
         if kind not in self._kinds:
             self._kinds[kind] = self._make(kind)
         return self._kinds[kind]
@@ -123,15 +115,11 @@ class PreparedGraph:
     def view(
         self, targets: Tensor, hops: int | Sequence[EdgeKind]
     ) -> tuple[Features, tuple[SparseMatrix, ...]]:
-        """Inputs of a model that give it just ``targets``.
+        """Return a model's inputs for some targets: ``model(*view)`` has a row per target.
 
         Args:
             targets: The nodes whose outputs are wanted.
-            hops: The model's ``propagations``; a number of them is that many of GCN's.
-
-        Returns:
-            Features of the nodes in the receptive field, and one adjacency
-            block per propagation: ``model(*view)`` has a row per target.
+            hops: The model's ``propagations``, or a number of hops of GCN's edges.
         """
         whole = (
             [self.adjacency] * hops
@@ -154,11 +142,7 @@ _MOST_ROWS = 128 * 65535
 
 
 def choose_device(name: str | torch.device) -> torch.device:
-    """A device by name; ``"auto"`` is a GPU where there is one.
-
-    Args:
-        name: ``auto``, ``cpu``, ``cuda`` or ``cuda:1``.
-    """
+    """Return a device by name; ``auto`` is a GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -175,15 +159,10 @@ def choose_device(name: str | torch.device) -> torch.device:
     return device
 
 
-def move_inputs(inputs: Inputs, device: torch.device) -> Inputs:
-    """What a model takes, on a device.
+def move_inputs(inputs: ModelInputs, device: torch.device) -> ModelInputs:
+    """Move a model's inputs to a device.
 
-    Sparse features stay sparse; the dense ones of one model become
-    :class:`~crossgcn.graph.DenseFeatures` on a GPU.
-
-    Args:
-        inputs: From :meth:`~crossgcn.graph.PreparedGraph.view`, or stacked.
-        device: Where to.
+    On a GPU, dense features of a single model become :class:`~crossgcn.graph.DenseFeatures`.
     """
     x, blocks = inputs
     assert not isinstance(x, DenseFeatures)
@@ -194,7 +173,7 @@ def move_inputs(inputs: Inputs, device: torch.device) -> Inputs:
 
 
 def _is_one_models(x: object) -> TypeGuard[Tensor]:
-    """Whether these are dense features of one model, and no more rows than a launch can have."""
+    """Return whether these are dense features of one model, with few enough rows for a launch."""
     return (
         isinstance(x, Tensor)
         and x.dim() == 3

@@ -1,9 +1,9 @@
-"""Random bits that depend on a seed, a step and a place, and on nothing else.
+"""Counter-based random bits for dropout.
 
-Whether an entry is dropped is a hash of the model's seed, the training step, the place
-in the model and the position of the entry. So the same entries are dropped on every
-device, by every kernel, whether a model is trained alone or together with others; and a
-backward pass asks again instead of keeping a mask.
+Whether an entry is dropped is a hash of the model's seed, the training step, the site of the
+dropout in the model and the position of the entry. Every device and kernel drops the same
+entries, whether a model is trained alone or stacked with others, and backward recomputes the
+bits instead of keeping a mask.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _LOW = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Draws:
-    """Which random bits to use.
+    """What the random bits depend on, besides the position of an entry.
 
     Attributes:
         seeds: One per model, 0 to 2³²−1, ``[models]``, int64.
-        step: The training step, one number, int64.
-        site: Which of the places of a model where entries are dropped.
+        step: The training step, a single int64.
+        site: Number of the dropout within a model.
     """
 
     seeds: Tensor
@@ -32,10 +32,9 @@ class Draws:
 
 
 def mix(bits: Tensor) -> Tensor:
-    """A bijection of 32-bit numbers whose every output bit hangs on every input bit.
+    """Hash 32-bit numbers by Wellons' ``lowbias32``.
 
-    Multipliers and shifts are those of Wellons' ``lowbias32``. The numbers are held in
-    int64, whose overflow leaves the low 32 bits right.
+    They are stored as int64, whose overflow leaves the low 32 bits correct.
     """
     bits = bits ^ (bits >> 16)
     bits = (bits * 0x7FEB352D) & _LOW
@@ -45,35 +44,35 @@ def mix(bits: Tensor) -> Tensor:
 
 
 def keys(draws: Draws) -> Tensor:
-    """One 32-bit key per model, ``[models]``."""
+    """Return one 32-bit key per model, ``[models]``."""
     key = mix(draws.seeds & _LOW)
     key = mix((key + draws.step) & _LOW)
     return mix((key + draws.site) & _LOW)
 
 
 def entry_bits(position: Tensor, key: Tensor) -> Tensor:
-    """The 32 random bits of an entry.
+    """Return the 32 random bits of an entry.
 
-    Each key steps through the positions in strides of its own, so that two steps of a
-    training do not read the same sequence from two places.
+    Each key has a stride of its own, so that two training steps do not read the same sequence
+    with an offset.
     """
     return mix((position * (key | 1) + key) & _LOW)
 
 
 def threshold(p: float) -> int:
-    """The number of 32 bits below which an entry is dropped."""
+    """Return the 32-bit number below which an entry is dropped."""
     return min(round(p * 2**32), _LOW)
 
 
 def keep(draws: Draws, starts: Tensor | None, num_entries: int, p: float) -> Tensor:
-    """Which entries are kept, as zeros and ones, ``[entries]``.
+    """Return 1 for entries that are kept and 0 for the others, ``[entries]``.
 
     Args:
         draws: The random bits.
-        starts: Where each model's entries start, and where the last one's end,
-            ``[models + 1]``; all have equally many when left out.
-        num_entries: How many there are in all.
-        p: Probability of dropping one.
+        starts: Offsets of each model's entries, ``[models + 1]``; ``None`` if all models have
+            the same number.
+        num_entries: Number of entries of all models.
+        p: Probability of dropping an entry.
     """
     models = draws.seeds.numel()
     key = keys(draws)

@@ -1,4 +1,4 @@
-"""Where the entries of a sparse matrix stand, without their values."""
+"""The sparsity pattern of a matrix."""
 
 from __future__ import annotations
 
@@ -13,23 +13,20 @@ SEGMENT_LENGTH = 128
 
 @dataclass(frozen=True)
 class Segments:
-    """Rows cut into pieces of bounded length, for machines that share out work by row.
+    """Rows cut into segments of bounded length, so that GPU programs have similar work.
 
-    A row of a few entries is one segment. A longer one is several; each of them
-    leaves its sum in a slot, and the slots of a row are added up in order, so that
-    the result does not depend on what finishes first.
-
-    The longest segments come first: they start early, and neighbours that are worked
-    on together are equally long.
+    A long row has several segments. Each writes its sum into a slot, and the slots of a row
+    are added in order, so the result does not depend on scheduling. The longest segments come
+    first, so that neighbouring programs work on segments of similar length.
 
     Attributes:
         row: Row of each segment, ``[segments]``.
         begin: Its first entry, ``[segments]``.
         end: One past its last entry, ``[segments]``.
-        slot: Where its sum waits to be added up; ``-1`` where it is the whole row's.
+        slot: Slot of its sum; ``-1`` if the segment is a whole row.
         long_rows: The rows of several segments.
-        long_slots: Their first slots, and the number of slots in all, ``[long rows + 1]``.
-        num_slots: That number.
+        long_slots: Their first slots, and the total number, ``[long rows + 1]``.
+        num_slots: Total number of slots.
     """
 
     row: Tensor
@@ -42,12 +39,7 @@ class Segments:
 
 
 class Pattern:
-    """Row offsets and columns of a CSR matrix, on one device.
-
-    Args:
-        row_offsets: Start of each row in ``columns``, ``[rows + 1]``.
-        columns: Column of each stored entry, ``[nonzeros]``.
-    """
+    """Row offsets ``[rows + 1]`` and columns ``[nonzeros]`` of a CSR matrix."""
 
     def __init__(self, row_offsets: Tensor, columns: Tensor) -> None:
         self.row_offsets = row_offsets
@@ -55,28 +47,23 @@ class Pattern:
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are, empty ones included."""
+        """Number of rows, empty ones included."""
         return self.row_offsets.numel() - 1
 
     def to(self, device: torch.device | str) -> Pattern:
-        """The same pattern on another device; on a GPU in 32 bits, which are read faster."""
+        """Return the pattern on another device; on a GPU with faster 32-bit indices."""
         small = torch.device(device).type == "cuda" and self.columns.numel() < 2**31
         dtype = torch.int32 if small else torch.int64
         return Pattern(self.row_offsets.to(device, dtype), self.columns.to(device, dtype))
 
     @cached_property
     def segments(self) -> Segments:
-        """The rows as pieces of at most ``SEGMENT_LENGTH`` entries."""
+        """Segments of at most ``SEGMENT_LENGTH`` entries."""
         return cut_into_segments(self.row_offsets, SEGMENT_LENGTH)
 
 
 def cut_into_segments(row_offsets: Tensor, length: int) -> Segments:
-    """Cut the rows of a CSR matrix into segments.
-
-    Args:
-        row_offsets: Start of each row, ``[rows + 1]``.
-        length: Most entries of a segment.
-    """
+    """Cut the rows of a CSR matrix into segments of at most ``length`` entries."""
     offsets = row_offsets.cpu()
     lengths = offsets.diff()
     pieces = ((lengths + length - 1) // length).clamp(min=1)

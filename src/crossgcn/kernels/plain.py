@@ -1,10 +1,12 @@
-"""The kernels in plain PyTorch: the meaning of each, for any device and precision.
+"""The kernels in plain PyTorch, for any device and precision.
 
-The compiled ones in :mod:`crossgcn.kernels.cpu` and :mod:`crossgcn.kernels.gpu` are
-faster and equal to these; tests compare them.
+They define what the compiled kernels of :mod:`crossgcn.kernels.cpu` and
+:mod:`crossgcn.kernels.gpu` compute; tests compare them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -15,16 +17,7 @@ from crossgcn.kernels.pattern import Pattern
 
 
 def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
-    """Sum rows of a dense matrix with weights, one sum per sparse row, in storage order.
-
-    Args:
-        pattern: Which rows each sum takes.
-        values: Their weights, ``[nonzeros]``.
-        dense: ``[columns, width]``.
-
-    Returns:
-        ``[rows, width]``.
-    """
+    """Multiply a sparse matrix by a dense one ``[columns, width]``, summing in storage order."""
     if dense.is_cuda:
         matrix = torch.sparse_csr_tensor(
             pattern.row_offsets,
@@ -34,7 +27,7 @@ def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
             check_invariants=False,
         )
         return matrix @ dense
-    # What an embedding bag computes, row by row and in storage order.
+    # An embedding bag sums row by row in storage order, and is faster than torch.sparse.
     return functional.embedding_bag(
         pattern.columns,
         dense.contiguous(),
@@ -49,11 +42,11 @@ def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: boo
     """Zero each entry with probability ``p`` and scale the others by ``1 / (1 - p)``.
 
     Args:
-        x: Entries of all models, one model's after the other; any shape.
-        starts: Where each model's entries start, and where the last one's end,
-            ``[models + 1]``; all have equally many when left out.
-        draws: Decide which are kept.
-        p: Probability of dropping; 0 drops none.
+        x: Entries of all models, one model after the other; any shape.
+        starts: Offsets of each model's entries, ``[models + 1]``; ``None`` if all models have
+            the same number.
+        draws: The random bits.
+        p: Probability of dropping an entry.
         activate: Apply a ReLU first.
     """
     kept = keep(draws, starts, x.numel(), p).view_as(x).bool()
@@ -63,7 +56,7 @@ def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: boo
 def drop_backward(
     gradient: Tensor, x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool
 ) -> Tensor:
-    """Gradient of :func:`drop` for ``x``, from that for its result."""
+    """Compute the gradient of :func:`drop` with respect to ``x``."""
     dropped = ~keep(draws, starts, x.numel(), p).view_as(x).bool()
     if activate:
         dropped = dropped | (x <= 0)
@@ -71,7 +64,7 @@ def drop_backward(
 
 
 def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
-    r"""Cross the projections and add up the orders.
+    r"""Multiply up projections and sum the orders.
 
     .. math:: \mathbf{z} = \sum_k \alpha_k \mathbf{h}^k, \qquad
         \mathbf{h}^k = \mathbf{p}^k \odot \mathbf{h}^{k-1}
@@ -79,20 +72,28 @@ def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
     Args:
         projections: ``[models, rows, order * channels]``, one order after the other.
         order_weights: :math:`\alpha`, ``[models, order]``.
-        release: Take the sum of all projections for :math:`\mathbf{h}^1` where it is
-            added up (NOTE[D2]).
+        release: Use the sum of all projections as :math:`\mathbf{h}^1` in the sum (NOTE[D2]).
 
     Returns:
         ``[models, rows, channels]``.
     """
-    parts = _orders(projections, order_weights)
+    parts = projections.chunk(order_weights.size(1), dim=-1)
     alpha = order_weights.to(projections.dtype)[..., None, None].unbind(1)
-    hidden = parts[0]
-    out = alpha[0] * (sum(parts[1:], start=parts[0]) if release else hidden)
-    for weight, part in zip(alpha[1:], parts[1:], strict=True):
-        hidden = part * hidden
-        out = out + weight * hidden
+    hidden = multiply_up(parts)
+    if release:
+        hidden[0] = sum(parts[1:], start=parts[0])
+    out = alpha[0] * hidden[0]
+    for weight, crossed in zip(alpha[1:], hidden[1:], strict=True):
+        out = out + weight * crossed
     return out
+
+
+def multiply_up(parts: Sequence[Tensor]) -> list[Tensor]:
+    r"""Return :math:`\mathbf{h}^k = \mathbf{p}^k \odot \mathbf{h}^{k-1}` for every order."""
+    hidden = [parts[0]]
+    for part in parts[1:]:
+        hidden.append(part * hidden[-1])
+    return hidden
 
 
 def cross_backward(
@@ -102,60 +103,52 @@ def cross_backward(
     release: bool,
     with_order_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    r"""Gradients of :func:`cross`, its products computed anew.
+    r"""Compute the gradients of :func:`cross`, recomputing its products.
 
     .. math:: \frac{\partial\mathbf{z}}{\partial\mathbf{p}^j}
         = \mathbf{h}^{j-1} \odot \mathbf{s}^j, \qquad
         \mathbf{s}^j = \alpha_j + \mathbf{p}^{j+1} \odot \mathbf{s}^{j+1}
 
-    Args:
-        gradient: For the result, ``[models, rows, channels]``.
-        projections: As given to :func:`cross`.
-        order_weights: Likewise.
-        release: Likewise.
-        with_order_weights: Whether their gradient is wanted too.
-
     Returns:
-        For the projections, and for the order weights ``[models, order]`` or ``None``.
+        The gradient of the projections, and that of the order weights, ``[models, order]``, or
+        ``None`` unless ``with_order_weights``.
     """
-    parts = _orders(projections, order_weights)
+    parts = projections.chunk(order_weights.size(1), dim=-1)
     alpha = order_weights.to(projections.dtype)[..., None, None].unbind(1)
-    before = [torch.ones_like(parts[0])]
-    for part in parts[:-1]:
-        before.append(before[-1] * part)
-    for_parts = list(parts)
+    hidden = multiply_up(parts)
+    before = [torch.ones_like(parts[0]), *hidden[:-1]]
+    grad_parts = list(parts)
     suffix = torch.zeros_like(parts[0])
     for k in reversed(range(len(parts))):
         if k > 0 or not release:
             suffix = suffix + alpha[k]
         slope = before[k] * suffix
-        for_parts[k] = gradient * (slope + alpha[0] if release else slope)
+        grad_parts[k] = gradient * (slope + alpha[0] if release else slope)
         suffix = suffix * parts[k]
-    for_projections = torch.cat(for_parts, dim=-1)
+    grad_projections = torch.cat(grad_parts, dim=-1)
     if not with_order_weights:
-        return for_projections, None
-    hidden = [previous * part for previous, part in zip(before, parts, strict=True)]
+        return grad_projections, None
     if release:
         hidden[0] = sum(parts[1:], start=parts[0])
     wide = torch.promote_types(gradient.dtype, torch.float32)
     sums = [(gradient.to(wide) * h.to(wide)).sum(dim=(1, 2)) for h in hidden]
-    return for_projections, torch.stack(sums, dim=1).to(order_weights.dtype)
+    return grad_projections, torch.stack(sums, dim=1).to(order_weights.dtype)
 
 
 def score(
     scores: Tensor, labels: Tensor, counts: Tensor, num_classes: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """How well the scores of each model meet its labels.
+    """Compute cross-entropy, accuracy and gradient of each model.
 
     Args:
-        scores: ``[models, rows, width]``; the first ``num_classes`` are the classes'.
-        labels: ``[models, rows]``; a row of a negative one does not count.
-        counts: How many rows of each model count, ``[models]``.
-        num_classes: How many classes there are.
+        scores: ``[models, rows, width]``; the first ``num_classes`` columns are class scores.
+        labels: ``[models, rows]``; rows of a negative label do not count.
+        counts: Number of rows of each model that count, ``[models]``.
+        num_classes: Number of classes.
 
     Returns:
-        The mean cross-entropy ``[models]``, the fraction of rows whose own class scores
-        highest ``[models]`` in float64, and the gradient of the cross-entropy for the scores.
+        The mean cross-entropy ``[models]``, the accuracy ``[models]`` in float64, and the
+        gradient of the cross-entropy with respect to the scores.
     """
     given = scores[..., :num_classes]
     log_chances = given.log_softmax(dim=-1)
@@ -169,7 +162,3 @@ def score(
     gradient = torch.zeros_like(scores)
     gradient[..., :num_classes] = slope.masked_fill(~counted.unsqueeze(-1), 0.0)
     return losses, right.sum(dim=1) / counts.double(), gradient
-
-
-def _orders(projections: Tensor, order_weights: Tensor) -> list[Tensor]:
-    return list(projections.chunk(order_weights.size(1), dim=-1))

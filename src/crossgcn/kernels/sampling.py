@@ -1,20 +1,213 @@
-"""What a neighbour sampler does per batch: compiled where Numba is here, else plain NumPy."""
+"""The loops of a neighbour sampler in NumPy; :func:`loops` returns the compiled ones if possible.
+
+A graph is two arrays: node ``i`` aggregates over ``neighbours[offsets[i]:offsets[i + 1]]``, in
+ascending order. A position in ``neighbours`` is called an entry. Which entries are drawn for a
+node depends on a key and the node alone, so any number of processes draws the same.
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from crossgcn.kernels import plain_sampling
-from crossgcn.kernels.ops import has_numba
-from crossgcn.kernels.plain_sampling import ALL, NoRow, draw_key, shuffle
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["ALL", "NoRow", "draw_key", "loops", "shuffle"]
+from crossgcn.kernels.ops import has_numba
+
+Array = NDArray[Any]
+
+ALL = -1
+"""The fanout that draws every neighbour."""
+
+
+class NoRow(ValueError):
+    """The offsets of a node point outside of the entries."""
+
+    def __init__(self, node: int) -> None:
+        super().__init__(f"the offsets of node {node} point outside of the entries")
+        self.node = node
+
+
+_ODD = 0x9E3779B97F4A7C15
+_BITS = 0xFFFFFFFFFFFFFFFF
+
+
+def draw_key(*numbers: int) -> int:
+    """Hash numbers such as seed, epoch, batch and hop to a 64-bit key, by SplitMix64."""
+    key = 0
+    for number in numbers:
+        key = int(_mix(np.array([(key + (number + 1) * _ODD) & _BITS], np.uint64))[0])
+    return key
+
+
+def shuffle(nodes: Array, key: int) -> Array:
+    """Return the nodes in an order that depends on the key alone."""
+    return nodes[np.argsort(_bits(key, np.arange(nodes.size)), kind="stable")]
+
+
+def draw_entries(
+    offsets: Array, neighbours: Array, nodes: Array, fanout: int, key: int, skip_own: bool
+) -> tuple[Array, Array]:
+    """Draw neighbours of each node uniformly, without replacement (Floyd's algorithm).
+
+    Args:
+        offsets: Start of each node's neighbours, ``[N + 1]``.
+        neighbours: The neighbours of all nodes.
+        nodes: The nodes to draw for.
+        fanout: Neighbours per node, at most; :data:`ALL` for all.
+        key: The random bits depend on it and on the node.
+        skip_own: Never draw a node for itself.
+
+    Returns:
+        Start of each node's draws, ``[nodes + 1]``, and the drawn entries, ascending per node.
+
+    Raises:
+        NoRow: If a node's offsets are invalid; likewise in the functions below.
+    """
+    _check_rows(offsets, neighbours, nodes)
+    first = offsets[nodes]
+    own = find_own(offsets, neighbours, nodes) if skip_own else np.full(nodes.size, -1)
+    degrees = offsets[nodes + 1] - first - (own >= 0)
+    counts = degrees if fanout == ALL else np.minimum(degrees, fanout)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    row = np.repeat(np.arange(nodes.size), counts)
+    places = np.arange(starts[-1]) - starts[row]
+    if fanout != ALL:
+        large = degrees > fanout
+        places[large[row]] = _draw(degrees[large], nodes[large], fanout, key).ravel()
+    entries = first[row] + places
+    after_own = (own[row] >= 0) & (entries >= own[row])
+    return starts, entries + after_own
+
+
+def find_own(offsets: Array, neighbours: Array, nodes: Array) -> Array:
+    """Return the entry of each node's self-loop, -1 if it has none."""
+    _check_rows(offsets, neighbours, nodes)
+    low, end = offsets[nodes], offsets[nodes + 1]
+    high = end
+    while (low < high).any():
+        middle = (low + high) // 2
+        open_ = low < high
+        below = np.zeros(nodes.size, dtype=bool)
+        below[open_] = neighbours[middle[open_]] < nodes[open_]
+        low = np.where(open_ & below, middle + 1, low)
+        high = np.where(open_ & ~below, middle, high)
+    found = low < end
+    found[found] = neighbours[low[found]] == nodes[found]
+    return np.where(found, low, -1)
+
+
+def number(known: Array, found: Array) -> tuple[Array, Array]:
+    """Number nodes consecutively, in the order in which they occur.
+
+    Args:
+        known: Nodes that are numbered already, each once.
+        found: More nodes, with repetitions.
+
+    Returns:
+        The distinct nodes, ``known`` first; and the number of each of ``found``.
+    """
+    everything = np.concatenate([known, found]).astype(np.int64)
+    nodes, first, inverse = np.unique(everything, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return nodes[order], rank[inverse][known.size :]
+
+
+def insert_own(
+    starts: Array,
+    nodes: Array,
+    columns: Array,
+    values: Array,
+    own_nodes: Array,
+    own_columns: Array,
+    own_values: Array,
+) -> tuple[Array, Array, Array]:
+    """Insert a self-loop into every row of a block, so that rows stay sorted by node.
+
+    Args:
+        starts: Start of each row, ``[rows + 1]``.
+        nodes: The node of each entry.
+        columns: The column of each entry.
+        values: The value of each entry.
+        own_nodes: The node of each row.
+        own_columns: The column of each row's node.
+        own_values: The value of each self-loop.
+
+    Returns:
+        Starts, columns and values.
+    """
+    rows = own_nodes.size
+    row = np.concatenate([np.repeat(np.arange(rows), np.diff(starts)), np.arange(rows)])
+    order = np.lexsort((np.concatenate([nodes, own_nodes]), row))
+    merged = np.concatenate([columns, own_columns])[order]
+    return starts + np.arange(rows + 1), merged, np.concatenate([values, own_values])[order]
+
+
+def row_weights(
+    offsets: Array, neighbours: Array, weights: Array, own: bool, first: int, last: int
+) -> Array:
+    """Sum the edge weights of each node from ``first`` to before ``last``, in 64 bits.
+
+    Args:
+        offsets: Start of each node's neighbours.
+        neighbours: The neighbours of all nodes.
+        weights: One per entry; empty if all are one.
+        own: Count self-loops, with weight 1 if a node has none; otherwise leave them out.
+        first: The first node.
+        last: One past the last node.
+    """
+    _check_rows(offsets, neighbours, np.arange(first, last))
+    start, end = int(offsets[first]), int(offsets[last])
+    row = np.repeat(np.arange(last - first), np.diff(offsets[first : last + 1]))
+    weight = weights[start:end].astype(np.float64) if weights.size else np.ones(end - start)
+    loop = neighbours[start:end] == row + first
+    counted = np.where(loop & (not own), 0.0, weight)
+    total = np.bincount(row, counted, minlength=last - first)
+    if own:
+        total += np.bincount(row[loop], minlength=last - first) == 0
+    return total
+
+
+def _check_rows(offsets: Array, neighbours: Array, nodes: Array) -> None:
+    first, end = offsets[nodes], offsets[nodes + 1]
+    wrong = (first < 0) | (end < first) | (end > neighbours.size)
+    if wrong.any():
+        raise NoRow(int(nodes[wrong.argmax()]))
+
+
+def _draw(degrees: Array, nodes: Array, fanout: int, key: int) -> Array:
+    """Draw distinct numbers below each degree, ascending, ``[nodes, fanout]``."""
+    chosen = np.empty((degrees.size, fanout), dtype=np.int64)
+    node_keys = _bits(key, nodes)
+    for step in range(fanout):
+        last = degrees - fanout + step
+        bits = _bits(node_keys, np.full(degrees.size, step))
+        place = ((bits >> np.uint64(11)) * 2.0**-53 * (last + 1)).astype(np.int64)
+        taken = (chosen[:, :step] == place[:, None]).any(axis=1)
+        chosen[:, step] = np.where(taken, last, place)
+    return np.sort(chosen, axis=1)
+
+
+def _bits(key: int | Array, numbers: Array) -> Array:
+    """Return 64 random bits per number."""
+    steps = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(_ODD)
+    return _mix(steps + np.asarray(key, dtype=np.uint64))
+
+
+def _mix(bits: Array) -> Array:
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Array = bits ^ (bits >> np.uint64(31))
+    return mixed
 
 
 def loops() -> Any:
-    """The module that does it; see :mod:`crossgcn.kernels.plain_sampling`."""
+    """Return the module of compiled loops if Numba is installed, otherwise this module."""
     if not has_numba():
-        return plain_sampling
+        return sys.modules[__name__]
     from crossgcn.kernels.cpu import sampling as cpu_sampling
 
     return cpu_sampling

@@ -202,7 +202,8 @@ def make_order_aggregation(
         raise unknown_name("order_weights", spec, known)
     part = ORDER_AGGREGATIONS[spec].load()
     if issubclass(part, OrderSum):
-        return part(order)
+        summed: OrderSum = part(order)
+        return summed
     if order == 1 and not part.changes_a_single_order:
         return FixedSum(order)
     aggregator: OrderAggregator = part(order, channels)

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from crossgcn.errors import check_count, unknown_name
+from crossgcn.errors import unknown_name
 from crossgcn.graph import SparseMatrix
+from crossgcn.kernels.plain import multiply_up
 from crossgcn.layers.catalogue import OrderWeights, make_order_aggregation
-from crossgcn.layers.feature_transform import FeatureTransform
+from crossgcn.layers.feature_transform import FeatureTransform, check_order
 from crossgcn.layers.orders.order_aggregation import (
     OrderAggregator,
     OrderSum,
     cross_and_sum,
-    cross_orders,
 )
 
 FirstOrder = Literal["paper", "release"]
@@ -240,7 +240,7 @@ class CrossFeatureTransform(FeatureTransform):
 
     def _aggregate(self, projections: Tensor, aggregator: OrderAggregator) -> Tensor:
         orders = self._by_order(projections)
-        hidden = cross_orders(orders)
+        hidden = multiply_up(orders.unbind(-2))
         if self.first_order == "release":
             # NOTE[D2] The released code adds every projection to the first order.
             hidden[0] = orders.sum(dim=-2)
@@ -287,11 +287,6 @@ class CrossFeatureTransform(FeatureTransform):
             yield
         finally:
             self.weight = weight
-
-
-def check_order(order: object) -> int:
-    """Return an order as an ``int``, or raise :class:`BadInput`."""
-    return check_count("order", order, "1 is a linear map, 2 adds products of two features")
 
 
 def _measure_scale(projections: Tensor, size: float) -> Tensor:

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from crossgcn.errors import BadInput
 from crossgcn.layers.catalogue import ONLY_OF_CROSS, OrderWeights, make_transform
-from crossgcn.layers.cross_feature_transform import FirstOrder, Scaling, check_order
+from crossgcn.layers.cross_feature_transform import FirstOrder, Scaling
+from crossgcn.layers.feature_transform import check_order
 from crossgcn.layers.graph_convolution import Aggregation, GraphConvolution
 
 

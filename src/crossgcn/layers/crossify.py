@@ -1,4 +1,4 @@
-"""The cross-feature transformation in other people's layers."""
+"""Cross features in the linear maps of any model."""
 
 from __future__ import annotations
 
@@ -34,29 +34,26 @@ def crossify(
     only: Patterns | None = None,
     skip: Patterns | None = None,
 ) -> nn.Module:
-    """A copy of a model whose linear maps cross features.
+    """Return a copy of a model whose linear maps cross features.
 
     Every ``torch.nn.Linear`` and PyG ``Linear`` becomes a
-    :class:`~crossgcn.CrossFeatureTransform` whose first projection and bias are the map's own.
-    With ``"gated"`` order weights the copy computes what the model does until it is trained.
-    A map whose number of inputs is not known yet is drawn anew by the first input.
+    :class:`~crossgcn.CrossFeatureTransform` with the map's weight as its first projection and the
+    map's bias. With ``"gated"`` order weights the copy computes the same as the model until it is
+    trained. A lazy map is drawn when the first input arrives.
 
-    A frozen map stays frozen within its :class:`~crossgcn.CrossFeatureTransform`; the
-    projections it is crossed with, and the order weights, are new and are trained. A map with
-    hooks is refused, because they would be lost with it.
-
-    A map stays as it is where its layer reads the weights itself instead of calling the map,
-    as far as the layer's source tells; a warning names those. :func:`crossed_maps` lists the
-    ones that were replaced.
+    The weight of a frozen map stays frozen; the new projections and order weights are trained. A
+    map with hooks is refused, because they would be lost. If a layer reads the weights of a map
+    instead of calling it, as far as its source code tells, the map is kept, with a warning.
+    :func:`crossed_maps` lists the replaced maps.
 
     Args:
-        model: Any module; it is left as it is.
+        model: Any module; it is not changed.
         order: Highest order of the crosses.
-        order_weights: As for :class:`~crossgcn.CrossFeatureTransform`.
-        first_order: Likewise.
-        only: Names of the maps to replace, as ``model.named_modules()`` has them; ``*`` stands
-            for anything: ``"convs.*"``. All where left out.
-        skip: Names of maps to keep, such as an output layer; likewise.
+        order_weights: See :class:`~crossgcn.CrossFeatureTransform`.
+        first_order: See :class:`~crossgcn.CrossFeatureTransform`.
+        only: Names of the maps to replace, as in ``model.named_modules()``, with ``*`` as a
+            wildcard: ``"convs.*"``. All by default.
+        skip: Names of maps to keep, such as an output layer.
     """
     model = deepcopy(model)
     maps = dict(_linear_maps(model))
@@ -84,15 +81,15 @@ def crossify(
 
 
 def crossed_maps(model: nn.Module) -> tuple[str, ...]:
-    """Names of the modules of a model that cross features."""
+    """Return the names of the modules of a model that cross features."""
     return tuple(
         name for name, module in model.named_modules() if isinstance(module, CrossFeatureTransform)
     )
 
 
 def _linear_maps(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """All linear maps by name, a shared one by all its names; none of our own layers' parts."""
-    # Subclasses compute something else, or are never called, as in torch's attention.
+    """Yield all linear maps outside of our own layers; a shared map occurs with every name."""
+    # Not subclasses: some compute something else or are never called, as in torch's attention.
     if type(module) in (nn.Linear, nn.LazyLinear, PyGLinear):
         yield prefix, module
     elif not isinstance(module, CrossFeatureTransform):
@@ -111,7 +108,7 @@ def _choose(maps: dict[str, nn.Module], only: Patterns | None, skip: Patterns | 
     kept = [] if skip is None else _match(maps, skip, "skip")
     chosen = [name for name in chosen if name not in kept]
     if not chosen:
-        raise BadInput(f"skip={skip!r} keeps every linear map: nothing is left to be crossed")
+        raise BadInput(f"skip={skip!r} keeps every linear map, so nothing is left to cross")
     return chosen
 
 
@@ -158,7 +155,7 @@ def _cross(
 
 
 class _FirstIsFrozen(nn.Module):
-    """All projections of a transform, of which the first is a constant."""
+    """Parametrise all projections of a transform with the first one constant."""
 
     def __init__(self, first: Tensor) -> None:
         super().__init__()
@@ -173,7 +170,7 @@ class _FirstIsFrozen(nn.Module):
 
 
 def _has_hooks(linear: Any) -> bool:
-    """Whether something else than its own search for a width happens when a map is called."""
+    """Return whether a map has hooks, besides those that infer the width of a lazy map."""
     own = [getattr(linear, name, None) for name in ("_hook", "_initialize_hook")]
     known = {handle.id for handle in own if handle is not None}
     hooks = (
@@ -186,7 +183,7 @@ def _has_hooks(linear: Any) -> bool:
 
 
 def _put(model: nn.Module, name: str, module: nn.Module) -> nn.Module:
-    """The model with another module under that name; the module itself for the whole model."""
+    """Replace the module of that name; return the module itself for the whole model."""
     if not name:
         return module
     path, _, attribute = name.rpartition(".")
@@ -200,7 +197,7 @@ def _say_who_reads(read: dict[str, str]) -> str:
 
 
 def _reader_of(model: nn.Module, name: str) -> str | None:
-    """The class of the layer that a map belongs to, if it reads the map's weights itself."""
+    """Return the class of a map's layer if it reads the map's weights itself."""
     path, _, attribute = name.rpartition(".")
     owner = model.get_submodule(path)
     while path and isinstance(owner, nn.ModuleList | nn.ModuleDict | nn.Sequential):
@@ -216,7 +213,7 @@ _HARMLESS = ("device", "dtype", "is_cuda", "requires_grad")
 
 @cache
 def _weights_read_by(layer: type[Any]) -> frozenset[str]:
-    """Attributes of a layer, ``lin`` for ``self.lin.weight``, whose weights its methods read."""
+    """Return attributes, ``lin`` for ``self.lin.weight``, whose weights a layer's methods read."""
     found: set[str] = set()
     for base in layer.__mro__:
         if base in (nn.Module, object):
@@ -255,7 +252,7 @@ def _weights_read_in(function: ast.FunctionDef) -> set[str]:
 
 
 def _aliases(target: ast.expr, value: ast.expr) -> dict[str, str]:
-    """Names in a method that stand for an attribute of its layer, or for parts of one."""
+    """Return local names that refer to an attribute of ``self`` or to parts of it."""
     attributes = (_attribute_of_self(node, {}) for node in ast.walk(value))
     attribute = next((name for name in attributes if name is not None), None)
     if attribute is None:
@@ -264,7 +261,7 @@ def _aliases(target: ast.expr, value: ast.expr) -> dict[str, str]:
 
 
 def _attribute_of_self(node: ast.AST, aliases: dict[str, str]) -> str | None:
-    """``lins`` for ``self.lins[0]``, and for a name that stands for it."""
+    """Return ``lins`` for ``self.lins[0]``, or for a local name that refers to it."""
     while isinstance(node, ast.Subscript | ast.Attribute):
         if isinstance(node, ast.Attribute) and _is_self(node.value):
             return node.attr

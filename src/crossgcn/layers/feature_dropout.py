@@ -87,7 +87,7 @@ def feature_dropout(
     if draws is None:
         draws = _draws_of_torch(x.values.device if isinstance(x, SparseMatrix) else x.device)
     if isinstance(x, DenseFeatures):
-        return x.drop(draws, p)
+        return x.drop(draws, p)  # type: ignore[return-value]
     if isinstance(x, SparseMatrix):
         return x.with_values(kernels.drop(x.values, x.model_starts, draws, p, False))
     if x.layout == torch.sparse_csr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,8 @@ from crossgcn.layers.catalogue import linear_aggregations, make_aggregation
 from crossgcn.layers.feature_transform import FeatureTransform, is_dense
 
 Features = Tensor | SparseMatrix
-Aggregation = str | PyGAggregator | Callable[[int], NodeAggregation]
+Aggregation: TypeAlias = "str | nn.Module | Callable[[int], NodeAggregation]"
+"""A name, an instance of PyG's ``Aggregation``, or a function of the width."""
 
 _SUM_NAMES = ("add", "sum", "gcn")
 _REDUCTIONS = ("mean", "max", "min", "mul")

@@ -1,4 +1,4 @@
-"""Encoders compared as link predictors: the same edges, negatives and training, paired."""
+"""Compare encoders as link predictors, on the same edges and negative pairs."""
 
 from __future__ import annotations
 
@@ -31,46 +31,39 @@ from crossgcn.training.pool import train_many
 from crossgcn.training.trainer import Record, Run
 
 _SHARED = ("dataset", "seed", "epochs", "learning_rate", "weight_decay", "precision")
-"""What encoders must have in common for their results to be paired."""
+"""Settings that encoders must have in common for paired results."""
 
 
 @dataclass(frozen=True)
 class LinkResult:
-    """One encoder over all splits.
-
-    Attributes:
-        name: Its own in this comparison.
-        config: What it is.
-        records: One per split.
-    """
+    """The results of one encoder, with a record per split."""
 
     name: str
     config: RunConfig
     records: tuple[Record, ...]
 
     def values(self, metric: str) -> list[float]:
-        """A metric on the test pairs, one number per split."""
+        """Return a metric on the test pairs, one number per split."""
         return [record["test"][metric] for record in self.records]
 
     def summary(self, metric: str) -> Summary:
-        """Its mean and standard deviation."""
+        """Return the mean and standard deviation of a metric."""
         return summarise(self.values(metric))
 
     @property
     def seconds(self) -> float:
-        """Of all its runs, added up."""
+        """Seconds of all runs, added up."""
         return fsum(record["seconds"] for record in self.records)
 
 
 @dataclass(frozen=True)
 class LinkComparison:
-    """All encoders; the first is the baseline.
+    """The results of all encoders; the first is the baseline.
 
     Attributes:
-        results: In the order in which they were given.
-        metrics: The names of the metrics, in the order in which they are shown.
-        test_to_train: Test edges for each training edge, for the intervals: splits are dealt
-            out from the same edges.
+        metrics: In the order in which they are shown.
+        test_to_train: Test edges per training edge. It corrects intervals for the overlap of the
+            splits, which are drawn from the same edges.
     """
 
     results: tuple[LinkResult, ...]
@@ -78,7 +71,7 @@ class LinkComparison:
     test_to_train: float
 
     def difference(self, result: LinkResult, metric: str) -> PairedDifference:
-        """To the baseline, paired over the splits and corrected for their overlap."""
+        """Return the difference to the baseline, paired over the splits."""
         return paired_difference(
             result.values(metric),
             self.results[0].values(metric),
@@ -87,20 +80,16 @@ class LinkComparison:
 
 
 class LinkExperiment:
-    """Encoders to be trained as link predictors on the same splits of the same edges.
+    """Trains encoders as link predictors on the same splits of the same edges.
 
-    Making one loads the data and checks everything that can be checked, so that a mistake is
-    found before the work starts.
+    The constructor loads the data and checks all settings, before any work starts.
 
     Args:
-        configs: The encoders by name, the baseline first; they share the dataset and all that
-            is about training. What they say about splits of nodes is not looked at.
-        settings: Of the predictors.
-        data: The graph, when it is not one to be loaded by name.
-        num_splits: How many times the edges are dealt out.
-        validation_share: Of the edges.
-        test_share: Of the edges.
-        negatives: Pairs that are no edges, for each validation and test edge.
+        configs: The encoders by name, the baseline first; they share the dataset and the
+            settings of training. Their splits of nodes are ignored.
+        data: The graph, if it is not loaded by name.
+        num_splits: The number of splits of the edges.
+        negatives: Negative pairs for each validation and test edge.
     """
 
     def __init__(
@@ -148,17 +137,16 @@ class LinkExperiment:
         """Train every encoder on every split.
 
         Args:
-            out: Where records are written; a run found finished there is not repeated.
-            workers: Processes that share the work. With more than one, a script
-                must guard its entry with ``if __name__ == "__main__"``.
-            threads: Threads of each run.
+            out: Folder for the records; runs that are finished there are not repeated.
+            workers: Processes that share the work. With more than one, a script must guard its
+                entry with ``if __name__ == "__main__"``.
             device: ``cpu``, ``cuda`` or ``auto``.
-            on_epochs: Called now and then with epochs done and epochs in all.
+            on_epochs: Called regularly with the epochs done and the epochs in all.
         """
         place = choose_device(device)
         for config in self.configs.values():
             check_precision(config.precision, place)
-        # Split by split, so that what was done when work is stopped can be compared.
+        # Split by split, so that the runs finished before an interruption can be compared.
         runs = [
             Run(config, split, folder=None if out is None else out / name / f"split-{split:02d}")
             for split in range(len(self.splits))
@@ -185,24 +173,24 @@ class LinkExperiment:
         )
 
     def _check_numbers(self) -> None:
-        """Whether folds go with the number of edges."""
+        """Check that there are enough edges and negative pairs for the folds."""
         split, name = self.splits[0], self.data.name
         trained, folds = split.train.size(1), self.settings.folds
         if trained < folds:
             raise BadInput(
-                f"{name}: {trained} training edges cannot be dealt out to {folds} folds; "
+                f"{name}: {trained} training edges cannot be divided into {folds} folds; "
                 "ask for fewer folds, or give a graph with more edges"
             )
         pool = training_negatives(split, self.data.num_nodes)
         if pool.count < -(-trained // folds):
             raise BadInput(
-                f"{name}: {pool.count} pairs that are no edges are left to train on, and "
-                f"each step takes {-(-trained // folds)}; ask for more folds or fewer negatives"
+                f"{name}: {pool.count} negative pairs are left to train on, and each step takes "
+                f"{-(-trained // folds)}; ask for more folds or fewer negatives"
             )
 
 
 def _check_model(config: RunConfig, in_channels: int, settings: LinkSettings) -> None:
-    """Whether it can be made, without the memory that it takes."""
+    """Check that a model can be built, without allocating its memory."""
     try:
         with torch.device("meta"):
             LinkPredictor(config.model, in_channels, settings, **config.model_settings())

@@ -1,4 +1,4 @@
-"""Which edges carry messages, train, validate and test, and pairs that are no edges."""
+"""Splits of edges into training, validation and test, with negative pairs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from crossgcn.links.settings import NUM_EDGE_SPLITS, TEST_SHARE, VALIDATION_SHAR
 
 @dataclass(frozen=True)
 class EdgeSplit:
-    """Pairs of different nodes, ``[2, pairs]``, the lower node first; no pair is in two of them.
+    """Pairs of different nodes, ``[2, pairs]``, the lower node first; all sets are disjoint.
 
-    Args:
+    Attributes:
         train: Edges that models may see.
-        validation: Edges that choose the epoch.
-        test: Edges read once, after the choice.
-        validation_negatives: Pairs that are no edges, to be told from ``validation``.
-        test_negatives: Likewise, from ``test``.
+        validation: Edges that select the epoch.
+        test: Edges that are scored once, after the selection.
+        validation_negatives: Pairs without an edge, to compare with ``validation``.
+        test_negatives: Pairs without an edge, to compare with ``test``.
     """
 
     train: Tensor
@@ -34,35 +34,30 @@ class EdgeSplit:
 
 
 class OtherPairs:
-    """All pairs of different nodes but some, counted without gaps so that any can be drawn.
+    """All pairs of different nodes except some, numbered without gaps for drawing.
 
     Args:
-        num_nodes: How many nodes there are.
-        *excluded: Pairs that are not to be drawn, ``[2, pairs]`` each, the lower node first.
+        *excluded: Pairs that are not drawn, ``[2, pairs]`` each, the lower node first.
 
     Attributes:
-        count: How many pairs are left.
+        count: The number of remaining pairs.
     """
 
     def __init__(self, num_nodes: int, *excluded: Tensor) -> None:
         numbers = np.unique(np.concatenate([_number_pairs(pairs.numpy()) for pairs in excluded]))
         self.count = num_nodes * (num_nodes - 1) // 2 - len(numbers)
-        # How many pairs that are left come before each excluded one.
+        # The number of remaining pairs before each excluded one.
         self._left_before = numbers - np.arange(len(numbers))
 
     def draw(self, count: int, generator: np.random.Generator) -> Tensor:
-        """So many different pairs, each as likely as any other, ``[2, count]``."""
+        """Draw different pairs uniformly, ``[2, count]``."""
         places = generator.choice(self.count, count, replace=False, shuffle=False)
         numbers = places + np.searchsorted(self._left_before, places, side="right")
         return torch.from_numpy(_pairs_of_numbers(numbers))
 
 
 def find_pairs(data: Data) -> Tensor:
-    """Every edge between different nodes once, ``[2, pairs]``, the lower node first.
-
-    Args:
-        data: A graph whose edges are undirected and unique, as loaded or adopted.
-    """
+    """Return every undirected edge between different nodes once, the lower node first."""
     edge_index: Tensor = data.edge_index
     return edge_index[:, edge_index[0] < edge_index[1]]
 
@@ -76,25 +71,21 @@ def make_edge_splits(
     negatives: int = 1,
     seed: int = 0,
 ) -> list[EdgeSplit]:
-    """Deal out the edges of a graph anew for every split.
+    """Split the edges of a graph at random, several times.
 
-    An edge is a pair of nodes: both its directions go the same way. Self-loops are no links
-    and are in no set. Negatives are drawn from the pairs that are edges nowhere in the graph,
-    no pair twice. Split ``i`` depends on ``seed`` and ``i`` only, so asking for more splits
-    changes none.
+    An edge is a pair of nodes: both its directions are in the same set. Self-loops are in no
+    set. Negative pairs are drawn from the pairs that are not edges of the graph, without
+    repetition. Split ``i`` depends on ``seed`` and ``i`` only, so more splits do not change the
+    others.
 
     Args:
         data: A graph from :func:`~crossgcn.data.load_dataset` or
             :func:`~crossgcn.data.canonical_graph`.
-        num_splits: How many.
-        validation_share: Of the edges.
-        test_share: Of the edges.
-        negatives: Pairs drawn for each validation and test edge.
-        seed: Which draw.
+        negatives: Negative pairs for each validation and test edge.
 
     Raises:
-        BadInput: Shares that leave nothing to train on, or a graph with too few edges, or
-            with too many for negatives to be found, or with edges that lead one way.
+        BadInput: If the shares leave nothing to train on, or the graph has too few edges, too
+            few pairs without an edge, or directed edges.
     """
     for name, value, least in (("num_splits", num_splits, 1), ("negatives", negatives, 1)):
         if value < least:
@@ -114,24 +105,25 @@ def make_edge_splits(
     held_out = [max(1, round(share * num_edges)) for share in (validation_share, test_share)]
     if sum(held_out) >= num_edges:
         raise BadInput(
-            f"{data.name}: {num_edges} edges between different nodes cannot be dealt out to train "
-            f"and to hold out {held_out[0]} for validation and {held_out[1]} for test; give a "
-            "graph with more edges, or smaller shares"
+            f"{data.name}: of {num_edges} edges between different nodes, {held_out[0]} for "
+            f"validation and {held_out[1]} for test leave none to train on; give a graph with more "
+            "edges, or smaller shares"
         )
     others = OtherPairs(data.num_nodes, pairs)
     wanted = negatives * sum(held_out)
     if wanted >= others.count:
         raise BadInput(
-            f"{data.name}: {wanted} pairs that are no edges are asked for, and the graph has "
-            f"{others.count} of them; ask for fewer negatives, or give a graph with fewer edges"
+            f"{data.name}: {wanted} negative pairs are asked for, and the graph has "
+            f"{others.count} pairs without an edge; ask for fewer negatives, or give a graph with "
+            "fewer edges"
         )
     return [
-        _deal_out(pairs, others, held_out, negatives, np.random.default_rng([seed, index]))
+        _split(pairs, others, held_out, negatives, np.random.default_rng([seed, index]))
         for index in range(num_splits)
     ]
 
 
-def _deal_out(
+def _split(
     pairs: Tensor,
     others: OtherPairs,
     held_out: list[int],
@@ -152,10 +144,10 @@ def _deal_out(
 
 
 def training_negatives(split: EdgeSplit, num_nodes: int) -> OtherPairs:
-    """The pairs that training may take for no edges.
+    """Return the pairs from which negative pairs for training are drawn.
 
-    No edge of the graph is among them, and no pair that validation or test will score: those
-    are never seen in training, be they edges or not, so that having been seen gives none away.
+    They contain no edge of the graph, and no pair that is scored for validation or test:
+    training sees none of these, so that having been seen does not reveal a label.
     """
     return OtherPairs(
         num_nodes,
@@ -168,20 +160,17 @@ def training_negatives(split: EdgeSplit, num_nodes: int) -> OtherPairs:
 
 
 def deal_folds(pairs: Tensor, num_folds: int, generator: np.random.Generator) -> list[Tensor]:
-    """Deal pairs out to folds of the same size, give or take one; each pair to one of them."""
+    """Divide pairs at random into folds whose sizes differ by one at most."""
     order = torch.from_numpy(generator.permutation(pairs.size(1)))
     return [pairs[:, fold.sort().values] for fold in order.tensor_split(num_folds)]
 
 
 def message_edges(data: Data, pairs: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The graph with these edges alone: both directions of each, with weights, and self-loops.
+    """Return ``edge_index`` and ``edge_weight`` of the graph with these edges and self-loops only.
 
     Args:
         data: The whole graph.
-        pairs: Edges of it, ``[2, pairs]``, the lower node first.
-
-    Returns:
-        ``edge_index`` and ``edge_weight``, which is none where the graph has none.
+        pairs: Edges of it, ``[2, pairs]``, the lower node first; both directions are kept.
     """
     ends = data.edge_index.sort(dim=0).values.numpy()
     loops = ends[0] == ends[1]
@@ -192,7 +181,7 @@ def message_edges(data: Data, pairs: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 def _number_pairs(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number pairs (0, 1), (0, 2), (1, 2), (0, 3), ... from 0 on."""
+    """Number the pairs (0, 1), (0, 2), (1, 2), (0, 3), ... from 0."""
     lower, upper = pairs
     numbers: NDArray[np.int64] = upper * (upper - 1) // 2 + lower
     return numbers

@@ -1,4 +1,4 @@
-"""An encoder of nodes and a decoder of pairs: what is trained to predict links."""
+"""The link predictor, an encoder of nodes and a decoder of pairs, and its metrics."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from crossgcn.models.node_classifier import NodeClassifier
 
 
 class PairDecoder(nn.Module):
-    r"""Scores pairs of nodes by their embeddings.
+    r"""Score of a pair of nodes, from their embeddings.
 
     .. math:: s_{ij} = \sum_c w_c\, z_{ic}\, z_{jc}
 
     Args:
-        kind: ``dot`` keeps every :math:`w_c` at 1; ``hadamard`` learns them, from 1.
-        channels: Width of an embedding.
+        kind: ``dot`` fixes every :math:`w_c` at 1; ``hadamard`` learns them, starting at 1.
     """
 
     def __init__(self, kind: Decoder, channels: int) -> None:
@@ -32,21 +31,14 @@ class PairDecoder(nn.Module):
         self.weight = nn.Parameter(torch.ones(channels)) if kind == "hadamard" else None
 
     def forward(self, embeddings: Tensor, pairs: Tensor) -> Tensor:
-        """Scores, ``[pairs]``, of ``pairs [2, pairs]``; which node comes first is all the same."""
+        """Return the scores ``[pairs]`` of ``pairs [2, pairs]``; the order of the nodes is free."""
         first, second = (_pick_rows(embeddings, ends) for ends in pairs)
         product = first * second
         return (product if self.weight is None else product * self.weight).sum(dim=-1)
 
 
 class LinkPredictor(nn.Module):
-    """A model of the package as encoder, whose last layer gives embeddings, and a decoder.
-
-    Args:
-        preset: The encoder's name.
-        in_channels: Features per node.
-        settings: The embeddings' width and the decoder.
-        **encoder_settings: As of :func:`~crossgcn.models.catalogue.build_model`.
-    """
+    """A model of the package as encoder, whose last layer returns embeddings, and a decoder."""
 
     def __init__(
         self, preset: str, in_channels: int, settings: LinkSettings, **encoder_settings: Any
@@ -61,21 +53,20 @@ class LinkPredictor(nn.Module):
     def forward(
         self, x: Tensor | SparseMatrix, edges: Sequence[SparseMatrix], pairs: Tensor
     ) -> Tensor:
-        """Scores of pairs.
+        """Return the scores of ``pairs [2, pairs]``.
 
         Args:
             x: Features of all nodes.
             edges: The message graph, once for each of the encoder's propagations.
-            pairs: ``[2, pairs]``.
         """
         scores: Tensor = self.decoder(self.encoder(x, edges), pairs)
         return scores
 
 
 def _pick_rows(matrix: Tensor, rows: Tensor) -> Tensor:
-    """Some rows, by a product whose gradient is summed in the same order every time.
+    """Select rows by a sparse product, whose gradient is summed in a fixed order.
 
-    A GPU's own gradient of indexing is not: equal seeds would give unequal weights.
+    The gradient of indexing on a GPU is not: equal seeds would give different weights.
     """
     count = rows.numel()
     offsets = torch.arange(count + 1, device=rows.device)
@@ -87,24 +78,18 @@ Scores = NDArray[np.floating]
 
 
 def metric_names(hits_at: Sequence[int]) -> tuple[str, ...]:
-    """What :func:`link_metrics` gives, in its order."""
+    """Return the names of the metrics of :func:`link_metrics`, in its order."""
     return ("auc", "ap", *(f"hits@{k}" for k in hits_at), "mrr")
 
 
 def link_metrics(positives: Scores, negatives: Scores, hits_at: Sequence[int]) -> dict[str, float]:
-    r"""All metrics of one set of scores, each from 0 to 1.
+    r"""Return all metrics of scores of edges and negative pairs, each from 0 to 1.
 
-    ``auc`` is the chance that an edge scores above a pair that is none; ``ap`` is
-    scikit-learn's average precision, whose level depends on how many negatives there are;
-    ``hits@k`` is the share of edges with rank at most :math:`k`, and ``mrr`` the mean of one
-    over the rank.
-
-    Args:
-        positives: Scores of edges.
-        negatives: Scores of pairs that are none.
-        hits_at: The ranks :math:`k`.
+    ``auc`` is the area under the ROC curve; ``ap`` is the average precision, whose level depends
+    on the number of negatives; ``hits@k`` is the share of edges with rank at most :math:`k`
+    among the negatives, and ``mrr`` the mean reciprocal rank. Ties get their mean over all orders.
     """
-    above, level = _count_rivals(positives, negatives)
+    above, level = _count_negatives(positives, negatives)
     labels = np.repeat([1, 0], [len(positives), len(negatives)])
     harmonic = np.cumsum(1 / np.arange(1, len(negatives) + 2))
     harmonic = np.concatenate([[0.0], harmonic])
@@ -119,15 +104,15 @@ def link_metrics(positives: Scores, negatives: Scores, hits_at: Sequence[int]) -
 
 
 def area_under_curve(positives: Scores, negatives: Scores) -> float:
-    """The chance that an edge scores above a pair that is none; half of it where level."""
-    above, level = _count_rivals(positives, negatives)
+    """Return the probability that an edge scores above a negative pair; ties count half."""
+    above, level = _count_negatives(positives, negatives)
     return float(1 - (above + level / 2).mean() / len(negatives))
 
 
-def _count_rivals(
+def _count_negatives(
     positives: Scores, negatives: Scores
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each positive, how many negatives are above it and how many level with it."""
+    """Return for each positive how many negatives score above it, and how many the same."""
     ordered = np.sort(negatives)
     below = np.searchsorted(ordered, positives, side="left")
     not_above = np.searchsorted(ordered, positives, side="right")

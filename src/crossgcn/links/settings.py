@@ -30,8 +30,8 @@ def check_encoder(name: str) -> None:
     """Refuse a model that is not known or cannot be an encoder."""
     if not get_preset(name).predicts_links:
         raise BadInput(
-            f"model {name!r} cannot predict links, because its training is about classes "
-            f"or looks at all edges beforehand: use one of {', '.join(encoder_names())}"
+            f"model {name!r} cannot predict links, because its loss is about classes or its inputs "
+            f"are learned from all edges: use one of {', '.join(encoder_names())}"
         )
 
 
@@ -39,23 +39,23 @@ Decoder = Literal["dot", "hadamard"]
 DECODERS: tuple[Decoder, ...] = get_args(Decoder)
 
 LINK_DEFAULTS: Mapping[str, Any] = {"hidden_channels": 64, "epochs": 300, "weight_decay": 0.0}
-"""Of a configuration, in place of those for classes."""
+"""Defaults of a configuration that differ from those for classification."""
 
 DEFAULT_RANKS = (10, 50, 100)
-"""Of Hits@K, as far as a test set has as many negatives."""
+"""Default ranks K of Hits@K; those above the number of test negatives are left out."""
 
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """How links are predicted, the same for every model compared.
+    """How links are predicted; the same for all models of a comparison.
 
     Attributes:
-        embedding_channels: Width of a node's embedding, which the last layer gives.
-        decoder: How two embeddings become a score: ``dot`` is their inner product,
-            ``hadamard`` one with a learned weight for each channel.
-        folds: Parts that the training edges are dealt out to; in each step one of them is
-            to be predicted and the others carry messages.
-        hits_at: The ranks of Hits@K; :data:`DEFAULT_RANKS` when left out, as far as they fit.
+        embedding_channels: Width of a node's embedding, the output of the last layer.
+        decoder: Score of two embeddings: ``dot`` is their inner product, ``hadamard`` has a
+            learned weight for each channel.
+        folds: Parts of the training edges; in each step one of them is predicted and the others
+            carry messages.
+        hits_at: The ranks of Hits@K; by default those of :data:`DEFAULT_RANKS` that fit.
     """
 
     embedding_channels: int = 64
@@ -78,18 +78,14 @@ class LinkSettings:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks of Hits@K, whoever chose them."""
+        """The ranks of Hits@K, given or default."""
         return DEFAULT_RANKS if self.hits_at is None else self.hits_at
 
     def fit_ranks(self, negatives: int, name: str) -> LinkSettings:
-        """With ranks that a test set has: default ones that it has not are left out.
-
-        Args:
-            negatives: Of the test set.
-            name: Of the data.
+        """Return settings without default ranks above the number of test negatives.
 
         Raises:
-            BadInput: If one that was asked for is above the number of negatives.
+            BadInput: If a given rank is above it.
         """
         if self.hits_at is None:
             return replace(self, hits_at=tuple(k for k in DEFAULT_RANKS if k <= negatives))
@@ -103,5 +99,5 @@ class LinkSettings:
         return self
 
     def describe(self) -> dict[str, Any]:
-        """As records have it."""
+        """Return the settings for a record."""
         return asdict(self) | {"hits_at": list(self.ranks)}

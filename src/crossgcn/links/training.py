@@ -233,7 +233,6 @@ def train_links(
         x: Features of all nodes, on the same device.
         batches: The inputs of each step.
         split: The pairs that select and test.
-        config: How to train.
         seed: Decides the dropped entries.
         hits_at: The ranks of Hits@K.
         on_epochs: As for :func:`~crossgcn.training.loop.fit`.

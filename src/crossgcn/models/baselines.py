@@ -18,13 +18,7 @@ from crossgcn.models.node_classifier import NodeClassifier, layer_widths
 class GCN(CrossGCN):
     """A :class:`~crossgcn.CrossGCN` of order 1, whose layers compute PyG's ``GCNConv``.
 
-    Args:
-        in_channels: Features per node; ``-1`` to infer it from the first input.
-        hidden_channels: Width of the hidden layers.
-        out_channels: Number of classes.
-        num_layers: Number of layers, at least 1.
-        dropout: Probability of dropping an entry of a layer's input.
-        **kwargs: For every layer, such as ``bias`` and ``cached``.
+    Arguments are those of :class:`~crossgcn.CrossGCN`; ``**kwargs`` go to every layer.
     """
 
     def __init__(
@@ -51,13 +45,8 @@ class GCN(CrossGCN):
 class GIN(NodeClassifier):
     """Layers of :class:`~crossgcn.layers.MLPConv`, without batch normalisation.
 
-    Args:
-        in_channels: Features per node; ``-1`` to infer it from the first input.
-        hidden_channels: Width of the hidden layers and of the perceptrons within.
-        out_channels: Number of classes.
-        num_layers: Number of layers, at least 1.
-        dropout: Probability of dropping an entry of a layer's input.
-        **kwargs: For every layer, such as ``aggregate_first`` and ``bias``.
+    Arguments are those of :class:`~crossgcn.CrossGCN`; ``hidden_channels`` is also the width of the
+    perceptrons within layers, and ``**kwargs`` go to every layer.
     """
 
     def __init__(
@@ -82,13 +71,7 @@ class GIN(NodeClassifier):
 class MLP(NodeClassifier):
     """Linear layers on each node's own features; it ignores edges.
 
-    Args:
-        in_channels: Features per node; ``-1`` to infer it from the first input.
-        hidden_channels: Width of the hidden layers.
-        out_channels: Number of classes.
-        num_layers: Number of layers, at least 1.
-        dropout: Probability of dropping an entry of a layer's input.
-        bias: Add a bias in each layer.
+    Arguments are those of :class:`~crossgcn.CrossGCN`.
     """
 
     def __init__(
@@ -128,13 +111,8 @@ class SemiEmb(MLP):
     scores, were chosen by validation accuracy.
 
     Args:
-        in_channels: Features per node; ``-1`` to infer it from the first input.
-        hidden_channels: Width of the hidden layers.
-        out_channels: Number of classes.
-        num_layers: Number of layers, at least 1.
-        dropout: Probability of dropping an entry of a layer's input.
         laplacian_weight: :math:`\gamma`, finite and not negative; 0 is an MLP.
-        **kwargs: For :class:`~crossgcn.models.baselines.MLP`, such as ``bias``.
+        **kwargs: For :class:`~crossgcn.MLP`, such as ``bias``.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""DeepWalk: each node's place in the graph, learned without features or labels."""
+"""DeepWalk: node embeddings from random walks, without features or labels."""
 
 from __future__ import annotations
 
@@ -22,23 +22,20 @@ NO_NODE = -1
 def random_walks(
     edge_index: Tensor, num_nodes: int, *, walks_per_node: int, walk_length: int, seed: int
 ) -> NDArray[np.int32]:
-    """Walk from every node to a neighbour drawn at random, and on from there.
+    """Draw random walks from every node, as in DeepWalk.
 
-    Edges lead both ways, every neighbour is as likely as any other, and
-    self-loops are not taken, as in DeepWalk. One NumPy operation moves all
-    walks by one step, so the cost in Python does not grow with the graph.
+    Edges are undirected, neighbours are equally likely, and self-loops are not taken.
 
     Args:
-        edge_index: The two ends of each edge, ``[2, edges]``, in either direction or both.
-        num_nodes: How many nodes there are, isolated ones included.
-        walks_per_node: How many walks start at each node.
+        edge_index: The ends of each edge, ``[2, edges]``, in one direction or both.
+        num_nodes: Number of nodes, isolated ones included.
+        walks_per_node: Walks that start at each node.
         walk_length: Nodes per walk, the first one included.
-        seed: The same seed gives the same walks.
+        seed: Of the walks.
 
     Returns:
-        A walk per row, ``[walks_per_node * num_nodes, walk_length]``, in rounds
-        that start once at every node, in a random order. The walk of an
-        isolated node is that node alone; -1 fills the rest of its row.
+        A walk per row, ``[walks_per_node * num_nodes, walk_length]``, in rounds that start once
+        at every node, in random order. The row of an isolated node is padded with -1.
     """
     for name, value in (("walks_per_node", walks_per_node), ("walk_length", walk_length)):
         if value < 1:
@@ -60,7 +57,7 @@ def random_walks(
 
 
 def _neighbours(edge_index: Tensor, num_nodes: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The neighbours of all nodes one after the other, and where those of each node start."""
+    """Return offsets and neighbours of all nodes."""
     source, target = edge_index[:, edge_index[0] != edge_index[1]].numpy()
     ends = np.concatenate([source, target]), np.concatenate([target, source])
     graph = sp.coo_array((np.ones(ends[0].size), ends), shape=(num_nodes, num_nodes)).tocsr()
@@ -70,20 +67,20 @@ def _neighbours(edge_index: Tensor, num_nodes: int) -> tuple[NDArray[np.int64], 
 
 @dataclass(frozen=True)
 class DeepWalkSettings:
-    """How the embeddings are learned.
+    """Settings of walks and skip-gram.
 
-    DeepWalk was published with 80 walks of 40 nodes, a window of 10 and 64 to 128
-    dimensions. Ten walks take one core about a minute on Pubmed, and 20 did not
-    raise the validation accuracy on Cora. Window and dimensions were chosen, as was
-    the scaling to length 1, by validation accuracy on Citeseer.
+    DeepWalk was published with 80 walks of 40 nodes, a window of 10 and 64 to 128 dimensions. Ten
+    walks take one core about a minute on Pubmed, and 20 did not raise the validation accuracy on
+    Cora. Window, dimensions and scaling to length 1 were chosen by validation accuracy on
+    Citeseer.
 
     Attributes:
         walks_per_node: Walks that start at each node.
         walk_length: Nodes per walk.
-        window: How far from a node of a walk its context reaches, at most.
+        window: Largest distance of a context node on a walk.
         dimensions: Length of an embedding.
         epochs: Passes over the walks.
-        negative: Nodes drawn against each true context.
+        negative: Negative samples per context node.
     """
 
     walks_per_node: int = 10
@@ -94,7 +91,7 @@ class DeepWalkSettings:
     negative: int = 5
 
     def describe(self) -> dict[str, Any]:
-        """What a record says about where its inputs came from."""
+        """Return the settings for a record."""
         return {"method": "deep-walk", "gensim": _gensim_version()} | asdict(self)
 
 
@@ -103,23 +100,21 @@ def embed_nodes(
 ) -> Tensor:
     """Learn an embedding of every node from random walks, by skip-gram.
 
-    Walks are read as sentences and nodes as words: a node's vector is trained to
-    tell the nodes near it on a walk from nodes drawn at random (Word2Vec with
-    negative sampling, by gensim). One thread does it, so the same seed gives
-    the same bytes again. Vectors are scaled to length 1. A node without
-    neighbours is on no walk with another; its vector is zero.
+    Walks are the sentences of gensim's Word2Vec with negative sampling, on one thread, so that the
+    same seed gives the same bytes. Vectors are scaled to length 1; that of an isolated node is
+    zero.
 
     Args:
-        edge_index: The two ends of each edge, ``[2, edges]``.
-        num_nodes: How many nodes there are.
-        seed: Of the walks and of the training.
-        settings: The defaults when left out.
+        edge_index: The ends of each edge, ``[2, edges]``.
+        num_nodes: Number of nodes.
+        seed: Of walks and training.
+        settings: Walks and skip-gram.
 
     Returns:
         ``[num_nodes, dimensions]``.
 
     Raises:
-        BadInput: If gensim is not installed, or there is no edge to walk along.
+        BadInput: If gensim is not installed, or there is no edge between nodes.
     """
     settings = settings or DeepWalkSettings()
     word2vec = _import_word2vec()
@@ -156,7 +151,7 @@ def embed_nodes(
 
 
 class _Sentences:
-    """Walks as gensim reads them, any number of times."""
+    """Walks as an iterable of sentences for gensim."""
 
     def __init__(self, walks: NDArray[np.int32], num_nodes: int) -> None:
         self.walks = walks
@@ -178,7 +173,7 @@ def _import_word2vec() -> Any:
 
 
 def _gensim_version() -> str | None:
-    """Another version may learn other embeddings from the same walks."""
+    """Return the version of gensim, on which the embeddings depend."""
     try:
         return version("gensim")
     except PackageNotFoundError:

@@ -13,28 +13,12 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from crossgcn.reproduction.items import Item
-
 WIDTH: Final = 9.0
 """Width of a figure in inches, with nine-point text: legible at 900 pixels."""
 
 INK: Final = "#3d4450"
 
 _PIXELS_PER_INCH: Final = 105
-
-# Okabe and Ito's palette, which colour-blind readers can tell apart, one colour per model.
-_MODELS: Final = {
-    "gcn": "#0072B2",
-    "gin": "#E69F00",
-    "cross-gcn": "#D55E00",
-    "cross-gcn-release": "#009E73",
-    "cross-gcn-release-fix": "#CC79A7",
-    "cross-gcn-paper": "#56B4E9",
-    "cross-gcn-paper-fix": "#000000",
-    "semi-emb": "#8a6d3b",
-    "deep-walk": "#7f7f7f",
-    "mlp": "#a6a61a",
-}
 
 _STYLE: Final[dict[Any, Any]] = {
     "font.family": "sans-serif",
@@ -64,24 +48,6 @@ def figure_style(name: str) -> Iterator[None]:
     """Draw figures in one style, with SVG identifiers that depend on the name only."""
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
         yield
-
-
-def colours(item: Item) -> dict[str, str]:
-    """A colour for each row: its model's, or a free one where another row has that already."""
-    taken: dict[str, str] = {}
-    for label, own in model_colours(item).items():
-        free = [colour for colour in _MODELS.values() if colour not in taken.values()]
-        taken[label] = own if own in free else next(iter(free), INK)
-    return taken
-
-
-def model_colours(item: Item) -> dict[str, str]:
-    """The colour of each row's model, also where several rows share it."""
-    models = ({**item.settings, **row.settings}.get("model") for row in item.rows)
-    return {
-        row.label: _MODELS.get(str(model), INK)
-        for row, model in zip(item.rows, models, strict=True)
-    }
 
 
 def tidy(axes: Axes) -> None:

@@ -1,40 +1,34 @@
-"""From run records to the cells of an item; what validation chooses is chosen here."""
+"""From run records to the cells of an item, including the choices by validation accuracy."""
 
 from __future__ import annotations
 
 import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.files import write_json
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.experiments.experiment import RepeatedRuns
-from crossgcn.reproduction.items import CellKey, PaperValue
-from crossgcn.reproduction.plan import Candidate, Plan, PlannedCell
+from crossgcn.reproduction.items import CellKey, CellPlace, Frozen
+from crossgcn.reproduction.plan import Choice, ItemPlan, PlannedCell
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import EPOCHS
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Curve(_Part):
-    """Accuracy epoch by epoch, averaged over runs; fractions.
+class Curve(Frozen):
+    """Accuracy (a fraction) per epoch, mean and standard deviation over runs.
 
     Attributes:
         epoch: Counted from 1.
-        train: Mean accuracy on the training nodes, with dropout.
-        train_sd: Its standard deviation over runs.
-        test: Mean accuracy on the test nodes.
-        test_sd: Its standard deviation over runs.
+        train: On the training nodes, with dropout.
     """
 
     epoch: tuple[int, ...]
@@ -44,45 +38,29 @@ class Curve(_Part):
     test_sd: tuple[float, ...]
 
 
-class CandidateResult(_Part):
-    """One of the settings that validation chose from; its test accuracy is not looked at."""
+class ChoiceResult(Frozen):
+    """Settings that validation chose from; their test accuracy is not read."""
 
     settings: Mapping[str, Any]
     validation_accuracy: float
 
 
-class CellResult(_Part):
-    """One cell, with what is needed to judge and draw it.
+class CellResult(CellPlace):
+    """A cell that was run; ``settings`` are those of the chosen configuration.
 
     Attributes:
-        panel: Where it stands.
-        row: Likewise.
-        column: Likewise.
-        x: Its place on a figure's axis.
-        paper: What the paper prints there.
-        reason: Why ours is not the same.
-        compare_with: The row it is paired with.
-        settings: What was run (after the choice by validation).
         chosen: The settings that validation chose.
         candidates: What it chose from.
-        test_accuracy: Fractions, one per split (per seed where all splits are one).
+        test_accuracy: Fractions, one per split (one per seed if there is a single split).
         validation_accuracy: Likewise, at the selected epochs.
-        best_epoch: The selected epochs, one per run.
-        curve: Of ``curves``.
-        timing: Of ``timing``: the record of :mod:`crossgcn.reproduction.epoch_time`.
-        statistics: Of ``statistics``: ours, by name.
+        best_epoch: The selected epoch of each run.
+        curve: For ``curves``.
+        timing: For ``timing``: the record of :mod:`crossgcn.reproduction.epoch_time`.
+        statistics: For ``statistics``: our value, by name.
     """
 
-    panel: str
-    row: str
-    column: str
-    x: float | None = None
-    paper: PaperValue | None = None
-    reason: str | None = None
-    compare_with: str | None = None
-    settings: Mapping[str, Any] = Field(default_factory=dict)
     chosen: Mapping[str, Any] = Field(default_factory=dict)
-    candidates: tuple[CandidateResult, ...] = ()
+    candidates: tuple[ChoiceResult, ...] = ()
     test_accuracy: tuple[float, ...] = ()
     validation_accuracy: tuple[float, ...] = ()
     best_epoch: tuple[int, ...] = ()
@@ -91,15 +69,15 @@ class CellResult(_Part):
     statistics: Mapping[str, Any] | None = None
 
 
-class ItemResult(_Part):
-    """Everything that was found for an item.
+class ItemResult(Frozen):
+    """The results of an item.
 
     Attributes:
-        item: Its name.
-        cells: Those that were run, in the item's order.
+        item: Name of the item.
+        cells: The cells that were run, in the item's order.
         shortened: What ``--quick`` left out, a line each; empty for a full run.
         skipped: What could not be run and how to provide it, a line each.
-        failed: What was tried and did not work, and why, a line each.
+        failed: What failed and why, a line each.
         splits: Which training sets were used, by dataset.
         environment: Versions, threads, commit and machine of the runs.
     """
@@ -113,17 +91,11 @@ class ItemResult(_Part):
     environment: Mapping[str, Any] = Field(default_factory=dict)
 
     def matching(self, key: CellKey) -> list[CellResult]:
-        """The cells a selector means."""
-        return [
-            cell
-            for cell in self.cells
-            if key.panel in (None, cell.panel)
-            and key.row in (None, cell.row)
-            and key.column in (None, cell.column)
-        ]
+        """Return the cells that a selector matches."""
+        return [cell for cell in self.cells if key.matches(cell)]
 
     def find(self, panel: str, row: str, column: str) -> CellResult | None:
-        """The cell at a place, if it was run."""
+        """Return the cell at a place, if it was run."""
         found = self.matching(CellKey(panel=panel, row=row, column=column))
         return found[0] if found else None
 
@@ -137,7 +109,7 @@ def read_item_result(path: Path) -> ItemResult:
     """Read a result.
 
     Raises:
-        BadInput: If the file is not there or not one.
+        BadInput: If the file is missing or holds something else.
     """
     try:
         return ItemResult(**json.loads(path.read_bytes()))
@@ -152,41 +124,47 @@ RunsOf = Callable[[RunConfig], RepeatedRuns]
 
 
 def collect_item(
-    plan: Plan,
+    plan: ItemPlan,
     runs_of: RunsOf,
     folders_of: Callable[[RunConfig], Sequence[Path]],
     timing_of: Callable[[RunConfig], Mapping[str, Any]],
 ) -> ItemResult:
-    """Put an item together.
+    """Assemble the result of an item.
+
+    A function that raises :class:`WorkFailed` leaves its cell out.
 
     Args:
-        plan: What was done for it.
-        runs_of: The finished runs of a configuration.
-        folders_of: Their folders, where curves are read from.
-        timing_of: The measurement of a configuration, for timings.
-
-    Each of the three may raise :class:`WorkFailed`, which leaves its cell out.
+        plan: What was run.
+        runs_of: Returns the finished runs of a configuration.
+        folders_of: Returns their folders, which hold the learning curves.
+        timing_of: Returns the measurement of a configuration, for timings.
     """
-    kind = plan.item.kind
     cells = []
     environments: list[Mapping[str, Any]] = []
     failed = []
     for planned in plan.cells:
         try:
-            if kind == "statistics":
-                cells.append(_statistics_cell(planned))
-            elif kind == "timing":
-                timing = timing_of(planned.candidates[0].config)
-                cells.append(_cell(planned, planned.candidates[0], timing=timing))
+            choice = planned.choices[0]
+            if plan.item.kind == "statistics":
+                counted = dataset_statistics(planned.cell.settings["dataset"])
+                found: dict[str, Any] = {"statistics": {"value": counted[planned.cell.column]}}
+            elif plan.item.kind == "timing":
+                timing = timing_of(choice.config)
+                found = {"timing": timing}
                 environments.append(timing["environment"])
             else:
-                candidate, runs = choose_candidate(planned, runs_of)
-                curve = mean_curve(folders_of(candidate.config)) if kind == "curves" else None
-                cells.append(_trained_cell(planned, candidate, runs, runs_of, curve))
+                choice, runs = choose(planned, runs_of)
+                found = _trained(planned, runs, runs_of)
+                if plan.item.kind == "curves":
+                    found["curve"] = mean_curve(folders_of(choice.config))
                 environments += [record["environment"] for record in runs.records]
         except WorkFailed as error:
             place = (planned.cell.row, planned.cell.panel, planned.cell.column)
             failed.append(f"{', '.join(filter(None, place))}: {error}")
+            continue
+        place_of_cell = {name: getattr(planned.cell, name) for name in CellPlace.model_fields}
+        place_of_cell["settings"] = choice.config.identity()
+        cells.append(CellResult(**place_of_cell, chosen=dict(choice.chosen), **found))
     return ItemResult(
         item=plan.item.name,
         cells=tuple(cells),
@@ -198,38 +176,49 @@ def collect_item(
     )
 
 
-def choose_candidate(planned: PlannedCell, runs_of: RunsOf) -> tuple[Candidate, RepeatedRuns]:
-    """The candidate with the best mean validation accuracy, the first of equals."""
-    results = [(candidate, runs_of(candidate.config)) for candidate in planned.candidates]
+def choose(planned: PlannedCell, runs_of: RunsOf) -> tuple[Choice, RepeatedRuns]:
+    """Return the first choice with the best mean validation accuracy, and its runs."""
+    results = [(choice, runs_of(choice.config)) for choice in planned.choices]
     return max(results, key=lambda result: fmean(result[1].validation_accuracy))
 
 
+def _trained(planned: PlannedCell, runs: RepeatedRuns, runs_of: RunsOf) -> dict[str, Any]:
+    candidates = [
+        ChoiceResult(
+            settings=dict(choice.chosen),
+            validation_accuracy=fmean(runs_of(choice.config).validation_accuracy),
+        )
+        for choice in planned.choices
+    ]
+    return {
+        "candidates": tuple(candidates) if len(candidates) > 1 else (),
+        "test_accuracy": tuple(runs.test_accuracy),
+        "validation_accuracy": tuple(runs.validation_accuracy),
+        "best_epoch": tuple(record["best_epoch"] for record in runs.records),
+    }
+
+
 def mean_curve(folders: Sequence[Path]) -> Curve:
-    """The curves of several runs, averaged epoch by epoch."""
+    """Average the learning curves of several runs."""
     runs = []
     for folder in folders:
         with (folder / EPOCHS).open(newline="") as file:
             runs.append(list(csv.DictReader(file)))
-    epochs = [int(row["epoch"]) for row in runs[0]]
-    columns = {
-        name: [[float(run[step][name]) for run in runs] for step in range(len(epochs))]
-        for name in ("train_accuracy", "test_accuracy")
-    }
-    return Curve(
-        epoch=tuple(epochs),
-        train=tuple(round(fmean(values), 6) for values in columns["train_accuracy"]),
-        train_sd=tuple(round(_deviation(values), 6) for values in columns["train_accuracy"]),
-        test=tuple(round(fmean(values), 6) for values in columns["test_accuracy"]),
-        test_sd=tuple(round(_deviation(values), 6) for values in columns["test_accuracy"]),
-    )
+    columns: dict[str, tuple[float, ...]] = {}
+    for name in ("train", "test"):
+        steps = [
+            [float(row[f"{name}_accuracy"]) for row in rows] for rows in zip(*runs, strict=True)
+        ]
+        columns[name] = tuple(round(fmean(values), 6) for values in steps)
+        columns[f"{name}_sd"] = tuple(
+            round(stdev(values), 6) if len(values) > 1 else 0.0 for values in steps
+        )
+    return Curve(epoch=tuple(int(row["epoch"]) for row in runs[0]), **columns)
 
 
-def _deviation(values: Sequence[float]) -> float:
-    return stdev(values) if len(values) > 1 else 0.0
-
-
-def dataset_statistics(name: str) -> dict[str, float]:
-    """The numbers of the paper's Table 2 for a dataset, counted."""
+@cache
+def dataset_statistics(name: str) -> Mapping[str, float]:
+    """Count the numbers of the paper's Table 2 for a dataset."""
     data = load_dataset(name)
     source, target = data.edge_index
     train = make_splits(data, "public", num_splits=1)[0].train
@@ -242,62 +231,8 @@ def dataset_statistics(name: str) -> dict[str, float]:
     }
 
 
-_statistics: dict[str, dict[str, float]] = {}
-
-
-def _statistics_cell(planned: PlannedCell) -> CellResult:
-    name = planned.cell.settings["dataset"]
-    if name not in _statistics:
-        _statistics[name] = dataset_statistics(name)
-    value = _statistics[name][planned.cell.column]
-    return _cell(planned, planned.candidates[0], statistics={"value": value})
-
-
-def _trained_cell(
-    planned: PlannedCell,
-    candidate: Candidate,
-    runs: RepeatedRuns,
-    runs_of: RunsOf,
-    curve: Curve | None,
-) -> CellResult:
-    candidates: tuple[CandidateResult, ...] = ()
-    if len(planned.candidates) > 1:
-        candidates = tuple(
-            CandidateResult(
-                settings=dict(other.chosen),
-                validation_accuracy=fmean(runs_of(other.config).validation_accuracy),
-            )
-            for other in planned.candidates
-        )
-    return _cell(
-        planned,
-        candidate,
-        candidates=candidates,
-        test_accuracy=tuple(runs.test_accuracy),
-        validation_accuracy=tuple(runs.validation_accuracy),
-        best_epoch=tuple(record["best_epoch"] for record in runs.records),
-        curve=curve,
-    )
-
-
-def _cell(planned: PlannedCell, candidate: Candidate, **found: Any) -> CellResult:
-    cell = planned.cell
-    return CellResult(
-        panel=cell.panel,
-        row=cell.row,
-        column=cell.column,
-        x=cell.x,
-        paper=cell.paper,
-        reason=cell.reason,
-        compare_with=cell.compare_with,
-        settings=candidate.config.identity(),
-        chosen=dict(candidate.chosen),
-        **found,
-    )
-
-
 def _join(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One description of several environments: a value each agrees on, or all of them."""
+    """Describe several environments as one: each value, or a list of the different ones."""
     joined: dict[str, Any] = {}
     for name in {name: None for environment in environments for name in environment}:
         values = [environment.get(name) for environment in environments]

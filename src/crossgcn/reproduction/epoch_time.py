@@ -1,4 +1,4 @@
-"""How long one epoch of training takes, for the paper's Table 6."""
+"""Measure the time of a training epoch, for the paper's Table 6."""
 
 from __future__ import annotations
 
@@ -28,14 +28,7 @@ from crossgcn.training.steps.full_batch import FullBatchStep
 def measurement_identity(
     config: RunConfig, data: Data, *, epochs: int = 50, device: str = "auto"
 ) -> dict[str, Any]:
-    """What makes a measurement that measurement; a record with the same entries is its result.
-
-    Args:
-        config: As for :func:`measure_epoch_seconds`.
-        data: Likewise.
-        epochs: Likewise.
-        device: Likewise.
-    """
+    """Return what makes a measurement this one; a record with equal entries is its result."""
     place = choose_device(device)
     on_gpu = place.type == "cuda"
     return {
@@ -53,10 +46,9 @@ def measure_epoch_seconds(
 ) -> dict[str, Any]:
     """Time full-batch training epochs of one model on one graph.
 
-    An epoch is a forward pass for the training nodes of the configuration's first
-    split, the objective, its backward pass and a step of Adam. There is no
-    validation. As in training, only the rows that the training nodes depend on are
-    computed. On a GPU the clock is read once it is idle.
+    An epoch is a forward pass for the training nodes of the configuration's first split, the
+    objective, its backward pass and a step of Adam, without validation. As in training, only the
+    rows that the training nodes depend on are computed.
 
     Args:
         config: Model, widths, dropout, splits and seed; its ``epochs`` is not used.
@@ -66,16 +58,11 @@ def measure_epoch_seconds(
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` is a GPU where there is one.
 
     Returns:
-        A record for JSON: ``seconds`` of each epoch with ``mean``, ``sd`` (``None`` for
-        one epoch) and ``median``; ``config``, ``dataset``, ``train_nodes``,
-        ``input_nodes`` (rows of features that are read), ``parameters``, ``losses`` of
-        the first and last timed epoch (``None`` where not finite, which costs the same
-        time), ``device``, ``device_name``, ``peak_memory_bytes`` (``None`` on a CPU) and
-        ``environment``.
-
-    Raises:
-        BadInput: A number of epochs or a device that cannot be used.
-        WorkFailed: Graph and model do not fit into memory.
+        A record for JSON: ``seconds`` of each epoch with ``mean``, ``sd`` (``None`` for one
+        epoch) and ``median``; ``config``, ``dataset``, ``train_nodes``, ``input_nodes`` (rows of
+        features that are read), ``parameters``, ``losses`` of the first and last timed epoch
+        (``None`` where not finite), ``device``, ``device_name``, ``peak_memory_bytes`` (``None``
+        on a CPU) and ``environment``.
     """
     if epochs < 1 or warmup < 0:
         raise BadInput(
@@ -116,7 +103,7 @@ def measure_epoch_seconds(
 
 
 def _time_epochs(step: FullBatchStep, epochs: int, warmup: int) -> tuple[list[float], list[float]]:
-    """Seconds and loss of every epoch, those of the warm-up included."""
+    """Return the seconds and the loss of every epoch, including the warm-up."""
     seconds, losses = [], []
     for _ in range(warmup + epochs):
         _wait_for(step.device)
@@ -129,7 +116,7 @@ def _time_epochs(step: FullBatchStep, epochs: int, warmup: int) -> tuple[list[fl
 
 
 def _processor() -> str:
-    """The name of the CPU, where the system tells."""
+    """Return the name of the CPU, if the system tells it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,38 +1,70 @@
-"""Results drawn as the paper draws them: ours as lines with bands, the paper's as hollow marks."""
+"""Items drawn as in the paper: ours as lines with bands, the paper's numbers as hollow marks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
 from math import ceil
-from typing import Any
+from typing import Any, Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from crossgcn.reports.figure_style import (
-    INK,
-    WIDTH,
-    colours,
-    figure_style,
-    model_colours,
-    tidy,
-    to_svg,
-)
+from crossgcn.reports.figure_style import INK, WIDTH, figure_style, tidy, to_svg
 from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.items import Item
 from crossgcn.reproduction.verdicts import measured
 
-_APART = 0.17
-"""Half the distance of ours and the paper's mark, in rows."""
+# The colour-blind safe palette of Okabe and Ito, extended, one colour per model.
+_MODELS: Final = {
+    "gcn": "#0072B2",
+    "gin": "#E69F00",
+    "cross-gcn": "#D55E00",
+    "cross-gcn-release": "#009E73",
+    "cross-gcn-release-fix": "#CC79A7",
+    "cross-gcn-paper": "#56B4E9",
+    "cross-gcn-paper-fix": "#000000",
+    "semi-emb": "#8a6d3b",
+    "deep-walk": "#7f7f7f",
+    "mlp": "#a6a61a",
+}
+_PAPER: Final = "#8b93a1"
+_HALF_GAP: Final = 0.17
+"""Half the distance between our mark and the paper's in a table, in rows."""
 
-_PAPER = "#8b93a1"
+
+def draw_item(item: Item, result: ItemResult) -> str | None:
+    """Draw an item as an ``<svg>`` element; ``None`` if there is nothing to draw."""
+    draw = _DRAWINGS.get(item.kind)
+    if draw is None:
+        return None
+    with figure_style(item.name):
+        figure = draw(item, result)
+        return None if figure is None else to_svg(figure, item.name, f"{item.source}: {item.title}")
 
 
-def draw_table(item: Item, result: ItemResult) -> Figure | None:
-    """One panel for each column of the table, a line for each row."""
+def model_colours(item: Item) -> dict[str, str]:
+    """Return the colour of each row's model, even if several rows share it."""
+    models = ({**item.settings, **row.settings}.get("model") for row in item.rows)
+    return {
+        row.label: _MODELS.get(str(model), INK)
+        for row, model in zip(item.rows, models, strict=True)
+    }
+
+
+def colours(item: Item) -> dict[str, str]:
+    """Return a colour for each row: that of its model, or a free one if it is taken."""
+    taken: dict[str, str] = {}
+    for label, own in model_colours(item).items():
+        free = [colour for colour in _MODELS.values() if colour not in taken.values()]
+        taken[label] = own if own in free else next(iter(free), INK)
+    return taken
+
+
+def _draw_table(item: Item, result: ItemResult) -> Figure | None:
+    """Draw a panel for each column of the table, with a line for each row."""
     run = {(cell.panel, cell.column) for cell in result.cells if measured(cell) is not None}
     panels = [line.label for line in item.panels if any(p == line.label for p, _ in run)]
     columns = [line.label for line in item.columns if any(c == line.label for _, c in run)]
@@ -70,47 +102,39 @@ def _draw_dots(axes: Axes, item: Item, result: ItemResult, panel: str, column: s
         if (cell.panel, cell.column) != (panel, column):
             continue
         height = next(i for i, row in enumerate(item.rows) if row.label == cell.row)
-        found = result.find(panel, cell.row, column)
-        ours = None if found is None else measured(found)
+        ours = measured(result.find(panel, cell.row, column))
         if ours is not None:
-            axes.errorbar(ours.mean, height - _APART, xerr=ours.sd, color=shades[cell.row], fmt="o")
+            colour = shades[cell.row]
+            axes.errorbar(ours.mean, height - _HALF_GAP, xerr=ours.sd, color=colour, fmt="o")
         if cell.paper is not None:
             mean, sd = cell.paper.mean, cell.paper.sd
             axes.errorbar(
-                mean, height + _APART, xerr=sd, color=_PAPER, fmt="s", mfc="white", markersize=4
+                mean, height + _HALF_GAP, xerr=sd, color=_PAPER, fmt="s", mfc="white", markersize=4
             )
 
 
-def draw_item(item: Item, result: ItemResult) -> str | None:
-    """An item as an ``<svg>`` element; none where a picture would say nothing.
-
-    Args:
-        item: What the paper shows; its kind says how it is drawn.
-        result: What was measured.
-    """
-    draw = _DRAWINGS.get(item.kind)
-    if draw is None:
-        return None
-    with figure_style(item.name):
-        figure = draw(item, result)
-        return None if figure is None else to_svg(figure, item.name, f"{item.source}: {item.title}")
-
-
 def _draw_lines(item: Item, result: ItemResult) -> Figure | None:
-    """Accuracy over a setting, a panel for each dataset."""
+    """Draw accuracy over a setting, or seconds over hidden size, a panel for each dataset."""
     cells = [cell for cell in result.cells if cell.x is not None and measured(cell) is not None]
     if not cells:
         return None
-    panels = [p.label for p in item.panels if any(cell.panel == p.label for cell in cells)]
-    figure, grid = _grid(len(panels), share="dataset" in item.settings)
-    for axes, panel in zip(grid, panels, strict=False):
+    timing = item.kind == "timing"
+    panels = _panels_of(item, cells)
+    share = not timing and "dataset" in item.settings
+    figure, grid = _grid(len(panels), height=3.6 if timing else 2.9, share=share)
+    for axes, panel in zip(grid, panels, strict=True):
+        if timing:
+            axes.set_yscale("log")
         for row, colour in colours(item).items():
             line = [cell for cell in cells if (cell.panel, cell.row) == (panel, row)]
-            _draw_line(axes, line, colour)
+            (_draw_times if timing else _draw_line)(axes, line, colour)
+        if timing:
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
+            axes.yaxis.set_minor_locator(NullLocator())
         axes.set_title(panel)
         _set_x_axis(axes, item, [cell for cell in cells if cell.panel == panel])
-    grid[0].set_ylabel("test accuracy, %")
-    _add_legend(figure, item, cells, "ours: mean, band of one sd")
+    grid[0].set_ylabel("seconds an epoch" if timing else "test accuracy, %")
+    _add_legend(figure, item, cells, "ours" if timing else "ours: mean, band of one sd")
     return figure
 
 
@@ -118,8 +142,7 @@ def _draw_line(axes: Axes, line: Sequence[CellResult], colour: str) -> None:
     xs, means, lows, highs = [], [], [], []
     for cell in sorted(line, key=lambda cell: cell.x or 0.0):
         ours = measured(cell)
-        if ours is None or cell.x is None:
-            continue
+        assert ours is not None and cell.x is not None
         xs.append(cell.x)
         means.append(ours.mean)
         lows.append(ours.mean - (ours.sd or 0.0))
@@ -130,12 +153,21 @@ def _draw_line(axes: Axes, line: Sequence[CellResult], colour: str) -> None:
     axes.fill_between(xs, lows, highs, color=colour, alpha=0.2, linewidth=0)
 
 
+def _draw_times(axes: Axes, line: Sequence[CellResult], colour: str) -> None:
+    ours = [(cell.x, value.mean) for cell in line if (value := measured(cell)) is not None]
+    paper = [(cell.x, cell.paper.mean) for cell in line if cell.paper is not None]
+    if ours:
+        axes.plot(*zip(*ours, strict=True), color=colour, marker="o")
+    if paper:
+        axes.plot(*zip(*paper, strict=True), linestyle="--", linewidth=1, **_hollow(colour))
+
+
 def _draw_curves(item: Item, result: ItemResult) -> Figure | None:
-    """Training accuracy on the left, test accuracy on the right, epoch by epoch."""
+    """Draw training accuracy on the left and test accuracy on the right, over epochs."""
     cells = [cell for cell in result.cells if cell.curve is not None]
-    panels = [p.label for p in item.panels if any(cell.panel == p.label for cell in cells)]
     if not cells:
         return None
+    panels = _panels_of(item, cells)
     figure = Figure(figsize=(WIDTH, 0.4 + 2.9 * len(panels)), layout="constrained")
     grid = figure.subplots(len(panels), 2, squeeze=False, sharex=True, sharey="row")
     shades = colours(item)
@@ -164,34 +196,13 @@ def _draw_curve(
     axes.fill_between(epochs, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
-def _draw_timing(item: Item, result: ItemResult) -> Figure | None:
-    """Seconds of an epoch over hidden size, both logarithmic."""
-    cells = [cell for cell in result.cells if cell.x is not None and measured(cell) is not None]
-    if not cells:
-        return None
-    panels = [p.label for p in item.panels if any(cell.panel == p.label for cell in cells)]
-    figure, grid = _grid(len(panels), height=3.6)
-    for axes, panel in zip(grid, panels, strict=False):
-        axes.set_yscale("log")
-        for row, colour in colours(item).items():
-            line = [cell for cell in cells if (cell.panel, cell.row) == (panel, row)]
-            ours = [(cell.x, value.mean) for cell in line if (value := measured(cell)) is not None]
-            paper = [(cell.x, cell.paper.mean) for cell in line if cell.paper is not None]
-            if ours:
-                axes.plot(*zip(*ours, strict=True), color=colour, marker="o")
-            if paper:
-                axes.plot(*zip(*paper, strict=True), linestyle="--", linewidth=1, **_hollow(colour))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.set_title(panel)
-        _set_x_axis(axes, item, [cell for cell in cells if cell.panel == panel])
-    grid[0].set_ylabel("seconds an epoch")
-    _add_legend(figure, item, cells, "ours")
-    return figure
+def _panels_of(item: Item, cells: Sequence[CellResult]) -> list[str]:
+    run = {cell.panel for cell in cells}
+    return [panel.label for panel in item.panels if panel.label in run]
 
 
-def _grid(count: int, height: float = 2.9, share: bool = False) -> tuple[Figure, list[Axes]]:
-    """Up to three panels side by side."""
+def _grid(count: int, height: float, share: bool) -> tuple[Figure, list[Axes]]:
+    """Make up to three panels side by side."""
     columns = min(count, 3)
     rows = ceil(count / columns)
     width = WIDTH if columns > 1 else 0.7 * WIDTH
@@ -205,7 +216,7 @@ def _grid(count: int, height: float = 2.9, share: bool = False) -> tuple[Figure,
 
 
 def _set_x_axis(axes: Axes, item: Item, cells: Sequence[CellResult]) -> None:
-    """Ticks where the columns are; zero keeps its place on a logarithmic axis."""
+    """Put ticks at the columns; a logarithmic axis keeps a place for zero."""
     labels = {cell.x: cell.column for cell in cells if cell.x is not None}
     xs = sorted(labels)
     positive = [x for x in xs if x > 0]
@@ -223,7 +234,7 @@ def _set_x_axis(axes: Axes, item: Item, cells: Sequence[CellResult]) -> None:
 
 
 def _add_legend(figure: Figure, item: Item, cells: Sequence[CellResult], ours: str) -> None:
-    """The rows by colour, then what solid and hollow marks mean."""
+    """Explain the colours of the rows, then solid and hollow marks."""
     drawn = {cell.row for cell in cells}
     handles = [
         Line2D([], [], color=colour, label=row)
@@ -251,6 +262,6 @@ def _hollow(colour: str) -> dict[str, Any]:
 _DRAWINGS: dict[str, Callable[[Item, ItemResult], Figure | None]] = {
     "figure": _draw_lines,
     "curves": _draw_curves,
-    "timing": _draw_timing,
-    "table": draw_table,
+    "timing": _draw_lines,
+    "table": _draw_table,
 }

@@ -1,4 +1,4 @@
-"""An item at the terminal, once its last run is finished."""
+"""An item at the terminal: its numbers with their verdicts, and the paper's claims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 from crossgcn.reports.terminal.tables import number_columns
 from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.items import Item
-from crossgcn.reproduction.page_view import Line, NumberTable, mean_text, number_table
+from crossgcn.reproduction.numbers import NumberLine, NumberTable, mean_text, number_table
 from crossgcn.reproduction.verdicts import evaluate_claims, judge_cell, measured
 
 _STYLES = {
@@ -27,12 +27,7 @@ _STYLES = {
 
 
 def item_table(item: Item, result: ItemResult) -> RenderableType:
-    """The numbers with their verdicts, then what became of the paper's claims.
-
-    Args:
-        item: What the paper shows.
-        result: What was measured.
-    """
+    """Show the numbers with their verdicts, then the outcome of each claim."""
     wide = item.kind != "table" and len(item.columns) > 1
     numbers = number_table(item, result)
     parts: list[RenderableType] = [Text(f"{item.title} ({item.source})", style="bold")]
@@ -51,7 +46,7 @@ def item_table(item: Item, result: ItemResult) -> RenderableType:
 
 
 def _lines(numbers: NumberTable) -> Iterator[RenderableType]:
-    """A line for each number; the verdict says how far off it is."""
+    """Yield a table per group, with a line for each number."""
     left_out = ("chosen", "difference")
     shown = [i for i, header in enumerate(numbers.headers) if not header.startswith(left_out)]
     for group in numbers.groups:
@@ -68,8 +63,9 @@ def _lines(numbers: NumberTable) -> Iterator[RenderableType]:
 
 
 def _matrix(item: Item, result: ItemResult) -> Iterator[RenderableType]:
-    """A line for each row of the item, its columns side by side."""
-    columns = [line.label for line in item.columns if _was_run(line.label, result)]
+    """Yield a table per panel, with the columns of the item side by side."""
+    run = {cell.column for cell in result.cells}
+    columns = [line.label for line in item.columns if line.label in run]
     for panel in item.panels:
         table = number_columns(item.x_label, *columns)
         for row in item.rows:
@@ -82,12 +78,8 @@ def _matrix(item: Item, result: ItemResult) -> Iterator[RenderableType]:
             yield table
 
 
-def _was_run(column: str, result: ItemResult) -> bool:
-    return any(cell.column == column for cell in result.cells)
-
-
 def _short(cell: CellResult | None, item: Item) -> Text:
-    """Ours, and the paper's where it is not the same."""
+    """Show our number, and the paper's if it is not the same."""
     if cell is None:
         return Text("—", style="dim")
     verdict = judge_cell(cell, item)
@@ -97,7 +89,7 @@ def _short(cell: CellResult | None, item: Item) -> Text:
     return text
 
 
-def _verdict(line: Line) -> Text:
+def _verdict(line: NumberLine) -> Text:
     if line.verdict is None:
         return Text("—" if line.run else "")
     marks = "".join(f" [{mark}]" for mark in line.marks)

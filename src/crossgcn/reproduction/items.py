@@ -1,7 +1,7 @@
-"""The paper's tables and figures as data: what to run, what was printed, what was claimed.
+"""The paper's tables and figures as data: what to run, what it prints, what it claims.
 
-One TOML file in ``experiments`` is one :class:`Item`: panels × rows × columns,
-each with settings, merge into one cell each. Nothing here imports torch.
+Each TOML file in ``items`` is an :class:`Item`: panels × rows × columns, whose settings are
+merged into those of a cell. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from crossgcn.errors import unknown_name
 from crossgcn.reproduction.item_names import ITEM_NAMES
 
-Kind = Literal["statistics", "table", "figure", "curves", "timing"]
 
+class Frozen(BaseModel):
+    """An immutable record; unknown keys are errors."""
 
-class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class PaperValue(_Part):
-    """A number the paper prints: percent, or seconds in a timing.
+class PaperValue(Frozen):
+    """A number printed in the paper: percent, or seconds in a timing.
 
     Attributes:
-        mean: The number.
-        sd: Its standard deviation, where it is printed.
-        tolerance: How far off still agrees, where no deviation is printed.
+        sd: Its standard deviation, if printed.
+        tolerance: The difference that counts as agreement if no deviation is printed.
     """
 
     mean: float
@@ -40,26 +39,63 @@ class PaperValue(_Part):
 
     @property
     def allowed(self) -> float | None:
-        """How far ours may be from it: one standard deviation, or the tolerance."""
+        """Largest difference that counts as agreement."""
         return self.sd if self.sd is not None else self.tolerance
 
 
-class CellKey(_Part):
-    """Where a cell stands; in a check, what is left out means every one."""
+class CellKey(Frozen):
+    """Selects cells; a part that is left out matches every label."""
 
     panel: str | None = None
     row: str | None = None
     column: str | None = None
 
+    def matches(self, cell: CellPlace) -> bool:
+        """Return whether the cell is selected."""
+        return (
+            self.panel in (None, cell.panel)
+            and self.row in (None, cell.row)
+            and self.column in (None, cell.column)
+        )
 
-class Line(_Part):
-    """A panel, a row or a column: a label and the settings it brings.
+
+class CellPlace(Frozen):
+    """The place of a cell, its settings, and the number printed there.
 
     Attributes:
-        label: As shown.
-        x: Where a column stands on a figure's axis.
-        settings: Of :class:`~crossgcn.training.config.RunConfig`.
-        choose: Settings with several values, of which validation takes one.
+        x: Position on the axis of a figure.
+        reason: Why our number differs from the paper's.
+        compare_with: Label of the row for paired differences.
+        settings: Settings of :class:`~crossgcn.training.config.RunConfig`.
+    """
+
+    panel: str
+    row: str
+    column: str
+    x: float | None = None
+    paper: PaperValue | None = None
+    reason: str | None = None
+    compare_with: str | None = None
+    settings: Mapping[str, Any] = Field(default_factory=dict)
+
+
+class Cell(CellPlace):
+    """A cell to run; ``choose`` has settings with several values, for validation to choose."""
+
+    choose: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict)
+
+    def choices(self) -> Iterator[dict[str, Any]]:
+        """Yield every combination of the settings to choose from."""
+        for values in product(*self.choose.values()):
+            yield dict(zip(self.choose, values, strict=True))
+
+
+class Line(Frozen):
+    """A panel, a row or a column.
+
+    Attributes:
+        x: Position of a column on the axis of a figure.
+        choose: As in :class:`Cell`.
     """
 
     label: str
@@ -72,17 +108,15 @@ class Row(Line):
     """A row of a table or a line of a figure.
 
     Attributes:
-        ours: Not in the paper.
-        made_to_match: Built from the paper's numbers, so that agreement says nothing.
-        compare_with: The row that paired differences are taken against.
-        paper: What the paper prints, by column (or ``panel/column``).
-        reasons: Why ours is not within the paper's deviation, likewise.
-        presets: Further presets that the paper's numbers are shown beside.
-        columns: The columns this row has; all when left out.
-        panels: Likewise.
+        made_to_match: Generated from the paper's numbers, so agreement means nothing.
+        compare_with: Label of the row for paired differences.
+        paper: The printed numbers, by ``column`` or ``panel/column``.
+        reasons: Why ours are outside the paper's deviation, likewise.
+        presets: Further presets that the paper's numbers apply to.
+        columns: The columns of this row; all if left out.
+        panels: The panels of this row; all if left out.
     """
 
-    ours: bool = False
     made_to_match: bool = False
     compare_with: str | None = None
     paper: Mapping[str, PaperValue] = Field(default_factory=dict)
@@ -92,20 +126,19 @@ class Row(Line):
     panels: tuple[str, ...] | None = None
 
 
-class Check(_Part):
-    """One comparison, or one for every cell its selectors match.
+class Check(Frozen):
+    """A comparison, made for every cell that ``cell`` selects.
+
+    Another cell takes the parts that its selector leaves out from the first cell.
 
     Attributes:
-        cell: What is looked at.
-        or_row: Or this row, where it did better on validation.
-        better_than: Another cell, alike in what it leaves out, whose accuracy
-            must be lower in a paired comparison.
+        or_row: Use this row instead where it has the better validation accuracy.
+        better_than: A cell that must be worse in a paired comparison.
         at_least: In percent.
-        at_most: In percent; in a timing, times the other cell's seconds.
-        narrower_than: A row whose means spread further over the columns.
-        slower_than: With ``at_most``: the cell whose seconds are multiplied.
-        close_to: With ``within``: a cell whose mean may differ by no more points.
-        within: Those points.
+        at_most: In percent; with ``slower_than`` a factor of the other cell's seconds.
+        narrower_than: A row whose means must vary more over the columns.
+        slower_than: The cell to compare seconds with.
+        close_to: A cell whose mean must differ by at most ``within`` points.
     """
 
     cell: CellKey
@@ -119,20 +152,18 @@ class Check(_Part):
     within: float | None = None
 
     def selectors(self) -> Iterator[CellKey]:
-        """Every selector it has."""
+        """Yield all selectors."""
+        yield CellKey(row=self.or_row)
         others = (self.better_than, self.narrower_than, self.slower_than, self.close_to)
-        yield self.cell
-        if self.or_row is not None:
-            yield CellKey(row=self.or_row)
-        yield from (key for key in others if key is not None)
+        yield from (key for key in (self.cell, *others) if key is not None)
 
 
-class Claim(_Part):
-    """What the paper says of an item, and how to see whether it holds.
+class Claim(Frozen):
+    """A claim of the paper.
 
     Attributes:
-        says: The paper's claim, in our words.
-        finding: What is known about it beyond the numbers.
+        says: The claim, in our words.
+        finding: What is known beyond the numbers.
         checks: All must hold.
     """
 
@@ -141,75 +172,32 @@ class Claim(_Part):
     checks: tuple[Check, ...] = Field(min_length=1)
 
 
-class Quick(_Part):
-    """What ``--quick`` leaves out of an item beyond the usual.
-
-    Attributes:
-        columns: The columns kept.
-        settings: Replace the item's.
-    """
+class Quick(Frozen):
+    """How ``--quick`` shortens an item: columns to keep, settings to replace."""
 
     columns: tuple[str, ...] | None = None
     settings: Mapping[str, Any] = Field(default_factory=dict)
 
 
-class Cell(_Part):
-    """One place of an item: the settings to run there and the paper's number.
-
-    Attributes:
-        panel: Label of its panel.
-        row: Label of its row.
-        column: Label of its column.
-        x: Where it stands on a figure's axis.
-        settings: Panel's, row's and column's, merged.
-        choose: Likewise.
-        paper: What the paper prints there.
-        reason: Why ours is not the same.
-        compare_with: Label of the row it is paired with.
-    """
-
-    panel: str
-    row: str
-    column: str
-    x: float | None = None
-    settings: Mapping[str, Any] = Field(default_factory=dict)
-    choose: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict)
-    paper: PaperValue | None = None
-    reason: str | None = None
-    compare_with: str | None = None
-
-    def candidates(self) -> Iterator[dict[str, Any]]:
-        """Every combination of the settings to choose from."""
-        for values in product(*self.choose.values()):
-            yield dict(zip(self.choose, values, strict=True))
-
-
-class Item(_Part):
+class Item(Frozen):
     """A table or figure of the paper.
 
     Attributes:
-        name: What ``reproduce`` takes.
-        title: A line about it.
-        source: ``Table 5`` or the like.
+        name: The argument of ``crossgcn reproduce``.
+        source: Such as ``Table 5``.
         kind: How it is run and shown.
-        x_label: Of a figure's horizontal axis.
-        log_x: Whether that axis is logarithmic (base 2).
-        paper_says: The trend the paper describes, for the caption.
-        protocol: What the paper leaves open and how it is run here.
-        not_reproducible: Why numbers outside the paper's cannot be expected to
-            come back, when the paper does not say enough.
-        settings: For every cell.
-        panels: One when left out.
-        rows: Rows of a table, lines of a figure.
-        columns: Columns of a table, points of a figure.
-        claims: What the paper concludes.
-        quick: What ``--quick`` leaves out.
+        log_x: Use a logarithmic axis (base 2).
+        paper_says: The trend that the paper describes, for the caption.
+        protocol: What the paper leaves open, and how it is run here.
+        not_reproducible: Why other numbers cannot be expected to agree, if the paper does not
+            say enough.
+        settings: Settings of every cell.
     """
 
     name: str
     title: str
     source: str
-    kind: Kind
+    kind: Literal["statistics", "table", "figure", "curves", "timing"]
     x_label: str = ""
     log_x: bool = False
     paper_says: str = ""
@@ -222,8 +210,13 @@ class Item(_Part):
     claims: tuple[Claim, ...] = ()
     quick: Quick = Quick()
 
+    @property
+    def trains(self) -> bool:
+        """Whether models are trained and tested, not counted or timed."""
+        return self.kind in ("table", "figure", "curves")
+
     @model_validator(mode="after")
-    def _labels_exist(self) -> Item:
+    def _check_labels(self) -> Item:
         rows, columns = {row.label for row in self.rows}, {line.label for line in self.columns}
         panels = {panel.label for panel in self.panels}
         for row in self.rows:
@@ -234,18 +227,14 @@ class Item(_Part):
                 if column not in columns or (panel and panel not in panels):
                     raise ValueError(f"{row.label} has a number for {place!r}, which is no cell")
         for claim in self.claims:
-            for check in claim.checks:
-                for key in check.selectors():
-                    if not (
-                        key.row in {None, *rows}
-                        and key.column in {None, *columns}
-                        and key.panel in {None, *panels}
-                    ):
-                        raise ValueError(f"a check of {claim.says!r} names no cell: {key}")
+            for key in (key for check in claim.checks for key in check.selectors()):
+                known = zip((key.row, key.column, key.panel), (rows, columns, panels), strict=True)
+                if any(label not in {None, *labels} for label, labels in known):
+                    raise ValueError(f"a check of {claim.says!r} names no cell: {key}")
         return self
 
     def cells(self) -> Iterator[Cell]:
-        """Every cell, panel by panel, row by row."""
+        """Yield every cell, panel by panel, row by row."""
         for panel, row, column in product(self.panels, self.rows, self.columns):
             if row.columns is not None and column.label not in row.columns:
                 continue
@@ -272,10 +261,8 @@ class Item(_Part):
 
 @cache
 def read_item(name: str) -> Item:
-    """The item of that name."""
+    """Read the item of that name."""
     if name not in ITEM_NAMES:
         raise unknown_name("item", name, ITEM_NAMES)
-    text = (
-        files("crossgcn.reproduction").joinpath("items", f"{name}.toml").read_text(encoding="utf-8")
-    )
-    return Item(name=name, **tomllib.loads(text))
+    path = files("crossgcn.reproduction").joinpath("items", f"{name}.toml")
+    return Item(name=name, **tomllib.loads(path.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""From an item to the runs it takes here: which data there is, and what is left out."""
+"""The runs of an item: those that the data on this machine allows and the options ask for."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from crossgcn.models.catalogue import get_preset
 from crossgcn.reproduction.items import Cell, Item
 from crossgcn.training.config import RunConfig
 
-_QUICK_SPLITS, _QUICK_EPOCHS = 3, 100
+_QUICK = {"num_splits": 3, "epochs": 100}
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """One way to run a cell: the settings chosen for it, and all of them."""
+class Choice:
+    """One way to run a cell: the settings that validation may choose, and the configuration."""
 
     chosen: Mapping[str, Any]
     config: RunConfig
@@ -29,22 +29,21 @@ class Candidate:
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """A cell and the configurations of which validation takes one."""
+    """A cell and the configurations of which validation chooses one."""
 
     cell: Cell
-    candidates: tuple[Candidate, ...]
+    choices: tuple[Choice, ...]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to do for an item.
+class ItemPlan:
+    """What to run for an item.
 
     Attributes:
-        item: The item.
-        cells: Those that can be run.
+        cells: The cells that can be run.
         shortened: What is left out on purpose, a line each.
         skipped: What cannot be run and how to provide it, a line each.
-        splits: Which training sets are used, by dataset.
+        splits: Which training sets are used (``authors`` or ``random``), by dataset.
     """
 
     item: Item
@@ -54,11 +53,9 @@ class Plan:
     splits: Mapping[str, str] = field(default_factory=dict)
 
     def configs(self) -> Iterator[RunConfig]:
-        """Every configuration that must be trained."""
-        if self.item.kind in ("table", "figure", "curves"):
-            for planned in self.cells:
-                for candidate in planned.candidates:
-                    yield candidate.config
+        """Yield every configuration to train."""
+        if self.item.trains:
+            yield from (choice.config for planned in self.cells for choice in planned.choices)
 
 
 def plan_item(
@@ -68,26 +65,25 @@ def plan_item(
     splits: Literal["authors", "random"] | None = None,
     datasets: Sequence[str] | None = None,
     **overrides: Any,
-) -> Plan:
+) -> ItemPlan:
     """Decide what of an item is run.
 
     Args:
         item: The item.
         quick: Few splits, few epochs, few columns.
-        splits: The authors' training sets or random ones; the authors' where
-            they are on this machine when left out.
-        datasets: Only these; all when left out.
-        **overrides: Settings of every run, such as ``epochs``; ``None`` is not given.
+        splits: The kind of training sets; defaults to the authors' if they are on this machine.
+        datasets: Run only these; defaults to all.
+        **overrides: Settings of every run, such as ``epochs``; ``None`` means not given.
     """
     for name in datasets or ():
         if name not in CATALOGUE:
             raise unknown_name("dataset", name, DATASET_NAMES)
     overrides = {name: value for name, value in overrides.items() if value is not None}
     if quick:
-        usual = {"num_splits": _QUICK_SPLITS, "epochs": _QUICK_EPOCHS}
-        overrides = usual | dict(item.quick.settings) | overrides
-    protocols = _Protocols(splits)
-    planned, skipped = [], {}
+        overrides = {**_QUICK, **item.quick.settings, **overrides}
+    planned: list[PlannedCell] = []
+    skipped: dict[str, str] = {}
+    training_sets: dict[str, str] = {}
     for cell in item.cells():
         if quick and item.quick.columns is not None and cell.column not in item.quick.columns:
             continue
@@ -98,52 +94,41 @@ def plan_item(
         if available(dataset) is None:
             skipped[dataset] = str(not_here(dataset))
             continue
-        protocol = protocols.of(dataset) if _trains(item) else "public"
-        if protocol is None:
-            skipped[dataset] = str(splits_not_here(dataset))
-            continue
-        missing = _missing_extra(cell)
-        if missing is not None:
-            skipped[cell.row] = missing
+        protocol = "public"
+        if item.trains:
+            here = splits != "random" and splits_here(dataset)
+            if splits == "authors" and not here:
+                skipped[dataset] = str(splits_not_here(dataset))
+                continue
+            protocol = training_sets[dataset] = "authors" if here else "random"
+        if _needs_gensim(cell):
+            skipped[cell.row] = (
+                f"{cell.row}: its embeddings need gensim; pip install 'crossgcn[deepwalk]'"
+            )
             continue
         if quick:
             cell = _with_fewer_choices(cell)
-        candidates = tuple(
-            Candidate(
+        choices = tuple(
+            Choice(
                 chosen, _config(item, {"splits": protocol, **cell.settings, **chosen}, overrides)
             )
-            for chosen in cell.candidates()
+            for chosen in cell.choices()
         )
-        planned.append(PlannedCell(cell, candidates))
-    return Plan(
+        planned.append(PlannedCell(cell, choices))
+    return ItemPlan(
         item,
         tuple(planned),
         tuple(_shortened(item, overrides, quick)),
         tuple(skipped.values()),
-        protocols.known,
+        training_sets,
     )
 
 
 def config_name(config: RunConfig) -> str:
-    """The name of the folder of a configuration's runs: readable, and no other's."""
+    """Return a readable and unique folder name for the runs of a configuration."""
     settings = json.dumps(config.identity(), sort_keys=True)
     digest = hashlib.sha256(settings.encode()).hexdigest()[:10]
     return f"{config.model}-{config.num_layers}x{config.hidden_channels}-{digest}"
-
-
-class _Protocols:
-    """Which training sets each dataset gets."""
-
-    def __init__(self, wanted: Literal["authors", "random"] | None) -> None:
-        self.wanted = wanted
-        self.known: dict[str, str] = {}
-
-    def of(self, dataset: str) -> str | None:
-        """The protocol of a dataset; none when the authors' splits were asked for in vain."""
-        here = self.wanted != "random" and splits_here(dataset)
-        if self.wanted == "authors" and not here:
-            return None
-        return self.known.setdefault(dataset, "authors" if here else "random")
 
 
 def _config(item: Item, settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> RunConfig:
@@ -153,24 +138,23 @@ def _config(item: Item, settings: Mapping[str, Any], overrides: Mapping[str, Any
     return RunConfig.create(**{**settings, **overrides})
 
 
-def _missing_extra(cell: Cell) -> str | None:
-    """How to install what a cell's model needs, if it is not here."""
+def _needs_gensim(cell: Cell) -> bool:
+    """Return whether the model of a cell takes embeddings that cannot be made here."""
     model = cell.settings.get("model")
-    if model is None or get_preset(model).inputs != "embedding" or find_spec("gensim") is not None:
-        return None
-    return f"{cell.row}: its embeddings need gensim; pip install 'crossgcn[deepwalk]'"
+    by_embedding = model is not None and get_preset(model).inputs == "embedding"
+    return by_embedding and find_spec("gensim") is None
 
 
 def _with_fewer_choices(cell: Cell) -> Cell:
+    """Keep the first and the last value of each setting to choose from."""
     choose = {
-        name: tuple(dict.fromkeys(values[:: len(values) - 1 or 1]))
-        for name, values in cell.choose.items()
+        name: tuple(dict.fromkeys((values[0], values[-1]))) for name, values in cell.choose.items()
     }
     return cell.model_copy(update={"choose": choose})
 
 
 def _shortened(item: Item, overrides: Mapping[str, Any], quick: bool) -> Iterator[str]:
-    full = RunConfig() if _trains(item) else RunConfig(**item.settings)
+    full = RunConfig() if item.trains else RunConfig(**item.settings)
     for name, what in (("num_splits", "training sets"), ("epochs", "epochs")):
         usual = getattr(full, name)
         if item.kind != "statistics" and usual is not None and overrides.get(name, usual) < usual:
@@ -181,7 +165,3 @@ def _shortened(item: Item, overrides: Mapping[str, Any], quick: bool) -> Iterato
         for name, values in {k: v for cell in item.cells() for k, v in cell.choose.items()}.items():
             if len(values) > 2:
                 yield f"{name} chosen from {values[0]} and {values[-1]} only"
-
-
-def _trains(item: Item) -> bool:
-    return item.kind in ("table", "figure", "curves")

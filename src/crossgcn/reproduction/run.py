@@ -1,7 +1,7 @@
-"""Run the items of the paper: every configuration once, every finished run kept.
+"""Run the items of the paper: each configuration once, every finished run kept.
 
-Items share their runs: a configuration that stands in two of them is trained
-once, and one pool of processes works through everything.
+Items share runs: a configuration that occurs in two items is trained once, and one pool of
+processes does all the work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from crossgcn.errors import WorkFailed
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns
 from crossgcn.reproduction.collect import ItemResult, collect_item
 from crossgcn.reproduction.epoch_time import measure_epoch_seconds, measurement_identity
-from crossgcn.reproduction.plan import Plan, config_name
+from crossgcn.reproduction.plan import ItemPlan, config_name
 from crossgcn.training.config import RunConfig
 from crossgcn.training.pool import train_many
 from crossgcn.training.records import finished_run
@@ -32,24 +32,26 @@ from crossgcn.training.trainer import JointTrainer, Record, Run, shared_settings
 
 _TIMED_EPOCHS, _TIMED_EPOCHS_ON_A_GPU = 4, 50
 _UNITS_PER_SECOND = 1_000_000
+_COSTLY = ("model", "num_layers", "order", "hidden_channels", "aggregate_first")
+"""Settings that decide how long an epoch takes."""
 
 
 class Reproduction:
     """Items of the paper, ready to run.
 
-    Making one loads the data and looks for runs that are finished already.
+    The constructor loads the data and finds the runs that are finished already.
 
     Args:
-        plans: What to do for each item.
-        out: Where records are kept.
+        plans: What to run for each item.
+        out: Folder for the records.
         workers: Processes that share the work.
         threads: Threads of each run.
-        device: Where models are trained: ``cpu``, ``cuda`` or ``auto``.
+        device: ``cpu``, ``cuda`` or ``auto``.
     """
 
     def __init__(
         self,
-        plans: Sequence[Plan],
+        plans: Sequence[ItemPlan],
         out: Path,
         *,
         workers: int = 1,
@@ -66,7 +68,7 @@ class Reproduction:
         for config in self.configs.values():
             groups.setdefault(shared_settings(config), []).append(config)
         experiments = {key: Experiment(members) for key, members in groups.items()}
-        self.workload = JointTrainer(
+        self.trainer = JointTrainer(
             {
                 key: experiment.trainer(threads=threads, device=device)
                 for key, experiment in experiments.items()
@@ -80,7 +82,7 @@ class Reproduction:
         for name, runs in self._runs.items():
             for position, run in enumerate(runs):
                 assert run.folder is not None
-                found = finished_run(run.folder, self.workload.identity(run))
+                found = finished_run(run.folder, self.trainer.identity(run))
                 if found is not None:
                     self._records[name][position] = found
         self._costs: dict[str, int] = {}
@@ -88,28 +90,25 @@ class Reproduction:
 
     @property
     def num_runs(self) -> int:
-        """Runs in all."""
+        """Number of runs."""
         return sum(map(len, self._runs.values()))
 
     @property
     def num_waiting(self) -> int:
-        """Runs still to be done."""
+        """Number of runs that are not finished."""
         return len(self._waiting())
 
     def expected_seconds(self, on_config: Callable[[int, int], None] | None = None) -> float:
-        """How long the rest will take, from a few epochs of each kind of run, timed now.
+        """Estimate the remaining time from a few epochs of each kind of run.
 
-        Args:
-            on_config: Called with the number of configurations timed and their total.
+        ``on_config`` is called with the configurations timed and their total number.
         """
-        waiting = self._waiting()
+        waiting, untimed = self._waiting(), self._untimed()
         names = list(dict.fromkeys(name for name, _ in waiting))
-        untimed = [config for config in self._timed_configs() if self._found_timing(config) is None]
         kinds: dict[tuple[Any, ...], int] = {}
         for name in names:
             config = self.configs[name]
-            telling = ("model", "num_layers", "order", "hidden_channels", "aggregate_first")
-            kind = (*shared_settings(config), *(getattr(config, name) for name in telling))
+            kind = (*shared_settings(config), *(getattr(config, name) for name in _COSTLY))
             if kind not in kinds:
                 kinds[kind] = self._time(self._runs[name])
             self._costs[name] = kinds[kind]
@@ -121,51 +120,48 @@ class Reproduction:
             if on_config is not None:
                 on_config(done, len(names) + len(untimed))
         units = sum(self.configs[name].epochs * self._costs[name] for name, _ in waiting)
-        alone = sum(config.epochs * self._costs[config_name(config)] for config in untimed)
-        shared = 1 if self.workload.device.type == "cuda" else min(self.workers, len(waiting))
+        alone = sum(map(self._units_of_timing, untimed))
+        shared = 1 if self.trainer.device.type == "cuda" else min(self.workers, len(waiting))
         return (units / max(1, shared) + alone) / _UNITS_PER_SECOND
 
     def run(
         self,
         *,
         on_work: Callable[[int, int], None] | None = None,
-        on_item: Callable[[Plan, ItemResult], None] | None = None,
+        on_item: Callable[[ItemPlan, ItemResult], None] | None = None,
         on_timing: Callable[[str], None] | None = None,
     ) -> list[ItemResult]:
-        """Do everything that is not finished.
+        """Do all work that is not finished.
 
-        A run that diverges leaves its cell out of the result, with the reason in
-        the item's ``skipped``; all others go on.
+        A run that diverges leaves its cell out of the result, with the reason in ``failed``;
+        the other runs continue.
 
         Args:
-            on_work: Called now and then with the work done and the work in all, in
-                units that take about the same time each.
+            on_work: Called with the work done and the work in total, in units of equal time.
             on_item: Called with each item as soon as its last run is finished.
-            on_timing: Called with what is timed next, once all training is done.
+            on_timing: Called with what is timed next, after all training.
         """
-        waiting = self._waiting()
+        waiting, untimed = self._waiting(), self._untimed()
         runs = [
             replace(self._runs[name][position], cost=self._costs.get(name, 1))
             for name, position in waiting
         ]
-        untimed = [config for config in self._timed_configs() if self._found_timing(config) is None]
         total = sum(run.config.epochs * run.cost for run in runs)
-        total += sum(self._units_of_timing(config) for config in untimed)
+        total += sum(map(self._units_of_timing, untimed))
         done = 0
         results: dict[str, ItemResult] = {}
 
-        def finish_items() -> None:
-            for plan in self.plans:
-                if plan.item.name not in results and plan.item.kind != "timing":
-                    names = {config_name(config) for config in plan.configs()}
-                    if all(self._is_over(name) for name in names):
-                        finish(plan)
-
-        def finish(plan: Plan) -> None:
+        def finish(plan: ItemPlan) -> None:
             result = collect_item(plan, self._runs_of, self._folders_of, self._timing_of)
             results[plan.item.name] = result
             if on_item is not None:
                 on_item(plan, result)
+
+        def finish_items() -> None:
+            for plan in self.plans:
+                over = all(self._is_over(config_name(config)) for config in plan.configs())
+                if over and plan.item.kind != "timing" and plan.item.name not in results:
+                    finish(plan)
 
         def count(units: int) -> None:
             nonlocal done
@@ -187,7 +183,7 @@ class Reproduction:
 
         finish_items()
         train_many(
-            self.workload,
+            self.trainer,
             runs,
             workers=self.workers,
             on_epochs=count,
@@ -197,8 +193,10 @@ class Reproduction:
         for config in untimed:
             if on_timing is not None:
                 on_timing(f"{config.model}, hidden size {config.hidden_channels}")
+            path = self._timing_path(config)
+            path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                write_json(self._timing_path(config), self._measure(config, config.epochs))
+                write_json(path, self._measure(config, config.epochs))
             except WorkFailed as error:
                 self._failures[config_name(config)] = {0: error}
             count(self._units_of_timing(config))
@@ -219,18 +217,19 @@ class Reproduction:
         ]
 
     def _is_over(self, name: str) -> bool:
+        """Return whether all runs of a configuration are finished or failed."""
         ended = len(self._records[name]) + len(self._failures.get(name, ()))
         return ended == len(self._runs[name])
 
     def _time(self, runs: Sequence[Run]) -> int:
-        """Units of work in one epoch of one of these runs, which are of one configuration."""
-        on_gpu = self.workload.device.type == "cuda"
+        """Return the units of work in one epoch of runs of one configuration."""
+        on_gpu = self.trainer.device.type == "cuda"
         epochs = _TIMED_EPOCHS_ON_A_GPU if on_gpu else _TIMED_EPOCHS
         short = runs[0].config.model_copy(update={"epochs": epochs})
-        first = self.workload.model_batches(dict(enumerate(runs)))[0]
+        first = self.trainer.model_batches(dict(enumerate(runs)))[0]
         trial = [replace(runs[i], config=short, folder=None) for i in first]
         ends: list[tuple[float, int]] = []
-        self.workload.train(trial, lambda count: ends.append((time.perf_counter(), count)))
+        self.trainer.train(trial, lambda count: ends.append((time.perf_counter(), count)))
         if len(ends) < 2:
             return 1
         counted = sum(count for _, count in ends[1:])
@@ -247,12 +246,13 @@ class Reproduction:
     def _folders_of(self, config: RunConfig) -> list[Path]:
         return [run.folder for run in self._runs[config_name(config)] if run.folder is not None]
 
-    def _timed_configs(self) -> list[RunConfig]:
-        """Width by width, so that models that are compared are timed one after another."""
+    def _untimed(self) -> list[RunConfig]:
+        """Return the configurations to time, by width, so that compared models follow closely."""
         plans = [plan for plan in self.plans if plan.item.kind == "timing"]
         planned = [cell for plan in plans for cell in plan.cells]
         planned.sort(key=lambda cell: cell.cell.x or 0)
-        return [cell.candidates[0].config for cell in planned]
+        configs = (cell.choices[0].config for cell in planned)
+        return [config for config in configs if self._found_timing(config) is None]
 
     def _units_of_timing(self, config: RunConfig) -> int:
         return config.epochs * self._costs.get(config_name(config), 1)
@@ -265,12 +265,10 @@ class Reproduction:
         return found
 
     def _timing_path(self, config: RunConfig) -> Path:
-        path = self._folder(config).with_suffix(".json")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
+        return self._folder(config).with_suffix(".json")
 
     def _found_timing(self, config: RunConfig) -> Record | None:
-        """The measurement on disk, if it was taken of the same thing on the same machine."""
+        """Read a measurement, if it is of the same configuration on the same machine."""
         try:
             found = json.loads(self._timing_path(config).read_bytes())
         except (OSError, ValueError):

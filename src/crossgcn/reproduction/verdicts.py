@@ -1,4 +1,4 @@
-"""Ours beside the paper's number: how far apart, and whether that is a disagreement."""
+"""Judge numbers against those of the paper, and the claims of the paper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
 from crossgcn.reproduction.collect import CellResult, ItemResult
-from crossgcn.reproduction.items import Cell, CellKey, Check, Claim, Item
+from crossgcn.reproduction.items import CellKey, CellPlace, Check, Claim, Item
 
 VerdictName = Literal[
     "within one sd",
@@ -26,14 +26,13 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a cell says about the paper's number.
+    """How our number relates to the paper's.
 
     Attributes:
-        name: What it counts as; ``within one sd`` also where a tolerance
-            stands in for a deviation that is not printed.
+        name: ``within one sd`` also covers a tolerance, if no deviation is printed.
         difference: Ours minus the paper's, in the paper's unit.
-        words: The name as shown: ``within 2 points`` where that is the tolerance.
-        reasons: Why ours is not the same; empty when it is.
+        words: The name as shown, such as ``within 2 points`` for a tolerance.
+        reasons: Why the numbers differ; empty if they agree.
     """
 
     name: VerdictName
@@ -41,14 +40,11 @@ class Verdict:
     words: str
     reasons: tuple[str, ...] = ()
 
-    @property
-    def text(self) -> str:
-        """The words and the reasons, on one line."""
-        return f"{self.words}: {' '.join(self.reasons)}" if self.reasons else self.words
 
-
-def measured(cell: CellResult) -> Summary | None:
-    """Ours in the paper's unit: percent, seconds of an epoch, or the statistic itself."""
+def measured(cell: CellResult | None) -> Summary | None:
+    """Return our number in the paper's unit: percent, seconds of an epoch, or a statistic."""
+    if cell is None:
+        return None
     if cell.statistics is not None:
         return Summary(cell.statistics["value"], None, 1)
     if cell.timing is not None:
@@ -59,9 +55,9 @@ def measured(cell: CellResult) -> Summary | None:
     return None
 
 
-def paired_with(cell: CellResult, other: CellResult | None) -> PairedDifference | None:
-    """Difference of two cells split by split, in points; none without the same splits."""
-    if other is None or not cell.test_accuracy:
+def paired_with(cell: CellResult | None, other: CellResult | None) -> PairedDifference | None:
+    """Return the paired difference of two cells in points, if both have the same splits."""
+    if cell is None or other is None or not cell.test_accuracy:
         return None
     if len(cell.test_accuracy) != len(other.test_accuracy):
         return None
@@ -72,22 +68,18 @@ def paired_with(cell: CellResult, other: CellResult | None) -> PairedDifference 
 
 
 def baseline_of(cell: CellResult, result: ItemResult) -> CellResult | None:
-    """The cell of the row it is compared with, in the same panel and column."""
+    """Return the cell in the same panel and column of the row it is compared with."""
     if cell.compare_with is None:
         return None
     return result.find(cell.panel, cell.compare_with, cell.column)
 
 
 def judge_cell(cell: CellResult, item: Item) -> Verdict | None:
-    """Compare a cell with the paper's number; none where either is missing.
+    """Compare a cell with the paper's number; ``None`` if one of the two is missing.
 
-    Within the paper's standard deviation (or the tolerance that stands in for it)
-    is agreement. Beyond it, an item that the paper does not describe well enough
-    to be run again is no disagreement but not reproducible; any other is.
-
-    Args:
-        cell: What was measured.
-        item: The table or figure it belongs to.
+    A difference of at most the paper's standard deviation, or of the tolerance if there is
+    none, is agreement. A larger one is a disagreement, unless the paper describes the item too
+    incompletely to be reproduced.
     """
     ours = measured(cell)
     if cell.paper is None or ours is None:
@@ -95,50 +87,50 @@ def judge_cell(cell: CellResult, item: Item) -> Verdict | None:
     difference = ours.mean - cell.paper.mean
     allowed = cell.paper.allowed
     own = () if cell.reason is None else (cell.reason,)
+
+    def verdict(name: VerdictName, *reasons: str, words: str | None = None) -> Verdict:
+        return Verdict(name, difference, words or name, reasons)
+
     if any(row.made_to_match for row in item.rows if row.label == cell.row):
-        return Verdict("not judged", difference, "not judged", ("Generated to have this size.",))
+        return verdict("not judged", "Generated to have this size.")
     if cell.statistics is not None:
         same = _as_printed(ours.mean, cell.paper.mean) or abs(difference) <= (allowed or 0.0)
-        return (
-            Verdict("the same", difference, "the same")
-            if same
-            else Verdict("differs", difference, "differs", own)
-        )
+        return verdict("the same") if same else verdict("differs", *own)
     if allowed is not None and abs(difference) <= allowed + _ROUNDING:
         unit = "s" if cell.timing is not None else " point" if allowed == 1 else " points"
         words = "within one sd" if cell.paper.sd is not None else f"within {allowed:g}{unit}"
-        return Verdict("within one sd", difference, words)
+        return verdict("within one sd", words=words)
     if item.not_reproducible is not None:
-        name: VerdictName = "not reproducible as described"
-        return Verdict(name, difference, name, (item.not_reproducible, *own))
+        return verdict("not reproducible as described", item.not_reproducible, *own)
     if allowed is None:
-        return Verdict(
-            "not judged", difference, "not judged", ("The paper prints no deviation.", *own)
-        )
-    return Verdict("outside", difference, "outside", own)
+        return verdict("not judged", "The paper prints no deviation.", *own)
+    return verdict("outside", *own)
 
 
 def _as_printed(ours: float, paper: float) -> bool:
-    """Whether ours, rounded to the digits the paper prints, is the paper's number."""
+    """Return whether ours, rounded to the digits that the paper prints, is the paper's number."""
     digits = Decimal(repr(paper)).normalize().as_tuple().exponent
     return isinstance(digits, int) and round(ours, max(-digits, 0)) == paper
 
 
 CheckOutcome = Literal["shown", "refuted", "not shown", "not tested"]
 Place = tuple[str, str, str]
+"""Row, panel and column."""
+
 Found = CellResult | None
 Compared = tuple[CheckOutcome, str, str]
+"""The outcome, the number behind it in words, and the number alone."""
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One comparison at one place.
+    """A check at one place.
 
     Attributes:
-        place: Row, panel and column; ``a against b`` where the two sides differ.
-        outcome: ``not shown`` when the measurement cannot tell.
-        text: The number behind it, in words.
-        number: The number alone; empty where nothing was compared.
+        place: With ``a against b`` where the two sides differ.
+        outcome: ``not shown`` if the measurement cannot tell.
+        text: The number behind the outcome, in words.
+        number: The number alone; empty if nothing was compared.
     """
 
     place: Place
@@ -148,19 +140,13 @@ class CheckResult:
 
 
 def evaluate_check(check: Check, item: Item, result: ItemResult) -> Iterator[CheckResult]:
-    """Make a check wherever its selectors point, run or not.
-
-    Args:
-        check: What to compare.
-        item: The table or figure with all its cells.
-        result: Those that were run.
-    """
+    """Make a check at every place that it selects, whether it was run or not."""
     if check.narrower_than is not None:
         yield from _narrower(check.cell, check.narrower_than, item, result)
         return
     places = {_place(cell): cell for cell in item.cells()}
     for place, planned in places.items():
-        if not _matches(check.cell, planned):
+        if not check.cell.matches(planned):
             continue
         cell = _find(result, place)
         if check.or_row is not None:
@@ -174,7 +160,7 @@ def evaluate_check(check: Check, item: Item, result: ItemResult) -> Iterator[Che
             elif key is check.slower_than:
                 outcome = _times(cell, found, check.at_most)
             else:
-                outcome = _close(cell, found, check.within)
+                outcome = _close(cell, found, check.within or 0.0)
             yield CheckResult(_both(place, other), *outcome)
         if check.at_most is not None and check.slower_than is None:
             yield CheckResult(place, *_bounded(cell, check.at_most, -1))
@@ -183,7 +169,7 @@ def evaluate_check(check: Check, item: Item, result: ItemResult) -> Iterator[Che
 
 
 def _better_on_validation(place: Place, or_row: str, result: ItemResult) -> tuple[Place, Found]:
-    """Of the cell at a place and that of another row, the one that validation would take."""
+    """Return the cell at a place or that of another row, whichever validates better."""
     other = (or_row, *place[1:])
     cell, rival = _find(result, place), _find(result, other)
     if cell is None or rival is None:
@@ -194,8 +180,8 @@ def _better_on_validation(place: Place, or_row: str, result: ItemResult) -> tupl
 
 
 def _better(cell: Found, other: Found) -> Compared:
-    """Whether the 95 % interval of the paired difference is on one side of zero."""
-    paired = None if cell is None else paired_with(cell, other)
+    """Check that the 95 % interval of the paired difference is above zero."""
+    paired = paired_with(cell, other)
     if paired is None:
         return "not tested", "not run on the same splits", ""
     points = f"{paired.mean:+z.2f}"
@@ -208,43 +194,40 @@ def _better(cell: Found, other: Found) -> Compared:
 
 
 def _bounded(cell: Found, bound: float, sign: int) -> Compared:
-    ours = None if cell is None else measured(cell)
+    ours = measured(cell)
     word = "at least" if sign > 0 else "at most"
     if ours is None:
         return "not tested", f"not run; {word} {bound:g} expected", ""
-    holds = sign * (ours.mean - bound) >= 0
     mean = f"{ours.mean:.1f}"
-    return ("shown" if holds else "refuted"), f"{mean}, {word} {bound:g} expected", mean
+    holds = sign * (ours.mean - bound) >= 0
+    return _shown(holds), f"{mean}, {word} {bound:g} expected", mean
 
 
 def _times(cell: Found, other: Found, at_most: float | None) -> Compared:
-    ours = None if cell is None else measured(cell)
-    theirs = None if other is None else measured(other)
+    ours, theirs = measured(cell), measured(other)
     if ours is None or theirs is None:
         return "not tested", "not timed", ""
     ratio = ours.mean / theirs.mean
     number, text = f"{ratio:.2f}×", f"{ratio:.2f} times the seconds"
     if at_most is None:
-        return ("shown" if ratio > 1 else "refuted"), text, number
-    text += f", at most {at_most:g} expected"
-    return ("shown" if ratio <= at_most else "refuted"), text, number
+        return _shown(ratio > 1), text, number
+    return _shown(ratio <= at_most), f"{text}, at most {at_most:g} expected", number
 
 
-def _close(cell: Found, other: Found, within: float | None) -> Compared:
-    ours = None if cell is None else measured(cell)
-    theirs = None if other is None else measured(other)
+def _close(cell: Found, other: Found, within: float) -> Compared:
+    ours, theirs = measured(cell), measured(other)
     if ours is None or theirs is None:
         return "not tested", "not run", ""
-    difference, allowed = ours.mean - theirs.mean, within or 0.0
+    difference = ours.mean - theirs.mean
     number = f"{difference:+z.2f}"
-    text = f"{number} points, at most {allowed:g} either way expected"
-    return ("shown" if abs(difference) <= allowed else "refuted"), text, number
+    text = f"{number} points, at most {within:g} either way expected"
+    return _shown(abs(difference) <= within), text, number
 
 
 def _narrower(
     first: CellKey, second: CellKey, item: Item, result: ItemResult
 ) -> Iterator[CheckResult]:
-    """Whether one row's means stay closer together over the columns than another's."""
+    """Check that the means of one row vary less over the columns than those of another."""
     for panel in (panel.label for panel in item.panels if first.panel in (None, panel.label)):
         means: list[dict[str, float]] = []
         for key in (first, second):
@@ -261,17 +244,15 @@ def _narrower(
             for row in means
         )
         text = f"varies by {one:.1f} points, the other by {two:.1f}"
-        number = f"{one:.1f} against {two:.1f}"
-        yield CheckResult(place, "shown" if one < two else "refuted", text, number)
+        yield CheckResult(place, _shown(one < two), text, f"{one:.1f} against {two:.1f}")
 
 
-def _place(cell: Cell) -> Place:
+def _shown(holds: bool) -> CheckOutcome:
+    return "shown" if holds else "refuted"
+
+
+def _place(cell: CellPlace) -> Place:
     return cell.row, cell.panel, cell.column
-
-
-def _matches(key: CellKey, cell: Cell) -> bool:
-    wanted = zip((key.row, key.panel, key.column), _place(cell), strict=True)
-    return all(part in (None, label) for part, label in wanted)
 
 
 def _find(result: ItemResult, place: Place) -> Found:
@@ -280,7 +261,7 @@ def _find(result: ItemResult, place: Place) -> Found:
 
 
 def _other(place: Place, key: CellKey) -> Place:
-    """The place a selector means beside another: alike in what it leaves out."""
+    """Return the place that a selector means; it takes from ``place`` what it leaves out."""
     row, panel, column = place
     return (
         row if key.row is None else key.row,
@@ -309,20 +290,14 @@ ClaimOutcome = Literal["holds", "holds in part", "does not hold", "not tested"]
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A claim and all its comparisons.
-
-    Attributes:
-        claim: As the item states it.
-        outcome: Whether all, some or none of the comparisons show it.
-        checks: Each comparison.
-    """
+    """A claim, its outcome and the result of each check."""
 
     claim: Claim
     outcome: ClaimOutcome
     checks: tuple[CheckResult, ...]
 
     def label(self, check: CheckResult) -> str:
-        """Where a comparison stands, without what all comparisons of the claim share."""
+        """Return the place of a check without the parts that all checks of the claim share."""
         varying = [
             part
             for part, *others in zip(check.place, *(c.place for c in self.checks), strict=True)
@@ -332,7 +307,7 @@ class ClaimResult:
 
     @property
     def where(self) -> str:
-        """At which places it is shown, refuted, not shown or not tested; counts where too many."""
+        """The places of each outcome, or their numbers if there are too many."""
         total = len(self.checks)
         if total == 1:
             return f"{self.checks[0].text[:1].upper()}{self.checks[0].text[1:]}."
@@ -344,7 +319,7 @@ class ClaimResult:
         return " ".join(parts)
 
     def _labels(self, checks: list[CheckResult]) -> Iterator[str]:
-        """Labels with numbers, those that differ only in the last part told in one breath."""
+        """Yield labels with numbers; those that differ only in the last part are joined."""
         tails: dict[str, list[str]] = {}
         for check in checks:
             head, _, tail = self.label(check).rpartition(", ")
@@ -354,22 +329,16 @@ class ClaimResult:
 
 
 def evaluate_claims(item: Item, result: ItemResult) -> tuple[ClaimResult, ...]:
-    """Every claim of an item."""
-    return tuple(evaluate_claim(claim, item, result) for claim in item.claims)
+    """Evaluate every claim of an item on the cells that were run.
 
-
-def evaluate_claim(claim: Claim, item: Item, result: ItemResult) -> ClaimResult:
-    """Hold a claim against the cells that were run.
-
-    All comparisons shown: it holds; some: it holds in part; none: it does not. It
-    counts as not tested when no comparison could be made, when none is shown by a
-    shortened run, and when places are missing and the others leave it open.
-
-    Args:
-        claim: What the paper says.
-        item: The table or figure with every cell, run or not.
-        result: What was measured.
+    A claim holds if all checks show it, holds in part if some do, and does not hold if none
+    does. It is not tested if no check could be made, if a shortened run shows nothing, or if
+    places are missing and the others leave it open.
     """
+    return tuple(_evaluate_claim(claim, item, result) for claim in item.claims)
+
+
+def _evaluate_claim(claim: Claim, item: Item, result: ItemResult) -> ClaimResult:
     checks = tuple(
         outcome for check in claim.checks for outcome in evaluate_check(check, item, result)
     )

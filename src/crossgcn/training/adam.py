@@ -24,8 +24,6 @@ class Adam:
     Args:
         decayed: Weights with weight decay.
         others: Weights without.
-        learning_rate: The step size.
-        weight_decay: λ.
 
     Attributes:
         groups: The weights by their decay, with their running means.

@@ -54,7 +54,6 @@ class SavedModel:
 
     Attributes:
         model: In evaluation mode.
-        preset: Name of the model.
         settings: The arguments of :func:`~crossgcn.models.catalogue.build_model`.
         preprocess: The meaning of its inputs and outputs.
     """
@@ -78,9 +77,6 @@ def save_model(
 
     Args:
         folder: Made if it does not exist; each file is replaced as a whole.
-        state: The model's ``state_dict``.
-        preset: Name of the model.
-        in_channels: Features per node.
         settings: The arguments of :func:`~crossgcn.models.catalogue.build_model`.
         preprocess: Its classes, and the names of its features.
     """

@@ -24,7 +24,7 @@ _PROTOCOLS: dict[str, dict[str, Any]] = {
     "public": {},
     "stratified": {"num_splits": 5, "train": "all"},
 }
-_YOUNGER_MODEL_SETTINGS = (
+_OPTIONAL_MODEL_SETTINGS = (
     "laplacian_weight",
     "aggr",
     "transform",
@@ -47,19 +47,19 @@ MODEL_SETTINGS = (
     "first_order",
     "aggregate_first",
     "bias",
-    *_YOUNGER_MODEL_SETTINGS,
+    *_OPTIONAL_MODEL_SETTINGS,
 )
-"""What a model is made with; the rest is how it is trained."""
+"""Arguments of a model; the other settings are about its training."""
 
-_YOUNGER = (
+_OPTIONAL = (
     "test_curve",
     "precision",
     "batch_size",
     "fanout",
     "evaluate_every",
-    *_YOUNGER_MODEL_SETTINGS,
+    *_OPTIONAL_MODEL_SETTINGS,
 )
-_NO_PART_OF_A_RUN = {"num_splits", "repeats", "checkpoint_every"}
+_NOT_OF_ONE_RUN = {"num_splits", "repeats", "checkpoint_every"}
 
 
 class RunConfig(BaseModel):
@@ -204,13 +204,13 @@ class RunConfig(BaseModel):
         fanouts = self.fanout if isinstance(self.fanout, tuple) else (self.fanout,)
         if any(fanout is not None and fanout < 1 and fanout != -1 for fanout in fanouts):
             raise BadInput(
-                f"fanout is {self.fanout}; give neighbours to draw per hop, at least 1, or -1 "
+                f"fanout is {self.fanout}; give neighbours to sample per hop, at least 1, or -1 "
                 "for all of them"
             )
         for name in ("fanout", "evaluate_every", "checkpoint_every"):
             if self.batch_size is None and getattr(self, name) != _default(name):
                 raise BadInput(
-                    f"{name} is of training in batches: give batch_size too, or leave it out"
+                    f"{name} is for training in batches: give batch_size too, or leave it out"
                 )
         return self
 
@@ -234,10 +234,9 @@ class RunConfig(BaseModel):
         """Merge a TOML file and keyword settings; ``None`` means not given.
 
         Args:
-            config_file: A TOML file whose keys are the attributes above.
-            defaults: In place of this class's, for settings that neither anybody gave nor
-                the preset has.
-            **settings: Override the file's.
+            config_file: A TOML file whose keys are fields of this class.
+            defaults: Used instead of this class's defaults, unless the preset has its own.
+            **settings: They override those of the file.
         """
         values = _read_toml(config_file) if config_file is not None else {}
         for name in (*values, *settings):
@@ -254,20 +253,16 @@ class RunConfig(BaseModel):
         return config
 
     def model_settings(self) -> dict[str, Any]:
-        """The arguments of :func:`~crossgcn.models.catalogue.build_model`."""
+        """Return the arguments of :func:`~crossgcn.models.catalogue.build_model`."""
         return {name: getattr(self, name) for name in MODEL_SETTINGS}
 
     def identity(self) -> dict[str, Any]:
-        """The settings that one run depends on, as its record holds them.
-
-        Those in ``_YOUNGER`` are left out where they are at their default, so that a
-        run finished before they existed is still known for the same.
-        """
-        at_default = {name for name in _YOUNGER if getattr(self, name) == _default(name)}
-        return self.model_dump(mode="json", exclude=_NO_PART_OF_A_RUN | at_default)
+        """Return the settings that one run depends on; optional ones only if they were changed."""
+        at_default = {name for name in _OPTIONAL if getattr(self, name) == _default(name)}
+        return self.model_dump(mode="json", exclude=_NOT_OF_ONE_RUN | at_default)
 
     def run_seed(self, split: int, repeat: int) -> int:
-        """The seed of one run; models compared on a split share it."""
+        """Return the seed of one run; all models have the same one on a split."""
         return self.seed + split + 1000 * repeat
 
 
@@ -276,7 +271,7 @@ def _default(name: str) -> Any:
 
 
 def _training_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What suits the model that was named; an unknown one is found out elsewhere."""
+    """Return the training settings of the preset; an unknown model is refused later."""
     model = given.get("model", RunConfig.model_fields["model"].default)
     return dict(PRESETS[model].training) if isinstance(model, str) and model in PRESETS else {}
 

@@ -12,7 +12,7 @@ from torch import nn
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossFeatureTransform, NodeAggregation
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing
+from crossgcn.layers.feature_transform import FeatureCrossing
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import Precision
 
@@ -93,7 +93,6 @@ def enough_memory(what: str, device: torch.device, remedy: str | None = None) ->
 
     Args:
         what: The work and its sizes.
-        device: Where it is done.
         remedy: What to do about it; by default, what helps in full-batch training.
     """
     try:
@@ -147,7 +146,6 @@ def capture(
         function: Works in place on tensors that keep their addresses, does not synchronise, and
             launches the same kernels at every call.
         restart: Undoes the calls that warm the function up.
-        device: The GPU.
     """
     with torch.cuda.device(device):
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]

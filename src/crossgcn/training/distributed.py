@@ -89,7 +89,6 @@ class Processes:
     """The processes of this training.
 
     Attributes:
-        rank: The number of this process, from 0.
         world_size: The number of processes; with one, nothing is sent.
     """
 

@@ -41,7 +41,6 @@ def train_full_batch(
 
     Args:
         model: Trained in place; holds the selected weights afterwards.
-        graph: Features and adjacency.
         y: Class of each node, ``-1`` where unknown.
         split: The nodes that train, select and test.
         seed: Decides the dropped entries; drawn by torch's generator when left out.
@@ -102,10 +101,7 @@ def train_model_batch(
 
     Args:
         models: Their weights are the start; they are not changed.
-        graph: Features and adjacency.
         y: Class of each node, ``-1`` where unknown.
-        splits: One per model.
-        config: How to train.
         seeds: One per model; decides the dropped entries.
         read_test: Score the test nodes at the end.
         device: ``cpu``, ``cuda``, or ``auto``.

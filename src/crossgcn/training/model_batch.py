@@ -124,8 +124,6 @@ def unstack_state(state: State, position: int, shapes: Mapping[str, torch.Size])
     """Return the state of one model, given the state of the stacked one.
 
     Args:
-        state: Of the stacked model.
-        position: Of the single model.
         shapes: Shape of each tensor of a single model.
     """
     return {

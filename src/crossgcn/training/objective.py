@@ -34,7 +34,6 @@ class Pass:
         scores: Of the training nodes, ``[models, nodes, width]``; those of the classes first.
         slope: Gradient of the losses for the scores.
         losses: Mean cross-entropy of each model, ``[models]``, detached.
-        accuracies: ``[models]``.
         penalties: Further terms of the objective, without those that the optimiser decays.
     """
 
@@ -63,11 +62,7 @@ class Objective:
 
     Args:
         model: Its mode, training or evaluation, is not changed.
-        graph: Features and adjacency.
-        y: Class of each node.
         nodes: The training nodes of each model.
-        weight_decay: λ.
-        device: Where the model is.
         step: The number of the step, which its owner counts up. Without it, terms with a warm-up
             have their full weight.
     """

@@ -104,7 +104,6 @@ def finished_run(
     """Return the record of a run that was finished before, or ``None``.
 
     Args:
-        folder: The run's folder.
         wanted: The run's identity; the record must have equal entries.
         with_model: Whether its weights must be there too.
 

@@ -195,7 +195,6 @@ class Selection:
         """Return the outcome for one model.
 
         Args:
-            position: The model's.
             state: Its selected weights.
             test_accuracy: With these weights.
         """

@@ -72,7 +72,6 @@ class RunTrainer(ABC):
 
     Attributes:
         save_models: Whether a finished run must have saved weights.
-        device: Where models are trained.
     """
 
     save_models = False
@@ -108,11 +107,8 @@ class Trainer(RunTrainer):
     """Trains the runs of one experiment, which share the graph and the splits.
 
     Args:
-        data: The graph.
         splits: The splits that runs refer to by position.
         save_models: Save the weights of each run beside its record.
-        threads: Threads of each run.
-        device: Where models are trained.
         preprocess: The meaning of features and classes; classes are numbered when left out.
         read_test: Score the test nodes after each training. A search for settings does not, and
             its records have no test accuracy.
@@ -140,7 +136,7 @@ class Trainer(RunTrainer):
         self.read_test = read_test
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
         if preprocess is not None:
-            self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json(short=False))
+            self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json())
 
     def identity(self, run: Run) -> Record:
         """Return what makes a run this run; a record with equal entries is its result."""

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from crossgcn.data.stored import build_graph, open_graph, writing_graph
+from crossgcn.data import build_graph, open_graph
+from crossgcn.data.stored import writing_graph
 from crossgcn.errors import BadInput, WorkFailed
 
 WORK = """

@@ -15,12 +15,18 @@ from scipy import sparse
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
-from crossgcn.data.datasets.load import load_dataset
-from crossgcn.data.features import csr_tensor
-from crossgcn.data.graph import canonical_graph
+from crossgcn.data import (
+    StoredGraph,
+    build_graph,
+    canonical_graph,
+    csr_tensor,
+    load_dataset,
+    make_splits,
+    open_graph,
+    store_graph,
+)
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.splits import make_splits
-from crossgcn.data.stored import StoredGraph, build_graph, open_graph, store_graph, writing_graph
+from crossgcn.data.stored import writing_graph
 from crossgcn.data.stored.format import PAGE
 from crossgcn.errors import BadInput
 

@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from crossgcn.data import build_graph
 from crossgcn.data.datasets.shop import make_shop, write_shop
-from crossgcn.data.stored import build_graph, id_lookup
+from crossgcn.data.stored import id_lookup
 from crossgcn.data.stored.import_graph import space_for
-from crossgcn.data.tables.graph import load_tables
-from crossgcn.data.tables.plan import TableChoices
+from crossgcn.data.tables import TableChoices, load_tables
 from crossgcn.errors import BadInput, WorkFailed
 
 
@@ -210,7 +210,7 @@ def damage_parquet(content: bytes) -> bytes:
     [
         ("e.parquet", cut_parquet, r"e\.parquet cannot be read as Parquet .* cut short or damaged"),
         ("e.parquet", damage_parquet, r"e\.parquet cannot be read as Parquet after row [\d,]+"),
-        ("e.csv.gz", cut_parquet, r"e\.csv\.gz is no whole gzip file"),
+        ("e.csv.gz", cut_parquet, r"e\.csv\.gz is not a complete gzip file"),
         (
             "e.csv",
             lambda content: content[:-1].rsplit(b",", 1)[0],
@@ -219,7 +219,7 @@ def damage_parquet(content: bytes) -> bytes:
         (
             "e.csv",
             lambda content: content + b"5,six\n",
-            r"e\.csv, row 5002, column target: 'six' is no whole number",
+            r"e\.csv, row 5002, column target: 'six' is not a whole number",
         ),
         ("e.csv", lambda content: content + b"5,\n", r"row 5002, column target: an empty cell"),
         ("e.csv", lambda content: content + b"-1,4\n", r"row 5002, column source: '-1' is no node"),

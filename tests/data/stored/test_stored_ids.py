@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossgcn.data.stored import build_graph, open_graph, writing_graph
+from crossgcn.data import build_graph, open_graph
 from crossgcn.data.stored import open as stored_ids
+from crossgcn.data.stored import writing_graph
 from crossgcn.data.stored.open import StoredIds, encode_ids
 from crossgcn.errors import BadInput
 

@@ -1,4 +1,4 @@
-"""Tables to be trained on with an eye on them."""
+"""Tables that can be trained on, with a warning."""
 
 from __future__ import annotations
 
@@ -307,4 +307,3 @@ WARNINGS = (
         "row 2, column buys | 25 different numbers | pd.qcut",
     ),
 )
-"""To be trained on, with an eye on it."""

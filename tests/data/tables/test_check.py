@@ -3,29 +3,38 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import numpy as np
 import pandas as pd
 import pytest
-from bad_tables import BAD_TABLES
 from clean_tables import draw_edges, make_customers, make_random_nodes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from table_parts import EDGES, NODES, UNREADABLE, BadTable
+from tables_with_errors import ERRORS, UNREADABLE_TABLES
+from tables_with_warnings import WARNINGS
 
-from crossgcn.data.tables.checks import check_tables
+from crossgcn.data.tables import (
+    Problem,
+    TableChoices,
+    check_tables,
+    load_tables,
+    make_plan,
+    read_table,
+)
 from crossgcn.data.tables.checks.leaks import count_errors, count_errors_of_neighbours
-from crossgcn.data.tables.checks.problems import Problem, Rules
-from crossgcn.data.tables.graph import load_tables
-from crossgcn.data.tables.plan import TableChoices, make_plan
-from crossgcn.data.tables.read import read_table
+from crossgcn.data.tables.checks.problems import Rules, quote, show_name
 from crossgcn.errors import BadInput
 
 Command = Callable[..., CompletedProcess[str]]
+
+WARNED = tuple(replace(table, is_error=False) for table in WARNINGS)
+BAD_TABLES = (*UNREADABLE_TABLES, *ERRORS, *WARNED)
 
 
 def check(nodes: pd.DataFrame, edges: pd.DataFrame | None, target: str | None) -> list[Problem]:
@@ -35,8 +44,8 @@ def check(nodes: pd.DataFrame, edges: pd.DataFrame | None, target: str | None) -
     return check_tables(node_table, edge_table, plan)
 
 
-def kinds(findings: list[Problem]) -> list[str]:
-    return [finding.kind for finding in findings]
+def kinds(problems: list[Problem]) -> list[str]:
+    return [problem.kind for problem in problems]
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -44,7 +53,7 @@ def write(path: Path, content: str | bytes) -> None:
 
 
 @pytest.mark.parametrize("bad", BAD_TABLES, ids=lambda bad: bad.name)
-def test_a_bad_table_is_told_with_file_row_value_and_remedy(
+def test_a_bad_table_is_reported_with_file_row_value_and_remedy(
     bad: BadTable, crossgcn: Command, tmp_path: Path
 ) -> None:
     write(tmp_path / bad.nodes_file, bad.nodes)
@@ -59,8 +68,8 @@ def test_a_bad_table_is_told_with_file_row_value_and_remedy(
     if bad.kind == UNREADABLE:
         assert not (tmp_path / "out").exists()
         return
-    findings = json.loads((tmp_path / "out" / "check.json").read_text())["findings"]
-    (found, *_) = (content for content in findings if content["kind"] == bad.kind)
+    problems = json.loads((tmp_path / "out" / "check.json").read_text())["findings"]
+    (found, *_) = (content for content in problems if content["kind"] == bad.kind)
     assert found["severity"] == ("error" if bad.is_error else "warning")
     described = Problem(**found).describe()
     assert all(fragment in described for fragment in bad.fragments)
@@ -70,8 +79,8 @@ def test_tables_can_be_loaded_unless_there_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for bad in BAD_TABLES:
-        if bad.kind == UNREADABLE or bad.options != ("--target", "buys"):
+    for bad in (*ERRORS, *WARNED[::4]):
+        if bad.options != ("--target", "buys"):
             continue
         write(tmp_path / "nodes.csv", bad.nodes)
         write(tmp_path / "edges.csv", bad.edges or "")
@@ -84,15 +93,13 @@ def test_tables_can_be_loaded_unless_there_is_an_error(
             assert bad.kind in kinds(list(graph.problems))
 
 
-def test_every_kind_of_finding_has_its_bad_table() -> None:
+def test_every_rule_has_a_bad_table() -> None:
     shown = {bad.kind for bad in BAD_TABLES} - {UNREADABLE}
     assert len(shown) > 40 and shown == Rules.names
     assert len({bad.name for bad in BAD_TABLES}) == len(BAD_TABLES)
 
 
-def test_the_table_that_the_bad_ones_are_made_from_is_good(
-    crossgcn: Command, tmp_path: Path
-) -> None:
+def test_the_base_of_the_bad_tables_has_no_problem(crossgcn: Command, tmp_path: Path) -> None:
     for nodes in (NODES, "\ufeff" + NODES, NODES.replace("\n", "\r\n"), NODES.replace(",", ";")):
         write(tmp_path / "nodes.csv", nodes)
         write(tmp_path / "edges.csv", EDGES)
@@ -101,22 +108,23 @@ def test_the_table_that_the_bad_ones_are_made_from_is_good(
         assert "no errors, no warnings" in done.stdout
 
 
-def test_no_false_alarm_at_customers_as_companies_have_them() -> None:
+def test_no_false_alarm_on_customer_tables() -> None:
     for seed in range(3):
         nodes = make_customers(seed=seed)
         assert check(nodes, draw_edges(nodes["customer"], nodes["leaves"], seed), "leaves") == []
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_false_alarm_at_random_tables(seed: int) -> None:
+def test_no_false_alarm_on_random_tables(seed: int) -> None:
     nodes = make_random_nodes(seed)
     edges = draw_edges(nodes["id"], nodes["label"], seed)
     assert check(nodes, edges, "label") == []
-    assert check(nodes, None, "label") == []
-    assert check(nodes, edges, None) == []
+    if seed < 4:
+        assert check(nodes, None, "label") == []
+        assert check(nodes, edges, None) == []
 
 
-def test_every_edge_given_both_ways_is_no_repetition() -> None:
+def test_listing_every_edge_in_both_directions_is_fine() -> None:
     nodes = make_random_nodes(0)
     edges = draw_edges(nodes["id"], nodes["label"], 0)
     turned = edges.rename(columns={"source": "target", "target": "source"})
@@ -135,17 +143,17 @@ def test_errors_come_first_and_the_order_of_rows_decides_only_the_place() -> Non
     nodes["income"] = nodes["income"].astype(str)
     nodes.loc[[50, 90], "income"] = ["12 €", "inf"]
     nodes["fixed"] = 1
-    findings = check(nodes, edges, "leaves")
-    assert kinds(findings) == [
+    problems = check(nodes, edges, "leaves")
+    assert kinds(problems) == [
         *("not-a-number", "infinite-number", "unknown-edge-end"),
         *("constant-column", "copied-column", "self-loop"),
     ]
-    assert findings == check(nodes, edges, "leaves")
+    assert problems == check(nodes, edges, "leaves")
     mixed = nodes.sample(frac=1, random_state=1), edges.sample(frac=1, random_state=2)
-    assert kinds(check(*mixed, "leaves")) == kinds(findings)
+    assert kinds(check(*mixed, "leaves")) == kinds(problems)
 
 
-def test_the_same_trouble_in_many_columns_is_told_once() -> None:
+def test_the_same_problem_in_many_columns_is_reported_once() -> None:
     nodes = make_customers()
     for number in range(30):
         nodes[f"fixed{number}"] = "same"
@@ -155,7 +163,7 @@ def test_the_same_trouble_in_many_columns_is_told_once() -> None:
     assert "and 19 more" in found.message
 
 
-def test_what_the_user_leaves_out_is_not_looked_at() -> None:
+def test_ignored_columns_are_not_checked() -> None:
     nodes = make_customers()
     nodes["day"] = "2024-05-17"
     nodes.loc[::2, "day"] = "2023-04-11"
@@ -186,17 +194,17 @@ def test_the_remedy_names_the_column_as_the_option_takes_it(crossgcn: Command) -
     assert "no errors, no warnings" in done.stdout
 
 
-def test_ids_that_say_na_are_ids_and_empty_ones_are_none() -> None:
+def test_na_is_a_valid_id_and_a_blank_cell_is_not() -> None:
     nodes = make_customers()
     nodes.loc[4, "customer"] = "NA"
     edges = draw_edges(nodes["customer"], nodes["leaves"], 0)
     assert check(nodes, edges, "leaves") == []
     nodes.loc[4, "customer"] = " "
-    findings = check(nodes, edges, "leaves")
-    assert {finding.kind for finding in findings} == {"missing-id", "unknown-edge-end"}
+    problems = check(nodes, edges, "leaves")
+    assert {problem.kind for problem in problems} == {"missing-id", "unknown-edge-end"}
 
 
-def test_space_around_classes_and_categories_does_not_count() -> None:
+def test_surrounding_space_is_ignored_in_classes_and_categories() -> None:
     nodes = make_customers()
     nodes.loc[::2, "leaves"] += " "
     nodes.loc[::3, "plan"] = " " + nodes["plan"]
@@ -204,12 +212,12 @@ def test_space_around_classes_and_categories_does_not_count() -> None:
     assert kinds(check(nodes, None, "leaves")) == ["constant-column"]
 
 
-def test_words_for_a_missing_value_are_not_called_empty() -> None:
+def test_words_for_a_missing_value_are_quoted() -> None:
     nodes = make_customers()
     size = len(nodes)
     nodes["pet"] = np.where(np.arange(size) % 7 < 5, "none", np.where(nodes["age"] < "4", "a", "b"))
     nodes["shop"] = ["NA", ""] * (size // 2)
-    found = {finding.kind: finding for finding in check(nodes, None, "leaves")}
+    found = {problem.kind: problem for problem in check(nodes, None, "leaves")}
     assert found.keys() == {"missing-word", "mostly-missing", "empty-column"}
     assert "of the cells are 'none'" in found["mostly-missing"].message
     assert "each is empty or 'NA'" in found["empty-column"].message
@@ -219,7 +227,7 @@ def test_words_for_a_missing_value_are_not_called_empty() -> None:
     assert word.severity == "warning"
 
 
-def test_few_words_and_chosen_words_are_no_warning() -> None:
+def test_few_or_chosen_missing_words_do_not_warn() -> None:
     nodes = make_customers()
     nodes["pet"] = nodes["plan"]
     nodes.loc[:10, "pet"] = "none"
@@ -233,14 +241,14 @@ def test_few_words_and_chosen_words_are_no_warning() -> None:
         assert "missing-word" not in kinds(check_tables(table, None, plan))
 
 
-def test_numbers_to_predict_are_told_though_some_are_na() -> None:
+def test_a_numeric_target_is_reported_even_with_missing_values() -> None:
     nodes = make_customers()
     nodes.loc[::5, "income"] = np.nan
     nodes["income"] = nodes["income"].astype(str).replace("nan", "NA")
     assert kinds(check(nodes, None, "income"))[0] == "continuous-target"
 
 
-def test_a_column_that_only_hints_at_the_class_is_no_leak() -> None:
+def test_a_column_that_only_correlates_with_the_class_is_not_a_leak() -> None:
     random = np.random.default_rng(0)
     nodes = make_customers(2000)
     is_true = random.random(len(nodes)) < 0.95
@@ -252,13 +260,13 @@ def test_a_column_that_only_hints_at_the_class_is_no_leak() -> None:
     assert (found.kind, found.column) == ("gives-label-away", "hint")
 
 
-def test_a_rare_class_makes_no_leak_of_every_column() -> None:
+def test_a_rare_class_does_not_make_every_column_a_leak() -> None:
     nodes = make_customers()
     nodes["leaves"] = np.where(np.arange(len(nodes)) % 24 == 0, "yes", "no")
     assert kinds(check(nodes, None, "leaves")) == ["unbalanced-classes"]
 
 
-def test_zeros_in_a_file_sorted_by_class_are_no_leak() -> None:
+def test_zeros_in_a_file_sorted_by_class_are_not_a_leak() -> None:
     nodes = make_customers().sort_values("leaves", ignore_index=True)
     random = np.random.default_rng(0)
     spent = random.gamma(2, 30, len(nodes)).round(2)
@@ -307,8 +315,8 @@ def test_errors_by_neighbours_are_those_of_asking_each_neighbour(
 def test_repeated_edges_are_counted_as_by_hand(pairs: list[tuple[int, int]]) -> None:
     nodes = pd.DataFrame({"id": range(7), "x": list("abababa"), "y": list("nmnmnmm")})
     found = {
-        finding.kind: (finding.count, finding.row)
-        for finding in check(nodes, pd.DataFrame(pairs, columns=["source", "target"]), "y")
+        problem.kind: (problem.count, problem.row)
+        for problem in check(nodes, pd.DataFrame(pairs, columns=["source", "target"]), "y")
     }
     expected: dict[str, list[int]] = {"self-loop": [], "duplicate-edge": [], "reversed-edge": []}
     for row, (source, target) in enumerate(pairs, 1):
@@ -348,14 +356,51 @@ def any_frames(draw: st.DrawFn) -> pd.DataFrame:
 
 @settings(deadline=None)
 @given(any_frames(), any_frames(), st.booleans())
-def test_no_table_is_too_bad_to_be_checked(
+def test_any_table_can_be_checked(
     nodes: pd.DataFrame, edges: pd.DataFrame, has_target: bool
 ) -> None:
     try:
-        findings = check(nodes, edges, nodes.columns[-1] if has_target else None)
+        problems = check(nodes, edges, nodes.columns[-1] if has_target else None)
     except BadInput:
         return
-    for finding in findings:
-        assert finding.remedy and "{" not in finding.kind
-        assert finding.describe().isprintable()
-        assert finding.row is None or 1 <= finding.row <= max(len(nodes), len(edges))
+    for problem in problems:
+        assert problem.remedy and "{" not in problem.kind
+        assert problem.describe().isprintable()
+        assert problem.row is None or 1 <= problem.row <= max(len(nodes), len(edges))
+
+
+def test_a_cell_is_described_with_place_count_and_remedy() -> None:
+    problem = Problem(
+        kind="not-a-number",
+        severity="error",
+        file="nodes.csv",
+        message="'abc' is not a number",
+        remedy="write a number or leave the cell empty",
+        row=17,
+        column="age",
+        value="abc",
+        count=3000,
+    )
+    assert problem.describe() == (
+        "nodes.csv, row 17, column age: 'abc' is not a number (3,000 such); "
+        "write a number or leave the cell empty"
+    )
+
+
+def test_a_table_is_described_without_row_column_and_count() -> None:
+    problem = Problem("no-feature", "error", "nodes.csv", "no column is left", "add columns")
+    assert problem.describe() == "nodes.csv: no column is left; add columns"
+
+
+def test_json_holds_every_field() -> None:
+    problem = Problem("hub", "warning", "edges.csv", "much", "less", 3, "source", "u1", 2)
+    assert Problem(**json.loads(json.dumps(problem.to_json()))) == problem
+
+
+@given(st.text(max_size=300))
+def test_what_is_shown_of_a_name_or_value_stays_on_one_line_and_short(text: str) -> None:
+    for shown in (quote(text), show_name(text)):
+        assert shown.isprintable() and len(shown) < 700
+    assert show_name("income in $") == "income in $"
+    assert show_name(" a") == "' a'"
+    assert quote("x" * 1000) == f"{'x' * 60!r}… (1,000 characters)"

@@ -13,10 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.plan import TableChoices, make_plan
-from crossgcn.data.tables.read import read_table
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables import Table, TableChoices, TableEncoder, make_plan, read_table
 from crossgcn.errors import BadInput
 
 CHOICES = TableChoices(
@@ -135,7 +132,7 @@ def same(first: sparse.csr_array, second: sparse.csr_array) -> bool:
 
 @given(rows, rows)
 @settings(max_examples=50, deadline=None)
-def test_a_row_has_one_category_and_one_bucket(
+def test_each_row_has_one_category_and_one_bucket(
     cells: list[tuple[str, str, str]], others: list[tuple[str, str, str]]
 ) -> None:
     encoder = fit(table_of(cells))
@@ -218,7 +215,7 @@ def test_flags_are_one_feature(cells: list[str]) -> None:
 
 
 @pytest.mark.parametrize("word", ["2", "maybe", "-", "ja", "inf"])
-def test_a_flag_that_is_none_is_refused_with_its_place(word: str) -> None:
+def test_a_cell_that_is_not_a_flag_is_refused_with_its_place(word: str) -> None:
     encoder = fit_flags(["1", "0"])
     with pytest.raises(
         BadInput,
@@ -320,7 +317,7 @@ def test_numbers_of_any_size_stay_finite(ages: list[str]) -> None:
     assert bool((abs(x.data) <= 5).all())
 
 
-def test_a_cell_that_is_no_number_is_refused_with_its_place() -> None:
+def test_a_cell_that_is_not_a_number_is_refused_with_its_place() -> None:
     encoder = fit(table_of([("a", "1", "")] * 3))
     with pytest.raises(
         BadInput, match=r"new.csv, row 3, column age: '12 years' is not a number \(2 s"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossgcn.data.tables.export import neutralise, write_table
+from crossgcn.data.tables import write_table
+from crossgcn.data.tables.export import neutralise
 from crossgcn.errors import BadInput
 
 
@@ -38,7 +39,7 @@ def cells_of(path: Path) -> list[list[str]]:
         "\uff20x",
     ],
 )
-def test_what_a_spreadsheet_would_run_starts_with_an_apostrophe(text: str, tmp_path: Path) -> None:
+def test_formulas_get_a_leading_apostrophe(text: str, tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     write_table(path, pd.DataFrame({text: [text, "plain"]}))
     assert cells_of(path) == [[f"'{text}"], [f"'{text}"], ["plain"]]

@@ -8,10 +8,15 @@ import pandas as pd
 import pytest
 import torch
 
+from crossgcn.data.tables import (
+    TableChoices,
+    TableEncoder,
+    TableGraph,
+    TablePlan,
+    load_new_tables,
+    load_tables,
+)
 from crossgcn.data.tables.columns import name_classes
-from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.graph import TableGraph, load_new_tables, load_tables
-from crossgcn.data.tables.plan import TableChoices, TablePlan
 from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
 
@@ -103,7 +108,7 @@ def test_nodes_without_a_target_are_unlabelled() -> None:
     assert len(graph.classes) == 3
 
 
-def test_only_a_blank_cell_is_no_class() -> None:
+def test_only_blank_cells_have_no_class() -> None:
     states = ["none", "mild", "severe", "NA", ""] * (N // 5)
     nodes, edges = tables(state=states)
     graph = load_tables(nodes, edges, TableChoices(target="state"))
@@ -182,7 +187,7 @@ def test_a_split_column_becomes_roles() -> None:
     assert "part" not in graph.encoder.space.fields
 
 
-def test_what_the_check_finds_is_refused_or_kept() -> None:
+def test_errors_of_the_check_are_raised_and_warnings_kept() -> None:
     nodes, edges = tables()
     ids = nodes["customer"].tolist()
     nodes["customer"] = [*ids[:5], ids[4], *ids[6:]]
@@ -195,7 +200,7 @@ def test_what_the_check_finds_is_refused_or_kept() -> None:
     )
 
 
-def test_a_refusal_of_files_ends_in_the_command_that_lists_all(tmp_path: Path) -> None:
+def test_errors_in_files_name_the_command_that_lists_all_problems(tmp_path: Path) -> None:
     nodes, edges = tables()
     nodes["customer"] = nodes["customer"].iloc[0]
     paths = [tmp_path / "my nodes.csv", tmp_path / "edges.csv"]

@@ -6,11 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.encode.column import Unseen
-from crossgcn.data.tables.graph import NewNodes, load_new_tables
-from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.read import read_table
+from crossgcn.data.tables import (
+    NewNodes,
+    TableChoices,
+    TableEncoder,
+    TablePlan,
+    Unseen,
+    load_new_tables,
+    make_plan,
+    read_table,
+)
 from crossgcn.errors import BadInput
 
 KNOWN = [f"u{i}" for i in range(40)]
@@ -65,7 +70,7 @@ def test_new_nodes_are_encoded_as_the_known_ones_were() -> None:
     assert new.unused == ("shoe_size",)
 
 
-def test_what_was_not_seen_in_training_is_told() -> None:
+def test_unseen_values_are_reported() -> None:
     cities = ["Porto", "Faro", "Lagos", "Porto"] * 10
     cities[0] = "Évora"
     tags = ["red;blue", "blue", "red", "green;red"] * 10
@@ -146,13 +151,13 @@ def test_weights_are_read_where_the_model_has_them() -> None:
         (NEW, pd.DataFrame({"who": ["x"], "to": ["u0"]}), "edges: there is no column 'whom'"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(
+def test_bad_tables_of_new_nodes_are_refused(
     nodes: pd.DataFrame, edges: pd.DataFrame | None, message: str
 ) -> None:
     with pytest.raises(BadInput, match=message):
         load(nodes, edges)
 
 
-def test_a_model_without_edges_takes_none() -> None:
+def test_a_model_trained_without_edges_refuses_edges() -> None:
     with pytest.raises(BadInput, match="edges: the model was trained without edges"):
         load(edges=EDGES, trained_on=trained(None))

@@ -69,7 +69,7 @@ def test_buckets_of_different_numbers_are_about_equally_full(
 
 
 @given(finite, finite, st.floats(0, 1))
-def test_nice_numbers_are_in_the_range(first: float, second: float, share: float) -> None:
+def test_round_numbers_are_in_the_range(first: float, second: float, share: float) -> None:
     low, high = sorted((first, second))
     if low == high:
         return
@@ -93,7 +93,7 @@ def test_nice_numbers_are_in_the_range(first: float, second: float, share: float
         (1.1, math.nextafter(1.1, 2), math.nextafter(1.1, 2), math.nextafter(1.1, 2)),
     ],
 )
-def test_the_nicest_number_has_the_fewest_digits(
+def test_the_roundest_number_has_the_fewest_digits(
     low: float, high: float, wish: float, nice: float
 ) -> None:
     assert next(list_round_numbers(low, high, wish)) == (nice, 0)

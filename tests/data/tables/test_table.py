@@ -4,6 +4,7 @@ import csv
 import datetime
 import gzip
 import io
+import json
 import os
 import sys
 from decimal import Decimal
@@ -16,8 +17,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crossgcn.data.tables.read import read_batches, read_headers, read_table
-from crossgcn.data.tables.table import Distinct, Table, parse_number
+from crossgcn.data.tables import Table, read_batches, read_headers, read_table
+from crossgcn.data.tables.table import (
+    Distinct,
+    Separator,
+    find_separator,
+    parse_number,
+    split_words,
+)
 from crossgcn.errors import BadInput
 
 IDS = [
@@ -158,9 +165,7 @@ def test_rows_are_counted_as_in_a_spreadsheet(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "CSV"])
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
-def test_the_mark_between_cells_is_found(
-    tmp_path: Path, ending: str, mark: str, newline: str
-) -> None:
+def test_the_delimiter_is_found(tmp_path: Path, ending: str, mark: str, newline: str) -> None:
     rows = [["id", '"a b"', " c "], ["1", "x y", "3"], ["2", "", " 4"]]
     content = "".join(mark.join(row) + newline for row in rows).encode("utf-8-sig")
     path = tmp_path / f"nodes.{ending}"
@@ -170,7 +175,7 @@ def test_the_mark_between_cells_is_found(
     assert table.frame.to_numpy().tolist() == [["1", "x y", "3"], ["2", "", " 4"]]
 
 
-def test_a_tsv_may_have_commas_in_its_header_and_quotes_may_hold_marks(tmp_path: Path) -> None:
+def test_headers_may_contain_other_delimiters(tmp_path: Path) -> None:
     (tmp_path / "n.tsv").write_text("id\ta, b, c\n1\t2\n")
     assert read_table(tmp_path / "n.tsv", "nodes").columns == ("id", "a, b, c")
     (tmp_path / "n.csv").write_text('"id";"age, in years"\n1;2\n')
@@ -209,7 +214,7 @@ def test_a_cell_may_be_long_and_the_limit_of_others_stays(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("start", ["", "\ufeff"])
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|", ":"])
-def test_a_line_for_spreadsheets_names_the_mark(tmp_path: Path, mark: str, start: str) -> None:
+def test_a_separator_line_names_the_delimiter(tmp_path: Path, mark: str, start: str) -> None:
     rows = [f"sep={mark}", mark.join(["id", "a,b;c|d"]), mark.join(["1", "2"])]
     quoted = "\r\n".join(rows).replace("a,b;c|d", '"a,b;c|d"')
     for name in ("n.csv", "n.tsv"):
@@ -239,7 +244,7 @@ def test_pipes_are_refused_before_they_are_waited_for(tmp_path: Path, name: str)
 
 
 @pytest.mark.parametrize("source", [{"id": [1]}, None, [1], 3, b"n.csv", pd.Series([1])])
-def test_what_is_no_table_is_refused(source: Any) -> None:
+def test_objects_that_are_not_tables_are_refused(source: Any) -> None:
     with pytest.raises(BadInput, match=r"edges: '\w+' is not a table; give the path .* DataFrame"):
         read_table(source, "edges")
 
@@ -442,3 +447,47 @@ def test_batches_refuse_bad_cells_with_file_row_and_value(tmp_path: Path) -> Non
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(BadInput, match=r"e\.parquet cannot be read as Parquet"):
         batch_rows(path)
+
+
+word = st.text("abcdefg h", min_size=1, max_size=4).map(str.strip).filter(bool)
+
+
+@given(st.lists(word, unique=True))
+def test_words_survive_every_way_of_writing_them(words: list[str]) -> None:
+    separators: tuple[Separator, ...] = (";", "|", ",")
+    for separator in separators:
+        for space in ("", " "):
+            assert split_words((separator + space).join(words), separator) == words
+    assert split_words(json.dumps(words), "json") == words
+    assert split_words(str(words), "json") == words
+
+
+@pytest.mark.parametrize(
+    ("cell", "separator", "words"),
+    [
+        ("red;blue;red", ";", ["red", "blue"]),
+        (";red;;", ";", ["red"]),
+        (" ", ";", []),
+        ("", "json", []),
+        ('["a,b", "c", 3, true]', "json", ["a,b", "c", "3", "true"]),
+        ("[a, 'b']", "json", ["a", "b"]),
+        ("red  blue\tgreen", " ", ["red", "blue", "green"]),
+    ],
+)
+def test_words_are_cleaned(cell: str, separator: Separator, words: list[str]) -> None:
+    assert split_words(cell, separator) == words
+
+
+@pytest.mark.parametrize(
+    ("cells", "separator"),
+    [
+        (["a;b", "a"], ";"),
+        (["a|b", "b|c", "x;y"], "|"),
+        (["a, b", "b"], ","),
+        (['["a"]', "[]", "x"], "json"),
+        (["red blue", "red"], " "),
+        ([], " "),
+    ],
+)
+def test_the_separator_is_what_most_cells_hold(cells: list[str], separator: Separator) -> None:
+    assert find_separator(cells) == separator

@@ -8,9 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.read import read_table
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables import Table, TableChoices, TablePlan, make_plan, read_table
 from crossgcn.errors import BadInput
 
 N = 60
@@ -67,7 +65,7 @@ COLUMNS: dict[str, tuple[list[Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_columns_are_taken_for_what_they_look_like(name: str) -> None:
+def test_kinds_of_columns_are_inferred(name: str) -> None:
     values, kind, reason = COLUMNS[name]
     plan = make_plan(nodes_with(x=values), None, TableChoices())
     found = plan.columns[1]
@@ -76,7 +74,7 @@ def test_columns_are_taken_for_what_they_look_like(name: str) -> None:
     assert plan.features == ((found,) if kind != "ignored" else ())
 
 
-def test_choices_come_before_looks() -> None:
+def test_choices_override_inference() -> None:
     nodes = nodes_with(
         a=cycle(1, 2), b=cycle(1, 2), c=cycle("x"), d=cycle(*range(30)), y=cycle(0, 1)
     )
@@ -132,7 +130,7 @@ def test_ids_are_found_without_edges() -> None:
     )
 
 
-def test_fractions_are_no_ids_and_names_help() -> None:
+def test_numbers_with_fractions_are_not_ids_and_names_help() -> None:
     frame = pd.DataFrame(
         {"income": [i / 7 for i in range(N)], "name": [f"A{i}" for i in range(N)], "user_id": IDS}
     )
@@ -141,7 +139,7 @@ def test_fractions_are_no_ids_and_names_help() -> None:
     assert make_plan(nodes, None, TableChoices(ignored=("user_id",))).id_column == "name"
 
 
-def test_nothing_that_tells_nodes_apart_is_refused() -> None:
+def test_a_table_without_ids_is_refused() -> None:
     nodes = read_table(pd.DataFrame({"a": cycle(1, 2), "b": cycle("x", "y", "z")}), "nodes")
     with pytest.raises(BadInput, match=r"no column tells the nodes apart.*--id-column"):
         make_plan(nodes, None, TableChoices())
@@ -174,7 +172,7 @@ def test_ends_are_found_by_what_they_hold() -> None:
     ]
 
 
-def test_names_of_ends_that_hold_none_give_way() -> None:
+def test_columns_named_like_ends_without_ids_are_skipped() -> None:
     edges = edges_with(
         start=["2001", "2002"], end=["", "2003"], who=["n1", "n2"], whom=["n3", "n4"]
     )
@@ -204,7 +202,7 @@ def test_one_chosen_end_leaves_the_other_to_be_found() -> None:
         assert (plan.source_column, plan.destination_column) == ends
 
 
-def test_a_single_column_is_no_edges() -> None:
+def test_a_single_column_of_edges_is_refused() -> None:
     with pytest.raises(BadInput, match=r"edges: 2 column\(s\) \(a, weight\), but an edge has two"):
         make_plan(nodes_with(), edges_with(a=["n1"], weight=[1]), TableChoices())
 
@@ -235,7 +233,7 @@ def test_a_split_is_found_by_its_name_and_words() -> None:
         ),
     ],
 )
-def test_choices_that_cannot_be_are_refused(choices: TableChoices, message: str) -> None:
+def test_contradictory_choices_are_refused(choices: TableChoices, message: str) -> None:
     nodes = nodes_with(age=cycle(*range(20)), buys=cycle("a", "b"))
     with pytest.raises(BadInput, match=message):
         make_plan(nodes, edges_with(**{"from": ["n1"], "to": ["n2"]}), choices)

@@ -32,28 +32,6 @@ def test_a_name_a_function_and_the_plain_sum_agree(aggregate_first: bool) -> Non
         )
 
 
-@pytest.mark.parametrize("name", AGGREGATIONS)
-def test_aggregating_first_gives_the_crosses_what_was_aggregated(name: str) -> None:
-    torch.manual_seed(0)
-    conv = (
-        CrossGCNConv(
-            6, 4, aggregate_first=True, order_weights="fixed", aggr=partial(make_aggregation, name)
-        )
-        .double()
-        .eval()
-    )
-    assert conv.aggregation is not None
-    x = vectors(6)
-    hops = [edges_of_kind(k, EDGES, NODES, WEIGHTS, dtype=x.dtype) for k in conv.propagations]
-    if not conv.aggregation.linear:
-        expected = conv.transform(conv.aggregation(x, hops))
-    else:
-        wide = make_aggregation(name, 6).double().eval()
-        wide.load_state_dict(conv.aggregation.state_dict())
-        expected = conv.transform(wide(x, hops))
-    torch.testing.assert_close(conv(x, EDGES, WEIGHTS), expected)
-
-
 def test_sparse_features_are_projected_before_a_linear_aggregation() -> None:
     torch.manual_seed(0)
     conv = CrossGCNConv(6, 4, aggregate_first=True, aggr="appnp", order_weights="fixed").double()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix
 from crossgcn.layers import TRANSFORMS
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing
+from crossgcn.layers.feature_transform import FeatureCrossing
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "dcn": ("dcn", {}),

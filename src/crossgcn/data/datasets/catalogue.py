@@ -1,6 +1,6 @@
-"""The datasets known by name, and the facts a table of them needs.
+"""The datasets known by name.
 
-Nothing here imports torch, so that listing and completing names stays instant.
+Nothing here imports torch, so that listing and completing names is fast.
 """
 
 from __future__ import annotations
@@ -11,18 +11,14 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """One dataset, in numbers.
+    """A dataset in numbers.
 
-    Args:
-        name: What users type.
-        description: What a node, an edge and a class stand for.
-        nodes: Nodes, unlabelled and isolated ones included.
+    Attributes:
+        nodes: Unlabelled and isolated ones included.
         edges: Distinct undirected edges between two different nodes.
-        self_loops: Nodes the raw edge list joins to themselves.
-        features: Columns of the feature matrix.
-        classes: Classes among the labelled nodes.
-        origin: Whether it ships with the package, is drawn from a seed, or is
-            read from Planetoid's files.
+        self_loops: Nodes that an edge joins to themselves.
+        classes: Of the labelled nodes.
+        origin: In the package, drawn from a seed, or read from Planetoid's files.
     """
 
     name: str
@@ -33,6 +29,11 @@ class CatalogueEntry:
     features: int
     classes: int
     origin: Literal["bundled", "generated", "planetoid"]
+
+
+def _on_citeseer(name: str, description: str, features: int) -> CatalogueEntry:
+    """Describe a dataset with the graph and labels of Citeseer."""
+    return CatalogueEntry(name, description, 3327, 4552, 124, features, 6, "generated")
 
 
 _ENTRIES = (
@@ -66,45 +67,25 @@ _ENTRIES = (
         classes=3,
         origin="planetoid",
     ),
-    CatalogueEntry(
+    _on_citeseer(
         "citeseer-cross",
         "Citeseer's graph and labels; normals whose pairwise signs give the class",
-        nodes=3327,
-        edges=4552,
-        self_loops=124,
-        features=12,
-        classes=6,
-        origin="generated",
+        12,
     ),
-    CatalogueEntry(
+    _on_citeseer(
         "citeseer-cross-3",
         "Citeseer's graph and labels; normals whose signs in threes give the class",
-        nodes=3327,
-        edges=4552,
-        self_loops=124,
-        features=18,
-        classes=6,
-        origin="generated",
+        18,
     ),
-    CatalogueEntry(
+    _on_citeseer(
         "citeseer-cross-4",
         "Citeseer's graph and labels; normals whose signs in fours give the class",
-        nodes=3327,
-        edges=4552,
-        self_loops=124,
-        features=24,
-        classes=6,
-        origin="generated",
+        24,
     ),
-    CatalogueEntry(
+    _on_citeseer(
         "citeseer-cross-pairs",
         "citeseer-cross with the products of two features in place of the features",
-        nodes=3327,
-        edges=4552,
-        self_loops=124,
-        features=66,
-        classes=6,
-        origin="generated",
+        66,
     ),
     CatalogueEntry(
         "reddit400k-shaped",
@@ -123,4 +104,4 @@ CATALOGUE: dict[str, CatalogueEntry] = {entry.name: entry for entry in _ENTRIES}
 DATASET_NAMES: tuple[str, ...] = tuple(CATALOGUE)
 
 PLANETOID_PARTS: tuple[str, ...] = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
-"""What the names of a graph's eight Planetoid files end in, after ``ind.NAME.``"""
+"""Endings of the eight Planetoid files of a graph, after ``ind.NAME.``"""

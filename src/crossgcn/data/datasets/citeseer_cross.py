@@ -1,4 +1,4 @@
-"""Citeseer-Cross: a graph whose classes show in products of features, and only there."""
+"""Citeseer-Cross: only products of features tell the classes apart."""
 
 from __future__ import annotations
 
@@ -17,32 +17,28 @@ from crossgcn.errors import BadInput
 def plant_crosses(
     y: Tensor, num_classes: int, order: int = 2, *, generator: torch.Generator
 ) -> Tensor:
-    r"""Normal features in which class :math:`i` is the sign of the :math:`i`-th product.
+    r"""Draw normal features ``[N, order * num_classes]`` whose products give the class.
 
-    Columns :math:`iK, \ldots, iK + K - 1` belong to class :math:`i`. Their product
-    is positive for the nodes of that class and not for all others:
+    Columns :math:`iK, \ldots, iK + K - 1` belong to class :math:`i`. Their product is positive
+    for the nodes of that class and for no others:
 
     .. math::
         \prod_{k=0}^{K-1} x_{v,\,iK+k} > 0 \iff y_v = i
 
-    Where a draw comes out wrong, one of its columns, picked at random, changes
-    sign. Any :math:`K - 1` columns of a group stay independent normals, so crosses
-    of lower order carry no trace of the class. Unlabelled nodes (-1) have no
-    positive product.
+    Where the sign of a product is wrong, a random one of its columns changes sign. Any
+    :math:`K - 1` columns of a group stay independent normals, so crosses of lower order say
+    nothing about the class. Unlabelled nodes (-1) have no positive product.
 
     Args:
         y: Class of each node, -1 for unlabelled.
         num_classes: Number of column groups.
         order: Columns in a group (:math:`K`).
-        generator: Source of randomness, on the CPU.
-
-    Returns:
-        ``[N, order * num_classes]``, 32-bit.
+        generator: A generator on the CPU.
     """
     if order < 1:
         raise BadInput(f"order is {order}; a cross needs at least 1 column")
     shape = (len(y), num_classes, order)
-    # In 64 bits a draw of exactly zero, whose sign cannot be flipped, is out of reach.
+    # In 64 bits a draw of exactly zero, whose sign cannot change, is practically impossible.
     x = torch.randn(shape, dtype=torch.float64, generator=generator)
     picked = torch.randint(order, shape[:2], generator=generator).unsqueeze(-1)
     positive = x.signbit().sum(dim=-1) % 2 == 0
@@ -53,18 +49,13 @@ def plant_crosses(
 
 
 def citeseer_cross(order: int = 2, seed: int = 0) -> Data:
-    """Citeseer's nodes, edges, labels and roles, with planted crosses for features.
+    """Return Citeseer with features drawn by :func:`plant_crosses`.
 
-    ``load_dataset("citeseer-cross")`` is draw 0 unless it is given a ``seed``, and
-    the command line keeps to draw 0; ``crossgcn data get citeseer-cross --seed N
-    --out DIR`` writes another to a file, which is then used by its path.
+    The command line uses seed 0; ``crossgcn data get citeseer-cross --seed N --out DIR`` writes
+    another draw to a file.
 
     NOTE[D8]: the paper gives this graph a label rate of 0.036 and the release no
     script, so results are reported with 20 training nodes per class and with all.
-
-    Args:
-        order: How many columns make one cross.
-        seed: Which draw of the features.
     """
     data = read_bundled_citeseer()
     generator = torch.Generator().manual_seed(seed)
@@ -74,27 +65,19 @@ def citeseer_cross(order: int = 2, seed: int = 0) -> Data:
 
 
 MAX_COLUMNS = 1_000_000
-"""Of the result: a first layer of 32 units would have 32 million weights, 128 MB of them."""
+"""Crosses that are written out at most: a layer of 32 units then has 32 million weights."""
 
 MAX_ENTRIES = 2**28
-"""Of the whole result: 1 GiB in 32 bits, and products need about three times that."""
+"""Numbers that are written out at most: 1 GiB; computing them takes about three times that."""
 
 
 def cross_columns(num_features: int, order: int = 2) -> Tensor:
-    """The columns that each cross multiplies, in the order of the crosses.
+    """Return the columns that each cross multiplies, ``[crosses, order]``.
 
-    Columns ascend within a cross and crosses ascend like words in a dictionary: for
-    four features and order 2, they are 01, 02, 03, 12, 13, 23.
-
-    Args:
-        num_features: Columns to choose from.
-        order: Columns of one cross.
-
-    Returns:
-        ``[crosses, order]``, int64.
+    Crosses are in lexicographic order: 01, 02, 03, 12, 13, 23 for four features and order 2.
 
     Raises:
-        BadInput: If there is no cross of this order, or more than 1,000,000.
+        BadInput: There is no cross of this order, or more than 1,000,000.
     """
     if not 1 <= order <= num_features:
         raise BadInput(
@@ -119,18 +102,15 @@ def explicit_crosses(x: Tensor, order: int = 2) -> Tensor:
     .. math:: z_{(j_1, \ldots, j_K)} = \prod_{k=1}^{K} x_{j_k},
         \qquad j_1 < j_2 < \cdots < j_K
 
-    There is no square or other power among them, and lower orders are left out;
-    ``order=1`` gives back ``x``. :func:`cross_columns` says which column is which.
+    Powers and lower orders are left out; ``order=1`` returns ``x``. :func:`cross_columns`
+    returns which column is which cross.
 
     Args:
         x: Features, dense ``[rows, features]``.
         order: Columns of one cross (:math:`K`).
 
-    Returns:
-        ``[rows, crosses]``, in the type of ``x``.
-
     Raises:
-        BadInput: Naming how many crosses there would be, if they are too many.
+        BadInput: There are too many crosses to write out.
     """
     if x.layout != torch.strided or x.dim() != 2:
         raise BadInput(
@@ -151,14 +131,10 @@ def explicit_crosses(x: Tensor, order: int = 2) -> Tensor:
 
 
 def citeseer_cross_pairs(seed: int = 0) -> Data:
-    """Citeseer-Cross with the 66 products of two features instead of the 12 features.
+    """Return Citeseer-Cross with the 66 products of two features instead of the 12 features.
 
-    The six pairs that decide the classes are among them, at the columns where
-    :func:`cross_columns` has ``(0, 1)``, ``(2, 3)`` and so on. A model that cannot
-    cross features gets them ready-made, as in the paper's Figure 2.
-
-    Args:
-        seed: Which draw of Citeseer-Cross.
+    A model without crosses gets them ready-made, as in the paper's Figure 2. The six pairs
+    that decide the classes are those of the columns ``(0, 1)``, ``(2, 3)`` and so on.
     """
     data = citeseer_cross(order=2, seed=seed)
     data.x = explicit_crosses(data.x, order=2)

@@ -1,4 +1,4 @@
-"""Graphs of any size to measure with: heavy-tailed, learnable, drawn piece by piece."""
+"""Random graphs for benchmarks, with heavy-tailed degrees and learnable classes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NUM_NODES, NUM_EDGES, NUM_FEATURES, NUM_CLASSES = 30_000, 386_742, 602, 41
 NUM_TRAIN, NUM_VALIDATION = 18_000, 3_000
 
 SAME_CLASS = 0.35
-"""How often an edge is drawn within its first end's class; else from all nodes."""
+"""Share of edges drawn within the class of their first end; others from all nodes."""
 
 DEGREE_TAIL, MOST_LIKELY = 1.6, 100.0
-"""Exponent of the power law of the nodes' drawing power, and where it is cut off."""
+"""Exponent of the power law of the nodes' sampling weights, and the largest weight."""
 
 SIGNAL = 0.12
-"""Standard deviation of the class means, in a feature whose noise has 1."""
+"""Standard deviation of the class means of a feature, whose noise has 1."""
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -34,21 +34,18 @@ Floats = NDArray[np.float64]
 def reddit400k_shaped(seed: int = 0) -> Data:
     """Draw a graph with the counts that the paper gives for Reddit400K.
 
-    It has 30,000 nodes, 386,742 distinct undirected edges without self-loops, 602
-    dense features and 41 classes of unequal size. It serves to measure speed; its
-    accuracies say nothing about Reddit. Still, it can be learnt from:
+    It has 30,000 nodes, 386,742 distinct undirected edges without self-loops, 602 dense
+    features and 41 classes of unequal size. It serves to measure speed; its accuracies say
+    nothing about Reddit. Models can learn from it:
 
-    - every node has a drawing power from a power law, and ends of edges are drawn
-      in proportion to it, so that few nodes have very many neighbours;
+    - ends of edges are drawn in proportion to weights from a power law, so that few nodes have
+      very many neighbours;
     - a third of the edges are drawn within a class, the others from all nodes;
-    - features are a weak mean of the class plus noise of standard deviation 1, so
-      that a node alone says less than it does with its neighbours.
+    - features are a weak mean of the class plus noise of standard deviation 1, so that
+      neighbours add information.
 
-    Sixty in a hundred nodes train, as the paper's label rate has it, ten validate
-    and thirty test. Every node is labelled. Equal seeds give equal graphs.
-
-    Args:
-        seed: Which draw, 0 or more.
+    60 % of the nodes train, as the paper's label rate says, 10 % validate and 30 % test. Every
+    node is labelled. Equal seeds give equal graphs.
     """
     if seed < 0:
         raise BadInput(f"seed is {seed}; give 0 or more")
@@ -74,12 +71,7 @@ def reddit400k_shaped(seed: int = 0) -> Data:
 
 
 def class_sizes(num_nodes: int, num_classes: int) -> Integers:
-    """Sizes that fall off as communities' do; rounding is made up for in the largest.
-
-    Args:
-        num_nodes: Of all classes together.
-        num_classes: How many there are.
-    """
+    """Return class sizes in proportion to 1 / sqrt(rank); the largest takes the remainder."""
     share = 1 / np.sqrt(np.arange(1, num_classes + 1))
     sizes: Integers = np.floor(num_nodes * share / share.sum()).astype(np.int64)
     sizes[0] += num_nodes - sizes.sum()
@@ -87,10 +79,10 @@ def class_sizes(num_nodes: int, num_classes: int) -> Integers:
 
 
 def _draw_edges(y: Integers, random: np.random.Generator) -> Integers:
-    """Distinct pairs of two different nodes, the first of them that come, ``[2, edges]``."""
-    power = np.minimum((1 - random.random(NUM_NODES)) ** (-1 / DEGREE_TAIL), MOST_LIKELY)
+    """Draw pairs of different nodes until enough are distinct; return ``[2, edges]``."""
+    weights = np.minimum((1 - random.random(NUM_NODES)) ** (-1 / DEGREE_TAIL), MOST_LIKELY)
     by_class = np.argsort(y, kind="stable")
-    reach = np.concatenate([[0.0], np.cumsum(power[by_class])])
+    reach = np.concatenate([[0.0], np.cumsum(weights[by_class])])
     last = np.cumsum(np.bincount(y, minlength=NUM_CLASSES))
     start, stop = reach[np.concatenate([[0], last[:-1]])], reach[last]
     keys = np.empty(0, np.int64)
@@ -109,22 +101,22 @@ def _draw_edges(y: Integers, random: np.random.Generator) -> Integers:
 
 
 def _node_at(position: Floats, reach: Floats, by_class: Integers) -> Integers:
-    """The node whose stretch of the line of drawing powers a position falls on."""
+    """Return the node whose interval of the cumulative weights holds each position."""
     at = np.searchsorted(reach, position, side="right") - 1
     nodes: Integers = by_class[np.minimum(at, NUM_NODES - 1)]
     return nodes
 
 
 PIECE = 1 << 20
-"""Edges or features drawn at once, each piece with a seed of its own."""
+"""Edges or features drawn at once; each piece has its own seed."""
 
 TAIL = 0.5
-"""How fast the drawing power of a class's nodes falls: as their rank to minus this."""
+"""The sampling weight of a class's nodes is their rank to the power of minus this."""
 
 TRAIN_SHARE, VALIDATION_SHARE = 0.6, 0.1
 
 MEAN_LENGTH = 1.3
-"""How far a class's mean is from 0, about, where noise in any one direction has 1."""
+"""Approximate length of a class mean; the noise has standard deviation 1 per feature."""
 
 
 def large_graph(
@@ -138,25 +130,20 @@ def large_graph(
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
 ) -> StoredGraph:
-    """Draw a graph straight into a folder; memory grows with the nodes, not with the edges.
+    """Draw a graph into a folder; memory grows with the nodes, not with the edges.
 
-    It is made like :func:`~crossgcn.data.reddit400k_shaped`: classes of unequal size, few
-    nodes with very many neighbours, a third of the edges within a class, features that are a
-    weak mean of the class plus noise. Sixty in a hundred nodes train, ten validate and thirty
-    test; every node is labelled and has its place by chance. Equal arguments give equal bytes.
+    The graph resembles :func:`~crossgcn.data.reddit400k_shaped`: classes of unequal size, few
+    nodes with very many neighbours, a third of the edges within a class, and features that are
+    a weak mean of the class plus noise. 60 % of the nodes train, 10 % validate and 30 % test.
+    Equal arguments give equal bytes.
 
-    Edges are drawn one by one. Those drawn twice count once and self-loops not at all, so
-    there are somewhat fewer than ``num_edges``: one in a thousand at 25 edges a node.
+    Repeated edges count once and self-loops are dropped, so there are fewer edges than
+    ``num_edges``: by one in a thousand at 25 edges per node.
 
     Args:
-        out: The folder to make, new or empty.
-        num_nodes: How many nodes.
-        num_edges: How many undirected edges to draw.
-        num_features: Of each node, dense.
-        num_classes: Each has at least one node.
-        seed: Which draw, 0 or more.
+        out: The folder, new or empty.
+        num_edges: Undirected edges to draw.
         memory_limit: Bytes that sorting may take.
-        progress: Told what is being done, how much of it is done, and of how much.
     """
     for name, value, least in (
         ("num_nodes", num_nodes, 2),
@@ -202,18 +189,18 @@ def large_graph(
 
 
 class _Nodes:
-    """Who is of which class, and who is drawn how often.
+    """Classes of the nodes, and how often each node is drawn.
 
-    Within a class, the node of rank r is drawn in proportion to r to the minus ``TAIL``. The
-    sum of that has a closed form, which is inverted to draw a rank without looking it up.
+    Within a class, the node of rank r is drawn in proportion to r to the power of minus
+    ``TAIL``. The cumulative distribution is inverted in closed form.
     """
 
     def __init__(self, num_nodes: int, num_classes: int, random: np.random.Generator) -> None:
         self._sizes = class_sizes(num_nodes, num_classes)
         self._starts = np.cumsum(self._sizes) - self._sizes
-        self._place = random.permutation(num_nodes)
+        self._node_of_rank = random.permutation(num_nodes)
         self.labels: Integers = np.empty(num_nodes, np.int64)
-        self.labels[self._place] = np.repeat(np.arange(num_classes), self._sizes)
+        self.labels[self._node_of_rank] = np.repeat(np.arange(num_classes), self._sizes)
 
     def draw_edges(self, count: int, seed: list[int]) -> tuple[Integers, Integers]:
         random = np.random.default_rng(seed)
@@ -224,7 +211,7 @@ class _Nodes:
         return self._draw_nodes(random, first), self._draw_nodes(random, second)
 
     def _draw_classes(self, random: np.random.Generator, count: int) -> Integers:
-        """A class in proportion to its size."""
+        """Draw classes in proportion to their sizes."""
         at = random.integers(self._sizes.sum(), size=count)
         found: Integers = np.searchsorted(self._starts, at, side="right") - 1
         return found
@@ -232,7 +219,7 @@ class _Nodes:
     def _draw_nodes(self, random: np.random.Generator, classes: Integers) -> Integers:
         share = random.random(len(classes)) ** (1 / (1 - TAIL))
         ranks = (share * self._sizes[classes]).astype(np.int64)
-        drawn: Integers = self._place[self._starts[classes] + ranks]
+        drawn: Integers = self._node_of_rank[self._starts[classes] + ranks]
         return drawn
 
 

@@ -1,4 +1,4 @@
-"""Graphs in the four files GraphSAGE publishes them in, Reddit for one."""
+"""Read a graph from the four files of GraphSAGE's format, such as Reddit."""
 
 from __future__ import annotations
 
@@ -20,13 +20,7 @@ from crossgcn.errors import BadInput
 
 @dataclass(frozen=True)
 class NodeLinkGraph:
-    """Nodes in the order of the file, and the edges between them.
-
-    Args:
-        ids: What the file calls each node, as text.
-        roles: 1 train, 2 validation, 3 test.
-        edges: Ends of each edge by position in ``ids``, ``[2, edges]``.
-    """
+    """Nodes in the order of the file, and edges ``[2, edges]`` as positions in ``ids``."""
 
     ids: list[str]
     roles: NDArray[np.int8]
@@ -34,12 +28,7 @@ class NodeLinkGraph:
 
 
 def read_json(path: Path, object_hook: Any = None) -> dict[str, Any]:
-    """One JSON object from a file.
-
-    Args:
-        path: The file.
-        object_hook: As :func:`json.load` takes it.
-    """
+    """Read a JSON object from a file."""
     try:
         with path.open(encoding="utf-8") as file:
             content = json.load(file, object_hook=object_hook)
@@ -57,17 +46,14 @@ def read_json(path: Path, object_hook: Any = None) -> dict[str, Any]:
 
 
 def read_node_link(path: Path) -> NodeLinkGraph:
-    """Read nodes, their roles and their links.
+    """Read nodes, their roles and their links from networkx's node-link JSON.
 
-    networkx up to 1.11 writes the ends of a link as positions in the list of nodes,
-    later ones as ids; both are read. A node that lacks one of the two flags is left
-    out with its links, as GraphSAGE's own reader does.
-
-    Args:
-        path: A JSON file with ``nodes``, and ``links`` or ``edges``.
+    networkx up to 1.11 writes the ends of a link as positions in the list of nodes, later
+    versions as ids; both are read. A node without both flags ``val`` and ``test`` is dropped
+    with its links, as in GraphSAGE's own reader.
 
     Raises:
-        BadInput: Naming file, node or link, and the remedy.
+        BadInput: Names file, node or link, and the remedy.
     """
     ends = _LinkEnds(path)
     content = read_json(path, ends)
@@ -94,7 +80,7 @@ def read_node_link(path: Path) -> NodeLinkGraph:
 
 
 class _LinkEnds:
-    """Takes links out while the file is read: 16 bytes for each, in place of a dictionary."""
+    """Collect links while the JSON is parsed: 16 bytes per link instead of a dictionary."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -126,7 +112,7 @@ def _list_of(content: dict[str, Any], names: tuple[str, ...], path: Path) -> lis
 
 
 def _role(node: Any, position: int, path: Path) -> int:
-    """1 train, 2 validation, 3 test; 0 for a node without both flags."""
+    """Return 1 train, 2 validation, 3 test, or 0 for a node without both flags."""
     if not isinstance(node, dict):
         raise BadInput(f"{path}: node {position} is {node!r}; it must be an object with an id")
     if "val" not in node or "test" not in node:
@@ -149,7 +135,7 @@ def _id(node: dict[str, Any], position: int, path: Path) -> str:
 
 
 def _find_nodes(ends: list[str | int], nodes: list[Any], path: Path) -> NDArray[np.int64]:
-    """Position of the node that each distinct end of a link stands for."""
+    """Return the position of the node that each distinct end of a link names."""
     position_of: dict[str | int, int] = {}
     for position, node in enumerate(nodes):
         name = node.get("id") if type(node.get("id")) in (int, str) else None
@@ -178,7 +164,7 @@ GRAPH_ENDING = "-G.json"
 _ENDINGS = (GRAPH_ENDING, "-id_map.json", "-class_map.json", "-feats.npy")
 
 _CHUNK = 8192
-"""Rows of features in memory at a time: the file of Reddit holds 1.1 GB of 64-bit numbers."""
+"""Rows of features in memory at a time: Reddit's file holds 1.1 GB."""
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -187,22 +173,18 @@ Integers = NDArray[np.int64]
 def read_graphsage(folder: Path | str, prefix: str = "reddit") -> Data:
     """Read ``PREFIX-G.json``, ``-id_map.json``, ``-class_map.json`` and ``-feats.npy``.
 
-    As in GraphSAGE, features are standardised with the mean and standard deviation
-    of the training nodes, a column that is constant on them is only centred, and a
-    node without ``val`` and ``test`` flags is left out. Other than there, every edge
-    is seen in training as well: GraphSAGE hides those that touch a validation or test
-    node, the models here are trained on the whole graph, without those nodes' labels.
-
-    Args:
-        folder: Where the four files are.
-        prefix: What their names start with.
+    As in GraphSAGE, features are standardised with the mean and standard deviation of the
+    training nodes (a column that is constant on them is only centred), and nodes without
+    ``val`` and ``test`` flags are dropped. Unlike GraphSAGE, which hides edges of validation
+    and test nodes in training, all edges are kept: models here train on the whole graph,
+    without the labels of those nodes.
 
     Returns:
-        A graph as from :func:`~crossgcn.data.load_dataset`, called ``prefix``, with one
-        public split and nodes in the order of the graph file.
+        A graph as from :func:`~crossgcn.data.load_dataset`, named ``prefix``, with one public
+        split and nodes in the order of the graph file.
 
     Raises:
-        BadInput: Naming the file, the node or row, and the remedy.
+        BadInput: Names the file, the node or row, and the remedy.
     """
     graph_file, id_file, class_file, feature_file = _find_files(Path(folder), prefix)
     graph = read_node_link(graph_file)
@@ -261,7 +243,7 @@ def _open_features(path: Path) -> NDArray[Any]:
 
 
 def _look_up(ids: list[str], values: dict[str, Any], path: Path, what: str, end: int) -> Integers:
-    """The whole number from 0 to below ``end`` that a map gives each node."""
+    """Return the whole number below ``end`` that a mapping has for each node."""
     found = np.empty(len(ids), np.int64)
     for position, name in enumerate(ids):
         if name not in values:
@@ -291,7 +273,7 @@ def _look_up(ids: list[str], values: dict[str, Any], path: Path, what: str, end:
 def _standardise(
     features: NDArray[Any], rows: Integers, training: NDArray[np.bool_], path: Path
 ) -> NDArray[np.float32]:
-    """The nodes' features in 32 bits, with mean 0 and deviation 1 over the training nodes."""
+    """Return features with mean 0 and deviation 1 over the training nodes."""
     count, width = int(training.sum()), features.shape[1]
     mean, square = np.zeros(width), np.zeros(width)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -304,7 +286,7 @@ def _standardise(
             f"{path}: the squares of column {column} are too large to be added up; scale it down"
         )
     deviation = np.sqrt(square)
-    # Below this, what is left of a constant column is rounding.
+    # A deviation below this is the rounding error of a constant column.
     deviation[deviation <= 10 * np.finfo(np.float64).eps * np.abs(mean)] = 1.0
     standard = np.empty((len(rows), width), np.float32)
     start = 0

@@ -1,8 +1,7 @@
-"""Planetoid's raw files, read without trusting them.
+"""Read Planetoid's raw files safely.
 
-The eight files of a graph are Python 2 pickles (and one text file). A pickle is
-a program; the reader here lets it name six globals and nothing else, and is the
-only place in the package that unpickles.
+The eight files of a graph are Python 2 pickles and one text file. A pickle is a program: the
+unpickler here allows six globals and nothing else. No other module unpickles.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from crossgcn.data.graph_file import read_graph
 from crossgcn.errors import BadInput
 
 NUM_VALIDATION = 500
-"""Planetoid's public split validates on the rows that follow its training rows."""
+"""Planetoid's public split validates on the rows after its training rows."""
 
 
 def _dtype(code: str, align: int = 0, copy: int = 0) -> np.dtype[Any]:
-    """``numpy.dtype`` as Python 2 pickles call it: with integers for flags."""
+    """Make a dtype from the arguments that Python 2 pickles give: integers for flags."""
     return np.dtype(code, align=bool(align), copy=bool(copy))
 
 
@@ -46,7 +45,7 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 
 
 class _PlanetoidUnpickler(pickle.Unpickler):
-    """An unpickler that knows six names, spelt exactly as these files spell them."""
+    """An unpickler that knows six names, spelt exactly as in these files."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         try:
@@ -56,25 +55,19 @@ class _PlanetoidUnpickler(pickle.Unpickler):
 
 
 class _RefusedGlobal(Exception):
-    """A pickle asked for a name that no Planetoid file needs."""
+    """A pickle names a global that no Planetoid file needs."""
 
 
 def read_planetoid(folder: Path, name: str) -> Data:
-    """Read one of Planetoid's graphs, with features as they are in the files.
+    """Read a Planetoid graph from a folder with its eight files ``ind.{name}.*``.
 
-    Test nodes are put where ``test.index`` says. A number in the test range that
-    ``test.index`` leaves out (Citeseer has 15) stays a node: with the edges the
-    graph gives it, without features, and unlabelled like every node whose one-hot
-    label is all zero (``y = -1``).
-
-    Args:
-        folder: Where ``ind.{name}.x`` and its seven companions lie.
-        name: The graph's name in those file names.
+    A number in the test range that ``test.index`` leaves out (Citeseer has 15) is a node with
+    edges, without features, and unlabelled like every node whose one-hot label is all zero
+    (``y = -1``).
 
     Returns:
-        ``x`` (sparse CSR, not normalised), ``edge_index`` (undirected, unique,
-        sorted, self-loops kept), ``y``, ``num_classes``, ``name``, and the public
-        split as ``roles`` ``[1, N]``: 0 none, 1 train, 2 validation, 3 test.
+        ``x`` (sparse CSR, not normalised), ``edge_index`` (undirected, unique, sorted, with
+        self-loops), ``y``, ``num_classes``, ``name``, and the public split as ``roles`` [1, N].
     """
     paths = {part: folder / f"ind.{name}.{part}" for part in PLANETOID_PARTS}
     x, tx, allx = (_read_features(paths[part]) for part in ("x", "tx", "allx"))
@@ -89,7 +82,7 @@ def read_planetoid(folder: Path, name: str) -> Data:
     _require(tx.shape[1] == allx.shape[1], paths["tx"], f"{tx.shape[1]} columns")
     _require(ty.shape[1] == ally.shape[1], paths["ty"], f"{ty.shape[1]} columns")
 
-    # Numbers that test.index leaves out point at the empty row appended to tx.
+    # Numbers that test.index leaves out get the empty row appended to tx.
     tx_row = np.full(num_nodes - first_test, -1)
     tx_row[test - first_test] = np.arange(len(test))
     padded = sparse.vstack([tx, sparse.csr_matrix((1, tx.shape[1]), dtype=tx.dtype)], "csr")
@@ -130,7 +123,7 @@ def _unpickle(path: Path) -> Any:
             f"{path}: cannot be read ({error.strerror}); a graph is eight files ind.NAME.*"
         ) from error
     except Exception as error:
-        # A damaged pickle can fail in any way, depending on which byte was lost.
+        # A damaged pickle can raise any error.
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
 
 
@@ -193,6 +186,6 @@ def _damaged(path: Path, found: str) -> BadInput:
 
 
 def read_bundled_citeseer() -> Data:
-    """Citeseer with raw binary features and Planetoid's public split."""
+    """Read the Citeseer in this package, with binary features and the public split."""
     with as_file(files("crossgcn.data.datasets") / "citeseer.npz") as path:
         return read_graph(path)

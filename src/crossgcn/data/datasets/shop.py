@@ -1,4 +1,4 @@
-"""An example to try everything on: a shop's customers, with crosses planted among them."""
+"""An example dataset of tables: customers of a shop, with known crosses."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from crossgcn.data.tables.export import write_table
 from crossgcn.errors import BadInput
 
 FEWEST_NODES = 300
-"""With fewer, ranges of numbers may not come out as those that were planted."""
+"""With fewer, the encoder may find other ranges of numbers than those planted."""
 
 FEWEST_COLUMNS = 15
-"""The id, what is bought, and thirteen to learn from."""
+"""The id, the target, and thirteen features."""
 
 EDGES_PER_NODE = 5
 NEW_PER_NODE = 0.05
@@ -38,16 +38,16 @@ UNLABELLED = 0.03
 
 @dataclass(frozen=True)
 class Shop:
-    """A shop's customers and who recommended it to whom, and some who came later.
+    """Tables of a shop's customers and their friends, and of new customers to score.
 
     Attributes:
-        nodes: A row per customer: ``customer``, columns to learn from, and ``buys``, which
-            is missing here and there.
-        edges: ``customer`` and the ``friend`` they named, a row per pair.
-        new_nodes: Customers to be scored, like ``nodes`` without ``buys``.
-        new_edges: Whom these named, each other among them.
-        new_answers: What these buy: ``customer`` and ``buys``.
-        crosses: What was planted; empty without crosses.
+        nodes: A row per customer: ``customer``, features, and ``buys``, of which some are
+            missing.
+        edges: A row per pair of a ``customer`` and a ``friend``.
+        new_nodes: Like ``nodes`` without ``buys``.
+        new_edges: Edges of new customers, to each other and to the others.
+        new_answers: ``customer`` and ``buys`` of the new ones.
+        crosses: The planted crosses.
     """
 
     nodes: pd.DataFrame
@@ -65,21 +65,19 @@ def make_shop(
     seed: int = 0,
     crosses: bool = True,
 ) -> Shop:
-    """Draw a shop in which pairs of features say what a customer buys.
+    """Draw a shop in which pairs of features predict what a customer buys.
 
-    First it is drawn what everyone buys. Friends tend to buy alike. For each class there is
-    a pair, such as ``gender=female & age=[20, 25)``, of which many customers of that class
-    have both members and few others do, while each member on its own is as frequent in
-    every class. Favourite tags hint at the class without any cross, so that models without
-    crosses learn something too.
+    Each class has a pair of features, such as ``gender=female & age=[20, 25)``, that many of its
+    customers and few others have both of, while each feature alone is as frequent in every
+    class. Favourite tags are related to the class without any cross, so that models without
+    crosses learn something too. Friends tend to buy alike.
 
     Args:
-        num_nodes: Customers to learn from; a twentieth as many come later, and there are
-            five edges for each.
-        num_columns: Of the node table; answers of a survey that say nothing fill it up.
-        seed: Which draw, 0 or more.
-        crosses: Whether to plant the pairs. Without them columns and friends are alike, but
-            each member is more frequent in its class on its own, independently of the other.
+        num_nodes: Customers to learn from; there are 5 % as many new ones, and five edges for
+            each.
+        num_columns: Of the node table; random answers to a survey fill it up.
+        crosses: Whether to plant the pairs. Without them, each of the features is more frequent
+            in its class by itself, independently of the other.
     """
     _check_sizes(num_nodes, num_columns, seed)
     random, survey_random = (np.random.default_rng([seed, num_nodes, part]) for part in (0, 1))
@@ -134,16 +132,7 @@ FileFormat = Literal["csv", "parquet"]
 
 
 def write_shop(folder: Path, shop: Shop, file_format: FileFormat = "csv") -> tuple[Path, ...]:
-    """Write the tables and ``README.md``, each whole or not at all, the page last.
-
-    Args:
-        folder: Where; made if it is not there, and refused if it holds anything.
-        shop: What to write.
-        file_format: Of the tables.
-
-    Returns:
-        The files, in the order of the page.
-    """
+    """Write the tables and ``README.md`` to a new or empty folder, and return the files."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder} is there and not empty: give a folder that is new or empty")
     try:
@@ -169,12 +158,7 @@ def write_shop(folder: Path, shop: Shop, file_format: FileFormat = "csv") -> tup
 
 
 def describe_shop(shop: Shop, file_format: FileFormat = "csv") -> str:
-    """What is in the tables, what was planted, and which commands to run, as Markdown.
-
-    Args:
-        shop: What was written.
-        file_format: Of the tables.
-    """
+    """Return the ``README.md``: the tables, the planted crosses, and commands to run."""
     environment = Environment(
         loader=PackageLoader("crossgcn.data.datasets", "."),
         undefined=StrictUndefined,

@@ -1,4 +1,4 @@
-"""Who the customers of the example shop are, given what they buy."""
+"""Draw the customers of the example shop, given what they buy, and their friends."""
 
 from __future__ import annotations
 
@@ -15,46 +15,40 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 CLASSES: Mapping[str, float] = {"books": 0.28, "garden": 0.26, "sports": 0.24, "toys": 0.22}
-"""What customers buy, and how large a share of them."""
+"""What customers buy, and the share of each class."""
 
 
 @dataclass(frozen=True)
 class Categories:
-    """A column of words.
-
-    Attributes:
-        name: Its header.
-        shares: How often each word occurs.
-    """
+    """A column of words, and the share of each."""
 
     name: str
     shares: Mapping[str, float]
 
     @property
     def probabilities(self) -> Floats:
-        """The shares, in order."""
+        """Shares in the order of the words."""
         return np.array(list(self.shares.values()))
 
     @property
     def features(self) -> tuple[str, ...]:
-        """What the words are called once encoded."""
+        """Names of the encoded words."""
         return tuple(f"{self.name}={value}" for value in self.shares)
 
     def fill(self, cells: Integers, random: np.random.Generator) -> NDArray[np.object_]:
-        """The words of the drawn cells."""
+        """Return the words at the drawn positions."""
         return np.array(list(self.shares), dtype=object)[cells]
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """A column of whole numbers that fall into ranges, an equal share of them into each.
+    """A column of whole numbers, with an equal share of them in each range.
 
-    As the shares are equal, the ranges are the quantile buckets an encoder finds.
+    As the shares are equal, the ranges are the quantile buckets that the encoder finds.
 
     Attributes:
-        name: Its header.
-        bounds: Where the ranges begin, and at last where they end.
-        step: What the numbers are multiples of.
+        bounds: Where each range begins, and where the last ends.
+        step: Numbers are multiples of it.
     """
 
     name: str
@@ -63,37 +57,32 @@ class Ranges:
 
     @property
     def probabilities(self) -> Floats:
-        """Equal ones, one per range."""
+        """Equal shares, one per range."""
         ranges = len(self.bounds) - 1
         return np.full(ranges, 1 / ranges)
 
     @property
     def features(self) -> tuple[str, ...]:
-        """What the ranges are called once encoded, open at both ends."""
+        """Names of the encoded ranges; the first and the last are open."""
         inner = [f"{self.name}=[{low}, {high})" for low, high in pairwise(self.bounds[1:-1])]
         return (f"{self.name}<{self.bounds[1]}", *inner, f"{self.name}≥{self.bounds[-2]}")
 
     def fill(self, cells: Integers, random: np.random.Generator) -> Integers:
-        """A number from each of the drawn ranges, any of its numbers as likely."""
+        """Draw a number from each of the drawn ranges, uniformly."""
         steps = np.array(self.bounds) // self.step
         return random.integers(steps[cells], steps[cells + 1]) * self.step
 
 
 @dataclass(frozen=True)
 class PlantedCross:
-    """Two features that say together what a customer buys, and say nothing alone.
-
-    Attributes:
-        buys: The class they speak for.
-        members: Their names.
-    """
+    """Two features that together predict a class, and alone predict nothing."""
 
     buys: str
     members: tuple[str, str]
 
     @property
     def name(self) -> str:
-        """As an explanation writes it."""
+        """Name of the cross as in an explanation."""
         return " & ".join(self.members)
 
 
@@ -120,7 +109,7 @@ PAIRED_COLUMNS: tuple[tuple[Categories | Ranges, Categories | Ranges], ...] = (
         Categories("device", {"phone": 0.32, "laptop": 0.26, "tablet": 0.24, "desktop": 0.18}),
     ),
 )
-"""Columns in which a class shows in pairs only; the pairs are in the order of the classes."""
+"""Columns that predict a class only in pairs; one pair per class, in their order."""
 
 PLANTED = tuple(
     PlantedCross(buys, members)
@@ -143,7 +132,7 @@ OTHER_COLUMNS = (
     Categories("language", {"Portuguese": 0.6, "English": 0.25, "Spanish": 0.15}),
     Categories("newsletter", {"0": 0.65, "1": 0.35}),
 )
-"""Columns that say nothing."""
+"""Columns of noise."""
 
 COMMON_TAGS = ("cooking", "film", "music", "travel")
 OWN_TAGS = {
@@ -152,42 +141,40 @@ OWN_TAGS = {
     "sports": ("running", "sailing"),
     "toys": ("puzzles", "trains"),
 }
-"""Words of the column of favourite things: those everyone likes, and those of a class."""
+"""Tags: common ones, and those of a class."""
 
 SURVEY_ANSWERS = ("never", "seldom", "sometimes", "often", "always")
-"""Of questions that say nothing, for a table with more columns."""
+"""Random answers, for a table with more columns."""
 
 MISSING = {"gender": 0.02, "age": 0.01, "income": 0.03, "payment": 0.02, "city": 0.02}
 """Share of the cells that are empty."""
 
 
 TOGETHER, APART = 7.0, -4.0
-"""What is added to the log-odds of a planted pair within its class, and in any other."""
+"""Added to the log-odds of a planted pair within its class, and in the others."""
 
 ALONE = 1.6
-"""What is added to the log-odds of each member of a pair within its class, without crosses."""
+"""Added to the log-odds of each feature of a pair within its class, without crosses."""
 
 HINTS = 0.9
-"""What is added to the log-odds of a class's own tags."""
+"""Added to the log-odds of a class's own tags."""
 
 LIKED, LIKED_BY_FEW = 0.35, 0.12
-"""How many like a tag that everyone may like, and one of a class that is not their own."""
+"""Share of customers with a common tag, and with a tag of another class."""
 
 
 def draw_customers(
     classes: Integers, *, crosses: bool, random: np.random.Generator
 ) -> pd.DataFrame:
-    """Every column but the id and what is bought.
+    """Draw every column but the id and the target.
 
-    A column of a planted pair is distributed alike in all classes, so that it says nothing
-    alone. Favourite tags hint at the class, and the remaining columns are noise.
+    Columns of planted pairs have the same distribution in all classes, so that one alone
+    predicts nothing. Tags are related to the class, and the remaining columns are noise.
 
     Args:
-        classes: What each customer buys, as a position in
-            :data:`~crossgcn.data.datasets.shop_customers.CLASSES`.
-        crosses: Whether to plant the pairs; without them each member is more frequent in
-            the pair's class, and independent of the other there.
-        random: Source of randomness.
+        classes: The class of each customer, as a position in :data:`CLASSES`.
+        crosses: Whether to plant the pairs; without them each of the features is more frequent
+            in the pair's class, independently of the other.
     """
     columns: dict[str, Any] = {}
     for position in range(len(PLANTED)):
@@ -203,13 +190,7 @@ def draw_customers(
 
 
 def draw_survey(num_nodes: int, num_questions: int, random: np.random.Generator) -> pd.DataFrame:
-    """Answers drawn at random, a column for each question.
-
-    Args:
-        num_nodes: How many customers were asked.
-        num_questions: How many questions.
-        random: Source of randomness.
-    """
+    """Draw random answers, one column per question."""
     answers = random.integers(len(SURVEY_ANSWERS), size=(num_nodes, num_questions))
     width = max(2, len(str(num_questions)))
     names = [f"q{number:0{width}}" for number in range(1, num_questions + 1)]
@@ -217,13 +198,13 @@ def draw_survey(num_nodes: int, num_questions: int, random: np.random.Generator)
 
 
 def plant_pair(first: Floats, second: Floats, cell: tuple[int, int], strength: float) -> Floats:
-    r"""The joint distribution of two columns in which one pair of values stands out.
+    r"""Return a joint distribution of two columns with more or less of one pair of values.
 
     .. math:: \log P(i, j) = a_i + b_j + s \, [(i, j) = (i^*, j^*)]
 
-    with :math:`a` and :math:`b` such that each column on its own is distributed as given.
-    For the pair against all else this is a table of two by two with known margins and odds
-    ratio :math:`\psi = e^s`, so its probability :math:`x` solves a quadratic equation,
+    with :math:`a` and :math:`b` such that each column alone keeps its distribution. The pair
+    against all other pairs is a two-by-two table with known margins and odds ratio
+    :math:`\psi = e^s`, so the probability :math:`x` of the pair solves a quadratic equation,
 
     .. math:: \psi \, (p - x)(q - x) = x \, (1 - p - q + x),
 
@@ -231,12 +212,9 @@ def plant_pair(first: Floats, second: Floats, cell: tuple[int, int], strength: f
 
     Args:
         first: Distribution of the first column.
-        second: Distribution of the second.
+        second: Distribution of the second column.
         cell: The pair.
-        strength: What is added to its log-odds (:math:`s`); 0 makes the columns independent.
-
-    Returns:
-        ``[len(first), len(second)]``.
+        strength: Added to the log-odds of the pair (:math:`s`); 0 for independent columns.
     """
     row, column = cell
     p, q, gain = first[row], second[column], np.expm1(strength)
@@ -252,13 +230,7 @@ def plant_pair(first: Floats, second: Floats, cell: tuple[int, int], strength: f
 
 
 def allot(probabilities: Floats, count: int, random: np.random.Generator) -> Integers:
-    """Draw positions in random order, each as often as its probability says, to within one.
-
-    Args:
-        probabilities: Of each position, adding up to 1.
-        count: How many to draw.
-        random: Source of randomness.
-    """
+    """Draw positions in random order, each ``count`` times its probability, to within one."""
     reach = np.cumsum(probabilities)
     points = (np.arange(count) + random.random()) / count * reach[-1]
     drawn = np.minimum(np.searchsorted(reach, points, side="right"), len(reach) - 1)
@@ -299,7 +271,7 @@ def _joint_in_class(position: int, own: bool, crosses: bool) -> Floats:
 
 
 def _prefer(probabilities: Floats, value: int, share: float, own: bool) -> Floats:
-    """Make one value more frequent in a class, and rarer elsewhere so that it is not overall."""
+    """Make a value more frequent in a class and rarer in others, with the same total share."""
     overall = probabilities[value]
     odds = overall / (1 - overall) * np.exp(ALONE)
     within = odds / (1 + odds)
@@ -310,7 +282,7 @@ def _prefer(probabilities: Floats, value: int, share: float, own: bool) -> Float
 
 
 def _draw_tags(classes: Integers, random: np.random.Generator) -> list[str | None]:
-    """Each tag independent of the others, given the class; nothing for who likes none."""
+    """Draw each tag independently of the others, given the class; ``None`` for no tags."""
     words = [*COMMON_TAGS, *(word for own in OWN_TAGS.values() for word in own)]
     liked = np.full((len(classes), len(words)), LIKED_BY_FEW)
     liked[:, : len(COMMON_TAGS)] = LIKED
@@ -323,25 +295,24 @@ def _draw_tags(classes: Integers, random: np.random.Generator) -> list[str | Non
 
 
 ALIKE = 0.35
-"""How often a friend is drawn among those who buy the same; else among all."""
+"""Share of friends drawn from the same class; others are drawn from all customers."""
 
 POPULARITY_TAIL, MOST_POPULAR = 2.5, 10.0
-"""Exponent of the power law of how popular customers are, and where it is cut off."""
+"""Exponent of the power law of popularity, and its largest value."""
 
 
 def draw_friends(
     classes: Integers, askers: Integers, num_edges: int, random: np.random.Generator
 ) -> Integers:
-    """Draw distinct pairs of two different customers, more of those who are popular.
+    """Draw distinct pairs of customers, popular ones more often.
 
     Args:
-        classes: What each customer buys.
-        askers: Those who have a friend to name: each of them once, then whoever comes.
-        num_edges: How many pairs; at least one per asker.
-        random: Source of randomness.
+        classes: The class of each customer.
+        askers: Customers that name a friend, each at least once.
+        num_edges: Number of pairs, at least one per asker.
 
     Returns:
-        ``[2, num_edges]``, an asker above the friend they named, who can be any customer.
+        ``[2, num_edges]``: an asker, and a friend, who can be any customer.
     """
     num_nodes = len(classes)
     popularity = (1 - random.random(num_nodes)) ** (-1 / POPULARITY_TAIL)
@@ -366,7 +337,7 @@ def draw_friends(
 
 
 def _keep_distinct(pairs: Integers, num_nodes: int) -> Integers:
-    """Each pair where it first comes, whichever way round; nobody with themselves."""
+    """Keep the first of equal pairs, in either direction, and drop pairs of one customer."""
     pairs = pairs[:, pairs[0] != pairs[1]]
     _, first_come = np.unique(pairs.min(axis=0) * num_nodes + pairs.max(axis=0), return_index=True)
     return pairs[:, np.sort(first_come)]

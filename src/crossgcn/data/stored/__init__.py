@@ -1,4 +1,4 @@
-"""Graphs as folders of arrays that are mapped into memory: opened, not loaded.
+"""Graph folders: arrays on disk that are mapped into memory instead of loaded.
 
 Names are imported on first use, so that a command's help needs no torch.
 """

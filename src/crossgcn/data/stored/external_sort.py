@@ -27,6 +27,35 @@ PIECE = 1 << 18
 NUM_PARTS = 64
 """A file gets at most about this share of the range of keys, and of the keys seen so far."""
 
+NUM_CELLS = 1 << 16
+"""The range of keys is cut into this many cells, of which a file gets one or more."""
+
+
+@dataclass(frozen=True)
+class _Ranges:
+    """Which file a key belongs to; a shift and a table are faster than a binary search."""
+
+    low: int
+    shift: int
+    file_of_cell: NDArray[np.uint8]
+
+    @classmethod
+    def choose(cls, low: int, high: int, sample: Keys) -> _Ranges:
+        """Cut a range so that no file is too wide and, going by a sample, none too full."""
+        shift = max(0, (high - low).bit_length() - NUM_CELLS.bit_length() + 1)
+        num_cells = ((high - low) >> shift) + 1
+        cells = np.minimum((sample - np.uint64(low)) >> np.uint64(shift), np.uint64(num_cells - 1))
+        counts = np.bincount(cells.view(np.int64), minlength=num_cells)
+        by_size = NUM_PARTS * (np.cumsum(counts) - counts) // len(sample)
+        by_range = NUM_PARTS * np.arange(num_cells) // num_cells
+        return cls(low, shift, (by_size + by_range).astype(np.uint8))
+
+    def find(self, keys: Keys) -> NDArray[np.uint8]:
+        """Return the file of each key; keys beyond the range belong to the last."""
+        cells = (keys - np.uint64(self.low)) >> np.uint64(self.shift)
+        np.minimum(cells, np.uint64(len(self.file_of_cell) - 1), out=cells)
+        return self.file_of_cell[cells.view(np.int64)]
+
 
 @dataclass
 class _Part:
@@ -79,7 +108,7 @@ class ExternalSort:
         self._file_names = count() if file_names is None else file_names
         self._held: list[Entries] = []
         self._num_held = 0
-        self._bounds: Keys | None = None
+        self._ranges: _Ranges | None = None
         self._parts: dict[int, _Part] = {}
 
     def add(self, keys: Keys, weights: NDArray[np.float32] | None = None) -> None:
@@ -93,7 +122,7 @@ class ExternalSort:
 
     def sorted_blocks(self) -> Iterator[tuple[Keys, Weights | None]]:
         """Yield all keys in ascending order with the mean weight of each, in blocks."""
-        if self._bounds is None:
+        if self._ranges is None:
             if self._held:
                 entries = np.concatenate(self._held)
                 self._held = []
@@ -114,28 +143,22 @@ class ExternalSort:
         """Move the entries in memory to the files of their ranges."""
         if not self._held:
             return
-        if self._bounds is None:
-            self._bounds = self._choose_bounds()
+        if self._ranges is None:
+            # A sample is enough: it decides the sizes of the files, not the result.
+            pieces = [_keys(piece)[:: 1 + len(piece) // 4096] for piece in self._held]
+            sample = np.concatenate(pieces)
+            self._ranges = _Ranges.choose(*(self._limits or (0, int(sample.max()))), sample)
         self._num_held = 0
         self._held.reverse()
         while self._held:
             entries = self._held.pop()
-            part_of = np.searchsorted(self._bounds, _keys(entries), side="right").astype(np.uint8)
+            part_of = self._ranges.find(_keys(entries))
             order = np.argsort(part_of, kind="stable")  # NumPy sorts 8-bit integers by counting.
             entries = entries[order]
             stops = np.cumsum(np.bincount(part_of)).tolist()
             for number, (start, stop) in enumerate(zip([0, *stops], stops, strict=False)):
                 if stop > start:
                     self._part(number).append(entries[start:stop])
-
-    def _choose_bounds(self) -> Keys:
-        """Choose where ranges begin, so that none is too wide and, by a sample, none too full."""
-        sample = np.concatenate([_keys(piece)[:: 1 + len(piece) // 4096] for piece in self._held])
-        sample.sort()
-        low, high = (0, int(sample[-1])) if self._limits is None else self._limits
-        even = [low + (high - low) * part // NUM_PARTS for part in range(1, NUM_PARTS + 1)]
-        full = sample[:: 1 + len(sample) // NUM_PARTS]
-        return np.unique(np.concatenate([np.array(even, np.uint64), full]))
 
     def _part(self, number: int) -> _Part:
         if number not in self._parts:

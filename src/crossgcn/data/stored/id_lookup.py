@@ -53,7 +53,7 @@ class IdLookup:
         import pyarrow as pa
 
         self._remedy = remedy
-        self._numbers: pd.Index[int] | None = None
+        self._numbers: pd.Index[Any] | None = None
         self._texts: Any = None
         self.batch_rows = BATCH_ROWS
         if all(map(re.compile(_WHOLE).fullmatch, ids)):
@@ -74,7 +74,7 @@ class IdLookup:
 
         cells = batch.columns[header]
         if self._numbers is not None:
-            found = self._numbers.get_indexer(self._as_numbers(batch, header))
+            found = self._numbers.get_indexer(pd.Index(self._as_numbers(batch, header)))
         else:
             at = pc.index_in(cells.cast(pa.string()), value_set=self._texts)
             found = pc.fill_null(at, -1).to_numpy(zero_copy_only=False)

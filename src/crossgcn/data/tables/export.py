@@ -1,4 +1,4 @@
-"""Writing a table for people and programs: CSV or Parquet, whole or not at all."""
+"""Write a table as CSV or Parquet, atomically."""
 
 from __future__ import annotations
 
@@ -13,25 +13,21 @@ import pandas as pd
 from crossgcn.data.files import replacing
 from crossgcn.errors import BadInput
 
-_STARTS = r"=+\-@\uff1d\uff0b\uff0d\uff20"  # the last four are the full-width forms
+_STARTS = r"=+\-@\uff1d\uff0b\uff0d\uff20"  # the last four are full-width forms
 _SEPARATORS = r";|\t\r\n"
 _FORMULA = re.compile(
-    rf"(?:^|(?<=[{_SEPARATORS}]))"  # where a cell starts, in whatever way a program splits lines
-    rf"(?!-(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:$|[{_SEPARATORS}]))"  # no negative number
+    rf"(?:^|(?<=[{_SEPARATORS}]))"  # where a cell may start
+    rf"(?!-(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:$|[{_SEPARATORS}]))"  # not a negative number
     rf"(?=\s*[{_STARTS}]|[\t\r\n])"
 )
 
 
 def write_table(path: Path, frame: pd.DataFrame) -> None:
-    """Write ``frame``, without its index, to a file that is there whole or not at all.
+    """Write a DataFrame without its index to ``.csv``, ``.parquet`` or ``.pq``, atomically.
 
-    In CSV, text that a spreadsheet would run as a formula gets a leading apostrophe, headers
-    too: see :func:`neutralise`. Parquet keeps every text as it is: its cells carry a type, so
-    no program takes text for a formula, and ids must come back unchanged to be joined on.
-
-    Args:
-        path: Ends in ``.csv``, or in ``.parquet`` or ``.pq``; its folder exists.
-        frame: Columns of numbers, text, truth values or dates; missing cells are left empty.
+    In CSV, text that a spreadsheet would run as a formula gets a leading apostrophe, also in
+    headers: see :func:`neutralise`. Parquet keeps all text: its cells have types, so no program
+    takes text for a formula, and ids must come back unchanged.
     """
     writers = {".csv": _write_csv, ".parquet": _write_parquet, ".pq": _write_parquet}
     write = writers.get(path.suffix.lower())
@@ -48,14 +44,11 @@ def write_table(path: Path, frame: pd.DataFrame) -> None:
 
 
 def neutralise(text: str) -> str:
-    """Put an apostrophe before text that a spreadsheet would run: ``=cmd()`` is ``'=cmd()``.
+    """Put an apostrophe before formulas: ``=cmd()`` becomes ``'=cmd()``.
 
     Formulas start with ``=``, ``+``, ``-`` or ``@``, also in their full-width forms and after
-    blanks. Where a spreadsheet splits cells at semicolons, tabs or bars instead of commas, one
-    may start inside of the text as well. Negative numbers stay as they are.
-
-    Args:
-        text: A cell or a header.
+    blanks. A spreadsheet that splits cells at semicolons, tabs or bars may find one inside the
+    text as well. Negative numbers stay as they are.
     """
     return _FORMULA.sub("'", text)
 
@@ -77,7 +70,6 @@ def _write_csv(path: Path, file: BinaryIO, frame: pd.DataFrame) -> None:
 
 
 def _neutralise_column(column: pd.Series) -> pd.Series:
-    """The column with its text made harmless; numbers, truth values and dates are harmless."""
     kind = column.dtype
     if pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind):
         return column

@@ -126,7 +126,7 @@ class TablePlan(SavedModel):
     split_column: str | None
     reasons: tuple[str, ...]
     missing: tuple[str, ...] | None
-    hash_features: int | None = None
+    hash_features: int | None
 
     @property
     def features(self) -> tuple[ColumnPlan, ...]:

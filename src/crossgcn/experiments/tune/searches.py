@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from optuna.distributions import IntDistribution
+from optuna.distributions import BaseDistribution, IntDistribution
 
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.experiments.tune.space import (
@@ -150,13 +150,16 @@ def _models_to_try(space: Space) -> Iterator[dict[str, Any]]:
     """Yield all combinations of interacting settings, and the extremes of every other one."""
     settings = [name for name in RunConfig().model_settings() if name in space]
     joint = [name for name in settings if name in _INTERACTING]
-    values = []
-    for name in joint:
-        entry = space[name]
-        is_range = isinstance(entry, IntDistribution)
-        values.append(range(entry.low, entry.high + 1) if is_range else extremes(entry))
+    values = [_values(space[name]) for name in joint]
     combinations = [dict(zip(joint, each, strict=True)) for each in product(*values)]
     yield from combinations
     for name in settings:
         if name not in joint:
             yield from (combinations[0] | {name: value} for value in extremes(space[name]))
+
+
+def _values(distribution: BaseDistribution) -> Sequence[Any]:
+    """Return all values of a range of integers or of choices."""
+    if isinstance(distribution, IntDistribution):
+        return range(distribution.low, distribution.high + 1)
+    return extremes(distribution)

@@ -113,8 +113,8 @@ _NOT_TUNED = frozenset({*SHARED_SETTINGS, "model", "test_curve", "precision"})
 
 def default_space(model: str) -> Space:
     """Return the search space of a preset."""
-    space = dict(_SPACES.get(model, _ALL_MODELS))
-    return space | _CROSSES if "order" in get_preset(model).options else space
+    space = _SPACES.get(model, _ALL_MODELS)
+    return {**space, **_CROSSES} if "order" in get_preset(model).options else space
 
 
 def takes(model: str, setting: str) -> bool:

@@ -1,4 +1,4 @@
-"""Mini-batches of nodes, each with the piece of the graph that a model needs for them."""
+"""Mini-batches of nodes, each with the part of the graph that a model needs for them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from crossgcn.kernels.sampling import ALL, draw_key, shuffle
 
 
 class BatchShares:
-    """Which nodes make which batch, and one process's part of each.
+    """The nodes of each batch, and one process's share of them.
 
     Args:
-        nodes: All of them, each once.
+        nodes: All nodes, each once.
         batch_size: Nodes of a batch, in all processes together.
-        seed: Decides on the order.
-        shuffled: Have another order in each epoch; else the nodes' own in all.
-        rank: Which process this is.
-        world_size: Of how many.
+        seed: Of the order.
+        shuffled: Shuffle in each epoch.
+        rank: Number of this process.
+        world_size: Number of processes.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class BatchShares:
         if not 0 <= rank < world_size:
             raise BadInput(f"rank is from 0 to world_size - 1 = {world_size - 1}; got {rank}")
         if torch.unique(nodes).numel() < nodes.numel():
-            raise BadInput("a node is named twice: give each once")
+            raise BadInput("a node occurs twice: give each node once")
         self.nodes, self.batch_size, self.seed = nodes, batch_size, seed
         self._shuffled, self._rank, self._world_size = shuffled, rank, world_size
 
@@ -57,7 +57,7 @@ class BatchShares:
         return -(-self.nodes.numel() // self.batch_size)
 
     def epoch(self, number: int) -> Iterator[tuple[Tensor, int]]:
-        """This process's part of each batch of an epoch, and the size of the whole batch."""
+        """Yield this process's share of each batch, and the size of the whole batch."""
         nodes = self.nodes
         if self._shuffled:
             nodes = torch.from_numpy(shuffle(nodes.numpy(), draw_key(self.seed, number)))
@@ -68,14 +68,14 @@ class BatchShares:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some nodes and what a model needs for them: ``model(x, blocks)`` has a row per target.
+    """A mini-batch: ``model(x, blocks)`` has a row per target.
 
     Attributes:
-        targets: The nodes, this process's share of the batch; may be empty.
+        targets: The nodes of this process's share, which may be empty.
         x: Features of the nodes in their receptive field.
-        blocks: One piece of the adjacency per propagation.
+        blocks: One block of the adjacency per hop.
         labels: The targets' classes.
-        num_targets_everywhere: How many targets the whole batch has, in all processes together.
+        num_targets_everywhere: Number of targets of the batch in all processes together.
     """
 
     targets: Tensor
@@ -86,30 +86,29 @@ class Batch:
 
 
 class NodeBatches:
-    """Goes through some nodes in batches, with drawn neighbours or with all of them.
+    """Mini-batches with sampled neighbours or with all of them.
 
-    Which nodes make a batch depends on seed and epoch; which neighbours are drawn for a node, on
-    seed, epoch, batch, hop and node. So any number of processes does the same work: each takes
-    its share of every batch, and their gradients add up to one process's.
+    Batches depend on seed and epoch; the neighbours of a node on seed, epoch, batch, hop and node.
+    Any number of processes therefore does the same work: their gradients add up to those of one
+    process.
 
     Args:
         source: The graph.
-        nodes: The nodes to go through.
+        nodes: The targets of an epoch, each once.
         propagations: A model's ``propagations``.
-        fanouts: Neighbours drawn per node, one number per propagation, in PyG's order: the first
-            is for the first hop from the targets, which is the last propagation. -1 takes all.
-            ``None`` samples nothing: every block is exact, as from
-            :func:`~crossgcn.graph.receptive_field`.
+        fanouts: Neighbours per node, one number per hop, in PyG's order: the first is for the
+            first hop from the targets, which is the model's last. -1 takes all. ``None`` does not
+            sample: blocks are exact, as from :func:`~crossgcn.graph.receptive_field`.
         batch_size: Targets of a batch, in all processes together.
-        seed: Decides on batches and draws.
-        shuffle: Go through the nodes in another order in each epoch.
-        rank: Which process this is.
-        world_size: Of how many.
-        num_workers: Threads that prepare batches ahead of time.
-        sampler: See :func:`~crossgcn.graph.sampling.sampler.make_sampler`. With PyG's, draws follow
-            the seed too, but depend on the number of processes; batches are prepared in turn.
-        rescaled: For each propagation, whether drawn neighbours weigh as much as all would, which
-            makes sums unbiased; all do when left out. See
+        seed: Of batches and draws.
+        shuffle: Shuffle in each epoch.
+        rank: Number of this process.
+        world_size: Number of processes.
+        num_workers: Threads that prepare batches ahead.
+        sampler: See :func:`~crossgcn.graph.sampling.sampler.make_sampler`. Draws of PyG's sampler
+            also depend on the number of processes, and it uses no threads.
+        rescaled: For each hop, whether drawn neighbours are scaled up to stand for all, which
+            makes sums unbiased; ``True`` by default. See
             :func:`~crossgcn.training.batches.step.batches_of`.
     """
 
@@ -152,11 +151,7 @@ class NodeBatches:
         return len(self.shares)
 
     def epoch(self, number: int) -> Iterator[Batch]:
-        """All batches of an epoch, in order.
-
-        Args:
-            number: Of the epoch; the same number gives the same batches.
-        """
+        """Yield the batches of an epoch; the same number gives the same batches."""
         shares = self.shares.epoch(number)
         if self._num_workers == 0 or not isinstance(self._sampler, CSRSampler):
             for position, (targets, everywhere) in enumerate(shares):
@@ -202,12 +197,12 @@ _ENTRIES_PER_CHUNK = 1 << 22
 
 
 class ExactRows:
-    """Rows of a graph's adjacency, made when they are asked for.
+    """Exact rows of a graph's adjacency, made on demand.
 
     Args:
         source: The graph.
-        rows_per_chunk: The most nodes in a chunk. A chunk of heavy nodes has fewer, so that its
-            edges are bounded too.
+        rows_per_chunk: Upper bound of the nodes in a chunk. Chunks of nodes with many edges have
+            fewer.
     """
 
     def __init__(self, source: GraphSource, rows_per_chunk: int = 1 << 16) -> None:
@@ -219,22 +214,17 @@ class ExactRows:
         self._sampler = CSRSampler.from_source(source, [ALL])
 
     def block(self, nodes: Tensor, kind: EdgeKind) -> tuple[Tensor, SparseMatrix]:
-        """The rows of some nodes, and the nodes that are its columns.
-
-        Args:
-            nodes: One per row, each once.
-            kind: How edges are weighed.
-        """
+        """Return the nodes of the columns, and the block of some distinct nodes' rows."""
         output = self._sampler.sample(nodes)
         (block,) = self._maker.blocks(output, (kind,), redrawn=True)
         return output.node, block
 
     def rows(self, nodes: Tensor, kind: EdgeKind) -> SparseMatrix:
-        """The same with a column for every node of the graph, so that none need be numbered."""
+        """Return the rows of some nodes, with a column for every node of the graph."""
         return self._maker.rows(nodes, kind)
 
     def chunks(self, nodes: Tensor | None = None) -> Iterator[Tensor]:
-        """The nodes in pieces of bounded work; all nodes where none are named."""
+        """Yield nodes, by default all, in chunks of bounded work."""
         if nodes is None:
             nodes = torch.arange(self.source.num_nodes)
         offsets = self.source.offsets
@@ -248,7 +238,7 @@ class ExactRows:
             first = last
 
     def reach(self, nodes: Tensor) -> Tensor:
-        """The nodes and all their neighbours, ascending."""
+        """Return the nodes and all their neighbours, ascending."""
         reached = torch.zeros(self.source.num_nodes, dtype=torch.bool)
         for chunk in self.chunks(nodes):
             reached[self._sampler.sample(chunk).node] = True
@@ -256,25 +246,23 @@ class ExactRows:
 
 
 class AggregatedRows:
-    r"""Goes through some nodes in batches whose features were summed over neighbours before.
+    r"""Mini-batches of features that are summed over neighbours once, before training.
 
-    A layer that computes :math:`\mathcal{F}(\hat{\mathbf{A}}\mathbf{X})` needs of the graph no
-    more than :math:`\hat{\mathbf{A}}\mathbf{X}`, which training does not change. It is computed
-    once, for the nodes that are gone through. A batch is some of its rows and, in place of edges,
-    one from each node to itself, so ``model(x, blocks)`` gives exactly what it gives on the whole
-    graph. Dropout then drops entries of :math:`\hat{\mathbf{A}}\mathbf{X}`, not of
-    :math:`\mathbf{X}`.
+    A layer that computes :math:`\mathcal{F}(\hat{\mathbf{A}}\mathbf{X})` needs nothing of the
+    graph but :math:`\hat{\mathbf{A}}\mathbf{X}`, which training does not change. A batch is some
+    of its rows, and its block is the identity, so ``model(x, blocks)`` is exact. Dropout then
+    applies to :math:`\hat{\mathbf{A}}\mathbf{X}` instead of :math:`\mathbf{X}`.
 
     Args:
         source: The graph, with dense features.
-        nodes: The nodes to go through, each once.
-        kind: How the layer weighs edges.
+        nodes: The targets of an epoch, each once.
+        kind: The layer's edges.
         batch_size: Targets of a batch, in all processes together.
-        seed: Decides on batches.
-        shuffle: Go through the nodes in another order in each epoch.
-        rank: Which process this is.
-        world_size: Of how many.
-        folder: Keep the sums in a temporary file there instead of in memory.
+        seed: Of batches.
+        shuffle: Shuffle in each epoch.
+        rank: Number of this process.
+        world_size: Number of processes.
+        folder: Keep the sums in a temporary file of this folder instead of in memory.
     """
 
     def __init__(
@@ -301,8 +289,8 @@ class AggregatedRows:
             features = source.features(columns)
             if isinstance(features, SparseMatrix):
                 raise BadInput(
-                    "sums of sparse features over neighbours are not kept: they are many times as "
-                    "long as the features; use NodeBatches with fanouts=None, which is exact too"
+                    "sums of sparse features over neighbours need many times the memory of the "
+                    "features; use NodeBatches with fanouts=None, which is exact too"
                 )
             self._sums[done : done + chunk.numel()] = block @ features
             done += chunk.numel()
@@ -311,11 +299,7 @@ class AggregatedRows:
         return len(self.shares)
 
     def epoch(self, number: int) -> Iterator[Batch]:
-        """All batches of an epoch, in order.
-
-        Args:
-            number: Of the epoch; the same number gives the same batches.
-        """
+        """Yield the batches of an epoch; the same number gives the same batches."""
         for targets, everywhere in self.shares.epoch(number):
             rows = self._sums[torch.searchsorted(self._sorted, targets)]
             labels = self.source.labels[targets]

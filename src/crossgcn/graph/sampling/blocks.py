@@ -1,4 +1,4 @@
-"""From sampled edges to the blocks a model multiplies with, such that sums stay unbiased."""
+"""Blocks of the adjacency from sampled edges, whose sums are unbiased."""
 
 from __future__ import annotations
 
@@ -22,20 +22,16 @@ _NODES_AT_ONCE = 1 << 20
 
 
 class BlockMaker:
-    r"""Weighs sampled edges as :func:`~crossgcn.graph.edges_of_kind` weighs all of them.
+    r"""Makes blocks whose expectation is the matrix of :func:`~crossgcn.graph.edges_of_kind`.
 
-    Of node ``i``'s neighbours :math:`\mathcal{N}_i`, itself not counted, :math:`\mathcal{S}_i`
-    were drawn. A block's row sums
+    If :math:`\mathcal{S}_i` were drawn of node ``i``'s neighbours :math:`\mathcal{N}_i`, itself
+    excluded, a row of a block computes
 
     .. math:: a_{ii}\mathbf{x}_i + \frac{|\mathcal{N}_i|}{|\mathcal{S}_i|}
         \sum_{j\in\mathcal{S}_i} a_{ij}\mathbf{x}_j
 
-    with the whole graph's :math:`a_{ij}`, so its mean over all draws is the whole graph's sum;
-    where every neighbour is drawn, it is that sum.
-
-    Args:
-        source: The graph. Its degrees are added up once, when first needed, and stay in memory as
-            long as it does: 4 bytes per node.
+    with the weights :math:`a_{ij}` of the whole graph. Degrees are computed once per graph and
+    take 4 bytes per node.
     """
 
     def __init__(self, source: GraphSource) -> None:
@@ -50,15 +46,16 @@ class BlockMaker:
         redrawn: bool,
         rescaled: Sequence[bool] | None = None,
     ) -> tuple[SparseMatrix, ...]:
-        """One block per propagation, first to last; ``output.node`` enters the first.
+        """Return one block per hop, first to last; ``output.node`` enters the first.
 
         Args:
-            output: What was drawn, over as many hops.
-            propagations: How each propagation weighs edges.
-            redrawn: Whether each hop drew for all nodes before it (see
-                :class:`~crossgcn.graph.sampling.sampler.CSRSampler`); else for the last hop's only.
-            rescaled: For each propagation, whether the drawn stand for all; ``False`` leaves
-                edges their weights. All are when left out.
+            output: The sampled edges.
+            propagations: The kind of edges of each hop.
+            redrawn: Whether each hop drew for all nodes found before (see
+                :class:`~crossgcn.graph.sampling.sampler.CSRSampler`), or only for those of the
+                hop before.
+            rescaled: For each hop, whether weights of drawn edges are scaled up to stand for all
+                neighbours; ``True`` by default.
         """
         rescaled = rescaled if rescaled is not None else [True] * len(propagations)
         node = output.node.numpy()
@@ -83,7 +80,7 @@ class BlockMaker:
         return tuple(reversed(blocks))
 
     def whole(self, kind: EdgeKind) -> SparseMatrix:
-        """The adjacency of the whole graph; a row and a column per node."""
+        """Return the adjacency of the whole graph."""
         self._rows.check_all()
         offsets, neighbours = self._source.offsets.numpy(), self._source.neighbours.numpy()
         nodes = np.arange(self._source.num_nodes)
@@ -93,7 +90,7 @@ class BlockMaker:
         return self._block(kind, False, nodes, nodes.size, rows, columns, entries)
 
     def rows(self, nodes: Tensor, kind: EdgeKind) -> SparseMatrix:
-        """The rows of some nodes in the adjacency of the whole graph; a column per node."""
+        """Return the rows of some nodes in the adjacency of the whole graph."""
         own = nodes.numpy()
         starts, entries, drawn = self._rows.draw(own, ALL, 0, True)
         targets = np.repeat(np.arange(own.size), np.diff(starts))
@@ -112,7 +109,7 @@ class BlockMaker:
         entries: NDArray[np.int64],
         own_columns: NDArray[np.int64] | None = None,
     ) -> SparseMatrix:
-        """The block of some nodes' rows; their own columns are the first where left out."""
+        """Make a block; by default, the rows' own nodes are its first columns."""
         kernels = loops()
         if (np.diff(targets) < 0).any():
             order = np.argsort(targets, kind="stable")
@@ -185,7 +182,7 @@ def _add_up_degrees(source: GraphSource, self_loops: str) -> NDArray[np.float32]
 
 
 def check_propagations(propagations: Sequence[EdgeKind]) -> tuple[EdgeKind, ...]:
-    """Refuse kinds of edges that have no blocks."""
+    """Refuse unknown kinds of edges."""
     for kind in propagations:
         if kind not in EDGE_RULES:
             raise unknown_name("kind of edges", str(kind), EDGE_RULES)

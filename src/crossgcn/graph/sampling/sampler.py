@@ -1,4 +1,4 @@
-"""Neighbour sampling for PyG's loaders, from a graph in rows."""
+"""Neighbour samplers: ours, which also works in PyG's loaders, and PyG's own."""
 
 from __future__ import annotations
 
@@ -29,26 +29,25 @@ SamplerName = Literal["auto", "ours", "pyg"]
 
 
 class CSRSampler(BaseSampler):  # type: ignore[misc]
-    """Draws neighbours uniformly, without replacement, in time linear in what is drawn.
+    """Draws neighbours uniformly without replacement.
 
-    It needs no ``pyg-lib`` and reads only the rows it draws from, so they may be memory-mapped::
+    It does not need ``pyg-lib``, and reads only the rows that it draws from, which may be
+    memory-mapped::
 
         loader = NodeLoader(data, node_sampler=CSRSampler.from_data(data, [10, 5]), batch_size=256)
 
     Args:
         offsets: Start of each node's neighbours, ``[nodes + 1]``, int64.
-        neighbours: The nodes that each node sums over, one after the other, ascending.
-        num_neighbors: How many are drawn per node at each hop, as in PyG: the first number is
-            the first hop from the seeds, and -1 draws all.
-        seed: Decides on all draws.
-        redraw: ``False`` draws for each node once, in the hop after the one that found it, as PyG
-            does: a model then uses the same neighbours of a node in all its layers. ``True`` draws
-            anew in each hop, for all nodes found so far: the edges of hop ``h`` are then those
-            that one layer uses, and what is drawn for a node depends on seed, hop and node only.
+        neighbours: The neighbours of each node, ascending, one node after the other.
+        num_neighbors: Neighbours per node and hop, as in PyG: the first number is for the first
+            hop from the seed nodes, and -1 draws all.
+        seed: Of all draws.
+        redraw: ``False`` draws once for each node, as PyG does, so that all layers use the same
+            neighbours of a node. ``True`` draws in each hop for all nodes found so far; what is
+            drawn then depends on seed, hop and node only.
         skip_own: Never draw a node for itself.
-        edge_permutation: Where each entry of ``neighbours`` stands among the graph's edges, for
-            the loader to look up attributes of edges.
-        folder: The graph folder that all this is from, for messages.
+        edge_permutation: The edge of each entry of ``neighbours``, for attributes of edges.
+        folder: The graph folder, for error messages.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
 
     @classmethod
     def from_data(cls, data: Data, num_neighbors: Sequence[int], *, seed: int = 0) -> CSRSampler:
-        """For a PyG graph in memory."""
+        """Sample from a PyG graph in memory."""
         offsets, neighbours, permutation = to_csc(data, device="cpu")
         return cls(offsets, neighbours, num_neighbors, seed=seed, edge_permutation=permutation)
 
@@ -83,7 +82,7 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
     def from_source(
         cls, source: GraphSource, num_neighbors: Sequence[int], *, seed: int = 0
     ) -> CSRSampler:
-        """For batches of a graph: draws anew in each hop, and no node for itself."""
+        """Sample for :class:`NodeBatches`: draw in each hop, and no node for itself."""
         return cls(
             source.offsets,
             source.neighbours,
@@ -96,11 +95,11 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
 
     @property
     def edge_permutation(self) -> Tensor | None:
-        """From entries to the graph's edges; ``None`` where they are the same."""
+        """The edge of each entry; ``None`` if they are in the same order."""
         return self._permutation
 
     def sample_from_nodes(self, index: NodeSamplerInput, **kwargs: Any) -> SamplerOutput:
-        """Draw around some nodes; every call draws anew, in every worker of a loader."""
+        """Sample around some nodes; each call and each worker of a loader draws differently."""
         worker = get_worker_info()
         stream = 0 if worker is None else worker.seed
         output = self.sample(index.node, self.seed, stream, next(self._calls))
@@ -108,25 +107,22 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
         return output
 
     def sample_from_edges(self, index: Any, neg_sampling: Any = None) -> SamplerOutput:
-        """Not here: this sampler starts from nodes."""
+        """Refuse: this sampler starts from nodes."""
         raise BadInput(
             "CSRSampler draws around nodes, not around edges: use NodeLoader, or PyG's "
             "LinkNeighborLoader with pyg-lib installed"
         )
 
     def sample(self, nodes: Tensor, *numbers: int) -> SamplerOutput:
-        """Draw around some nodes; the same numbers draw the same.
+        """Sample around distinct nodes; the same numbers give the same draws.
 
         Args:
-            nodes: Where to start, each once.
-            *numbers: What decides, such as a seed, an epoch and the number of a batch.
+            nodes: The seed nodes.
+            *numbers: Such as a seed, an epoch and the number of a batch.
 
         Returns:
-            As from PyG's sampler: all nodes, those of each hop after those of the one before;
-            and for each drawn edge its two ends, among these, and its entry.
-
-        Raises:
-            BadInput: If a row that is read leads out of the graph.
+            As PyG's samplers: the nodes, hop after hop; and for each edge its ends, as positions
+            among these nodes, and its entry.
         """
         kernels = loops()
         found = nodes.numpy().astype(np.int64, copy=False)
@@ -158,19 +154,17 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
 def make_sampler(
     source: GraphSource, fanouts: Sequence[int], *, seed: int = 0, which: SamplerName = "auto"
 ) -> BaseSampler:
-    """The sampler for batches of a graph.
+    """Make the sampler for batches of a graph.
 
-    PyG's draws in compiled loops of its own, and what it gives up for that is this. Its draws
-    come from one stream, so they depend on how many processes share the batches; ours depend on
-    the node. It takes 64-bit neighbours and draws a node for itself, so a graph of 32-bit
-    neighbours is copied to memory (8 bytes per edge), and so is one with self-loops (up to 21
-    bytes per edge while that is done, 16 after it); only one of 64-bit neighbours without
-    self-loops stays where it is. Ours reads the rows it draws from.
+    PyG's sampler draws from one stream of random numbers, so its draws depend on the number of
+    processes; ours depend on the node. PyG's needs 64-bit neighbours without self-loops, so other
+    graphs are copied to memory (8 bytes per edge, or up to 21 with self-loops); ours reads the
+    rows it draws from.
 
     Args:
         source: The graph.
         fanouts: See :class:`CSRSampler`.
-        seed: Decides on our draws; PyG's follow torch's generator.
+        seed: Of our draws; PyG's follow torch's generator.
         which: See :func:`choose_sampler`.
     """
     if choose_sampler(which) == "ours":
@@ -179,12 +173,7 @@ def make_sampler(
 
 
 def choose_sampler(which: SamplerName = "auto") -> Literal["ours", "pyg"]:
-    """Which sampler is meant; a record of training in batches names it.
-
-    Args:
-        which: ``"ours"``; ``"pyg"`` for PyG's ``NeighborSampler``, which needs ``pyg-lib``; or
-            ``"auto"``, PyG's where ``pyg-lib`` is installed.
-    """
+    """Resolve ``"auto"``: PyG's ``NeighborSampler`` if ``pyg-lib`` is installed, otherwise ours."""
     if which not in ("auto", "ours", "pyg"):
         raise unknown_name("sampler", which, ("auto", "ours", "pyg"))
     has_pyg_lib = torch_geometric.typing.WITH_PYG_LIB
@@ -194,7 +183,7 @@ def choose_sampler(which: SamplerName = "auto") -> Literal["ours", "pyg"]:
 
 
 def check_fanouts(fanouts: Sequence[int]) -> tuple[int, ...]:
-    """Refuse what draws nothing."""
+    """Return fanouts as a tuple; refuse invalid ones."""
     for fanout in fanouts:
         if fanout < 1 and fanout != ALL:
             raise BadInput(
@@ -204,7 +193,7 @@ def check_fanouts(fanouts: Sequence[int]) -> tuple[int, ...]:
 
 
 class _Rows:
-    """What PyG's sampler asks of a transposed adjacency, without a copy of it."""
+    """The interface of a transposed adjacency that PyG's sampler needs."""
 
     def __init__(self, offsets: Tensor, neighbours: Tensor) -> None:
         self._rows = (offsets, neighbours, None)
@@ -214,10 +203,10 @@ class _Rows:
 
 
 def _pyg_sampler(source: GraphSource, fanouts: tuple[int, ...]) -> BaseSampler:
-    """PyG's own over the same rows, less the nodes' edges to themselves, which are not drawn."""
+    """Make PyG's sampler of the same rows without self-loops."""
     offsets, neighbours = source.offsets, source.neighbours
     rows = CheckedRows.of(source)
-    rows.check_all()  # pyg-lib's loops trust what they are given
+    rows.check_all()  # pyg-lib does not check
     own = torch.from_numpy(rows.find_own(np.arange(source.num_nodes)))
     kept = None
     if bool((own >= 0).any()):

@@ -1,4 +1,4 @@
-"""What mini-batches are cut from: a graph in memory or on disk, seen a few rows at a time."""
+"""Graphs in memory or on disk that mini-batches are cut from, a few rows at a time."""
 
 from __future__ import annotations
 
@@ -22,16 +22,14 @@ Features = Tensor | SparseMatrix
 
 
 class GraphSource(Protocol):
-    """A graph by rows; nothing of it need be in memory.
+    """A graph by rows; its tensors may be memory-mapped.
 
     Attributes:
-        num_nodes: How many nodes there are.
-        offsets: Start of each node's neighbours, ``[num_nodes + 1]``, int64; may be memory-mapped.
-        neighbours: The nodes that node ``i`` sums over stand in
-            ``neighbours[offsets[i]:offsets[i + 1]]``, ascending, each once; int32 or int64.
-        weights: One per entry of ``neighbours``, float32; ``None`` where all are one.
-        labels: The class of each node, -1 where unknown.
-        num_features: Features per node.
+        offsets: Start of each node's neighbours, ``[num_nodes + 1]``, int64.
+        neighbours: Node ``i`` aggregates over ``neighbours[offsets[i]:offsets[i + 1]]``,
+            ascending, each once; int32 or int64.
+        weights: One per entry of ``neighbours``, float32; ``None`` if all are one.
+        labels: The class of each node, -1 if unknown.
     """
 
     @property
@@ -53,17 +51,19 @@ class GraphSource(Protocol):
     def num_features(self) -> int: ...  # noqa: D102
 
     def features(self, nodes: Tensor) -> Features:
-        """The features of those nodes, a row each, and of no others."""
+        """Return the features of some nodes."""
 
 
 class MemoryGraph:
-    """A graph of tensors, with the edges that :class:`~crossgcn.graph.PreparedGraph` has.
+    """A graph of tensors.
+
+    Parallel edges add up; of parallel self-loops, the last one counts.
 
     Args:
         x: Node features, dense ``[nodes, features]`` or ``torch.sparse_csr``.
         edge_index: Sources and targets, ``[2, edges]``.
-        edge_weight: One weight per edge; all one when left out.
-        y: The class of each node, -1 where unknown; all unknown when left out.
+        edge_weight: One weight per edge; ones by default.
+        y: The class of each node, -1 if unknown, which is the default.
     """
 
     def __init__(
@@ -80,16 +80,12 @@ class MemoryGraph:
         self.offsets, self.neighbours, self.weights = _rows(edge_index, edge_weight, x.size(0))
 
     def features(self, nodes: Tensor) -> Features:
-        """The features of those nodes."""
+        """Return the features of some nodes."""
         return self.x.select_rows(nodes) if isinstance(self.x, SparseMatrix) else self.x[nodes]
 
 
 class StoredSource:
-    """A graph on disk, as batches are cut from it.
-
-    Args:
-        stored: An open graph folder.
-    """
+    """A graph on disk, from an open graph folder."""
 
     def __init__(self, stored: StoredGraph) -> None:
         self.folder = stored.folder
@@ -99,17 +95,17 @@ class StoredSource:
         self._stored = stored
 
     def features(self, nodes: Tensor) -> Features:
-        """The features of those nodes, read from the disk."""
+        """Read the features of some nodes."""
         rows = self._stored.features(nodes)
         return SparseMatrix.from_torch(rows) if rows.layout == torch.sparse_csr else rows
 
 
 class NarrowSource:
-    """A graph with sparse features, some of their columns left out.
+    """A graph with sparse features, without columns that have no entry.
 
     Args:
         source: The graph.
-        is_kept: Whether a column stays, ``[num_features]``; those that do not have no entry.
+        is_kept: Whether a column stays, ``[num_features]``.
     """
 
     def __init__(self, source: GraphSource, is_kept: Tensor) -> None:
@@ -119,25 +115,21 @@ class NarrowSource:
         self._source, self._is_kept = source, is_kept
 
     def features(self, nodes: Tensor) -> Features:
-        """The features of those nodes, in the columns that stay."""
+        """Return the remaining features of some nodes."""
         rows = self._source.features(nodes)
         assert isinstance(rows, SparseMatrix)
         return select_columns(rows, self._is_kept)
 
 
 def select_columns(x: SparseMatrix, is_kept: Tensor) -> SparseMatrix:
-    """A matrix without columns in which it has no entry; the others keep their order."""
+    """Remove columns without entries from a matrix."""
     places = is_kept.long().cumsum(0) - 1
     shape = (x.shape[0], int(is_kept.sum()))
     return SparseMatrix(x.row_offsets, places[x.columns], x.values, shape)
 
 
 def source_of(graph: Data | StoredGraph) -> GraphSource:
-    """A graph to cut batches from.
-
-    Args:
-        graph: PyG's, in memory; or an open graph folder.
-    """
+    """Return the source of a PyG graph or of an open graph folder."""
     if isinstance(graph, StoredGraph):
         return StoredSource(graph)
     weight: Tensor | None = graph.edge_weight
@@ -147,7 +139,7 @@ def source_of(graph: Data | StoredGraph) -> GraphSource:
 def _rows(
     edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Offsets, neighbours and weights: parallel edges add up, of parallel self-loops one counts."""
+    """Return offsets, neighbours and weights."""
     source, target = edge_index.numpy()
     weight = np.ones(source.size, np.float32) if edge_weight is None else edge_weight.numpy()
     loop = source == target
@@ -172,14 +164,14 @@ Array = NDArray[Any]
 
 
 class CheckedRows:
-    """Reads rows of a graph, and refuses those that would lead out of its arrays.
+    """Reads rows of a graph and refuses invalid offsets and neighbours.
 
-    Only what is read is looked at, so the arrays may be memory-mapped.
+    It checks only what is read, so the arrays may be memory-mapped.
 
     Args:
         offsets: Start of each node's neighbours, ``[nodes + 1]``, int64.
-        neighbours: All of them, int32 or int64.
-        folder: The graph folder they are from, for messages.
+        neighbours: The neighbours of all nodes, int32 or int64.
+        folder: The graph folder, for error messages.
     """
 
     def __init__(self, offsets: Tensor, neighbours: Tensor, folder: Path | None = None) -> None:
@@ -187,22 +179,18 @@ class CheckedRows:
 
     @classmethod
     def of(cls, source: GraphSource) -> CheckedRows:
-        """The rows of a graph."""
+        """Read the rows of a source."""
         return cls(source.offsets, source.neighbours, getattr(source, "folder", None))
 
     @property
     def num_nodes(self) -> int:
-        """One row each."""
+        """Number of nodes."""
         return self._offsets.numel() - 1
 
     def draw(
         self, nodes: Array, fanout: int, key: int, skip_own: bool
     ) -> tuple[Array, Array, Array]:
-        """See :func:`~crossgcn.kernels.plain_sampling.draw_entries`.
-
-        Returns:
-            Where the drawn of each node start, their entries, and the neighbours themselves.
-        """
+        """Draw as :func:`~crossgcn.kernels.sampling.draw_entries`; also return the neighbours."""
         offsets, neighbours = self._arrays()
         try:
             starts, entries = loops().draw_entries(
@@ -215,7 +203,7 @@ class CheckedRows:
         return starts, entries, drawn
 
     def find_own(self, nodes: Array) -> Array:
-        """See :func:`~crossgcn.kernels.plain_sampling.find_own`."""
+        """See :func:`~crossgcn.kernels.sampling.find_own`."""
         try:
             own: Array = loops().find_own(*self._arrays(), nodes)
         except NoRow as error:
@@ -223,7 +211,7 @@ class CheckedRows:
         return own
 
     def weigh(self, weights: Array, own: bool, first: int, last: int) -> Array:
-        """See :func:`~crossgcn.kernels.plain_sampling.row_weights`."""
+        """See :func:`~crossgcn.kernels.sampling.row_weights`."""
         try:
             total: Array = loops().row_weights(*self._arrays(), weights, own, first, last)
         except NoRow as error:
@@ -231,7 +219,7 @@ class CheckedRows:
         return total
 
     def check_all(self) -> None:
-        """Look at every row, where all are about to be read anyway."""
+        """Check every row."""
         offsets, neighbours = self._arrays()
         wrong = (offsets[1:] < offsets[:-1]) | (offsets[1:] > neighbours.size)
         wrong[:1] |= offsets[:1] != 0
@@ -244,7 +232,7 @@ class CheckedRows:
         return self._offsets.numpy(), self._neighbours.numpy()
 
     def _check(self, neighbours: Array) -> None:
-        # As unsigned numbers, negative ones are larger than any node: one pass finds both.
+        # As unsigned numbers, negative ones are larger than any node, so one pass finds both.
         unsigned = neighbours.view(np.uint32 if neighbours.itemsize == 4 else np.uint64)
         if unsigned.size and unsigned.max() >= self.num_nodes:
             node = int(neighbours[unsigned.argmax()])

@@ -1,7 +1,7 @@
-"""The kernels compiled for the CPU by Numba; equal to :mod:`crossgcn.kernels.plain`.
+"""The kernels of :mod:`crossgcn.kernels.plain` for the CPU, compiled by Numba.
 
-Products with a sparse matrix are left to PyTorch's embedding bag, which is faster. The
-others pass once over memory where PyTorch passes once per operation.
+They pass over memory once, where PyTorch passes once per operation. Sparse products use PyTorch's
+embedding bag, which is faster.
 """
 
 from __future__ import annotations
@@ -21,35 +21,20 @@ __all__ = ["cross", "cross_backward", "drop", "drop_backward", "row_sums", "scor
 
 
 def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool) -> Tensor:
-    """As :func:`crossgcn.kernels.plain.drop`."""
-    x = x.contiguous()
-    out = torch.empty_like(x)
-    flat = _array(x).reshape(-1)
-    # Without a ReLU the result is the gradient of the identity, masked and scaled.
-    call(
-        cpu_loops.drop,
-        x.numel(),
-        flat,
-        flat,
-        _array(out).reshape(-1),
-        *_drawn(x, starts, draws, p),
-        activate,
-    )
-    return out
+    """See :func:`crossgcn.kernels.plain.drop`; the loop of the gradient also computes this."""
+    return drop_backward(x, x, starts, draws, p, activate)
 
 
 def drop_backward(
     gradient: Tensor, x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool
 ) -> Tensor:
-    """As :func:`crossgcn.kernels.plain.drop_backward`."""
+    """See :func:`crossgcn.kernels.plain.drop_backward`."""
     gradient, x = gradient.contiguous(), x.contiguous()
     out = torch.empty_like(gradient)
     call(
         cpu_loops.drop,
         x.numel(),
-        _array(gradient).reshape(-1),
-        _array(x).reshape(-1),
-        _array(out).reshape(-1),
+        *(_array(each).reshape(-1) for each in (gradient, x, out)),
         *_drawn(x, starts, draws, p),
         activate,
     )
@@ -57,7 +42,7 @@ def drop_backward(
 
 
 def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
-    """As :func:`crossgcn.kernels.plain.cross`."""
+    """See :func:`crossgcn.kernels.plain.cross`."""
     projections = projections.contiguous()
     models, rows, width = projections.shape
     out = projections.new_empty(models, rows, width // order_weights.size(1))
@@ -79,12 +64,12 @@ def cross_backward(
     release: bool,
     with_order_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """As :func:`crossgcn.kernels.plain.cross_backward`."""
+    """See :func:`crossgcn.kernels.plain.cross_backward`."""
     gradient, projections = gradient.contiguous(), projections.contiguous()
     models, rows, width = projections.shape
     order = order_weights.size(1)
     chunks = -(-rows // ROWS_PER_CHUNK)
-    for_projections = torch.empty_like(projections)
+    grad_projections = torch.empty_like(projections)
     sums = np.zeros((models, chunks, order, width // order), dtype=np.float32)
     call(
         cpu_loops.cross_backward,
@@ -93,13 +78,13 @@ def cross_backward(
         _array(projections),
         _array(order_weights.to(projections.dtype)),
         release,
-        _array(for_projections),
+        _array(grad_projections),
         sums if with_order_weights else sums[:, :, :0],
     )
     if not with_order_weights:
-        return for_projections, None
+        return grad_projections, None
     totals = sums.sum(axis=(1, 3), dtype=np.float64)
-    return for_projections, torch.from_numpy(totals).to(order_weights.dtype)
+    return grad_projections, torch.from_numpy(totals).to(order_weights.dtype)
 
 
 def _array(tensor: Tensor) -> Any:

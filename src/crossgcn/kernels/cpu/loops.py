@@ -1,7 +1,7 @@
-"""The loops of the CPU's kernels, compiled by Numba; arrays in, arrays filled.
+"""Loops of the CPU kernels, compiled by Numba; they fill arrays that the caller gives.
 
-Each is compiled twice, for one thread and for several. Which entry a thread takes changes
-no result: no sum crosses a chunk of rows before the last, serial addition.
+Each is compiled for one thread and for several. The number of threads does not change results:
+sums over rows are made per chunk of rows, and the chunks are added in order.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ ROWS_PER_CHUNK = 64
 _FIRST, _SECOND = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
 _FIFTEEN, _SIXTEEN = np.uint32(15), np.uint32(16)
 _SHARED_FROM = 1 << 18
-"""Entries from which the work is shared among threads."""
+"""Number of entries from which several threads are used."""
 
 Kernel = tuple[Callable[..., None], Callable[..., None]]
 
 
 def call(kernel: Kernel, size: int, *arguments: Any) -> None:
-    """Run a kernel on one thread or on PyTorch's number of them, by the size of the work."""
+    """Run a kernel on one thread or, if the work is large, on PyTorch's number of threads."""
     serial, shared = kernel
     threads = torch.get_num_threads()
     if threads == 1 or size < _SHARED_FROM:
@@ -35,12 +35,12 @@ def call(kernel: Kernel, size: int, *arguments: Any) -> None:
 
 
 def _jit(**settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Numba's compiler, whose work is kept on disk where there is a place to keep it."""
+    """Compile with Numba, with a cache on disk if a folder is writable."""
 
     def compile_one(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             kept: Callable[..., Any] = numba.njit(cache=True, nogil=True, **settings)(function)
-        except RuntimeError:  # no folder that may be written to
+        except RuntimeError:  # no writable folder
             kept = numba.njit(nogil=True, **settings)(function)
         return kept
 
@@ -74,7 +74,7 @@ def drop(
     scale: Any,
     activate: Any,
 ) -> None:
-    """Entries of ``taken``, masked, scaled, and with ``activate`` zero where ``x`` is not above."""
+    """Mask and scale ``taken``; with ``activate``, also zero it where ``x`` is not positive."""
     nothing = np.float32(0.0)
     for model in range(seeds.size):
         key = _mix(np.uint32(seeds[model]))
@@ -126,10 +126,10 @@ def cross_backward(
     projections: Any,
     order_weights: Any,
     release: Any,
-    for_projections: Any,
+    grad_projections: Any,
     sums: Any,
 ) -> None:
-    """See :func:`crossgcn.kernels.plain.cross_backward`; sums are per chunk and channel."""
+    """See :func:`crossgcn.kernels.plain.cross_backward`; sums are for each chunk and channel."""
     models, rows, channels = gradient.shape
     order = order_weights.shape[1]
     with_sums = sums.shape[2] > 0
@@ -142,7 +142,7 @@ def cross_backward(
             first = chunk * ROWS_PER_CHUNK
             for row in range(first, min(first + ROWS_PER_CHUNK, rows)):
                 g = gradient[model, row]
-                given, result = projections[model, row], for_projections[model, row]
+                given, result = projections[model, row], grad_projections[model, row]
                 if order == 2:
                     p, q = given[:channels], given[channels:]
                     _pair_slopes(
@@ -171,7 +171,7 @@ def cross_backward(
                         _scale(given[here], suffix)
 
 
-# The loops over channels, each simple enough for the compiler to make vectors of.
+# Loops over channels, simple enough for the compiler to vectorise.
 
 
 @_jit()
@@ -182,11 +182,11 @@ def _pair(p: Any, q: Any, first: Any, second: Any, also: Any, result: Any) -> No
 
 @_jit()
 def _pair_slopes(
-    g: Any, p: Any, q: Any, first: Any, second: Any, also: Any, for_p: Any, for_q: Any
+    g: Any, p: Any, q: Any, first: Any, second: Any, also: Any, grad_p: Any, grad_q: Any
 ) -> None:
     for e in range(g.size):
-        for_p[e] = g[e] * (first + second * q[e])
-        for_q[e] = g[e] * (also + second * p[e])
+        grad_p[e] = g[e] * (first + second * q[e])
+        grad_q[e] = g[e] * (also + second * p[e])
 
 
 @_jit()
@@ -242,7 +242,7 @@ def _scale(part: Any, suffix: Any) -> None:
 
 @_compiled
 def row_sums(row_offsets: Any, columns: Any, values: Any, dense: Any, bias: Any, out: Any) -> None:
-    """Weighted sums of dense rows, and a bias on top where there is one."""
+    """Multiply a sparse and a dense matrix, and add a bias if there is one."""
     with_bias = bias.size > 0
     for row in numba.prange(out.shape[0]):
         total = out[row]
@@ -263,9 +263,9 @@ def compact(
     kept_columns: Any,
     kept_values: Any,
 ) -> None:
-    """The entries that are not zero, close together; entry k is ``values[order[k]]``.
+    """Copy the entries that are not zero; entry k is ``values[order[k]]``.
 
-    Indices are unsigned, which spares a test for negative ones in every access.
+    Indices are unsigned, which avoids Numba's test for negative ones.
     """
     count, one, none = np.uint64(0), np.uint64(1), np.uint64(0)
     ordered = order.size > 0
@@ -281,14 +281,14 @@ def compact(
 
 @_jit()
 def add_bias(bias: Any, out: Any) -> None:
-    """Add the same to every row."""
+    """Add a bias to every row."""
     for row in range(out.shape[0]):
         _add_scaled(bias, np.float32(1.0), out[row])
 
 
 @_jit()
 def column_sums(matrix: Any, out: Any) -> None:
-    """The sum of all rows."""
+    """Sum all rows."""
     out[:] = 0.0
     for row in range(matrix.shape[0]):
         _add_scaled(matrix[row], np.float32(1.0), out)
@@ -296,7 +296,7 @@ def column_sums(matrix: Any, out: Any) -> None:
 
 @_jit(error_model="numpy")
 def cross_entropy(scores: Any, labels: Any, gradient: Any) -> tuple[float, int]:
-    """Mean cross-entropy, how many rows score highest where they should, and the gradient."""
+    """Return mean cross-entropy and number of correct rows; fill the gradient."""
     rows, classes = scores.shape
     loss, right = 0.0, 0
     for row in range(rows):
@@ -327,7 +327,7 @@ def adam(
     correction: Any,
     weight_decay: Any,
 ) -> None:
-    """One step of Adam on flat arrays; the step size holds the first moment's correction."""
+    """Make one step of Adam; the step size includes the first moment's correction."""
     old, new = np.float32(0.9), np.float32(0.1)
     old_square, new_square = np.float32(0.999), np.float32(0.001)
     for i in numba.prange(weight.size):
@@ -345,16 +345,9 @@ _BLOCK = 1024
 def drop_ordered(
     values: Any, order: Any, out: Any, seed: Any, step: Any, least: Any, scale: Any
 ) -> None:
-    """Drop entries as :func:`~crossgcn.kernels.cpu.loops.drop` does, in another order.
+    """Drop as :func:`drop` does, for values that are stored in another order.
 
-    Args:
-        values: What may be dropped.
-        order: The position of each where it is dropped in its own order.
-        out: What is left of them.
-        seed: Of the model.
-        step: Of its training.
-        least: The random number from which an entry is kept.
-        scale: What those that are kept are multiplied by.
+    ``order`` holds the position of each value where :func:`drop` would see it.
     """
     nothing = np.float32(0.0)
     key = _mix(np.uint32(seed))
@@ -368,13 +361,9 @@ def drop_ordered(
 
 @_compiled
 def decay_alone(weight: Any, step_sizes: Any, corrections: Any, weight_decay: Any) -> None:
-    """Steps of Adam on weights whose gradient is their decay, all of them at once.
+    """Make all steps of Adam on weights whose only gradient is weight decay.
 
-    Args:
-        weight: Flat; its running means are zero before.
-        step_sizes: Of each step, with the first moment's correction.
-        corrections: Of each step, the second moment's.
-        weight_decay: λ.
+    ``step_sizes`` include the first moment's correction; ``corrections`` are the second moment's.
     """
     old, new = np.float32(0.9), np.float32(0.1)
     old_square, new_square = np.float32(0.999), np.float32(0.001)

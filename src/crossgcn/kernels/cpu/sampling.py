@@ -1,4 +1,4 @@
-"""The loops of :mod:`crossgcn.kernels.plain_sampling`, compiled; they hold no lock."""
+"""The loops of :mod:`crossgcn.kernels.sampling`, compiled by Numba; they release the GIL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossgcn.kernels.cpu.loops import _jit
-from crossgcn.kernels.plain_sampling import ALL, NoRow
+from crossgcn.kernels.sampling import ALL, NoRow
 
 Array = NDArray[Any]
 
@@ -17,13 +17,13 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _ONE, _ELEVEN = np.uint64(1), np.uint64(11)
 _THIRTY, _TWENTY_SEVEN, _THIRTY_ONE = np.uint64(30), np.uint64(27), np.uint64(31)
 _INSERTION_UNTIL = 48
-"""Up to so many draws, a sorted list is the fastest set."""
+"""Number of draws up to which a sorted list is the fastest set."""
 
 
 def draw_entries(
     offsets: Array, neighbours: Array, nodes: Array, fanout: int, key: int, skip_own: bool
 ) -> tuple[Array, Array]:
-    """See :func:`crossgcn.kernels.plain_sampling.draw_entries`."""
+    """See :func:`crossgcn.kernels.sampling.draw_entries`."""
     starts = np.empty(nodes.size + 1, dtype=np.int64)
     own = np.empty(nodes.size, dtype=np.int64)
     checked = _count(offsets, neighbours, nodes, fanout, skip_own, starts, own)
@@ -35,7 +35,7 @@ def draw_entries(
 
 
 def find_own(offsets: Array, neighbours: Array, nodes: Array) -> Array:
-    """See :func:`crossgcn.kernels.plain_sampling.find_own`."""
+    """See :func:`crossgcn.kernels.sampling.find_own`."""
     own = np.empty(nodes.size, dtype=np.int64)
     checked = _find_all(offsets, neighbours, nodes, own)
     if checked < nodes.size:
@@ -44,11 +44,11 @@ def find_own(offsets: Array, neighbours: Array, nodes: Array) -> Array:
 
 
 def number(known: Array, found: Array) -> tuple[Array, Array]:
-    """See :func:`crossgcn.kernels.plain_sampling.number`."""
+    """See :func:`crossgcn.kernels.sampling.number`."""
     nodes = np.empty(known.size + found.size, dtype=np.int64)
     nodes[: known.size] = known
     numbers = np.empty(found.size, dtype=np.int64)
-    # A table twice as large as what it may hold, by a power of two.
+    # A power of two, at least twice the number of nodes.
     slots = np.full(1 << (2 * nodes.size + 1).bit_length(), -1, dtype=np.int64)
     count = _number(known.size, nodes, found, slots, numbers)
     return nodes[:count].copy(), numbers
@@ -63,7 +63,7 @@ def insert_own(
     own_columns: Array,
     own_values: Array,
 ) -> tuple[Array, Array, Array]:
-    """See :func:`crossgcn.kernels.plain_sampling.insert_own`."""
+    """See :func:`crossgcn.kernels.sampling.insert_own`."""
     rows = own_nodes.size
     more = np.empty(columns.size + rows, dtype=columns.dtype)
     merged = np.empty(columns.size + rows, dtype=values.dtype)
@@ -75,7 +75,7 @@ def insert_own(
 def row_weights(
     offsets: Array, neighbours: Array, weights: Array, own: bool, first: int, last: int
 ) -> Array:
-    """See :func:`crossgcn.kernels.plain_sampling.row_weights`."""
+    """See :func:`crossgcn.kernels.sampling.row_weights`."""
     total = np.empty(last - first, dtype=np.float64)
     checked = _add_up(offsets, neighbours, weights, own, first, total)
     if checked < total.size:
@@ -97,13 +97,13 @@ def _bits(key: Any, position: Any) -> Any:
 
 @_jit(inline="always")
 def _is_row(offsets: Any, neighbours: Any, node: Any) -> Any:
-    """Whether a node's offsets enclose entries that there are; nothing may be read before."""
+    """Return whether a node's offsets are valid; check this before reading its entries."""
     return 0 <= offsets[node] <= offsets[node + 1] <= neighbours.size
 
 
 @_jit()
 def _find(offsets: Any, neighbours: Any, node: Any) -> Any:
-    """Where a node stands among its own neighbours, -1 if nowhere."""
+    """Return the entry of a node's self-loop, -1 if it has none."""
     low, end = offsets[node], offsets[node + 1]
     high = end
     while low < high:
@@ -117,7 +117,7 @@ def _find(offsets: Any, neighbours: Any, node: Any) -> Any:
 
 @_jit()
 def _find_all(offsets: Any, neighbours: Any, nodes: Any, own: Any) -> Any:
-    """How many nodes have a row, up to the first that has none."""
+    """Return the number of nodes before the first with invalid offsets."""
     for i in range(nodes.size):
         if not _is_row(offsets, neighbours, nodes[i]):
             return i
@@ -129,7 +129,7 @@ def _find_all(offsets: Any, neighbours: Any, nodes: Any, own: Any) -> Any:
 def _count(
     offsets: Any, neighbours: Any, nodes: Any, fanout: Any, skip_own: Any, starts: Any, own: Any
 ) -> Any:
-    """As for :func:`_find_all`."""
+    """Return what :func:`_find_all` returns."""
     total = 0
     for i in range(nodes.size):
         if not _is_row(offsets, neighbours, nodes[i]):
@@ -169,13 +169,13 @@ def _draw(
 
 @_jit(inline="always")
 def _place(key: Any, step: Any, last: Any) -> Any:
-    """A place from 0 to ``last``."""
+    """Draw a number from 0 to ``last``."""
     return np.int64(np.float64(_bits(key, step) >> _ELEVEN) * 2.0**-53 * np.float64(last + 1))
 
 
 @_jit()
 def _draw_few(key: Any, degree: Any, places: Any) -> None:
-    """Different places below ``degree``, kept sorted as they come."""
+    """Draw distinct numbers below ``degree`` by insertion into a sorted list."""
     fanout = places.size
     for step in range(fanout):
         last = degree - fanout + step
@@ -184,7 +184,7 @@ def _draw_few(key: Any, degree: Any, places: Any) -> None:
         while at < step and places[at] < place:
             at += 1
         if at < step and places[at] == place:
-            place, at = last, step  # above all that were drawn before
+            place, at = last, step  # larger than all draws before
         for k in range(step, at, -1):
             places[k] = places[k - 1]
         places[at] = place
@@ -192,7 +192,7 @@ def _draw_few(key: Any, degree: Any, places: Any) -> None:
 
 @_jit()
 def _draw_many(key: Any, degree: Any, places: Any, stamp: Any, slots: Any, stamps: Any) -> None:
-    """The same with a hash table, whose entries of other stamps are empty."""
+    """Draw by a hash table; its entries of other stamps count as empty."""
     fanout = places.size
     for step in range(fanout):
         last = degree - fanout + step
@@ -206,7 +206,7 @@ def _draw_many(key: Any, degree: Any, places: Any, stamp: Any, slots: Any, stamp
 
 @_jit()
 def _add(place: Any, stamp: Any, slots: Any, stamps: Any) -> Any:
-    """Put a number into the table; whether it was not there."""
+    """Add a number to the table; return whether it is new."""
     mask = np.uint64(slots.size - 1)
     slot = _mix(np.uint64(place)) & mask
     while stamps[slot] == stamp:
@@ -219,7 +219,7 @@ def _add(place: Any, stamp: Any, slots: Any, stamps: Any) -> Any:
 
 @_jit()
 def _number(known: Any, nodes: Any, found: Any, slots: Any, numbers: Any) -> Any:
-    """Slots hold places in ``nodes``, which grows; how long it became."""
+    """Number nodes by a hash table of positions in ``nodes``; return how many there are."""
     for i in range(known):
         _look_up(nodes[i], i, nodes, slots)
     count = known
@@ -234,7 +234,7 @@ def _number(known: Any, nodes: Any, found: Any, slots: Any, numbers: Any) -> Any
 
 @_jit()
 def _look_up(node: Any, count: Any, nodes: Any, slots: Any) -> Any:
-    """A node's place, which is ``count`` if it had none."""
+    """Return a node's position, which is ``count`` if it is new."""
     mask = np.uint64(slots.size - 1)
     slot = _mix(np.uint64(node)) & mask
     while slots[slot] >= 0:
@@ -273,7 +273,7 @@ def _insert(
 
 @_jit()
 def _add_up(offsets: Any, neighbours: Any, weights: Any, own: Any, first: Any, total: Any) -> Any:
-    """As for :func:`_find_all`."""
+    """Return what :func:`_find_all` returns."""
     weighted = weights.size > 0
     for i in range(total.size):
         if not _is_row(offsets, neighbours, first + i):

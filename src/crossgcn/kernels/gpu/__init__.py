@@ -1,8 +1,7 @@
-"""The kernels for GPUs, in Triton.
+"""The kernels of :mod:`crossgcn.kernels.plain` for GPUs, in Triton.
 
-Each equals its namesake in :mod:`crossgcn.kernels.plain`, for float32 and bfloat16, with
-sums in float32. None waits for the device or adds atomically, so all may be captured in a
-CUDA graph and give the same bits every time.
+They take float32 and bfloat16 and sum in float32. None synchronises with the host or adds
+atomically, so CUDA graphs can record them and results are reproducible to the bit.
 """
 
 from crossgcn.kernels.gpu.cross import cross, cross_backward

@@ -1,4 +1,4 @@
-"""The cross of projections on a GPU: each is read once, each result written once."""
+"""Crossing of projections on a GPU, in one pass over memory."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def cross_backward(
     models, rows, channels = _sizes(projections, order)
     block_rows, block_channels = _tile(channels, order)
     grid = (blocks(rows, block_rows), blocks(channels, block_channels), models)
-    for_projections = torch.empty_like(projections, memory_format=torch.contiguous_format)
-    sums = for_projections.new_empty(models, order, grid[0] * grid[1], dtype=torch.float32)
-    if for_projections.numel() > 0:
+    grad_projections = torch.empty_like(projections, memory_format=torch.contiguous_format)
+    sums = grad_projections.new_empty(models, order, grid[0] * grid[1], dtype=torch.float32)
+    if grad_projections.numel() > 0:
         with on_device_of(projections):
             _cross_backward[grid](
                 gradient.contiguous(),
                 projections.contiguous(),
                 order_weights.contiguous(),
-                for_projections,
+                grad_projections,
                 sums,
                 rows,
                 CHANNELS=channels,
@@ -64,8 +64,8 @@ def cross_backward(
                 num_warps=4,
             )
     if not with_order_weights:
-        return for_projections, None
-    return for_projections, sums.sum(dim=2).to(order_weights.dtype)
+        return grad_projections, None
+    return grad_projections, sums.sum(dim=2).to(order_weights.dtype)
 
 
 def _sizes(projections: Tensor, order: int) -> tuple[int, int, int]:
@@ -74,7 +74,7 @@ def _sizes(projections: Tensor, order: int) -> tuple[int, int, int]:
 
 
 def _tile(channels: int, order: int) -> tuple[int, int]:
-    """Rows and channels of a program: fewer for high orders, which need more registers."""
+    """Return rows and channels of a program; high orders need more registers, so fewer rows."""
     block_channels = min(power_of_two(max(channels, 1)), 128)
     return (1024 if order <= 4 else 512) // block_channels, block_channels
 
@@ -116,7 +116,7 @@ def _cross_backward(
     gradient: tl.tensor,
     projections: tl.tensor,
     order_weights: tl.tensor,
-    for_projections: tl.tensor,
+    grad_projections: tl.tensor,
     sums: tl.tensor,
     num_rows: tl.int64,
     CHANNELS: tl.constexpr,
@@ -139,7 +139,7 @@ def _cross_backward(
     before = []
     hidden = tl.full((BLOCK_ROWS, BLOCK_CHANNELS), 1.0, dtype=tl.float32)
     first = tl.zeros((BLOCK_ROWS, BLOCK_CHANNELS), dtype=tl.float32)
-    # Where the sums of this program go: one row per order, one column per program.
+    # This program writes one sum per order, into its own column.
     num_programs = tl.num_programs(0) * tl.num_programs(1)
     program = tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
     for k in tl.static_range(ORDER):
@@ -163,6 +163,6 @@ def _cross_backward(
         result = before[k] * suffix
         if RELEASE:
             result += first_weight
-        place = for_projections + offset + k * CHANNELS
-        tl.store(place, (slope * result).to(for_projections.dtype.element_ty), mask=inside)
+        place = grad_projections + offset + k * CHANNELS
+        tl.store(place, (slope * result).to(grad_projections.dtype.element_ty), mask=inside)
         suffix *= parts[k]

@@ -1,7 +1,6 @@
-"""ReLU and dropout on a GPU, the mask drawn anew wherever it is needed.
+"""Dropout with ReLU, Adam and cross-entropy on a GPU.
 
-Forward and backward are one kernel: both zero what the mask or the ReLU zeroes and scale
-the rest, one of ``x`` itself, the other of the gradient.
+Forward and backward of dropout are one kernel, which masks and scales ``x`` or the gradient.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def _launch(
 
 @jit
 def mix(bits: tl.tensor) -> tl.tensor:
-    """:func:`crossgcn.kernels.draws.mix` of unsigned numbers, which wrap around."""
+    """See :func:`crossgcn.kernels.draws.mix`; unsigned numbers wrap around."""
     bits = bits ^ (bits >> 16)
     bits = bits * tl.full((), 0x7FEB352D, tl.uint32)
     bits = bits ^ (bits >> 15)
@@ -72,7 +71,7 @@ def mix(bits: tl.tensor) -> tl.tensor:
 
 @jit
 def entry_bits(position: tl.tensor, key: tl.tensor) -> tl.tensor:
-    """:func:`crossgcn.kernels.draws.entry_bits`."""
+    """See :func:`crossgcn.kernels.draws.entry_bits`."""
     return mix(position * (key | tl.full((), 1, tl.uint32)) + key)
 
 
@@ -109,7 +108,7 @@ def _drop(
     entry = first_entry + tl.arange(0, BLOCK)
     key = tl.zeros((BLOCK,), dtype=tl.uint32)
     start = tl.zeros((BLOCK,), dtype=tl.uint32)
-    # A block is one model's, or parts of a few: each takes over what the last one left.
+    # A block may span several models: each overwrites the entries from its start on.
     while model <= last_model:
         model_start = model * entries_each if EQUAL else tl.load(starts + model)
         model_key = mix(tl.load(seeds + model).to(tl.uint32))
@@ -137,14 +136,14 @@ def adam(
     learning_rate: float,
     weight_decay: float,
 ) -> None:
-    """One step of Adam, in place.
+    """Make one step of Adam, in place, on contiguous tensors.
 
     Args:
-        weight: Contiguous, like all others.
-        gradient: As many numbers.
+        weight: Updated, like ``mean`` and ``square``.
+        gradient: Of the loss without weight decay.
         mean: Running mean of the gradients.
         square: Running mean of their squares.
-        step: How many steps there were with this one, a number on the device.
+        step: Number of this step, from 1, on the device.
         learning_rate: The step size.
         weight_decay: λ; λ times the weight is added to the gradient.
     """
@@ -254,7 +253,7 @@ def _score(
     total = tl.sum(exponential, axis=1)
     own = column[None, :] == label[:, None]
     loss = tl.log(total) + best - tl.sum(tl.where(own, given, 0.0), axis=1)
-    # The first of the highest is the class that is predicted.
+    # Of several highest scores, the first class is predicted.
     first = tl.min(tl.where(given == best[:, None], column[None, :], BLOCK_COLUMNS), axis=1)
     right = (first == label) & counted
     slope = exponential / total[:, None] - tl.where(own, 1.0, 0.0)

@@ -1,8 +1,7 @@
-"""Matrices whose rows start at aligned addresses, their entries dropped on the way.
+"""Copies of matrices whose rows start at aligned addresses, with dropout on the way.
 
-Vectors of numbers can only be read from aligned addresses, and the tensor cores want
-numbers that are summed up to lie side by side. For products as exact as float32's, numbers
-are cut into a high part, which TF32 holds, and the rest.
+Vector loads need aligned addresses, and tensor cores need the summed dimension to be contiguous.
+For products as exact as float32, numbers are split into a TF32 number and a remainder.
 """
 
 from __future__ import annotations
@@ -21,26 +20,26 @@ _BLOCK = 64
 
 
 class Dropping(NamedTuple):
-    """Which entries are dropped, none if ``draws`` is left out, and how often."""
+    """Random bits and probability of dropout; no entry is dropped if ``draws`` is ``None``."""
 
     draws: Draws | None
     p: float
 
     @property
     def scale(self) -> float:
-        """What makes up for the dropped entries."""
+        """The factor of kept entries."""
         return 1.0 if self.draws is None else 1.0 / (1.0 - self.p)
 
     @property
     def arguments(self) -> tuple[Tensor | None, Tensor | None, int, int]:
-        """The random bits as kernels take them."""
+        """The random bits as arguments of a kernel."""
         if self.draws is None:
             return None, None, 0, 0
         return self.draws.seeds, self.draws.step, self.draws.site, threshold(self.p)
 
 
 def with_readable_rows(matrix: Tensor) -> Tensor:
-    """A matrix, copied unless each of its rows can be read up to the start of the next."""
+    """Return a matrix whose rows can be read up to the start of the next, copied if necessary."""
     rows, columns = matrix.shape
     if matrix.stride(1) == 1 and matrix.stride(0) >= columns:
         end = matrix.storage_offset() + rows * matrix.stride(0)
@@ -52,14 +51,14 @@ def with_readable_rows(matrix: Tensor) -> Tensor:
 def aligned(
     source: Tensor, dtype: torch.dtype, turn: bool, split: bool, dropping: Dropping | None = None
 ) -> list[Tensor]:
-    """Copy a matrix into rows that start at aligned addresses and end in zeros.
+    """Copy a matrix into aligned rows that are padded with zeros.
 
     Args:
         source: ``[rows, columns]``.
-        dtype: Of the copy.
+        dtype: Type of the copy.
         turn: Transpose.
-        split: Write two matrices, what TF32 holds of each number and what it does not.
-        dropping: Drop entries of the copy; the others are not scaled.
+        split: Write two matrices: the TF32 part of each number, and its remainder.
+        dropping: Drop entries of the copy without scaling the others.
     """
     source = with_readable_rows(source)
     rows, columns = source.shape
@@ -91,7 +90,7 @@ def aligned(
 
 @jit
 def model_key(seeds: tl.tensor, step: tl.tensor, site: tl.uint32) -> tl.tensor:
-    """:func:`crossgcn.kernels.draws.keys` of one model."""
+    """See :func:`crossgcn.kernels.draws.keys`, for one model."""
     key = mix(tl.load(seeds).to(tl.uint32))
     key = mix(key + tl.load(step).to(tl.uint32))
     return mix(key + tl.cast(site, tl.uint32))
@@ -107,7 +106,7 @@ def drop_tile(
     COLUMNS: tl.constexpr,
 ) -> tl.tensor:
     """Zero the dropped entries of a tile; see :func:`crossgcn.kernels.draws.keep`."""
-    # Positions count modulo 2³², as those of the other kernels do.
+    # Positions count modulo 2³², as in the other kernels.
     position = (row.to(tl.uint32) * COLUMNS)[:, None] + column.to(tl.uint32)[None, :]
     bits = entry_bits(position, key)
     return tl.where(bits >= tl.cast(drop_below, tl.uint32), value, 0.0)
@@ -115,10 +114,7 @@ def drop_tile(
 
 @jit
 def high_part(value: tl.tensor) -> tl.tensor:
-    """The nearest TF32 number.
-
-    A NaN may come out as a number, but then the rest is NaN.
-    """
+    """Round to TF32. A NaN may become a number, but then the remainder is NaN."""
     bits = value.to(tl.uint32, bitcast=True)
     return ((bits + 0x1000) & 0xFFFFE000).to(tl.float32, bitcast=True)
 
@@ -141,11 +137,7 @@ def _write_aligned(
     SPLIT: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Copy a matrix into rows of another stride, zeros at their ends.
-
-    ``TURN`` transposes, ``DROP`` drops without scaling, ``SPLIT`` writes the high and the
-    low parts.
-    """
+    """See :func:`aligned`."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = (row < ROWS)[:, None] & (column < COLUMNS)[None, :]

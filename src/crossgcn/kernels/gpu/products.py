@@ -1,9 +1,8 @@
-"""Products with a matrix of which entries are dropped, on the tensor cores of a GPU.
+"""Products of a matrix after dropout, on the tensor cores of a GPU.
 
-In float32, by kernels of our own. There the dropped matrix is either never written, its
-mask being drawn anew in every tile, or written once in aligned rows: the first suits narrow
-products, which wait for memory, the second wide ones, for which every tile would be drawn
-many times. In TF32 and bfloat16 PyTorch's library multiplies what was dropped and aligned.
+In float32 by our own kernels. Narrow products are limited by memory, so every tile draws its mask
+and the dropped matrix is never written; for wide products it is written once, in aligned rows. In
+TF32 and bfloat16, PyTorch multiplies the dropped and aligned copy.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ def multiply_along_rows(
     BLOCK_COLUMNS: tl.constexpr,
     BLOCK_DEPTH: tl.constexpr,
 ) -> None:
-    """``out[chunk] = left[:, chunk] @ right[:, chunk].T``.
+    """Compute ``out[chunk] = left[:, chunk] @ right[:, chunk].T``.
 
-    Both operands lie along the summed dimension: the left one, ``[ROWS, TERMS]``, in rows
-    of ``LEFT_STRIDE``, the right ones in rows of ``STRIDE``. A tile of the left one is read
-    by all column blocks in turn, so that is the fast axis of the grid. Without ``SPLIT`` the
-    right one comes whole and is cut here.
+    The summed dimension is contiguous in both: ``left`` is ``[ROWS, TERMS]`` with row stride
+    ``LEFT_STRIDE``, ``right`` has row stride ``STRIDE``. Column blocks are the fast axis of the
+    grid, because all of them read the same tile of ``left``. Without ``SPLIT``, ``right`` is
+    split into its TF32 part and remainder here.
     """
     column = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     row = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
@@ -67,7 +66,7 @@ def multiply_along_rows(
     sums = tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), dtype=tl.float32)
     for begin in range(0, CHUNK, BLOCK_DEPTH):
         term = chunk * CHUNK + begin + tl.arange(0, BLOCK_DEPTH)
-        # Whatever lies between rows is read too: so the loads of a tile stay vectors.
+        # Padding between rows is read too, so that the loads of a tile stay vectorised.
         within = in_rows[:, None] & (term < LEFT_STRIDE)[None, :]
         a = tl.load(left_rows + term[None, :], mask=within, other=0.0)
         if LEFT_STRIDE > TERMS:
@@ -110,9 +109,9 @@ def multiply_down_columns(
     BLOCK_COLUMNS: tl.constexpr,
     BLOCK_DEPTH: tl.constexpr,
 ) -> None:
-    """``out[chunk] = left[chunk].T @ right[chunk]``, both turned on the way.
+    """Compute ``out[chunk] = left[chunk].T @ right[chunk]``.
 
-    The left operand is ``[ROWS, FEATURES]``, in rows of ``STRIDE``.
+    ``left`` is ``[ROWS, FEATURES]`` with row stride ``STRIDE``.
     """
     feature = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.program_id(1) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
@@ -124,7 +123,7 @@ def multiply_down_columns(
     for begin in range(0, CHUNK, BLOCK_DEPTH):
         row = chunk * CHUNK + begin + tl.arange(0, BLOCK_DEPTH)
         in_rows, long_row = row < ROWS, row.to(tl.int64)[:, None]
-        # Beyond the features lie rows of the result that are not stored.
+        # Columns beyond the features give rows of the result that are not stored.
         within = in_rows[:, None] & (feature < STRIDE)[None, :]
         a = tl.load(left + long_row * STRIDE + feature[None, :], mask=within, other=0.0)
         if DROP:
@@ -149,7 +148,7 @@ def add_chunks(
     CHUNKS: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Add up the chunks of a product, in order."""
+    """Add the chunks of a product in order."""
     entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = entry < num_entries
     sums = tl.zeros((BLOCK,), dtype=tl.float32)
@@ -163,15 +162,15 @@ _ADD_BLOCK = 512
 
 
 class ProductShape(NamedTuple):
-    """How a product is shared out.
+    """Launch parameters of a product.
 
     Attributes:
-        block_rows: Rows of a program's part of the result, a power of two.
-        block_columns: Columns of it, a power of two.
-        block_depth: How many terms are read at once, a power of two.
-        num_warps: Warps of a program; Hopper's tensor cores are fed by four together.
-        num_stages: How many tiles are under way from memory.
-        chunks: In how many parts at most the sum is cut, each the work of another program.
+        block_rows: Rows of a program's tile of the result, a power of two.
+        block_columns: Columns of the tile, a power of two.
+        block_depth: Terms that are read at once, a power of two.
+        num_warps: Warps of a program; four together feed Hopper's tensor cores.
+        num_stages: Tiles that are loaded ahead.
+        chunks: Upper bound of the parts that the sum is cut into, one program each.
     """
 
     block_rows: int
@@ -185,15 +184,14 @@ class ProductShape(NamedTuple):
 def along_rows(
     left: Tensor, right: list[Tensor], shape: ProductShape, dropping: Dropping, drop: bool
 ) -> Tensor:
-    """``scale * left @ right.T``, the entries of ``left`` dropped if asked for.
+    """Compute ``scale * left @ right.T``.
 
     Args:
-        left: ``[rows, terms]``, rows readable.
-        right: ``[width, terms]`` from :func:`crossgcn.kernels.gpu.padded_copies.aligned`,
-            split or whole.
-        shape: How the work is shared out.
-        dropping: Gives the scale, and the entries to drop.
-        drop: Whether they are still to be dropped.
+        left: ``[rows, terms]``, from :func:`with_readable_rows`.
+        right: ``[width, terms]`` from :func:`aligned`, split or not.
+        shape: Launch parameters.
+        dropping: The scale and the random bits.
+        drop: Drop entries of ``left``; they may be dropped already.
     """
     (rows, terms), (width, stride) = left.shape, right[0].shape
     chunk, chunks = _cut(terms, shape)
@@ -257,7 +255,7 @@ def down_columns(
 
 
 def _cut(terms: int, shape: ProductShape) -> tuple[int, int]:
-    """The length of a chunk, and how many of that length there are: none is empty."""
+    """Return the length of a chunk and the number of chunks, none of them empty."""
     chunk = blocks(blocks(terms, shape.block_depth), shape.chunks) * shape.block_depth
     return chunk, blocks(terms, chunk) if terms else 1
 
@@ -288,22 +286,22 @@ def _add(parts: Tensor, any_terms: bool) -> Tensor:
 
 
 Precision = Literal["fp32", "tf32", "bf16"]
-"""Three TF32 products, as exact as one of float32; one TF32 product; bfloat16 operands."""
+"""``fp32`` is three TF32 products, as exact as one of float32."""
 
 
 _MANY_ROWS = 1 << 18
 _PROGRAMS = 256
-"""As many keep an H200's 132 processors busy."""
+"""Programs that keep the 132 processors of an H200 busy."""
 
 
 class Plan(NamedTuple):
     """How a product and its gradient are computed.
 
     Attributes:
-        keep: Write the dropped matrix out, and keep it for the gradient.
-        turn: For the gradient, write both operands transposed first.
-        forward: How the product is shared out.
-        backward: How the gradient is.
+        keep: Write the dropped matrix, and keep it for the gradient.
+        turn: For the gradient, transpose both operands first.
+        forward: Launch parameters of the product.
+        backward: Launch parameters of the gradient.
     """
 
     keep: bool
@@ -313,12 +311,9 @@ class Plan(NamedTuple):
 
 
 def plan_for(width: int, rows: int = 0, features: int = 0) -> Plan:
-    """The plan for a width of the result.
+    """Choose a plan by the width of the result.
 
-    Args:
-        width: Of the result.
-        rows: Of the matrix; where they are many, the gradient's sum is cut into more parts.
-        features: Of the matrix.
+    For a matrix of many rows, the sum of the gradient is cut into more parts.
     """
     if width <= 64:
         columns = 64 if width > 32 else 32
@@ -334,17 +329,15 @@ def plan_for(width: int, rows: int = 0, features: int = 0) -> Plan:
 
 
 class DroppedProduct:
-    """``drop(x) @ weight`` of one model, and the gradient for the weight.
+    """``drop(x) @ weight`` of one model, and the gradient of the weight.
 
-    Drops what :func:`crossgcn.kernels.plain.drop` drops, adds nothing atomically, and may
-    be captured in a CUDA graph. One object serves one training step: it keeps between the
-    two products what they share.
+    It drops the same entries as :func:`crossgcn.kernels.plain.drop`. One object serves one
+    training step: it may keep the dropped matrix between the two products.
 
     Args:
-        x: ``[rows, features]``; gets no gradient. See :func:`pad_rows` for one that is
-            used often.
-        draws: Of one model, decide which entries are kept; all are when left out.
-        p: Probability of dropping; 0 drops none.
+        x: ``[rows, features]``, a constant; see :func:`pad_rows`.
+        draws: Random bits of one model; ``None`` drops nothing.
+        p: Probability of dropping an entry.
         precision: Of the products; sums are in float32.
     """
 
@@ -356,15 +349,7 @@ class DroppedProduct:
         self._kept: Tensor | None = None
 
     def project(self, weight: Tensor, plan: Plan | None = None) -> Tensor:
-        """The product with a weight ``[features, width]``.
-
-        Args:
-            weight: The weight.
-            plan: How a product in float32 is computed.
-
-        Returns:
-            ``[rows, width]``, in float32, or in bfloat16 if that is the precision.
-        """
+        """Multiply by a weight ``[features, width]``; the result has the type of the precision."""
         if self.precision != "fp32":
             left = self._keep()
             below = left.size(1) - weight.size(0)
@@ -376,18 +361,14 @@ class DroppedProduct:
         return along_rows(left, right, plan.forward, self._dropping, drop=not plan.keep)
 
     def project_backward(self, gradient: Tensor, plan: Plan | None = None) -> Tensor:
-        """The gradient for the weight, from that for the product, ``[rows, width]``.
-
-        Returns:
-            ``[features, width]``, in the type of the product.
-        """
+        """Compute the gradient of the weight from that of the product, ``[rows, width]``."""
         features = self.x.size(1)
         if self.precision != "fp32":
-            for_weight = self._keep().t() @ gradient.to(self._dtype)
-            return for_weight[:features] * self._dropping.scale
+            grad_weight = self._keep().t() @ gradient.to(self._dtype)
+            return grad_weight[:features] * self._dropping.scale
         plan = plan or plan_for(gradient.size(1), gradient.size(0), features)
         if plan.turn:
-            # Read once, it is cut as it is read; cut beforehand, if it is read several times.
+            # Split it beforehand if it is read several times, and otherwise while reading.
             split = features > plan.backward.block_rows
             right = aligned(gradient, self._dtype, turn=True, split=split)
             (left,) = aligned(self.x, self._dtype, True, False, self._dropping)
@@ -404,6 +385,6 @@ class DroppedProduct:
 
 
 def pad_rows(x: Tensor) -> Tensor:
-    """Copy a matrix into rows that start at aligned addresses, which are read faster."""
+    """Copy a matrix into aligned rows, which are read faster."""
     (copy,) = aligned(x, x.dtype, turn=False, split=False)
     return copy[:, : x.size(1)]

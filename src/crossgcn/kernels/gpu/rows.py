@@ -1,10 +1,8 @@
-"""Sparse times dense on a GPU.
+"""Sparse-dense products on a GPU.
 
-The entries of a row are gathered several at a time. Rows differ in length by orders of
-magnitude, so programs work on segments of bounded length; what a row's segments sum up
-to is added by a second kernel. Column blocks are the slow axis of the grid: all rows are
-done for one block before the next, so that a block's slab of the dense matrix stays in
-the cache however wide the matrix is.
+Rows differ in length by orders of magnitude, so programs work on segments of bounded length, and
+a second kernel adds the segments of a row. Column blocks are the slow axis of the grid, so that
+one block of columns of the dense matrix stays in the cache.
 """
 
 from __future__ import annotations
@@ -18,11 +16,11 @@ from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power
 from crossgcn.kernels.pattern import Pattern, Segments
 
 _CACHE = 1 << 28
-"""Bytes of a dense matrix of which a GPU's cache no longer holds a good part."""
+"""Bytes of a dense matrix that is too large for a GPU's cache."""
 
 
 class RowSumShape(NamedTuple):
-    """How the work is shared out.
+    """Launch parameters.
 
     Attributes:
         block_columns: Columns of a program, a power of two.
@@ -40,8 +38,8 @@ class RowSumShape(NamedTuple):
 def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
     """See :func:`crossgcn.kernels.plain.row_sums`.
 
-    The segments of the pattern are cut at the first call, which waits for the device;
-    so make one before capturing a graph.
+    The first call cuts the pattern into segments, which synchronises with the device: make one
+    before recording a CUDA graph.
     """
     beyond_cache = dense.numel() * dense.element_size() > _CACHE
     shape = _row_sum_shape(dense.size(1), dense.element_size(), beyond_cache)
@@ -51,7 +49,7 @@ def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
 def launch_row_sums(
     pattern: Pattern, segments: Segments, values: Tensor, dense: Tensor, shape: RowSumShape
 ) -> Tensor:
-    """:func:`row_sums` with a choice of segments and shape."""
+    """Compute :func:`row_sums` with given segments and launch parameters."""
     width = dense.size(1)
     out = dense.new_empty(pattern.num_rows, width)
     if out.numel() == 0:
@@ -91,9 +89,9 @@ def launch_row_sums(
 
 
 def _row_sum_shape(width: int, bytes_each: int, beyond_cache: bool = False) -> RowSumShape:
-    """What was fastest on an H200: 30,000 rows of 27 entries on average, 3,539 at most.
+    """Return what was fastest on an H200 with 30,000 rows of 27 entries, 3,539 at most.
 
-    Beyond the cache, what was fastest with 2,450,000 rows of 52 entries, 21,943 at most.
+    Beyond the cache: with 2,450,000 rows of 52 entries, 21,943 at most.
     """
     columns = power_of_two(width)
     if beyond_cache and columns > 32:
@@ -134,7 +132,7 @@ def _sum_segments(
     here = segment < num_segments
     begin = tl.load(segment_begins + segment, mask=here, other=0)
     length = tl.load(segment_ends + segment, mask=here, other=0) - begin
-    # The longest segment of a group is its first.
+    # Segments are sorted by length, longest first.
     longest = tl.load(segment_ends + first) - tl.load(segment_begins + first)
     sums = tl.zeros((GROUP, UNROLL, BLOCK_COLUMNS), dtype=tl.float32)
     done = 0

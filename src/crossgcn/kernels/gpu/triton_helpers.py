@@ -1,4 +1,4 @@
-"""What the kernels for GPUs take from Triton, which ships no types."""
+"""Imports and helpers for Triton, which has no type annotations."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ jit: Callable[[Callable[..., Any]], Any] = triton.jit
 
 
 def blocks(size: int, block: int) -> int:
-    """How many blocks cover a size."""
+    """Return the number of blocks that cover a size."""
     return -(-size // block)
 
 
 def power_of_two(size: int) -> int:
-    """The smallest power of two that is not smaller."""
+    """Return the smallest power of two that is at least ``size``."""
     return 1 << (size - 1).bit_length()
 
 
 def on_device_of(tensor: Tensor) -> AbstractContextManager[None]:
-    """A context in which kernels are launched where a tensor is."""
+    """Launch kernels on a tensor's device within this context."""
     context: AbstractContextManager[None] = torch.cuda.device_of(tensor)  # type: ignore[no-untyped-call]
     return context

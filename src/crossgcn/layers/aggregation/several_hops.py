@@ -8,10 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, check_count
-from crossgcn.graph import SparseMatrix
+from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
 from crossgcn.layers.feature_dropout import SITES_PER_DRAW, FeatureDropout
 
+_GCN: tuple[EdgeKind] = ("gcn",)
+_SYMMETRIC: tuple[EdgeKind] = ("symmetric",)
 _NODE_SITE = SITES_PER_DRAW - 1
 """The dropout site of node drop; layers count theirs from 0."""
 
@@ -35,7 +37,7 @@ class PersonalisedPageRank(NodeAggregation):
         super().__init__(channels)
         if not 0.0 <= teleport <= 1.0:
             raise BadInput(f"teleport must be from 0 to 1; got {teleport}")
-        self.propagations = ("gcn",) * check_count("hops", hops)
+        self.propagations = _GCN * check_count("hops", hops)
         self.teleport = teleport
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
@@ -72,7 +74,7 @@ class MixHop(NodeAggregation):
             raise BadInput(
                 f"powers must be whole numbers from 0, one of them at least 1; got {list(powers)}"
             )
-        self.propagations = ("gcn",) * self.powers[-1]
+        self.propagations = _GCN * self.powers[-1]
         self.maps = nn.Parameter(torch.empty(len(self.powers), channels, channels))
         self.reset_parameters()
 
@@ -124,7 +126,7 @@ class Chebyshev(NodeAggregation):
 
     def __init__(self, channels: int, *, hops: int = 2) -> None:
         super().__init__(channels)
-        self.propagations = ("symmetric",) * check_count("hops", hops)
+        self.propagations = _SYMMETRIC * check_count("hops", hops)
         self.maps = nn.Parameter(torch.empty(hops + 1, channels, channels))
         self.reset_parameters()
 
@@ -174,7 +176,7 @@ class RandomPropagation(NodeAggregation):
 
     def __init__(self, channels: int, *, hops: int = 8, node_drop: float = 0.5) -> None:
         super().__init__(channels)
-        self.propagations = ("gcn",) * check_count("hops", hops)
+        self.propagations = _GCN * check_count("hops", hops)
         self.node_dropout = FeatureDropout(node_drop)
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:

@@ -132,23 +132,6 @@ class OrderAggregator(nn.Module):
         return f"order={self.order}, channels={self.channels}"
 
 
-def cross_orders(projections: Tensor) -> list[Tensor]:
-    r"""Multiply up the projections: :math:`\mathbf{h}^k = \mathbf{p}^k \odot \mathbf{h}^{k-1}`.
-
-    Args:
-        projections: :math:`\mathbf{p}^k = \mathbf{W}^k\mathbf{x}`,
-            ``[..., nodes, order, channels]``.
-
-    Returns:
-        :math:`\mathbf{h}^1, \dots, \mathbf{h}^K`, each ``[..., nodes, channels]``.
-    """
-    first, *others = projections.unbind(-2)
-    hidden = [first]
-    for projection in others:
-        hidden.append(projection * hidden[-1])
-    return hidden
-
-
 def cross_and_sum(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
     r"""Multiply up the projections and sum the orders, :math:`\sum_k \alpha_k \mathbf{h}^k`.
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, draw
+from crossgcn.layers.feature_transform import FeatureCrossing, draw
 
 
 class CompressedInteractionNetwork(FeatureCrossing):
@@ -24,29 +24,27 @@ class CompressedInteractionNetwork(FeatureCrossing):
         \mathbf{z} = \mathbf{W}\mathbf{x} + \sum_{k=1}^{K-1}\sum_{h} \mathbf{r}_{kh}
         \sum_{c} X^{k}_{hc} + \mathbf{b}
 
-    As in xDeepFM, layers have no activation and the linear map stands beside them.
-    Full weights have :math:`HD^2` parameters in the first layer and :math:`H^2D` in each
-    other. With ``rank`` they are the decomposition that the paper proposes against that,
+    As in xDeepFM, layers have no activation. Full weights have :math:`HD^2` parameters in the
+    first layer and :math:`H^2D` in each other. With ``rank`` they are decomposed, as the paper
+    proposes:
 
     .. math:: W^k_{hij} = \sum_{s=1}^{r} U^k_{his} V^k_{hjs}
 
-    which is another, smaller model: :math:`KHrD` parameters beside the embeddings. It sees a
-    row through projections only,
-    :math:`\sum_j V^k_{hjs}\,v_{jc}\,x_j` for all k, h, s and c: exact, sparse rows stay sparse, and
-    the work is :math:`KHrC` for each entry, C times the parameters. Full weights have no
-    such form: they take dense rows, :math:`HD^2C` work for each, and :math:`HDC` memory.
+    This is a smaller model, with :math:`KHrD` parameters besides the embeddings. It is a function
+    of the projections :math:`\sum_j V^k_{hjs}\,v_{jc}\,x_j` for all k, h, s and c, so sparse rows
+    stay sparse, with work :math:`KHrC` per entry. Full weights need dense rows, :math:`HD^2C` work
+    and :math:`HDC` memory per row.
 
-    It starts with Glorot's :math:`\mathbf{W}`, embeddings of variance 1, and the others such that
-    for features of mean square one each feature map has mean square one, and the
-    read-out of all together too.
+    :math:`\mathbf{W}` starts by Glorot's rule, embeddings with variance 1, and the others such
+    that for features of mean square one each feature map and the read-out have mean square one.
 
     Args:
         in_channels: Features per row.
         out_channels: Width of the output.
         order: Highest order K of the crosses, at least 1.
-        feature_maps: H; as many as ``out_channels`` when left out.
+        feature_maps: H; ``out_channels`` by default.
         embedding_channels: C.
-        rank: r of the decomposed weights; full ones when ``None``.
+        rank: r of the decomposed weights; ``None`` for full weights.
         bias: Add :math:`\mathbf{b}`.
 
     Attributes:
@@ -118,7 +116,7 @@ class CompressedInteractionNetwork(FeatureCrossing):
 
     @property
     def num_projections(self) -> int:
-        """Width of the linear part, which is all features with full weights."""
+        """Width of the linear part; with full weights, all features."""
         if self.num_layers == 0:
             return self.out_channels
         if self.rank is None:
@@ -128,14 +126,14 @@ class CompressedInteractionNetwork(FeatureCrossing):
 
     @property
     def kept_numbers(self) -> tuple[int, int]:
-        """Of a row its projections and maps; with full weights, of a feature all its partners."""
+        """Estimate the numbers kept for backward, per row and per feature of a row."""
         maps = self.num_layers * self.feature_maps * self.embedding_channels
         if self.rank is None and self.num_layers:
             return self.out_channels + maps, 1 + self.embedding_channels + 2 * maps
         return self.num_projections + maps * (1 + (self.rank or 0)), 1
 
     def project(self, x: Tensor | SparseMatrix) -> Tensor:
-        """With ``rank``, all projections in one matrix product; else dense rows as they are."""
+        """Compute all projections in one matrix product; with full weights, return dense rows."""
         if self.field_weight is None or self.embedding is None:
             return x @ self.weight.mT
         if self.rank is None:
@@ -144,7 +142,7 @@ class CompressedInteractionNetwork(FeatureCrossing):
         return x @ torch.cat([self.weight, embedded.flatten(-5, -2)], dim=-2).mT
 
     def combine(self, projections: Tensor) -> Tensor:
-        """Cross the fields, and read out what their maps sum to, without adding the bias."""
+        """Cross the fields and read out the sums of their maps, without adding the bias."""
         if self.read_out is None:
             return projections
         if self.rank is None:
@@ -165,10 +163,10 @@ class CompressedInteractionNetwork(FeatureCrossing):
         )
 
     def _decomposed_maps(self, fields: Sequence[Tensor]) -> list[Tensor]:
-        r"""The maps of every layer, ``[..., rows, feature_maps, embedding_channels]``.
+        r"""Return the maps of every layer, ``[..., rows, feature_maps, embedding_channels]``.
 
         Args:
-            fields: What :math:`\mathbf{U}^1` and every :math:`\mathbf{V}^k` make of the fields,
+            fields: The fields, projected by :math:`\mathbf{U}^1` and every :math:`\mathbf{V}^k`,
                 each ``[..., rows, feature_maps, rank, embedding_channels]``.
         """
         maps = [(fields[0] * fields[1]).sum(-2)]
@@ -180,7 +178,7 @@ class CompressedInteractionNetwork(FeatureCrossing):
         return maps
 
     def _full_maps(self, x: Tensor) -> list[Tensor]:
-        """The same from dense rows and full weights."""
+        """Return the maps of every layer from dense rows and full weights."""
         assert self.embedding is not None and self.field_weight is not None
         fields = x.unsqueeze(-2) * self.embedding.unsqueeze(-3)
         weights: list[Tensor] = [self.field_weight]

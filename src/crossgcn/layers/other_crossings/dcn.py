@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, draw
+from crossgcn.layers.feature_transform import FeatureCrossing, draw
 
 
 class CrossNetwork(FeatureCrossing):
@@ -16,21 +16,20 @@ class CrossNetwork(FeatureCrossing):
         \mathbf{x}_{l+1} = \mathbf{x}_0\,(\mathbf{w}_l^\top\mathbf{x}_l) + \mathbf{b}_l
         + \mathbf{x}_l, \qquad \mathbf{z} = \mathbf{R}\,\mathbf{x}_{K-1} + \mathbf{b}
 
-    A layer only stretches the row and shifts it by a constant, so that
-    :math:`\mathbf{x}_l = s_l\mathbf{x}_0 + \mathbf{c}_l`. What has to be computed is K-1 inner
-    products and one number per row and layer:
+    A layer only scales and shifts the row: :math:`\mathbf{x}_l = s_l\mathbf{x}_0 + \mathbf{c}_l`.
+    So it is enough to compute K-1 inner products and one number per row and layer:
 
     .. math::
         s_{l+1} = s_l + s_l\,\mathbf{w}_l^\top\mathbf{x}_0 + \mathbf{w}_l^\top\mathbf{c}_l, \qquad
         \mathbf{c}_{l+1} = \mathbf{c}_l + \mathbf{b}_l, \qquad
         \mathbf{z} = s_{K-1}\,\mathbf{R}\mathbf{x}_0 + \mathbf{R}\,\mathbf{c}_{K-1} + \mathbf{b}
 
-    Work and parameters are :math:`D(E + K)`. All outputs share one stretch, a product of K-1
-    sums: much less than a cross per output unit.
+    Work and parameters are :math:`D(E + K)`. All outputs share one scale :math:`s`, so there is
+    not a separate cross per output unit.
 
-    It starts with zero biases, Glorot's :math:`\mathbf{R}`, and :math:`\mathbf{w}_l` of variance
-    :math:`1/(D(K-1))`: for features of mean square one, the mean square of the stretch is then
-    :math:`(1 + \frac{1}{K-1})^{K-1} < e`, whatever the order.
+    Biases start at 0, :math:`\mathbf{R}` by Glorot's rule, and :math:`\mathbf{w}_l` with variance
+    :math:`1/(D(K-1))`: for features of mean square one, the mean square of the scale is then
+    :math:`(1 + \frac{1}{K-1})^{K-1} < e` for every order.
 
     Args:
         in_channels: Features per row.
@@ -87,23 +86,23 @@ class CrossNetwork(FeatureCrossing):
         return x @ weight.mT
 
     def combine(self, projections: Tensor) -> Tensor:
-        """Stretch and shift the read-out, without adding the bias."""
+        """Scale and shift the read-out, without adding the bias."""
         if self.cross_weight is None:
             return projections
         read, inner = projections.tensor_split([self.out_channels], dim=-1)
         products = inner.unbind(-1)
         if self.cross_bias is None:
-            stretch = torch.ones_like(products[0])
+            scale = torch.ones_like(products[0])
             for product in products:
-                stretch = stretch + stretch * product
-            return stretch.unsqueeze(-1) * read
+                scale = scale + scale * product
+            return scale.unsqueeze(-1) * read
 
         by_layer = torch.unflatten(self.cross_bias, -1, (self.num_layers, self.in_channels))
         shifts = by_layer.cumsum(-2)
         before = torch.cat([torch.zeros_like(shifts[..., :1, :]), shifts[..., :-1, :]], dim=-2)
         shifted = (self.cross_weight * before).sum(-1, keepdim=True).unbind(-2)
-        stretch = torch.ones_like(products[0])
+        scale = torch.ones_like(products[0])
         for product, constant in zip(products, shifted, strict=True):
-            stretch = stretch + stretch * product + constant
+            scale = scale + scale * product + constant
         constant_part = shifts[..., -1:, :] @ self.read_out.mT
-        return stretch.unsqueeze(-1) * read + constant_part
+        return scale.unsqueeze(-1) * read + constant_part

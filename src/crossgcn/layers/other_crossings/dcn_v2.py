@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from crossgcn.errors import check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.feature_transform import is_dense
+from crossgcn.layers.feature_transform import FeatureCrossing, draw, is_dense
 from crossgcn.layers.other_crossings.entries import Entries
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, draw
 
 
 class CrossNetworkV2(FeatureCrossing):
@@ -26,20 +25,20 @@ class CrossNetworkV2(FeatureCrossing):
 
     Every :math:`\mathbf{x}_l` is :math:`\mathbf{x}_0 \odot \mathbf{m}_l` with
     :math:`\mathbf{m}_{l+1} = \mathbf{m}_l + \mathbf{W}_l\mathbf{x}_l + \mathbf{b}_l`, so it is
-    zero where :math:`\mathbf{x}_0` is: for sparse rows :math:`\mathbf{m}_l` is kept for stored
-    entries only. The work for each of them is then :math:`r`, or with a full matrix as much as
-    its row has entries; but the gradient of a full matrix is :math:`D^2` numbers in any case.
+    zero where :math:`\mathbf{x}_0` is. For sparse rows :math:`\mathbf{m}_l` is computed for stored
+    entries only, with work :math:`r` for each, or as much as its row has entries for a full matrix.
+    The gradient of a full matrix has :math:`D^2` numbers in any case.
 
-    It starts with zero biases, Glorot's :math:`\mathbf{R}`, and entries of
-    :math:`\mathbf{W}_l` of variance :math:`1/(D(K-1))`, so that for features of mean
-    square one all layers together add about as much as there was.
+    Biases start at 0, :math:`\mathbf{R}` by Glorot's rule, and entries of :math:`\mathbf{W}_l`
+    with variance :math:`1/(D(K-1))`, so that for features of mean square one all layers together
+    add about as much as the input has.
 
     Args:
         in_channels: Features per row.
         out_channels: Width of the output.
         order: Highest order K of the crosses, at least 1.
-        rank: Of each :math:`\mathbf{W}_l`; full matrices when ``None``, which are the smaller
-            ones where there are fewer features than twice the rank.
+        rank: Of each :math:`\mathbf{W}_l`; ``None`` for full matrices, which are smaller if there
+            are fewer features than twice the rank.
         cross_bias: Use :math:`\mathbf{b}_l`.
         bias: Add :math:`\mathbf{b}`.
 
@@ -93,17 +92,17 @@ class CrossNetworkV2(FeatureCrossing):
 
     @property
     def num_projections(self) -> int:
-        """Width of the linear part, which is all features above order 1."""
+        """Width of the linear part: all features, unless the order is 1."""
         return self.in_channels if self.num_layers else self.out_channels
 
     @property
     def capturable(self) -> bool:
-        """Not with full matrices, whose pairs of entries are gathered row length by row length."""
+        """Not with full matrices, which group rows by their length."""
         return self.cross_weight is None
 
     @property
     def kept_numbers(self) -> tuple[int, int]:
-        """Of a row what a layer's factors join in, of a feature each layer's state and factor."""
+        """Estimate the numbers kept for backward, per row and per feature of a row."""
         return self.out_channels + self.num_layers * (self.rank or 0), 1 + 3 * self.num_layers
 
     def transform(self, x: Tensor | SparseMatrix) -> Tensor:
@@ -113,7 +112,7 @@ class CrossNetworkV2(FeatureCrossing):
         return self._cross_entries(Entries(x))
 
     def project(self, x: Tensor | SparseMatrix) -> Tensor:
-        """Dense rows as they are; of order 1, the read-out."""
+        """Return dense rows as they are; of order 1, apply the read-out."""
         return x @ self.read_out.mT if self.num_layers == 0 else self._every_feature(x)
 
     def combine(self, projections: Tensor) -> Tensor:
@@ -136,7 +135,7 @@ class CrossNetworkV2(FeatureCrossing):
         return f"{super().extra_repr()}, rank={self.rank}"
 
     def _cross_entries(self, entries: Entries) -> Tensor:
-        """The same for sparse rows, whose factors are those of their entries."""
+        """Cross the entries of sparse rows and read them out."""
         values = entries.matrix.values.to(self.read_out.dtype)
         factor = torch.ones_like(values)
         for full, down, up, shift in self._layers():
@@ -150,7 +149,7 @@ class CrossNetworkV2(FeatureCrossing):
         return entries.row_sums(values * factor, self.read_out.mT)
 
     def _layers(self) -> Iterator[tuple[Tensor | None, ...]]:
-        """What each layer has of a full matrix, its two factors, and a bias."""
+        """Yield each layer's full matrix, its two factors, and its bias, or ``None``."""
         biases: Tensor | None = self.cross_bias
         if biases is not None:
             biases = torch.unflatten(biases, -1, (self.num_layers, self.in_channels))

@@ -1,7 +1,7 @@
-"""Sparse rows whose entries are computed, and so pass gradients on.
+"""Operations on the stored entries of sparse rows, with gradients of values and operands.
 
-:class:`~crossgcn.graph.SparseMatrix` holds constants. Here only its pattern counts: values
-and dense operands come as tensors, and both get gradients. No product is made dense.
+:class:`~crossgcn.graph.SparseMatrix` holds constants; here only its pattern is used. No product
+is made dense.
 """
 
 from __future__ import annotations
@@ -17,15 +17,11 @@ from crossgcn.errors import BadInput
 from crossgcn.graph import SparseMatrix
 
 MOST_GATHERED = {"cpu": 2**16, "cuda": 2**24}
-"""Numbers that are gathered at once: what a core's cache holds, or what keeps a GPU busy."""
+"""Numbers that are gathered at once: they fit a core's cache, or keep a GPU busy."""
 
 
 def sparse_rows(x: Tensor | SparseMatrix) -> SparseMatrix:
-    """Sparse rows of either kind, as a matrix with a pattern.
-
-    Raises:
-        BadInput: For anything else, with what to pass.
-    """
+    """Convert sparse rows to a :class:`~crossgcn.graph.SparseMatrix`."""
     if isinstance(x, SparseMatrix):
         return x
     if isinstance(x, Tensor) and x.layout == torch.sparse_csr:
@@ -38,15 +34,12 @@ def sparse_rows(x: Tensor | SparseMatrix) -> SparseMatrix:
 
 
 class Entries:
-    """The stored entries of a sparse matrix, or of one per model.
-
-    Args:
-        x: ``torch.sparse_csr``, or a :class:`~crossgcn.graph.SparseMatrix`.
+    """The stored entries of a sparse matrix, or of one matrix per model.
 
     Attributes:
-        matrix: The pattern, with the values as they came.
-        columns: Column of each entry; where there are several models, counted on over all.
-        rows: Row of each entry, likewise.
+        matrix: The pattern, with the given values.
+        columns: Column of each entry, numbered consecutively over all models.
+        rows: Row of each entry, numbered consecutively over all models.
     """
 
     def __init__(self, x: Tensor | SparseMatrix) -> None:
@@ -59,27 +52,16 @@ class Entries:
         )
 
     def row_sums(self, values: Tensor, dense: Tensor) -> Tensor:
-        """The matrix with other values, times a dense one.
-
-        Args:
-            values: One per entry.
-            dense: ``[..., columns, width]``.
-
-        Returns:
-            ``[..., rows, width]``.
-        """
+        """Multiply the matrix of these values, one per entry, by ``[..., columns, width]``."""
         product: Tensor = _RowSums.apply(values, dense, self)  # type: ignore[no-untyped-call]
         return product
 
     def inner_products(self, by_row: Tensor, by_column: Tensor) -> Tensor:
-        """For each entry, the inner product of its row's vector and its column's.
+        """Compute ``by_row @ by_column.mT`` at the entries, one number each.
 
         Args:
             by_row: ``[..., rows, width]``.
             by_column: ``[..., columns, width]``.
-
-        Returns:
-            One number per entry: what a product of both holds where the matrix has entries.
         """
         products: Tensor = _InnerProducts.apply(  # type: ignore[no-untyped-call]
             by_row, by_column, self
@@ -87,19 +69,15 @@ class Entries:
         return products
 
     def of_columns(self, vector: Tensor) -> Tensor:
-        """For each entry, its column's number out of ``[..., columns]``."""
+        """Return the element of ``[..., columns]`` for each entry's column."""
         return vector.flatten().index_select(0, self.columns)
 
     def pair_sums(self, values: Tensor, weight: Tensor) -> Tensor:
-        """For each entry, the sum over all entries of its row, weighed by both columns.
+        """Compute the product of the matrix and ``weight.mT`` at the entries, one number each.
 
         Args:
             values: One per entry.
-            weight: ``[..., columns, columns]``: of the entry's column, and the other's.
-
-        Returns:
-            One number per entry: what a product with the weight holds where the matrix has
-            entries, without the rest of it.
+            weight: ``[..., columns, columns]``.
         """
         sums: Tensor = _PairSums.apply(values, weight, self)  # type: ignore[no-untyped-call]
         return sums
@@ -118,10 +96,10 @@ class Entries:
         return torch.cat(products)
 
     def _row_blocks(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Rows of about one length together, few enough that all their pairs can be gathered.
+        """Yield groups of rows of similar length, whose pairs of entries fit into memory.
 
         Yields:
-            Numbers of the rows' entries, ``[rows, longest]``, and which of them there are.
+            Positions of the rows' entries, ``[rows, longest]``, and a mask of those that exist.
         """
         offsets = self.matrix.row_offsets.long()
         lengths, order = offsets.diff().sort(stable=True)
@@ -136,7 +114,7 @@ class Entries:
             end = begin
 
     def _places(self, numbers: Tensor, width: int) -> Tensor:
-        """Where the weights of all pairs stand, ``[rows, longest, longest]``."""
+        """Return the positions of the weights of all pairs, ``[rows, longest, longest]``."""
         columns = self.columns[numbers].long()
         return (columns * width).unsqueeze(2) + (columns % width).unsqueeze(1)
 
@@ -159,13 +137,13 @@ class _RowSums(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         values, dense = ctx.saved_tensors
         entries: Entries = ctx.entries
-        for_values = for_dense = None
+        grad_values = grad_dense = None
         gradient = gradient.contiguous()
         if ctx.needs_input_grad[0]:
-            for_values = entries._gathered_products(gradient, dense)
+            grad_values = entries._gathered_products(gradient, dense)
         if ctx.needs_input_grad[1]:
-            for_dense = entries._with_values(values)._multiply_transposed(gradient)
-        return for_values, for_dense, None
+            grad_dense = entries._with_values(values)._multiply_transposed(gradient)
+        return grad_values, grad_dense, None
 
 
 class _InnerProducts(torch.autograd.Function):
@@ -182,12 +160,12 @@ class _InnerProducts(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         by_row, by_column = ctx.saved_tensors
         weighted = ctx.entries._with_values(gradient)
-        for_row = for_column = None
+        grad_row = grad_column = None
         if ctx.needs_input_grad[0]:
-            for_row = weighted._multiply(by_column.contiguous())
+            grad_row = weighted._multiply(by_column.contiguous())
         if ctx.needs_input_grad[1]:
-            for_column = weighted._multiply_transposed(by_row.contiguous())
-        return for_row, for_column, None
+            grad_column = weighted._multiply_transposed(by_row.contiguous())
+        return grad_row, grad_column, None
 
 
 class _PairSums(torch.autograd.Function):
@@ -209,18 +187,18 @@ class _PairSums(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         values, weight = ctx.saved_tensors
         entries: Entries = ctx.entries
-        for_values = torch.zeros_like(values) if ctx.needs_input_grad[0] else None
-        for_weight = values.new_zeros(weight.numel()) if ctx.needs_input_grad[1] else None
+        grad_values = torch.zeros_like(values) if ctx.needs_input_grad[0] else None
+        grad_weight = values.new_zeros(weight.numel()) if ctx.needs_input_grad[1] else None
         flat = weight.flatten()
         for numbers, there in entries._row_blocks():
             places = entries._places(numbers, weight.size(-1))
             slope = (gradient[numbers] * there).unsqueeze(2)
-            if for_values is not None:
-                for_values[numbers[there]] = (_gather(flat, places).mT @ slope).squeeze(2)[there]
-            if for_weight is not None:
+            if grad_values is not None:
+                grad_values[numbers[there]] = (_gather(flat, places).mT @ slope).squeeze(2)[there]
+            if grad_weight is not None:
                 products = slope * (values[numbers] * there).unsqueeze(1)
-                for_weight.index_add_(0, places.flatten(), products.flatten())
-        return for_values, None if for_weight is None else for_weight.view_as(weight), None
+                grad_weight.index_add_(0, places.flatten(), products.flatten())
+        return grad_values, None if grad_weight is None else grad_weight.view_as(weight), None
 
 
 def _gather(flat: Tensor, places: Tensor) -> Tensor:

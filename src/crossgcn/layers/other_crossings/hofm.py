@@ -7,9 +7,8 @@ from torch import Tensor, nn
 
 from crossgcn.errors import check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.feature_transform import is_dense
+from crossgcn.layers.feature_transform import FeatureCrossing, draw, is_dense
 from crossgcn.layers.other_crossings.entries import sparse_rows
-from crossgcn.layers.other_crossings.feature_crossing import FeatureCrossing, draw
 
 
 class HigherOrderFM(FeatureCrossing):
@@ -20,27 +19,24 @@ class HigherOrderFM(FeatureCrossing):
         A_k(\mathbf{p}^k_{es} \odot \mathbf{x}) + b_e, \qquad
         A_k(\mathbf{u}) = \sum_{d_1 < \dots < d_k} u_{d_1} \cdots u_{d_k}
 
-    The ANOVA kernel :math:`A_k` multiplies k *different* features: no squares. It follows from
-    power sums by Newton's identities,
+    The ANOVA kernel :math:`A_k` multiplies k *different* features. Newton's identities compute it
+    from power sums,
 
     .. math::
         A_k = \frac{1}{k}\sum_{t=1}^{k} (-1)^{t+1} A_{k-t}\,S_t, \qquad
         S_t = \sum_d (p_d x_d)^t
 
-    and a power of a sparse row is as sparse as the row. Parameters are
-    :math:`DE(1 + (K-1)r)`, with rank 1 as many as ours; products :math:`E + Er(K+2)(K-1)/2`
-    for each feature, since order k needs k power sums of its own factors.
+    and powers of a sparse row are as sparse as the row. There are :math:`DE(1 + (K-1)r)` parameters
+    and :math:`E + Er(K+2)(K-1)/2` products per feature, since order k needs k power sums of its
+    own factors.
 
-    Newton's identities subtract, so that the error is relative to :math:`|S_1|^k` and not to
-    :math:`A_k`: a row with fewer than k features has crosses of order k that are zero but
-    for rounding.
+    Newton's identities subtract, so the error is relative to :math:`|S_1|^k` and not to
+    :math:`A_k`: a row with fewer than k features has crosses of order k that are zero up to
+    rounding. Powers are not linear in a row, so the linear part is the dense row itself.
 
-    Powers are not linear in a row, so that what can be exchanged with neighbour aggregation
-    is the row itself, dense.
-
-    It starts with Glorot's :math:`\mathbf{w}` and with factors of variance :math:`1/D`, those of
-    order k divided by :math:`((K-1)r)^{1/2k}`: for features of mean square one all crosses together
-    have a mean square of at most 1/2.
+    :math:`\mathbf{w}` starts by Glorot's rule and factors with variance :math:`1/D`, those of
+    order k divided by :math:`((K-1)r)^{1/2k}`: for features of mean square one, all crosses
+    together have a mean square of at most 1/2.
 
     Args:
         in_channels: Features per row.
@@ -85,12 +81,12 @@ class HigherOrderFM(FeatureCrossing):
 
     @property
     def num_projections(self) -> int:
-        """Width of the linear part, which is all features above order 1."""
+        """Width of the linear part: all features, unless the order is 1."""
         return self.out_channels if self.factors is None else self.in_channels
 
     @property
     def kept_numbers(self) -> tuple[int, int]:
-        """Of a row all power sums and kernels, of a feature its powers."""
+        """Estimate the numbers kept for backward, per row and per feature of a row."""
         sums = self.order * (self.order - 1) // 2
         return self.out_channels * (1 + 3 * self.rank * sums), self.order
 
@@ -101,7 +97,7 @@ class HigherOrderFM(FeatureCrossing):
         return self._cross_powers(sparse_rows(x), self.factors)
 
     def project(self, x: Tensor | SparseMatrix) -> Tensor:
-        """Dense rows as they are; of order 1, the linear map."""
+        """Return dense rows as they are; of order 1, apply the linear map."""
         return x @ self.weight.mT if self.factors is None else self._every_feature(x)
 
     def combine(self, projections: Tensor) -> Tensor:
@@ -115,11 +111,11 @@ class HigherOrderFM(FeatureCrossing):
         return f"{super().extra_repr()}, rank={self.rank}"
 
     def _cross_powers(self, x: Tensor | SparseMatrix, factors: Tensor) -> Tensor:
-        """The linear map, and the ANOVA kernels of all orders side by side."""
+        """Add the linear map and the ANOVA kernels of all orders."""
         laid_out = factors.movedim(-1, -4)
         first = torch.cat([self.weight.mT, laid_out.flatten(-3)], dim=-1)
         out, sums = (x @ first).tensor_split([self.out_channels], dim=-1)
-        # Of each power, for every order that needs it: from 2, and from the power on.
+        # Sums of power t are needed for orders from max(2, t) on.
         power_sums = [torch.unflatten(sums, -1, laid_out.shape[-3:])]
         for power in range(2, self.order + 1):
             needed = laid_out[..., power - 2 :, :, :]

@@ -172,11 +172,9 @@ def infer(
 
     Args:
         model: Any model of this package, on ``device``.
-        source: The graph.
         nodes: The nodes to score, or all.
         rows_per_chunk: Nodes that are computed at once.
         folder: Keep hidden values in temporary files there instead of in memory.
-        device: Where layers are computed.
         rank: The number of this process, where several share the work.
         world_size: The number of processes.
         gather: Adds up a matrix over all processes, in place, in which the rows that others

@@ -30,11 +30,7 @@ class ExactScorer:
     layer. Either way the processes share the work.
 
     Args:
-        model: On its device.
         source: The graph, with its labels.
-        nodes: The nodes.
-        device: Where the model is.
-        precision: As for training.
         processes: The processes that share the work.
         folder: Keep hidden values in temporary files there instead of in memory.
     """

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from crossgcn import kernels
-from crossgcn.graph.matrix import Inputs, SparseMatrix
+from crossgcn.graph.matrix import ModelInputs, SparseMatrix
 from crossgcn.graph.prepared import move_inputs
 from crossgcn.graph.sampling.batches import AggregatedRows, Batch, NodeBatches
 from crossgcn.graph.sampling.source import GraphSource
@@ -92,7 +92,7 @@ class MiniBatchStep(Step):
         self.optimizer.step([weight.grad for weight in self.optimizer.weights])
         self.model.zero_grad(set_to_none=True)
 
-    def _backward(self, batch: Batch, inputs: Inputs, share: float) -> None:
+    def _backward(self, batch: Batch, inputs: ModelInputs, share: float) -> None:
         self.model.zero_grad(set_to_none=True)
         self.model.train()
         with multiplying_in(self.config.precision, self.device):
@@ -107,7 +107,7 @@ class MiniBatchStep(Step):
         self.totals += torch.stack([loss, right])
 
 
-def batch_inputs(batch: Batch, device: torch.device) -> Inputs:
+def batch_inputs(batch: Batch, device: torch.device) -> ModelInputs:
     """Return the model's inputs for a batch, on the device."""
     inputs = (batch.x, batch.blocks)
     return inputs if device.type == "cpu" else move_inputs(inputs, device)
@@ -120,7 +120,6 @@ def score_part(
 
     Args:
         scores: Of the part's nodes, ``[nodes, classes]``; there may be none.
-        labels: Their classes.
         num_everywhere: The number of nodes in all parts.
 
     Returns:
@@ -155,9 +154,6 @@ def batches_of(
     (:class:`~crossgcn.graph.sampling.batches.AggregatedRows`).
 
     Args:
-        model: The model.
-        source: The graph.
-        nodes: The nodes to go through.
         fanouts: See :class:`~crossgcn.graph.sampling.batches.NodeBatches`.
         aggregate_once: ``True`` computes the sums once even if dropout then drops their entries
             instead of the features'; ``False`` never does. By default they are computed once

@@ -208,7 +208,6 @@ def hop_fanouts(
     Args:
         fanout: One number for all hops or one per hop, -1 for all neighbours; 50 when left out.
             A model of one hop always takes all neighbours.
-        propagations: The model's.
     """
     hops = len(propagations)
     fanout = FANOUT if fanout is None else fanout

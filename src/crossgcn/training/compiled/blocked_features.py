@@ -35,7 +35,6 @@ class BlockedFeatures:
     """Features after dropout, and their transpose in blocks of columns.
 
     Args:
-        matrix: The features.
         width: Weights of each column.
 
     Attributes:

@@ -36,7 +36,6 @@ class CompiledNetwork:
 
     Args:
         model: A stacked model of one, on the CPU.
-        targets: The nodes to score.
     """
 
     def __init__(self, model: NodeClassifier, targets: Targets) -> None:

@@ -22,7 +22,6 @@ class CompiledStep:
 
     Args:
         objective: Of a single stacked model that can be compiled.
-        optimizer: Of the same model.
         seed: Decides the dropped entries.
     """
 

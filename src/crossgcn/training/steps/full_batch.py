@@ -43,8 +43,6 @@ class FullBatchStep(Step):
 
     Args:
         models: Their weights are the start; they are not changed.
-        graph: Features and adjacency.
-        y: Class of each node.
         nodes: The training nodes of each model.
         config: Learning rate, weight decay and precision.
         seeds: One per model; decides the dropped entries.

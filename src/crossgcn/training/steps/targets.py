@@ -12,7 +12,7 @@ from torch import Tensor
 
 from crossgcn import kernels
 from crossgcn.graph import PreparedGraph, stack_inputs
-from crossgcn.graph.matrix import Inputs
+from crossgcn.graph.matrix import ModelInputs
 from crossgcn.graph.prepared import move_inputs
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.device import multiplying_in
@@ -32,10 +32,9 @@ class Targets:
         inputs: The model's inputs, cut down to the rows it needs.
         labels: ``[models, nodes]``; -1 where a model has fewer nodes than another.
         counts: Nodes of each model, ``[models]``.
-        num_classes: The number of classes.
     """
 
-    inputs: Inputs
+    inputs: ModelInputs
     labels: Tensor
     counts: Tensor
     num_classes: int
@@ -64,12 +63,9 @@ def find_targets(
 
     Args:
         model: One model, or several stacked.
-        graph: Features and adjacency.
-        y: Class of each node.
         nodes: The nodes of each model.
-        device: Where the model is.
     """
-    views: dict[int, Inputs] = {}
+    views: dict[int, ModelInputs] = {}
     for own in nodes:
         if id(own) not in views:
             views[id(own)] = graph.view(own, model.propagations)
@@ -90,8 +86,6 @@ class NodeScorer:
 
     Args:
         model: One model, or several stacked.
-        targets: The nodes.
-        precision: As for training.
     """
 
     def __init__(self, model: NodeClassifier, targets: Targets, precision: str = "fp32") -> None:

@@ -11,17 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.encode.words import HashEncoder, hash_word
-from crossgcn.data.tables.graph import (
+from crossgcn.data.tables import (
+    TableChoices,
+    TableEncoder,
     TableGraph,
     describe_encoding,
     load_new_tables,
     load_tables,
+    make_plan,
     read_encoding,
+    read_table,
 )
-from crossgcn.data.tables.plan import TableChoices, make_plan
-from crossgcn.data.tables.read import read_table
+from crossgcn.data.tables.encode.words import HashEncoder, hash_word
 from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
 
@@ -149,13 +150,6 @@ def test_an_encoding_that_does_not_fit_itself_is_refused(change: Any, complaint:
     change(saved["encoding"])
     with pytest.raises(BadInput, match=complaint):
         read_encoding(Preprocess.from_json(saved))
-
-
-def test_a_plan_saved_before_there_was_hashing_can_be_read() -> None:
-    graph = load_tables(NODES, None, TableChoices(target="buys"))
-    saved = json.loads(json.dumps(describe_encoding(graph).to_json()))
-    del saved["encoding"]["plan"]["hash_features"]
-    assert read_encoding(Preprocess.from_json(saved))[1] == graph.plan
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from crossgcn.data import csr_tensor, read_graph, read_planetoid, save_graph
 from crossgcn.data import graph_file as archive
-from crossgcn.data.datasets.planetoid import read_bundled_citeseer, read_planetoid
-from crossgcn.data.features import csr_tensor
-from crossgcn.data.graph_file import read_graph, save_graph
+from crossgcn.data.datasets.planetoid import read_bundled_citeseer
 from crossgcn.errors import BadInput, WorkFailed
 
 CSR: dict[str, Any] = {

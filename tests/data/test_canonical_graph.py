@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from crossgcn import BadInput, Experiment, RunConfig, read_graph, save_graph
+from crossgcn import BadInput, Experiment, RunConfig, load_dataset, read_graph, save_graph
 from crossgcn.data import canonical_graph
-from crossgcn.data.datasets.citeseer_cross import citeseer_cross
 
 
 def by_hand() -> Data:
@@ -55,11 +54,11 @@ def test_a_graph_by_hand_can_be_trained_on_and_saved(tmp_path: Path) -> None:
 
 
 def test_what_is_complete_stays_as_it_is() -> None:
-    data = citeseer_cross()
-    adopted = canonical_graph(data)
-    assert torch.equal(adopted.x, data.x)
-    assert torch.equal(adopted.roles, data.roles)
-    assert (adopted.name, adopted.num_classes) == (data.name, data.num_classes)
+    data = load_dataset("citeseer-cross")
+    canonical = canonical_graph(data)
+    assert torch.equal(canonical.x, data.x)
+    assert torch.equal(canonical.roles, data.roles)
+    assert (canonical.name, canonical.num_classes) == (data.name, data.num_classes)
 
 
 def test_a_column_of_each_mask_is_a_split_and_a_plain_mask_holds_for_all() -> None:
@@ -92,9 +91,7 @@ def test_a_column_of_each_mask_is_a_split_and_a_plain_mask_holds_for_all() -> No
         ),
     ],
 )
-def test_masks_that_do_not_fit_are_named_and_called_no_arrays(
-    changes: dict[str, Any], message: str
-) -> None:
+def test_masks_that_do_not_fit_are_named(changes: dict[str, Any], message: str) -> None:
     data = by_hand()
     for name, mask in changes.items():
         data[name] = mask
@@ -121,7 +118,7 @@ def test_roles_are_checked_before_they_are_narrowed(roles: torch.Tensor, message
     edges=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.floats(0, 2**127, width=32))),
     weighted=st.booleans(),
 )
-def test_a_graph_in_memory_a_file_of_it_and_one_adopted_twice_are_the_same(
+def test_the_canonical_form_is_the_same_from_memory_a_file_and_itself(
     tmp_path_factory: pytest.TempPathFactory,
     edges: list[tuple[int, int, float]],
     weighted: bool,
@@ -138,18 +135,18 @@ def test_a_graph_in_memory_a_file_of_it_and_one_adopted_twice_are_the_same(
     )
     if weighted:
         data.edge_weight = torch.tensor([edge[2] for edge in edges], dtype=torch.float64)
-    adopted = canonical_graph(data)
-    assert list(zip(*adopted.edge_index.tolist(), strict=True)) == both_ways
-    assert ("edge_weight" in adopted) == weighted
+    canonical = canonical_graph(data)
+    assert list(zip(*canonical.edge_index.tolist(), strict=True)) == both_ways
+    assert ("edge_weight" in canonical) == weighted
     if weighted:
         lists = [copies[min(pair), max(pair)] for pair in both_ways]
         means = torch.tensor([sum(weights) / len(weights) for weights in lists])
-        torch.testing.assert_close(adopted.edge_weight, means)
+        torch.testing.assert_close(canonical.edge_weight, means)
 
-    assert_same(canonical_graph(adopted), adopted)
+    assert_same(canonical_graph(canonical), canonical)
     path = tmp_path_factory.mktemp("graphs") / "g.npz"
     save_graph(path, data)
-    assert_same(read_graph(path), adopted)
+    assert_same(read_graph(path), canonical)
 
 
 def test_edge_attributes_are_not_taken_for_weights() -> None:
@@ -177,3 +174,46 @@ def test_overlapping_masks_and_odd_layouts_are_refused() -> None:
         Experiment([RunConfig(splits="public")], infinite)
     with pytest.raises(BadInput, match=r"data: x is missing"):
         canonical_graph(Data(y=torch.zeros(3, dtype=torch.int64)))
+
+
+def graph(**changes: Any) -> Data:
+    parts: dict[str, Any] = {
+        "x": torch.eye(3),
+        "edge_index": torch.tensor([[0, 1], [1, 2]]),
+        "y": torch.tensor([0, 1, -1]),
+        "num_classes": 2,
+    }
+    return Data(**(parts | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": None}, "^data: x is missing; give it as float"),
+        ({"x": torch.ones(3)}, r"x is float32 \[3\]"),
+        ({"x": torch.ones(0, 3)}, "at least one node"),
+        ({"edge_index": None}, "edge_index is missing"),
+        ({"edge_index": torch.tensor([[0], [3]])}, r"edge_index\[1, 0\] is 3"),
+        ({"edge_index": torch.tensor([[0], [1]], dtype=torch.int32)}, "edge_index is int32"),
+        ({"y": None}, "y is missing"),
+        ({"y": torch.tensor([[0], [1], [1]])}, r"y is int64 \[3, 1\]"),
+        ({"y": torch.tensor([0, 1])}, "2 labels for 3 nodes"),
+        ({"y": torch.tensor([0, 1, 2])}, r"y\[2\] is 2, but num_classes is 2"),
+        ({"edge_weight": torch.ones(3)}, r"edge_weight is float32 \[3\]; it must be float \[2\]"),
+        ({"edge_weight": torch.ones(2, 1)}, r"edge_weight is float32 \[2, 1\]"),
+        ({"edge_weight": [1.0, 1.0]}, "edge_weight is of type list"),
+        ({"edge_weight": torch.tensor([1.0, -0.5])}, r"edge_weight\[1\] is -0.5 .*not negative"),
+        ({"edge_weight": torch.tensor([torch.nan, 1.0])}, r"edge_weight\[0\] is nan .* finite"),
+        ({"roles": torch.zeros(3)}, "roles is float32"),
+    ],
+)
+def test_what_a_model_would_fail_on_is_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        canonical_graph(graph(**changes), "data")
+
+
+def test_the_first_of_several_bad_features_is_placed_and_all_are_counted() -> None:
+    x = torch.ones(3, 4)
+    x[2, 1] = x[1, 3] = float("nan")
+    with pytest.raises(BadInput, match=r"x row 1, column 3 is nan .*2 such in all"):
+        canonical_graph(graph(x=x), "data")

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.training import trainer as workload_module
+from crossgcn.training import trainer as trainer_module
 from crossgcn.training.checkpoints import load_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.pool import train_many
@@ -23,7 +23,7 @@ from crossgcn.training.trainer import Record, Run, Trainer
 MODEL = "model.safetensors"
 
 
-def workload_of(data: Data, **options: Any) -> Trainer:
+def trainer_of(data: Data, **options: Any) -> Trainer:
     splits = make_splits(data, "random", num_splits=3, train=5)
     return Trainer(data, splits, **{"save_models": True, **options})
 
@@ -50,10 +50,10 @@ def written_at(folder: Path) -> list[int]:
 
 
 def test_two_processes_give_the_bits_that_one_gives(small_graph: Data, tmp_path: Path) -> None:
-    workload = workload_of(small_graph)
+    trainer = trainer_of(small_graph)
     epochs: list[int] = []
-    alone = train_many(workload, runs_in(tmp_path / "1"), workers=1)
-    shared = train_many(workload, runs_in(tmp_path / "2"), workers=2, on_epochs=epochs.append)
+    alone = train_many(trainer, runs_in(tmp_path / "1"), workers=1)
+    shared = train_many(trainer, runs_in(tmp_path / "2"), workers=2, on_epochs=epochs.append)
     assert without_clock(shared) == without_clock(alone)
     assert weights_in(tmp_path / "1") == weights_in(tmp_path / "2")
     assert sum(epochs) == 3 * 6
@@ -65,11 +65,11 @@ def test_two_processes_give_the_bits_that_one_gives(small_graph: Data, tmp_path:
 def test_a_seed_gives_the_same_bits_again_and_another_seed_others(
     small_graph: Data, tmp_path: Path
 ) -> None:
-    workload = workload_of(small_graph)
-    first = train_many(workload, runs_in(tmp_path / "1"))
+    trainer = trainer_of(small_graph)
+    first = train_many(trainer, runs_in(tmp_path / "1"))
     torch.rand(7)
-    assert without_clock(train_many(workload, runs_in(tmp_path / "2"))) == without_clock(first)
-    train_many(workload, runs_in(tmp_path / "3", seed=1))
+    assert without_clock(train_many(trainer, runs_in(tmp_path / "2"))) == without_clock(first)
+    train_many(trainer, runs_in(tmp_path / "3", seed=1))
     assert weights_in(tmp_path / "1") == weights_in(tmp_path / "2")
     assert len({*weights_in(tmp_path / "1"), *weights_in(tmp_path / "3")}) == 6
 
@@ -77,20 +77,20 @@ def test_a_seed_gives_the_same_bits_again_and_another_seed_others(
 def test_runs_leave_the_callers_randomness_and_threads_alone(small_graph: Data) -> None:
     torch.manual_seed(5)
     state, threads = torch.get_rng_state(), torch.get_num_threads()
-    train_many(workload_of(small_graph, threads=threads + 1), runs_in(None))
+    train_many(trainer_of(small_graph, threads=threads + 1), runs_in(None))
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.get_num_threads() == threads
 
 
 def test_only_what_is_missing_or_damaged_is_done_again(small_graph: Data, tmp_path: Path) -> None:
-    workload, runs = workload_of(small_graph), runs_in(tmp_path)
-    before, weights = train_many(workload, runs), weights_in(tmp_path)
+    trainer, runs = trainer_of(small_graph), runs_in(tmp_path)
+    before, weights = train_many(trainer, runs), weights_in(tmp_path)
     times = written_at(tmp_path)
     shutil.rmtree(tmp_path / "split-0")
     record = tmp_path / "split-1" / "run.json"
     record.write_bytes(record.read_bytes()[:-40])
     epochs: list[int] = []
-    after = train_many(workload, runs, on_epochs=epochs.append)
+    after = train_many(trainer, runs, on_epochs=epochs.append)
     assert without_clock(after) == without_clock(before)
     assert after[2] == json.loads(json.dumps(before[2]))
     assert [new == old for new, old in zip(written_at(tmp_path), times, strict=True)] == [
@@ -106,8 +106,8 @@ def test_a_run_finished_before_there_were_more_settings_is_still_that_run(
     small_graph: Data, tmp_path: Path
 ) -> None:
     """The record as version 0.1.0 wrote it."""
-    workload, runs = workload_of(small_graph), runs_in(tmp_path)
-    train_many(workload, runs)
+    trainer, runs = trainer_of(small_graph), runs_in(tmp_path)
+    train_many(trainer, runs)
     times = written_at(tmp_path)
     settings = json.loads((tmp_path / "split-0" / "run.json").read_bytes())["config"]
     assert [*settings] == [
@@ -115,13 +115,13 @@ def test_a_run_finished_before_there_were_more_settings_is_still_that_run(
         *("first_order", "aggregate_first", "bias", "dropout", "epochs", "learning_rate"),
         *("weight_decay", "splits", "train", "seed"),
     ]
-    train_many(workload, runs)
+    train_many(trainer, runs)
     assert written_at(tmp_path) == times
 
 
 def test_a_test_curve_reaches_the_file_of_epochs(small_graph: Data, tmp_path: Path) -> None:
-    plain = train_many(workload_of(small_graph), runs_in(tmp_path / "1"))
-    drawn = train_many(workload_of(small_graph), runs_in(tmp_path / "2", test_curve=True))
+    plain = train_many(trainer_of(small_graph), runs_in(tmp_path / "1"))
+    drawn = train_many(trainer_of(small_graph), runs_in(tmp_path / "2", test_curve=True))
     for split in range(3):
         one, two = ((tmp_path / f / f"split-{split}/epochs.csv").read_text() for f in "12")
         last = [line.rpartition(",") for line in two.splitlines()]
@@ -135,32 +135,32 @@ def test_a_test_curve_reaches_the_file_of_epochs(small_graph: Data, tmp_path: Pa
 def test_a_finished_run_is_never_replaced_by_one_of_other_settings(
     change: dict[str, Any], small_graph: Data, tmp_path: Path
 ) -> None:
-    workload = workload_of(small_graph)
-    train_many(workload, runs_in(tmp_path))
+    trainer = trainer_of(small_graph)
+    train_many(trainer, runs_in(tmp_path))
     times = written_at(tmp_path)
     (name, value), *_ = change.items()
     with pytest.raises(BadInput, match=rf"finished run with another {name} .*not {value}.*--out"):
-        train_many(workload, runs_in(tmp_path, **change))
+        train_many(trainer, runs_in(tmp_path, **change))
     assert written_at(tmp_path) == times
 
 
 def test_a_finished_run_on_another_graph_is_never_replaced(
     small_graph: Data, tmp_path: Path
 ) -> None:
-    train_many(workload_of(small_graph), runs_in(tmp_path))
+    train_many(trainer_of(small_graph), runs_in(tmp_path))
     times = written_at(tmp_path)
     small_graph.x.values()[0] += 1.0
     with pytest.raises(BadInput, match="finished run with another sha256"):
-        train_many(workload_of(small_graph), runs_in(tmp_path))
+        train_many(trainer_of(small_graph), runs_in(tmp_path))
     assert written_at(tmp_path) == times
 
 
 def test_weights_that_were_not_kept_before_are_made_when_wanted(
     small_graph: Data, tmp_path: Path
 ) -> None:
-    first = train_many(workload_of(small_graph, save_models=False), runs_in(tmp_path))
+    first = train_many(trainer_of(small_graph, save_models=False), runs_in(tmp_path))
     assert not list(tmp_path.rglob(MODEL))
-    again = train_many(workload_of(small_graph), runs_in(tmp_path))
+    again = train_many(trainer_of(small_graph), runs_in(tmp_path))
     assert without_clock(again) == without_clock(first)
     assert len(weights_in(tmp_path)) == 3
 
@@ -168,12 +168,12 @@ def test_weights_that_were_not_kept_before_are_made_when_wanted(
 def test_a_record_never_stands_beside_the_weights_of_another_run(
     small_graph: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workload_module, "write_record", lambda *_: 1 / 0)
+    monkeypatch.setattr(trainer_module, "write_record", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        train_many(workload_of(small_graph), runs_in(tmp_path, epochs=7))
+        train_many(trainer_of(small_graph), runs_in(tmp_path, epochs=7))
     assert list(tmp_path.rglob(MODEL))
     monkeypatch.undo()
-    train_many(workload_of(small_graph, save_models=False), runs_in(tmp_path, epochs=8))
+    train_many(trainer_of(small_graph, save_models=False), runs_in(tmp_path, epochs=8))
     assert not list(tmp_path.rglob(MODEL))
 
 
@@ -182,15 +182,15 @@ def test_divergence_is_told_as_such_and_leaves_a_model(
     workers: int, small_graph: Data, tmp_path: Path
 ) -> None:
     small_graph.x = small_graph.x.to_dense() * 1e25
-    workload = workload_of(small_graph, save_models=False)
+    trainer = trainer_of(small_graph, save_models=False)
     with pytest.raises(WorkFailed, match=r"cross-gcn-release \(2-layer\), split \d: .*diverged"):
-        train_many(workload, runs_in(tmp_path, model="cross-gcn-release"), workers=workers)
+        train_many(trainer, runs_in(tmp_path, model="cross-gcn-release"), workers=workers)
     (folder, *_) = (path.parent for path in tmp_path.rglob("run.json"))
     assert json.loads((folder / "run.json").read_bytes())["status"] == "diverged"
     assert all(parameter.isfinite().all() for parameter in load_model(folder).parameters())
 
 
-class DyingWorkload(Trainer):
+class DyingTrainer(Trainer):
     """Its second run takes its process with it, as the kernel does for want of memory."""
 
     def train(
@@ -205,10 +205,10 @@ def test_the_death_of_a_worker_is_told_and_loses_no_finished_run(
     small_graph: Data, tmp_path: Path
 ) -> None:
     splits = make_splits(small_graph, "random", num_splits=3, train=5)
-    train_many(workload_of(small_graph), runs_in(tmp_path)[:1])
+    train_many(trainer_of(small_graph), runs_in(tmp_path)[:1])
     times = (tmp_path / "split-0" / "run.json").stat().st_mtime_ns
-    dying = DyingWorkload(small_graph, splits, save_models=True)
+    dying = DyingTrainer(small_graph, splits, save_models=True)
     with pytest.raises(WorkFailed, match=r"a worker process died.*--workers.*--resume"):
         train_many(dying, runs_in(tmp_path), workers=2)
     assert (tmp_path / "split-0" / "run.json").stat().st_mtime_ns == times
-    assert len(train_many(workload_of(small_graph), runs_in(tmp_path))) == 3
+    assert len(train_many(trainer_of(small_graph), runs_in(tmp_path))) == 3

@@ -7,9 +7,8 @@ import matplotlib
 import pytest
 from hand_made import CURVES, FIGURE, ITEMS, STATISTICS, TABLE, TIMING, result_of
 
-from crossgcn.reports.figure_style import colours, model_colours
 from crossgcn.reproduction.collect import ItemResult
-from crossgcn.reproduction.figures import draw_item
+from crossgcn.reproduction.figures import colours, draw_item, model_colours
 from crossgcn.reproduction.items import Item
 
 DRAWN = (CURVES, FIGURE, TABLE, TIMING)

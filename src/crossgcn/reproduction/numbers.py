@@ -1,0 +1,215 @@
+"""The table of an item: the paper's numbers and ours side by side, as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from crossgcn.experiments.statistics import Summary
+from crossgcn.reproduction.collect import CellResult, ItemResult
+from crossgcn.reproduction.items import Cell, Item, PaperValue
+from crossgcn.reproduction.verdicts import Verdict, baseline_of, judge_cell, measured, paired_with
+
+_DASH = "—"
+
+
+@dataclass(frozen=True)
+class NumberLine:
+    """One number of the paper and ours.
+
+    Attributes:
+        cells: Text of each column, the name first.
+        verdict: ``None`` if there is nothing to compare.
+        marks: Numbers of its notes.
+        run: Whether we have a number.
+        interval: 95 % interval of the paired difference, if there is one.
+    """
+
+    cells: tuple[str, ...]
+    verdict: Verdict | None
+    marks: tuple[int, ...]
+    run: bool
+    interval: str = ""
+
+
+@dataclass(frozen=True)
+class NumberGroup:
+    """Lines under one heading."""
+
+    label: str
+    lines: tuple[NumberLine, ...]
+
+
+@dataclass(frozen=True)
+class NumberTable:
+    """All numbers of an item.
+
+    Attributes:
+        headers: Headers of the cells; a column for the verdict follows.
+        notes: Reasons, numbered from 1 by the marks of the lines.
+    """
+
+    headers: tuple[str, ...]
+    groups: tuple[NumberGroup, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def judged(self) -> bool:
+        """Whether any line has a verdict."""
+        return any(line.verdict is not None for group in self.groups for line in group.lines)
+
+    @property
+    def paired_column(self) -> int | None:
+        """The column that the intervals belong to."""
+        found = (i for i, header in enumerate(self.headers) if header.startswith("paired"))
+        return next(found, None)
+
+
+def number_table(item: Item, result: ItemResult) -> NumberTable:
+    """Set the paper's numbers and ours side by side.
+
+    Tables are grouped by column, to set models below each other, and figures by row. Empty
+    columns are left out, and so are cells with neither a number of the paper nor one of ours.
+    """
+    by_column = item.kind == "table" or len(item.columns) == 1
+    cells = [(cell, result.find(cell.panel, cell.row, cell.column)) for cell in item.cells()]
+    shown = [(cell, ours) for cell, ours in cells if cell.paper is not None or ours is not None]
+    if by_column:
+        columns = [column.label for column in item.columns]
+        panels = [panel.label for panel in item.panels]
+        shown.sort(key=lambda both: (panels.index(both[0].panel), columns.index(both[0].column)))
+    notes: list[str] = []
+    lines = []
+    for cell, ours in shown:
+        place = (cell.panel, cell.column if by_column else cell.row)
+        name = cell.row if by_column else cell.column
+        heading = " · ".join(part for part in place if part)
+        lines.append((heading, _line(name, cell, ours, item, result, notes)))
+    headers = _headers(item, shown, by_column)
+    kept = [
+        index
+        for index in range(len(headers))
+        if index in (0, 2) or any(line.cells[index] != _DASH for _, line in lines)
+    ]
+    groups = tuple(
+        NumberGroup(
+            heading,
+            tuple(replace(line, cells=tuple(line.cells[i] for i in kept)) for _, line in group),
+        )
+        for heading, group in groupby(lines, key=lambda line: line[0])
+    )
+    return NumberTable(tuple(headers[index] for index in kept), groups, tuple(notes))
+
+
+def mean_text(value: Summary | PaperValue | None, item: Item) -> str:
+    """Format a number without its deviation."""
+    if value is None:
+        return _DASH
+    if item.kind == "statistics":
+        return f"{value.mean:,.0f}" if value.mean == round(value.mean) else f"{value.mean:.3g}"
+    return f"{value.mean:.3g}" if item.kind == "timing" else f"{value.mean:.1f}"
+
+
+def _spread(value: Summary | PaperValue | None, item: Item) -> str:
+    """Format a number; an accuracy with its deviation."""
+    text = mean_text(value, item)
+    return f"{text} ± {value.sd:.1f}" if item.trains and value and value.sd is not None else text
+
+
+def _headers(
+    item: Item, shown: Sequence[tuple[Cell, CellResult | None]], by_column: bool
+) -> tuple[str, ...]:
+    other = " or ".join(sorted({cell.compare_with for cell, _ in shown if cell.compare_with}))
+    main = _main_choice(ours for _, ours in shown if ours is not None)
+    unit = {"statistics": "", "timing": ", s"}.get(item.kind, ", %")
+    return (
+        "" if by_column else item.x_label,
+        f"paper{unit}",
+        f"ours{unit}",
+        "difference",
+        f"times {other}" if item.kind == "timing" else f"paired to {other}",
+        f"chosen {_readable(main)}",
+    )
+
+
+def _line(
+    name: str,
+    cell: Cell,
+    ours: CellResult | None,
+    item: Item,
+    result: ItemResult,
+    notes: list[str],
+) -> NumberLine:
+    """Make the line of a cell; append its reasons to the notes."""
+    paper = _spread(cell.paper, item)
+    if ours is None:
+        return NumberLine((name, paper, "not run", _DASH, _DASH, _DASH), None, (), False)
+    verdict = judge_cell(ours, item)
+    reasons = () if verdict is None else verdict.reasons
+    own = [reason for reason in reasons if reason != item.not_reproducible]
+    notes.extend(reason for reason in dict.fromkeys(own) if reason not in notes)
+    paired, interval = _paired(ours, result)
+    cells = (
+        name,
+        paper,
+        _spread(measured(ours), item),
+        _DASH if verdict is None else _difference(verdict.difference, item),
+        _times(ours, result) if item.kind == "timing" else paired,
+        _chosen(ours, result),
+    )
+    marks = tuple(notes.index(reason) + 1 for reason in own)
+    return NumberLine(cells, verdict, marks, True, interval)
+
+
+def _difference(difference: float, item: Item) -> str:
+    if item.kind == "statistics" and difference == round(difference):
+        return f"{difference:+,.0f}" if difference else "0"
+    return f"{difference:+z.{'1f' if item.trains else '3g'}}"
+
+
+def _paired(cell: CellResult, result: ItemResult) -> tuple[str, str]:
+    """Format the paired difference with its standard error, and its 95 % interval."""
+    paired = paired_with(cell, baseline_of(cell, result))
+    if paired is None:
+        return _DASH, ""
+    interval = paired.interval()
+    if interval is None:
+        return f"{paired.mean:+z.2f}", ""
+    low, high = interval
+    return f"{paired.mean:+z.2f} ± {paired.standard_error:.2f}", f"{low:+z.2f} to {high:+z.2f}"
+
+
+def _times(cell: CellResult, result: ItemResult) -> str:
+    """Format the ratio of seconds to the baseline's, and the paper's ratio in brackets."""
+    other = baseline_of(cell, result)
+    ours, theirs = measured(cell), measured(other)
+    if ours is None or other is None or theirs is None:
+        return _DASH
+    ratio = f"{ours.mean / theirs.mean:.2f}"
+    if cell.paper is None or other.paper is None:
+        return ratio
+    return f"{ratio} (paper {cell.paper.mean / other.paper.mean:.2f})"
+
+
+def _chosen(cell: CellResult, result: ItemResult) -> str:
+    """Format what validation chose; the header names the main setting."""
+    main = _main_choice(result.cells)
+    parts = [
+        str(value) if key == main else f"{_readable(key)} {value}"
+        for key, value in cell.chosen.items()
+    ]
+    return ", ".join(parts) or _DASH
+
+
+def _main_choice(cells: Iterable[CellResult]) -> str:
+    """Return the setting that validation chose most often."""
+    counted = Counter(key for cell in cells for key in cell.chosen)
+    return counted.most_common(1)[0][0] if counted else ""
+
+
+def _readable(setting: str) -> str:
+    return {"hidden_channels": "size", "laplacian_weight": "Laplacian"}.get(
+        setting, setting.replace("_", " ")
+    )
