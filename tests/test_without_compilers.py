@@ -34,7 +34,7 @@ if sys.argv[1] == "missing":
 TRAIN = """
 import json
 import torch
-from crossgcn.data.datasets import load_dataset
+from crossgcn import load_dataset
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph
 from crossgcn.kernels import has_numba, has_triton
