@@ -72,7 +72,7 @@ def read_classifier(
         "model_": saved.model,
         "preset_": saved.preset,
         "settings_": saved.settings,
-        "n_features_in_": _features(saved),
+        "n_features_in_": saved.in_channels,
     }
     parameters = _parameters_of_model(saved)
     own = preprocess.extra.get("classifier")
@@ -97,12 +97,6 @@ def _parameters_of_model(saved: SavedModel) -> dict[str, Any]:
         else:
             parameters["order"] = orders[0] if len(set(orders)) == 1 else orders
     return {name: _as_tuple(value) for name, value in parameters.items()}
-
-
-def _features(saved: SavedModel) -> int:
-    """Return the number of features that a model takes."""
-    first: Any = saved.model.layers[0]
-    return int(getattr(first, "transform", first).in_channels)
 
 
 def _restore_history(folder: Path | str, history: Any) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class SavedModel:
 
     model: NodeClassifier
     preset: str
+    in_channels: int
     settings: dict[str, Any]
     preprocess: Preprocess
 
@@ -142,7 +143,9 @@ def load_saved(folder: Path | str) -> SavedModel:
             f"{folder / WEIGHTS}: is damaged or belongs to another model ({reason}); "
             "save the model again"
         ) from None
-    return SavedModel(model.eval(), config["model"], config["settings"], preprocess)
+    return SavedModel(
+        model.eval(), config["model"], config["in_channels"], config["settings"], preprocess
+    )
 
 
 def _read_json(path: Path) -> dict[str, Any]:
