@@ -126,12 +126,7 @@ def room_of(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
-UNFINISHED = pytest.param(
-    "reports", marks=pytest.mark.xfail(reason="draws items of reproduction", strict=True)
-)
-
-
-@pytest.mark.parametrize("room", [UNFINISHED if room == "reports" else room for room in ROOMS])
+@pytest.mark.parametrize("room", ROOMS)
 def test_a_room_imports_only_from_rooms_above_it(room: str) -> None:
     allowed = {*ROOMS[: ROOMS.index(room) + 1], *FOR_ALL}
     for module in modules():
