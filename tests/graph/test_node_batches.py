@@ -203,7 +203,7 @@ def test_a_share_may_be_empty_and_no_propagation_needs_no_block() -> None:
         ({"fanouts": [0]}, "at least 1, or -1 for all"),
         ({"batch_size": 0}, "batch_size must be at least 1; got 0"),
         ({"rank": 2, "world_size": 2}, "rank is from 0 to world_size - 1 = 1; got 2"),
-        ({"nodes": torch.tensor([1, 2, 1])}, "named twice"),
+        ({"nodes": torch.tensor([1, 2, 1])}, "a node occurs twice"),
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:

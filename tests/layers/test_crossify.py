@@ -181,7 +181,7 @@ def test_only_and_skip_choose_maps_by_name() -> None:
     )
     with pytest.raises(BadInput, match=r"skip='head' is no linear map of this model: it has convs"):
         crossify(model, skip="head")
-    with pytest.raises(BadInput, match="nothing is left to be crossed"):
+    with pytest.raises(BadInput, match="nothing is left to cross"):
         crossify(model, only="lin", skip="lin")
 
 

@@ -1,7 +1,8 @@
 """The kernels as operations: pick the fastest implementation and attach gradients.
 
-``torch.library.custom_op`` would replace the two autograd functions, but measured 28 µs more per
-forward call and 165 µs more per forward and backward call, as much as a small layer costs.
+``torch.library.custom_op`` could replace the two autograd functions, but costs 12 µs more CPU time
+per forward call and 75 µs more per forward and backward call (15 and 137 µs without it, for a
+tiny elementwise product in torch 2.13).
 """
 
 from __future__ import annotations

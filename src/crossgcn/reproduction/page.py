@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from crossgcn.data.files import replacing
@@ -211,7 +211,9 @@ def _told(value: Any) -> str:
 
 def _html(view: ReportView) -> str:
     environment = Environment(
-        loader=PackageLoader("crossgcn.reproduction"),
+        loader=ChoiceLoader(
+            [PackageLoader("crossgcn.reproduction"), PackageLoader("crossgcn.reports")]
+        ),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
