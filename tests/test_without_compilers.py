@@ -34,12 +34,8 @@ if sys.argv[1] == "missing":
 TRAIN = """
 import json
 import torch
-from crossgcn import load_dataset
-from crossgcn.data.splits import make_splits
-from crossgcn.graph import PreparedGraph
+from crossgcn import PreparedGraph, build_model, load_dataset, make_splits, train_full_batch
 from crossgcn.kernels import has_numba, has_triton
-from crossgcn.models.catalogue import build_model
-from crossgcn import train_full_batch
 
 data = load_dataset("citeseer")
 graph, split = PreparedGraph(data.x, data.edge_index), make_splits(data, "public")[0]

@@ -7,10 +7,10 @@ from io import StringIO
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import hypothesis
 import pytest
 import scipy.sparse as sp
 import torch
+from hypothesis import HealthCheck, settings
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
@@ -18,9 +18,9 @@ from crossgcn.cli import main
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.graph_file import save_graph
 
-# A busy machine is no failure: property tests have no time limit per example.
-hypothesis.settings.register_profile("no deadline", deadline=None)
-hypothesis.settings.load_profile("no deadline")
+# A busy machine is no reason for a test to fail.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture
