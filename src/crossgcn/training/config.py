@@ -70,7 +70,7 @@ class RunConfig(BaseModel):
     stands for one that depends on other settings.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     dataset: str = Field(
         "citeseer", description="Name of a dataset, or the path of a graph file or folder."
