@@ -10,8 +10,8 @@ from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
-from crossgcn.training.loop import fit, results
-from crossgcn.training.selection import Diverged, Selection, TrainedModel
+from crossgcn.training.loop import fit
+from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.steps.full_batch import FullBatchStep
 
 
@@ -33,9 +33,7 @@ def fit_model(
         device: ``cpu``, ``cuda``, or ``auto``.
     """
     step = FullBatchStep([model], graph, y, [rows], config, seeds=[config.seed], device=device)
-    selection = Selection(step.model, step.shapes, config.epochs)
-    fit(step, selection, validation=None if held_out is None else step.scorer([held_out]))
-    (result,) = results(step, selection, test=None)
+    (result,) = fit(step, validation=None if held_out is None else step.scorer([held_out]))
     if isinstance(result, Diverged):
         raise WorkFailed(
             f"{result.reason}; standardise X (StandardScaler in a Pipeline), or lower "

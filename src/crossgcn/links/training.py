@@ -27,7 +27,7 @@ from crossgcn.links.settings import LinkSettings
 from crossgcn.models.node_classifier import calibrate
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import enough_memory, multiplying_in
-from crossgcn.training.loop import fit, results
+from crossgcn.training.loop import fit
 from crossgcn.training.objective import order_weight_penalty
 from crossgcn.training.records import (
     EPOCHS,
@@ -38,7 +38,7 @@ from crossgcn.training.records import (
     write_record,
     write_table,
 )
-from crossgcn.training.selection import Diverged, Selection
+from crossgcn.training.selection import Diverged
 from crossgcn.training.steps.step import Step
 from crossgcn.training.trainer import Record, Run, RunTrainer, seeded, using_threads
 
@@ -238,10 +238,8 @@ def train_links(
         on_epochs: As for :func:`~crossgcn.training.loop.fit`.
     """
     step = LinkStep(predictor, x, batches, config, seed)
-    selection = Selection(predictor, step.shapes, config.epochs)
     validation = step.scorer(split.validation, split.validation_negatives)
-    fit(step, selection, validation=validation, on_epochs=on_epochs)
-    (result,) = results(step, selection, test=None)
+    (result,) = fit(step, validation=validation, on_epochs=on_epochs)
     if isinstance(result, Diverged):
         raise WorkFailed(
             f"{result.reason}; try a lower --learning-rate, a lower --order, or smaller feature "
