@@ -24,7 +24,8 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
     keep their direction. An edge given several times gets the mean of its weights. Features and
     weights are 32-bit floats. PyG's masks (``train_mask``, ``val_mask``, ``test_mask``) become
     ``roles``, one row per split, and missing ``name`` and ``num_classes`` are added. The
-    canonical form of a canonical graph is the same graph.
+    canonical form of a canonical graph is the same graph. Float labels are numbers to predict;
+    ``num_classes`` is then 1.
 
     Args:
         data: At least ``x``, ``edge_index`` and ``y``; it is not changed. Weights
@@ -52,7 +53,7 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
     else:
         graph.edge_index, graph.edge_weight = _make_undirected(ends, weight, graph.num_nodes)
     if "num_classes" not in graph:
-        graph.num_classes = int(graph.y.max()) + 1
+        graph.num_classes = 1 if graph.y.is_floating_point() else int(graph.y.max()) + 1
     graph.roles = _gather_roles(data, graph.num_nodes, where)
     return graph
 
@@ -60,7 +61,8 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
 def _validate(data: Data, where: str) -> None:
     x = _tensor(data, "x", where, "float [nodes, features]")
     edge_index = _tensor(data, "edge_index", where, "int64 [2, edges]")
-    y = _tensor(data, "y", where, "int64 [nodes], -1 for unlabelled")
+    wanted = "int64 [nodes], -1 for unlabelled; or float, NaN for unlabelled"
+    y = _tensor(data, "y", where, wanted)
     _check_features(x, where)
     _check_edges(edge_index, x.shape[0], where)
     if getattr(data, "edge_weight", None) is not None:
@@ -130,14 +132,30 @@ def _check_edge_weight(edge_weight: Tensor, num_edges: int, where: str) -> None:
         )
 
 
+def is_labelled(y: Tensor) -> Tensor:
+    """Return which nodes have a label: a class from 0 up, or a number that is not NaN."""
+    return ~y.isnan() if y.is_floating_point() else y >= 0
+
+
 def _check_labels(y: Tensor, num_nodes: int, num_classes: int | None, where: str) -> None:
-    if y.dim() != 1 or y.dtype != torch.int64:
-        raise BadInput(f"{where}: y is {_describe(y)}; it must be int64 [nodes]")
+    if y.dim() != 1 or not (y.dtype == torch.int64 or y.is_floating_point()):
+        raise BadInput(
+            f"{where}: y is {_describe(y)}; it must be int64 [nodes], or float for numbers"
+        )
     if len(y) != num_nodes:
         raise BadInput(
             f"{where}: y has {len(y)} labels for {num_nodes} nodes; "
             "give one per row of x, -1 where there is none"
         )
+    if y.is_floating_point():
+        infinite = torch.nonzero(y.isinf())
+        if len(infinite):
+            node = int(infinite[0])
+            raise BadInput(
+                f"{where}: y[{node}] is {float(y[node])} ({len(infinite)} such in all); give a "
+                "finite number, or NaN where it is unknown"
+            )
+        return
     low = torch.nonzero(y < -1)
     if len(low):
         node = int(low[0])

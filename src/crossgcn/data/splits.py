@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data.datasets.registry import graph_with_splits, locate_splits
 from crossgcn.data.files import read_npz
-from crossgcn.data.graph import ROLE_NAMES
+from crossgcn.data.graph import ROLE_NAMES, is_labelled
 from crossgcn.errors import BadInput, unknown_name
 
 PROTOCOLS = ("random", "authors", "public", "stratified")
@@ -128,10 +128,10 @@ def validate_split(split: Split, data: Data, where: str) -> None:
                 f"{where}: {name} node {int(repeated[0])} is listed more than once; "
                 "list every node once"
             )
-        unlabelled = nodes[y[nodes] < 0]
+        unlabelled = nodes[~is_labelled(y[nodes])]
         if len(unlabelled):
             raise BadInput(
-                f"{where}: {name} node {int(unlabelled[0])} has no label (y = -1); "
+                f"{where}: {name} node {int(unlabelled[0])} has no label; "
                 "take unlabelled nodes out of every role"
             )
         taken = nodes[role_of[nodes] > 0]
@@ -142,6 +142,8 @@ def validate_split(split: Split, data: Data, where: str) -> None:
                 "a node has one role"
             )
         role_of[nodes] = role
+    if y.is_floating_point():
+        return
     counts = torch.bincount(y[split.train], minlength=data.num_classes)
     for label in torch.nonzero(counts == 0).flatten().tolist():
         raise BadInput(
@@ -169,11 +171,13 @@ def _stratify(data: Data, seed: int, index: int) -> Split:
     """Divide each class by itself, so that all sets have classes in the same proportions."""
     generator = np.random.default_rng([seed, index])
     roles = torch.zeros(len(data.y), dtype=torch.int8)
+    labels = torch.where(is_labelled(data.y), 0, -1) if data.y.is_floating_point() else data.y
     for label in range(data.num_classes):
-        nodes = torch.nonzero(data.y == label).flatten()
+        nodes = torch.nonzero(labels == label).flatten()
         if len(nodes) < 3:
+            what = f"class {label}" if data.num_classes > 1 else "the target"
             raise BadInput(
-                f"{data.name}: class {label} has {len(nodes)} labelled nodes, and needs at least 3 "
+                f"{data.name}: {what} has {len(nodes)} labelled nodes, and needs at least 3 "
                 "to train, validate and test; label more of them, or join it with another class"
             )
         test = max(1, round(TEST_SHARE * len(nodes)))
@@ -221,7 +225,7 @@ def _authors_roles(data: Data, num_splits: int | None) -> Tensor:
             "use --splits random or public"
         )
     # NOTE[D7]: 16 of Citeseer's 20 released training sets hold 1 to 4 unlabelled nodes.
-    return torch.where(data.y < 0, 0, roles[:num_splits])
+    return torch.where(is_labelled(data.y), roles[:num_splits], 0)
 
 
 def _from_roles(row: Tensor) -> Split:
@@ -231,7 +235,7 @@ def _from_roles(row: Tensor) -> Split:
 
 def _free_nodes(split: Split, data: Data) -> Tensor:
     """Return a mask of the labelled nodes outside validation and test."""
-    free: Tensor = data.y >= 0
+    free = is_labelled(data.y)
     free[split.validation] = False
     free[split.test] = False
     return free
@@ -243,6 +247,11 @@ def _train_on_all(split: Split, data: Data) -> Split:
 
 
 def _redraw(split: Split, data: Data, per_class: int, seed: int, index: int) -> Split:
+    if data.y.is_floating_point():
+        raise BadInput(
+            f"{data.name}: train is {per_class} nodes per class, but the target is a number; "
+            "leave it out, or use --train all"
+        )
     free = _free_nodes(split, data)
     generator = np.random.default_rng([seed, index])
     drawn = []

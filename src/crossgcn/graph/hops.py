@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,14 +96,28 @@ class HopPlan:
         return names
 
 
-def hop_columns(
-    plan: HopPlan,
-    source: GraphSource,
-    labels: NeighbourLabels | None = None,
-    *,
-    folder: Path | None = None,
-) -> Features:
-    r"""Compute the columns of every node, not standardised, ``[nodes, plan.num_columns]``.
+def neighbour_labels(y: Tensor, nodes: Tensor, num_classes: int) -> NeighbourLabels:
+    """Return the labels of some nodes, as their neighbours may see them.
+
+    Args:
+        y: Class or number of each node.
+        nodes: The training nodes.
+        num_classes: 1 if ``y`` is a number.
+    """
+    known = torch.zeros(y.numel(), dtype=torch.bool)
+    known[nodes] = True
+    own = y[nodes]
+    if num_classes == 1:
+        values = ((y - own.mean()) / own.std().clamp(min=1e-12)).unsqueeze(1)
+    elif num_classes == 2:
+        values = (y == 1).unsqueeze(1)
+    else:
+        values = torch.nn.functional.one_hot(y.clamp(min=0), num_classes)
+    return NeighbourLabels(values.float(), known)
+
+
+class HopColumns:
+    r"""The columns of every node of a graph, not standardised; computed once.
 
     With :math:`\bar{\mathbf{N}}` the mean over neighbours, weighted by their edges and without
     the node itself, the means of hop :math:`h` are :math:`\bar{\mathbf{N}}^h\mathbf{X}`. A node
@@ -111,27 +125,40 @@ def hop_columns(
 
     Args:
         source: The graph, in memory or on disk; a row lists the in-neighbours of a node.
-        labels: Needed if the plan has label columns.
+        hops: As in :class:`HopPlan`; likewise ``directed``.
         folder: Keep the columns in a temporary file there instead of in memory.
-
-    Returns:
-        Dense; sparse if the features are sparse and the columns are large.
     """
-    directions = [Neighbourhood(source)]
-    if plan.directed:
-        directions.append(Neighbourhood(_reversed(source)))
-    own = source.features(torch.arange(source.num_nodes))
-    blocks, last = [own], [own for _ in directions]
-    for _ in range(plan.hops):
-        last = [near.mean(x) for near, x in zip(directions, last, strict=True)]
-        blocks += last
-    extra = [near.num_neighbours.log1p().unsqueeze(1) for near in directions]
-    if plan.num_labels:
-        if labels is None:
-            raise BadInput("label columns need the labels of the training nodes: give labels")
-        for hop in range(1, plan.label_hops + 1):
-            extra += [near.mean_labels(labels, hop) for near in directions]
-    return _concatenate([*blocks, torch.cat(extra, dim=1)], folder)
+
+    def __init__(
+        self,
+        source: GraphSource,
+        hops: int = 2,
+        *,
+        directed: bool = False,
+        folder: Path | None = None,
+    ) -> None:
+        self.plan = HopPlan(source.num_features, hops, directed=directed)
+        self._folder = folder
+        self._directions = [Neighbourhood(source)]
+        if directed:
+            self._directions.append(Neighbourhood(_reversed(source)))
+        own = source.features(torch.arange(source.num_nodes))
+        blocks, last = [own], [own for _ in self._directions]
+        for _ in range(hops):
+            last = [near.mean(x) for near, x in zip(self._directions, last, strict=True)]
+            blocks += last
+        sizes = [near.num_neighbours.log1p().unsqueeze(1) for near in self._directions]
+        self.without_labels = _concatenate([*blocks, *sizes], folder)
+
+    def with_labels(self, labels: NeighbourLabels) -> Features:
+        """Add the labels of neighbours, of one and two hops."""
+        plan = replace(self.plan, num_labels=labels.values.size(1))
+        blocks = [
+            near.mean_labels(labels, hop)
+            for hop in range(1, plan.label_hops + 1)
+            for near in self._directions
+        ]
+        return _concatenate([self.without_labels, *blocks], self._folder)
 
 
 class Neighbourhood:

@@ -169,6 +169,10 @@ class LinkScorer:
         means = torch.tensor([loss, auc], dtype=torch.float64, device=self.step.device)
         return means[:1], means[1:]
 
+    def evaluate(self) -> list[dict[str, float]]:
+        """Return the area under the ROC curve."""
+        return [{"roc_auc": float(self()[1])}]
+
     def metrics(self, hits_at: Sequence[int]) -> dict[str, float]:
         """Return all metrics of :func:`~crossgcn.links.predictor.link_metrics`."""
         return link_metrics(*self._divide(self.score_pairs()), hits_at)

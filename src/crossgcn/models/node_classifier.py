@@ -38,11 +38,14 @@ class NodeClassifier(nn.Module):
             :mod:`crossgcn.training.model_batch`); else ``None``.
         num_scores: How many outputs of the last layer are class scores, which come first; all
             if ``None``.
+        target_scale: Mean and standard deviation of the number that the model predicts, ``[2]``;
+            ``None`` if it predicts classes. See :meth:`predict_number`.
         draws: How many forward passes a training step makes; see :meth:`choose_draw`.
     """
 
     num_models: int | None = None
     num_scores: int | None = None
+    target_scale: Tensor | None
     draws: int = 1
 
     def __init__(
@@ -69,6 +72,21 @@ class NodeClassifier(nn.Module):
             self.dropout if input_dropout is None else FeatureDropout(input_dropout)
         )
         self.residual = residual
+        self.register_buffer("target_scale", None)
+
+    def predict_number(self, mean: float = 0.0, deviation: float = 1.0) -> None:
+        """Make this a model of a number: in evaluation, its scores are in the number's unit.
+
+        In training, scores are standardised: ``(number - mean) / deviation``.
+        """
+        self.target_scale = torch.tensor([mean, deviation])
+
+    def in_unit(self, scores: Tensor) -> Tensor:
+        """Convert standardised scores to the unit of the target, in evaluation."""
+        if self.training or self.target_scale is None:
+            return scores
+        mean, deviation = self.target_scale
+        return scores * deviation + mean
 
     @property
     def is_calibrated(self) -> bool:
@@ -148,7 +166,7 @@ class NodeClassifier(nn.Module):
             if self.residual != "none" and position > 0 and entered.size(-1) == hidden.size(-1):
                 hidden = hidden + _at_targets(entered, edges)
             hop += hops
-        return cast(Tensor, hidden)
+        return self.in_unit(hidden)
 
     def apply_layer(
         self, layer: nn.Module, x: Any, edge_index: Edges, edge_weight: Tensor | None

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.layers.catalogue import AGGREGATIONS, ORDER_AGGREGATIONS, TRANSFORMS
 from crossgcn.models.catalogue import PRESETS, get_preset
+from crossgcn.training.metrics import METRICS
 
 Precision = Literal["fp32", "tf32", "bf16"]
 
@@ -32,6 +33,8 @@ _OPTIONAL_MODEL_SETTINGS = (
     "residual",
     "input_dropout",
     "hops",
+    "label_features",
+    "bags",
     "node_drop",
     "draws",
     "consistency",
@@ -57,6 +60,9 @@ _OPTIONAL = (
     "batch_size",
     "fanout",
     "evaluate_every",
+    "metric",
+    "patience",
+    "class_weight",
     *_OPTIONAL_MODEL_SETTINGS,
 )
 _NOT_OF_ONE_RUN = {"num_splits", "repeats", "checkpoint_every"}
@@ -126,7 +132,23 @@ class RunConfig(BaseModel):
         description="add: residual connections; norm: also normalise the input of each layer, for "
         "deep models of any order. [default: none]",
     )
-    hops: int | None = Field(None, ge=1, description="Hops of a random propagation.")
+    hops: int | None = Field(
+        None,
+        ge=1,
+        description="How far neighbourhoods reach (cross-hops), or hops of a random propagation. "
+        "[default: the model's]",
+    )
+    label_features: bool | None = Field(
+        None,
+        description="Show a node the training labels of its neighbours (cross-hops). "
+        "[default: the model's]",
+    )
+    bags: int | None = Field(
+        None,
+        ge=1,
+        description="Models on subsets of the training nodes, whose mean is the model "
+        "(cross-hops). [default: the model's]",
+    )
     node_drop: float | None = Field(
         None, ge=0, lt=1, description="Probability of dropping a node in a random propagation."
     )
@@ -153,8 +175,21 @@ class RunConfig(BaseModel):
     epochs: int = Field(
         500,
         ge=1,
-        description="Full-batch steps, or passes over the training nodes in batches; training "
-        "does not stop early.",
+        description="Full-batch steps, or passes over the training nodes in batches.",
+    )
+    patience: int | None = Field(
+        None,
+        ge=1,
+        description="Stop after this many epochs without a better validation score. "
+        "[default: never stop early; for tables 50 full-batch epochs or 15 passes]",
+    )
+    metric: str | None = Field(
+        None,
+        description=f"What selects epochs and settings: {', '.join(METRICS)}. [default: accuracy; "
+        "for tables roc_auc of two classes, r2 of numbers]",
+    )
+    class_weight: Literal["balanced"] | None = Field(
+        None, description="balanced gives all classes the same weight in the loss."
     )
     learning_rate: float = Field(
         0.01, gt=0, allow_inf_nan=False, description="Learning rate of Adam."

@@ -1,4 +1,4 @@
-"""The inputs of models: the features of the data, or embeddings of the graph."""
+"""The inputs of models: features, columns of neighbourhoods, or embeddings of the graph."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.sampling.source import GraphSource, MemoryGraph, source_of
+from crossgcn.graph.hops import HopColumns, fit_scale, neighbour_labels, standardise
+from crossgcn.graph.sampling.source import GraphSource, MemoryGraph, RowSource, source_of
 from crossgcn.models.catalogue import get_preset
+from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.deep_walk import DeepWalkSettings, embed_nodes
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import digest
@@ -33,6 +36,9 @@ class Inputs:
         self._whole: PreparedGraph | None = None
         self._embedded: dict[int, PreparedGraph] = {}
         self._sources: dict[int | None, GraphSource] = {}
+        self._hops: dict[int, HopColumns] = {}
+        self._num_classes: int = data.num_classes
+        self._is_directed = getattr(data, "directed", None) is True
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle for other processes what is prepared, without the data."""
@@ -45,7 +51,9 @@ class Inputs:
             BadInput: If embeddings cannot be learned here.
         """
         for config in configs:
-            if config.batch_size is None:
+            if takes_hops(config):
+                self._columns(config)
+            elif config.batch_size is None:
                 self.of(config)
             else:
                 self.source_of(config)
@@ -64,6 +72,31 @@ class Inputs:
                 else PreparedGraph.from_source(source_of(stored))
             )
         return self._whole
+
+    def hop_source(self, model: CrossHops, split: Split) -> GraphSource:
+        """Return a model's columns as features of a graph without edges.
+
+        The scale of the columns is set in the model. Neighbours show the labels of the training
+        nodes only.
+        """
+        source, hops = self._sources[None], self._hops[model.plan.hops]
+        columns = hops.without_labels
+        if model.plan.num_labels:
+            labels = neighbour_labels(source.labels, split.train, self._num_classes)
+            columns = hops.with_labels(labels)
+        scale = fit_scale(columns, model.plan.num_features)
+        model.set_scale(scale)
+        return RowSource(standardise(columns, scale), source.labels)
+
+    def is_directed(self, config: RunConfig) -> bool:
+        """Return whether a model keeps in-neighbours and out-neighbours apart."""
+        return self._is_directed and takes_hops(config)
+
+    def _columns(self, config: RunConfig) -> HopColumns:
+        hops = config.hops or 2
+        if hops not in self._hops:
+            self._hops[hops] = HopColumns(self.source_of(config), hops, directed=self._is_directed)
+        return self._hops[hops]
 
     def source_of(self, config: RunConfig) -> GraphSource:
         """Return the same as a source of batches; nothing is computed for the whole graph."""
@@ -116,6 +149,11 @@ def num_features_of(data: Data) -> int:
     """Return the number of features per node, of a graph in memory or on disk."""
     stored = getattr(data, "stored", None)
     return int(data.x.size(1) if stored is None else stored.num_features)
+
+
+def takes_hops(config: RunConfig) -> bool:
+    """Return whether a model reads columns of neighbourhoods."""
+    return get_preset(config.model).inputs == "hops"
 
 
 def _takes_embedding(config: RunConfig) -> bool:

@@ -8,6 +8,7 @@ weights, a :class:`~crossgcn.training.selection.Selection` keeps the best ones, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 
@@ -16,8 +17,18 @@ from crossgcn.training.device import capture
 from crossgcn.training.selection import Diverged, EpochMetrics, Scores, Selection, TrainedModel
 from crossgcn.training.steps.step import Step
 
-Scorer = Callable[[], Scores]
-"""Returns losses and accuracies of the weights as they are now, ``[models]`` each."""
+
+class Scorer(Protocol):
+    """Scores nodes with the weights as they are now."""
+
+    def __call__(self) -> Scores:
+        """Return losses and scores that should grow, ``[models]`` each."""
+        ...
+
+    def evaluate(self) -> list[dict[str, float]]:
+        """Return every metric, for each model."""
+        ...
+
 
 _EPOCHS_PER_WAIT = 25
 """Epochs of a CUDA graph that are queued before the loop waits for them."""
@@ -35,7 +46,8 @@ def fit(
 ) -> list[TrainedModel | Diverged]:
     """Train for all epochs of the configuration, select one, and return the outcome of each model.
 
-    The loop ends early only when every model has diverged. An epoch of a step that is
+    The loop ends early when every model has diverged, or when no model has improved for
+    ``config.patience`` epochs. An epoch of a step that is
     ``capturable`` is recorded as a CUDA graph and replayed.
 
     Args:
@@ -56,12 +68,12 @@ def fit(
         selection.keep_last()
     selection.restore()
     step.release()
-    accuracies: list[float] | None = None
+    tested: list[dict[str, float]] | None = None
     if test is not None and selection.sound.any():
-        accuracies = test()()[1].tolist()
+        tested = test().evaluate()
     states = step.widen(selection.best_states(), selection.best_epoch.tolist())
     return [
-        selection.result(position, state, None if accuracies is None else accuracies[position])
+        selection.result(position, state, None if tested is None else tested[position])
         for position, state in enumerate(states)
     ]
 
@@ -123,5 +135,6 @@ def _run_epochs(
         if on_epochs is not None:
             on_epochs(epoch - reported)
         reported = epoch
-        if not sound:
+        waited = epoch - int(selection.best_epoch.max())
+        if not sound or (step.config.patience is not None and waited >= step.config.patience):
             break

@@ -20,10 +20,14 @@ def can_be_stacked(model: nn.Module) -> bool:
 
     Most layers of this package can, because they count the dimensions of a weight from the last.
     """
-    return isinstance(model, NodeClassifier) and all(
-        type(layer) in (CrossGCNConv, MLPConv, CrossFeatureTransform)
-        and all(getattr(module, "stackable", True) for module in layer.modules())
-        for layer in model.layers
+    return (
+        isinstance(model, NodeClassifier)
+        and model.target_scale is None
+        and all(
+            type(layer) in (CrossGCNConv, MLPConv, CrossFeatureTransform)
+            and all(getattr(module, "stackable", True) for module in layer.modules())
+            for layer in model.layers
+        )
     )
 
 
@@ -37,6 +41,7 @@ def can_be_compiled(model: NodeClassifier) -> bool:
         has_numba()
         and model.num_models == 1
         and model.penalty_reason is None
+        and model.target_scale is None
         and type(model).forward is NodeClassifier.forward
         and type(model).apply_layer is NodeClassifier.apply_layer
         and model.residual == "none"

@@ -40,14 +40,19 @@ class TrainedModel:
 
     Attributes:
         best_epoch: The selected epoch, counted from 1.
-        test_accuracy: ``None`` if the test nodes were not scored.
+        test: Every metric of the test nodes; ``None`` if they were not scored.
     """
 
     state: State
     best_epoch: int
     validation_accuracy: float
-    test_accuracy: float | None
+    test: dict[str, float] | None
     history: tuple[EpochMetrics, ...]
+
+    @property
+    def test_accuracy(self) -> float | None:
+        """Accuracy on the test nodes, if they were scored and have classes."""
+        return None if self.test is None else self.test.get("accuracy")
 
 
 class Diverged(WorkFailed):
@@ -91,7 +96,7 @@ class Selection:
         self.live = [value if stacked else value.unsqueeze(0) for value in values]
         self.best = [value.clone() for value in self.live]
         self.shapes, models, device = shapes, stacked or 1, self.live[0].device
-        self.best_score = torch.full((models,), -1.0, dtype=torch.float64, device=device)
+        self.best_score = torch.full((models,), -math.inf, dtype=torch.float64, device=device)
         self.best_epoch = torch.zeros(models, dtype=torch.long, device=device)
         self.sound = torch.ones(models, dtype=torch.bool, device=device)
         self.epoch = torch.zeros(1, dtype=torch.long, device=device)
@@ -105,7 +110,7 @@ class Selection:
         """Forget all epochs, in place; the model holds its initial weights again."""
         for kept, live in zip(self.best, self.live, strict=True):
             kept.copy_(live)
-        self.best_score.fill_(-1.0)
+        self.best_score.fill_(-math.inf)
         self.best_epoch.zero_()
         self.sound.fill_(True)
         self.epoch.zero_()
@@ -190,13 +195,13 @@ class Selection:
         return metrics
 
     def result(
-        self, position: int, state: State, test_accuracy: float | None
+        self, position: int, state: State, test: dict[str, float] | None
     ) -> TrainedModel | Diverged:
         """Return the outcome for one model.
 
         Args:
             state: Its selected weights.
-            test_accuracy: With these weights.
+            test: Metrics of the test nodes with these weights.
         """
         history, best_epoch = self.metrics(position), int(self.best_epoch[position])
         rows = self.history[: int(self.epoch), position].tolist()
@@ -209,4 +214,4 @@ class Selection:
                     what = f"the validation loss became {validation_loss}"
                 return Diverged(epoch, what, best_epoch, state, history)
         validation = next(m.validation_accuracy for m in history if m.epoch == best_epoch)
-        return TrainedModel(state, best_epoch, validation, test_accuracy, tuple(history))
+        return TrainedModel(state, best_epoch, validation, test, tuple(history))

@@ -22,6 +22,7 @@ from crossgcn.errors import WorkFailed
 from crossgcn.graph.prepared import choose_device
 from crossgcn.graph.sampling.sampler import choose_sampler
 from crossgcn.models.catalogue import build_model
+from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.batches.train import train_in_batches
 from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint, save_model
@@ -35,6 +36,7 @@ from crossgcn.training.device import (
 from crossgcn.training.distributed import processes
 from crossgcn.training.full_batch import train_model_batch
 from crossgcn.training.inputs import Inputs
+from crossgcn.training.metrics import task_of_outputs
 from crossgcn.training.model_batch import can_be_stacked
 from crossgcn.training.records import (
     clear_run,
@@ -186,7 +188,7 @@ class Trainer(RunTrainer):
         for run in runs:
             record = self.identity(run) | self.inputs.fingerprint(config)
             with seeded(record["seed"]):
-                models.append(self._build(config))
+                models.append(self._build(config, self.splits[run.split]))
             record["parameters"] = sum(weight.numel() for weight in models[-1].parameters())
             if len(runs) > 1:
                 record["trained_together"] = len(runs)
@@ -204,9 +206,18 @@ class Trainer(RunTrainer):
             for run, record, result in zip(runs, records, results, strict=True)
         ]
 
-    def _build(self, config: RunConfig) -> NodeClassifier:
-        in_channels = self.inputs.num_features(config)
-        return build_model(config.model, in_channels, self.num_classes, **config.model_settings())
+    def _build(self, config: RunConfig, split: Split | None = None) -> NodeClassifier:
+        in_channels, settings = self.inputs.num_features(config), self._settings(config)
+        model = build_model(config.model, in_channels, self.num_classes, **settings)
+        if split is not None and self.num_classes == 1:
+            own = self.y[split.train].double()
+            deviation = float(own.std()) if own.numel() > 1 else 0.0
+            model.predict_number(float(own.mean()), deviation or 1.0)
+        return model
+
+    def _settings(self, config: RunConfig) -> Record:
+        settings = config.model_settings()
+        return settings | {"directed": True} if self.inputs.is_directed(config) else settings
 
     def _train_full_batch(
         self, runs: Sequence[Run], models: Sequence[NodeClassifier], on_epochs: OnEpochs | None
@@ -235,10 +246,16 @@ class Trainer(RunTrainer):
         if run.folder is not None:
             path = run.folder / CHECKPOINT
             checkpoint = Checkpoint(path, self.identity(run), config.checkpoint_every)
+        split = self.splits[run.split]
+        source = (
+            self.inputs.hop_source(model, split)
+            if isinstance(model, CrossHops)
+            else self.inputs.source_of(config)
+        )
         result = train_in_batches(
             model,
-            self.inputs.source_of(config),
-            self.splits[run.split],
+            source,
+            split,
             config,
             seed=config.run_seed(run.split, run.repeat),
             read_test=self.read_test,
@@ -258,8 +275,16 @@ class Trainer(RunTrainer):
             record |= {
                 "status": "done",
                 "best_epoch": result.best_epoch,
-                "validation_accuracy": result.validation_accuracy,
+                "task": task_of_outputs(self.num_classes),
+                "metric": run.config.metric or "accuracy",
+                "validation_score": result.validation_accuracy,
+                **(
+                    {"validation_accuracy": result.validation_accuracy}
+                    if run.config.metric in (None, "accuracy")
+                    else {}
+                ),
                 "test_accuracy": result.test_accuracy,
+                "test": result.test,
                 "order_weights": [
                     value.tolist()
                     for name, value in result.state.items()
@@ -271,13 +296,14 @@ class Trainer(RunTrainer):
             clear_run(run.folder)
             write_epochs(run.folder, result.history)
             if self.save_models or diverged:
-                settings = set(run.config.model_settings())
+                names = set(run.config.model_settings())
+                settings = run.config.model_dump(mode="json", include=names)
                 save_model(
                     run.folder,
                     result.state,
                     preset=run.config.model,
                     in_channels=self.inputs.num_features(run.config),
-                    settings=run.config.model_dump(mode="json", include=settings),
+                    settings=self._settings(run.config) | settings,
                     preprocess=self.preprocess,
                 )
             write_record(run.folder, record)

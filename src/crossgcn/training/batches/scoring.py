@@ -16,6 +16,8 @@ from crossgcn.training.batches.layerwise import infer
 from crossgcn.training.batches.step import batch_inputs, score_part
 from crossgcn.training.device import multiplying_in
 from crossgcn.training.distributed import Processes
+from crossgcn.training.metrics import METRICS, Array, compute, evaluate
+from crossgcn.training.steps.targets import standardised
 
 _NODES_AT_ONCE = 1024
 _KEPT_BYTES = 256 << 20
@@ -33,6 +35,7 @@ class ExactScorer:
         source: The graph, with its labels.
         processes: The processes that share the work.
         folder: Keep hidden values in temporary files there instead of in memory.
+        metric: The score to return.
     """
 
     def __init__(
@@ -44,7 +47,9 @@ class ExactScorer:
         precision: str,
         processes: Processes,
         folder: Path | None = None,
+        metric: str = "accuracy",
     ) -> None:
+        self.metric = metric
         self.model, self.source, self.nodes = model, source, nodes
         self.device, self.precision, self.processes = device, precision, processes
         self.folder = folder
@@ -53,25 +58,65 @@ class ExactScorer:
 
     @torch.no_grad()
     def __call__(self) -> tuple[Tensor, Tensor]:
-        """Return the mean cross-entropy and the accuracy, ``[1]`` each."""
+        """Return the mean loss and the metric, negated if it should shrink, ``[1]`` each."""
+        losses, accuracies, predicted = self._score(keep=self.metric != "accuracy")
+        if predicted is None:
+            return losses, accuracies
+        sign = 1 if METRICS[self.metric].grows else -1
+        value = sign * compute(self.metric, *predicted)
+        return losses, torch.full_like(accuracies, value)
+
+    @torch.no_grad()
+    def evaluate(self) -> list[dict[str, float]]:
+        """Return every metric of the task."""
+        predicted = self._score(keep=True)[2]
+        assert predicted is not None
+        return [evaluate(*predicted)]
+
+    def _score(self, keep: bool) -> tuple[Tensor, Tensor, tuple[Array, Array] | None]:
+        """Return the loss and the accuracy; if asked for, also all labels and scores."""
         self.model.eval()
         totals = torch.zeros(2, dtype=torch.float64, device=self.device)
+        parts = []
         with multiplying_in(self.precision, self.device):
-            for scores, labels in self._scores():
-                loss, right, _ = score_part(scores, labels, self.nodes.numel())
+            for targets, scores, labels in self._scores():
+                loss, right, _ = score_part(
+                    standardised(self.model, scores),
+                    labels,
+                    self.nodes.numel(),
+                    target_scale=self.model.target_scale,
+                )
                 totals += torch.stack([loss, right])
+                if keep:
+                    parts.append((targets, scores.double()))
         means = self.processes.add_up(totals) / self.nodes.numel()
-        return means[:1], means[1:]
+        if not keep:
+            return means[:1], means[1:], None
+        gathered = torch.zeros(
+            self.nodes.numel(), self.num_scores, dtype=torch.float64, device=self.device
+        )
+        order = torch.argsort(self.nodes)
+        for targets, scores in parts:
+            gathered[order[torch.searchsorted(self.nodes[order], targets)]] = scores
+        gathered = self.processes.add_up(gathered)
+        labels = self.source.labels[self.nodes].numpy()
+        return means[:1], means[1:], (labels, gathered.cpu().numpy())
 
-    def _scores(self) -> Iterator[tuple[Tensor, Tensor]]:
+    @property
+    def num_scores(self) -> int:
+        """Outputs of the model."""
+        return self.model.num_scores or int(self.model.layers[-1].out_channels)  # type: ignore[arg-type]
+
+    def _scores(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         if not self.by_fields:
             yield self._layer_by_layer()
             return
         for batch in self._kept if self._kept is not None else self._cut_out():
-            yield self.model(*batch_inputs(batch, self.device)), batch.labels
+            scores = self.model(*batch_inputs(batch, self.device))
+            yield batch.targets, scores, batch.labels
 
-    def _layer_by_layer(self) -> tuple[Tensor, Tensor]:
-        """Return scores and labels of this process's share of the nodes."""
+    def _layer_by_layer(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return nodes, scores and labels of this process's share of the nodes."""
         rank, world_size = self.processes.rank, self.processes.world_size
         scores = infer(
             self.model,
@@ -82,9 +127,8 @@ class ExactScorer:
             rank=rank,
             world_size=world_size,
         )
-        labels = self.source.labels[self.nodes]
-        own_scores, own_labels = (all_.tensor_split(world_size)[rank] for all_ in (scores, labels))
-        return own_scores.to(self.device), own_labels
+        nodes, own_scores = (all_.tensor_split(world_size)[rank] for all_ in (self.nodes, scores))
+        return nodes, own_scores.to(self.device), self.source.labels[nodes]
 
     def _cut_out(self) -> Iterator[Batch]:
         """Yield receptive fields of this process's share; keep them if they are small."""

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crossgcn import kernels
 from crossgcn.graph.matrix import ModelInputs, SparseMatrix
 from crossgcn.graph.prepared import move_inputs
 from crossgcn.graph.sampling.batches import AggregatedRows, Batch, NodeBatches
@@ -19,9 +18,13 @@ from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import multiplying_in
 from crossgcn.training.distributed import Processes
+from crossgcn.training.losses import score
 from crossgcn.training.objective import order_weight_penalty
 from crossgcn.training.steps.step import Step
 from crossgcn.training.steps.unused_columns import UnusedColumns
+
+BAG_SHARE = 0.9
+"""Share of the training nodes that each bag of a model is trained on."""
 
 _SEED_STRIDE = 0x9E3779B1  # odd, so that no two processes of a run have the same seed
 
@@ -42,9 +45,12 @@ class MiniBatchStep(Step):
         seed: Decides the dropped entries, together with the process's rank.
         processes: The processes that share each batch.
         unused: The columns that were removed from the model before.
+        in_bag: Which nodes train which bag of the model, bool ``[bags, nodes]``; all train a
+            model without bags.
+        class_weights: As for :func:`crossgcn.training.losses.score`.
 
     Attributes:
-        totals: Sums of the cross-entropy and of correct predictions over this process's parts of
+        totals: Sums of the loss and of correct predictions over this process's parts of
             the epoch's batches.
     """
 
@@ -59,10 +65,15 @@ class MiniBatchStep(Step):
         seed: int,
         processes: Processes,
         unused: UnusedColumns | None = None,
+        in_bag: Tensor | None = None,
+        class_weights: Tensor | None = None,
     ) -> None:
         own_seed = (seed + _SEED_STRIDE * processes.rank) % 2**32
         super().__init__(model, config, [own_seed], unused)
         self.batches, self.processes = batches, processes
+        self._in_bag, self._class_weights = in_bag, class_weights
+        # The same for all batches, so that processes that see parts of a batch agree on it.
+        self._bag_share = 1.0 if in_bag is None else BAG_SHARE
         self.steps_per_epoch = len(batches)
         self.totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         self._averaging = processes.wrap(model)
@@ -97,7 +108,7 @@ class MiniBatchStep(Step):
         self.model.train()
         with multiplying_in(self.config.precision, self.device):
             scores = self._averaging(*inputs)
-            loss, right, slope = score_part(scores, batch.labels, batch.num_targets_everywhere)
+            loss, right, slope = self._score(scores, batch)
             results, slopes = [scores], [slope * share]
             decay = order_weight_penalty(self.model, self.config.weight_decay)
             if decay is not None:
@@ -105,6 +116,32 @@ class MiniBatchStep(Step):
                 slopes.append(torch.ones_like(decay))
             torch.autograd.backward(results, slopes)
         self.totals += torch.stack([loss, right])
+
+    def _score(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Return sums of losses and scores over the rows, and the gradient for the scores."""
+        labels = batch.labels
+        if self._in_bag is None:
+            return score_part(
+                scores,
+                labels,
+                batch.num_targets_everywhere,
+                class_weights=self._class_weights,
+                target_scale=self.model.target_scale,
+            )
+        unknown = torch.nan if labels.is_floating_point() else -1
+        of_bags = torch.where(self._in_bag[:, batch.targets], labels, unknown).to(scores.device)
+        count = self._bag_share * batch.num_targets_everywhere
+        losses, right, slope = score(
+            scores.detach(),
+            of_bags,
+            torch.full((scores.size(0),), count, device=scores.device),
+            scores.size(-1),
+            class_weights=self._class_weights,
+            target_scale=self.model.target_scale,
+        )
+        # Each bag's loss has the gradient that it has alone; the reported loss is their mean.
+        everywhere = batch.num_targets_everywhere
+        return losses.double().mean() * everywhere, right.mean() * everywhere, slope
 
 
 def batch_inputs(batch: Batch, device: torch.device) -> ModelInputs:
@@ -114,25 +151,38 @@ def batch_inputs(batch: Batch, device: torch.device) -> ModelInputs:
 
 
 def score_part(
-    scores: Tensor, labels: Tensor, num_everywhere: int
+    scores: Tensor,
+    labels: Tensor,
+    num_everywhere: int,
+    *,
+    class_weights: Tensor | None = None,
+    target_scale: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Score one part of a set of nodes.
 
     Args:
         scores: Of the part's nodes, ``[nodes, classes]``; there may be none.
         num_everywhere: The number of nodes in all parts.
+        class_weights: As for :func:`crossgcn.training.losses.score`; likewise ``target_scale``.
 
     Returns:
-        The sum of the cross-entropy and the number of correct predictions, in float64, and the
+        The sum of the losses and the number of correct predictions, in float64, and the
         gradient, for the scores, of that sum divided by ``num_everywhere``.
     """
     count = torch.tensor([num_everywhere], device=scores.device)
     exact = scores.detach().to(torch.promote_types(scores.dtype, torch.float32))
-    losses, accuracies, slope = kernels.score(
-        exact.unsqueeze(0), labels.to(scores.device).unsqueeze(0), count, scores.size(-1)
+    losses, accuracies, slope = score(
+        exact.unsqueeze(0),
+        labels.to(scores.device).unsqueeze(0),
+        count,
+        scores.size(-1),
+        class_weights=class_weights,
+        target_scale=target_scale,
     )
-    loss, right = losses[0].double() * count[0], (accuracies[0] * count[0]).round()
-    return loss, right, slope[0].to(scores.dtype)
+    right = accuracies[0] * count[0]
+    if not labels.is_floating_point():
+        right = right.round()
+    return losses[0].double() * count[0], right, slope[0].to(scores.dtype)
 
 
 def batches_of(

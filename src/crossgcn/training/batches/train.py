@@ -23,12 +23,13 @@ from crossgcn.graph.sampling.source import GraphSource, StoredSource
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier, calibrate
 from crossgcn.training.batches.scoring import ExactScorer
-from crossgcn.training.batches.step import MiniBatchStep, batches_of
+from crossgcn.training.batches.step import BAG_SHARE, MiniBatchStep, batches_of
 from crossgcn.training.checkpoints import Checkpoint
 from crossgcn.training.config import RunConfig, training_config
 from crossgcn.training.device import check_precision, enough_memory
 from crossgcn.training.distributed import processes
 from crossgcn.training.loop import fit
+from crossgcn.training.losses import balanced_weights
 from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.steps.unused_columns import find_unused_columns
 
@@ -146,12 +147,26 @@ def train_in_batches(
             whole = batches if group.world_size == 1 else make_batches()
             first = next(iter(whole.epoch(0)))
             calibrate(trained, first.x, first.blocks)
+        weights = None
+        if config.class_weight == "balanced":
+            num_classes = int(model.layers[-1].out_channels)  # type: ignore[arg-type]
+            weights = balanced_weights(source.labels[split.train], num_classes).to(device)
         step = MiniBatchStep(
-            trained.to(device), batches, config, seed=seed, processes=group, unused=unused
+            trained.to(device),
+            batches,
+            config,
+            seed=seed,
+            processes=group,
+            unused=unused,
+            in_bag=_draw_bags(model, split.train, source.labels, seed),
+            class_weights=weights,
         )
 
         def scorer(nodes: Tensor) -> ExactScorer:
-            return ExactScorer(trained, source, nodes, device, config.precision, group, scratch)
+            metric = config.metric or "accuracy"
+            return ExactScorer(
+                trained, source, nodes, device, config.precision, group, scratch, metric
+            )
 
         curve = scorer(split.test) if config.test_curve else None
         (result,) = fit(
@@ -165,6 +180,29 @@ def train_in_batches(
     if trained is not model and isinstance(result, TrainedModel):
         model.load_state_dict(result.state)
     return result
+
+
+def _draw_bags(model: NodeClassifier, nodes: Tensor, labels: Tensor, seed: int) -> Tensor | None:
+    """Return which nodes train which bag, ``[bags, nodes]``; ``None`` for a model without bags.
+
+    Raises:
+        BadInput: If a bag would have no node of a class.
+    """
+    bags = getattr(model, "bags", 1)
+    if bags == 1:
+        return None
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.zeros(bags, labels.numel(), dtype=torch.bool)
+    drawn[:, nodes] = torch.rand(bags, nodes.numel(), generator=generator) < BAG_SHARE
+    if not labels.is_floating_point():
+        for bag in drawn:
+            missing = set(labels[nodes].tolist()) - set(labels[bag].tolist())
+            if missing:
+                raise BadInput(
+                    f"a bag of {BAG_SHARE:.0%} of the training nodes has none of class "
+                    f"{min(missing)}: give --bags 1, or join rare classes"
+                )
+    return drawn
 
 
 def _scratch_folder(wanted: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,6 +16,7 @@ from crossgcn.kernels import has_triton
 from crossgcn.models.node_classifier import NodeClassifier, calibrate
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import capture, check_precision, multiplying_in
+from crossgcn.training.losses import balanced_weights
 from crossgcn.training.model_batch import (
     can_be_compiled,
     can_be_stacked,
@@ -85,9 +87,15 @@ class FullBatchStep(Step):
         self.objective = Objective(
             model, graph, y, nodes, config.weight_decay, self.device, self.count
         )
+        if config.class_weight == "balanced":
+            # Of the first model's training nodes: stratified splits have the same shares.
+            weights = balanced_weights(y[nodes[0]], self.objective.targets.num_classes)
+            self.objective.targets = replace(
+                self.objective.targets, class_weights=weights.to(self.device)
+            )
         self._replay: Callable[[], None] | None = None
         self._compiled: CompiledStep | None = None
-        if self.device.type == "cpu" and can_be_compiled(model):
+        if self.device.type == "cpu" and can_be_compiled(model) and config.class_weight is None:
             from crossgcn.training.compiled.step import CompiledStep
 
             self._compiled = CompiledStep(self.objective, self.optimizer, seeds[0])
@@ -98,6 +106,7 @@ class FullBatchStep(Step):
         return (
             self.device.type == "cuda"
             and has_triton()
+            and self.config.metric in (None, "accuracy")
             and all(getattr(module, "capturable", True) for module in self.model.modules())
         )
 
@@ -142,7 +151,9 @@ class FullBatchStep(Step):
     def scorer(self, nodes: Sequence[Tensor]) -> NodeScorer:
         """Return a scorer of the model on other nodes, one set for each model."""
         targets = find_targets(self.model, self.graph, self.y, nodes, self.device)
-        return NodeScorer(self.model, targets, self.config.precision)
+        return NodeScorer(
+            self.model, targets, self.config.precision, self.config.metric or "accuracy"
+        )
 
     @property
     def states(self) -> list[State]:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from crossgcn import kernels
 from crossgcn.graph import PreparedGraph, stack_inputs
 from crossgcn.graph.matrix import ModelInputs
 from crossgcn.graph.prepared import move_inputs
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.device import multiplying_in
+from crossgcn.training.losses import score as losses_of
+from crossgcn.training.metrics import METRICS, compute, evaluate
 from crossgcn.training.model_batch import can_be_compiled
 
 if TYPE_CHECKING:
     from crossgcn.training.compiled.network import CompiledNetwork
-
-_NO_NODE = -1
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,15 @@ class Targets:
         inputs: The model's inputs, cut down to the rows it needs.
         labels: ``[models, nodes]``; -1 where a model has fewer nodes than another.
         counts: Nodes of each model, ``[models]``.
+        class_weights: As for :func:`crossgcn.training.losses.score`; likewise ``target_scale``.
     """
 
     inputs: ModelInputs
     labels: Tensor
     counts: Tensor
     num_classes: int
+    class_weights: Tensor | None = None
+    target_scale: Tensor | None = None
 
     def score(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the losses, the accuracies and the gradient of the losses for the scores.
@@ -46,8 +49,13 @@ class Targets:
             scores: ``[models, nodes, width]``, or ``[nodes, width]`` of one model; those of the
                 classes come first.
         """
-        losses, accuracies, slope = kernels.score(
-            scores.detach().view(*self.labels.shape, -1), self.labels, self.counts, self.num_classes
+        losses, accuracies, slope = losses_of(
+            scores.detach().view(*self.labels.shape, -1),
+            self.labels,
+            self.counts,
+            self.num_classes,
+            class_weights=self.class_weights,
+            target_scale=self.target_scale,
         )
         return losses, accuracies, slope.view_as(scores)
 
@@ -70,7 +78,9 @@ def find_targets(
         if id(own) not in views:
             views[id(own)] = graph.view(own, model.propagations)
     inputs = [views[id(own)] for own in nodes]
-    labels = torch.full((len(nodes), max(own.numel() for own in nodes)), _NO_NODE)
+    unknown = torch.nan if y.is_floating_point() else -1
+    size = (len(nodes), max(own.numel() for own in nodes))
+    labels = torch.full(size, unknown, dtype=y.dtype)
     for row, own in zip(labels, nodes, strict=True):
         row[: own.numel()] = y[own]
     return Targets(
@@ -78,6 +88,7 @@ def find_targets(
         labels.to(device),
         torch.tensor([own.numel() for own in nodes], device=device),
         model.num_scores or int(model.layers[-1].out_channels),  # type: ignore[arg-type]
+        target_scale=model.target_scale,
     )
 
 
@@ -86,10 +97,18 @@ class NodeScorer:
 
     Args:
         model: One model, or several stacked.
+        metric: The score to return.
     """
 
-    def __init__(self, model: NodeClassifier, targets: Targets, precision: str = "fp32") -> None:
+    def __init__(
+        self,
+        model: NodeClassifier,
+        targets: Targets,
+        precision: str = "fp32",
+        metric: str = "accuracy",
+    ) -> None:
         self.model, self.targets, self.precision = model, targets, precision
+        self.metric = metric
         self.device = targets.labels.device
         self._network: CompiledNetwork | None = None
         if self.device.type == "cpu" and can_be_compiled(model):
@@ -99,14 +118,44 @@ class NodeScorer:
 
     @torch.no_grad()
     def __call__(self) -> tuple[Tensor, Tensor]:
-        """Return losses and accuracies, ``[models]`` each."""
+        """Return losses and the metric, negated if it should shrink, ``[models]`` each."""
         if self._network is not None:
             with np.errstate(all="ignore"):
-                self._network.forward()
+                scores = torch.from_numpy(self._network.forward())
                 loss, right = self._network.loss()
-            return torch.tensor([loss]), torch.tensor([right]) / self.targets.counts.double()
+            losses, accuracies = torch.tensor([loss]), torch.tensor([right])
+            accuracies = accuracies / self.targets.counts.double()
+        else:
+            scores = self._scores()
+            losses, accuracies, _ = self.targets.score(standardised(self.model, scores))
+        if self.metric == "accuracy":
+            return losses, accuracies
+        sign = 1 if METRICS[self.metric].grows else -1
+        values = [sign * compute(self.metric, *own) for own in self._by_model(scores)]
+        return losses, torch.tensor(values, dtype=torch.float64, device=self.device)
+
+    @torch.no_grad()
+    def evaluate(self) -> list[dict[str, float]]:
+        """Return every metric of the task, for each model."""
+        return [evaluate(*own) for own in self._by_model(self._scores())]
+
+    def _scores(self) -> Tensor:
         self.model.eval()
         with multiplying_in(self.precision, self.device):
-            scores = self.model(*self.targets.inputs)
-        losses, accuracies, _ = self.targets.score(scores)
-        return losses, accuracies
+            scores: Tensor = self.model(*self.targets.inputs)
+        return scores
+
+    def _by_model(self, scores: Tensor) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield labels and scores of each model's nodes."""
+        scores = scores.view(*self.targets.labels.shape, -1)[..., : self.targets.num_classes]
+        counts = self.targets.counts.tolist()
+        for labels, own, count in zip(self.targets.labels, scores, counts, strict=True):
+            yield labels[:count].numpy(force=True), own[:count].float().numpy(force=True)
+
+
+def standardised(model: NodeClassifier, scores: Tensor) -> Tensor:
+    """Convert scores of a model in evaluation from the unit of the target."""
+    if model.target_scale is None:
+        return scores
+    mean, deviation = model.target_scale
+    return (scores - mean) / deviation

@@ -1,0 +1,194 @@
+"""Crosses of a node's own columns with those of its neighbourhood."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from crossgcn.errors import BadInput, check_count
+from crossgcn.graph import SparseMatrix
+from crossgcn.graph.hops import HopColumns, HopPlan, NeighbourLabels, Scale, standardise
+from crossgcn.graph.sampling.source import Features, MemoryGraph
+from crossgcn.layers import CrossFeatureTransform
+from crossgcn.models.node_classifier import NodeClassifier
+
+
+class CrossHops(NodeClassifier):
+    r"""The paper's transform on a node's own columns and the means of its neighbourhood.
+
+    .. math::
+        \tilde{\mathbf{x}}_v &= \left[\mathbf{x}_v \,\|\, s(\bar{\mathbf{N}}\mathbf{X})_v \,\|\,
+        s(\bar{\mathbf{N}}^2\mathbf{X})_v \,\|\, s(\log(1 + d_v))\right] \\
+        \mathbf{z}_v &= \sum_{k=1}^{K} \boldsymbol{\alpha}_k \odot (\mathbf{W}^k
+        \tilde{\mathbf{x}}_v) \odot \dots \odot (\mathbf{W}^1 \tilde{\mathbf{x}}_v), \qquad
+        \text{score} = \mathbf{V}\mathbf{z}_v + \mathbf{b}
+
+    :math:`\bar{\mathbf{N}}` is the mean over neighbours without the node itself, :math:`d` the
+    number of neighbours, and :math:`s` standardises each column over all nodes. There is no
+    activation: a score is a polynomial of degree K in named columns, so it is an exact sum of
+    terms. With ``order=1`` it is a linear model, the twin without crosses.
+
+    The columns do not change during training (:meth:`columns`). A training step reads rows of
+    them and no edge.
+
+    With ``bags`` B > 1 this is the mean of B models of ``hidden_channels`` units each, which is
+    one model of the same form. In training mode it returns the scores of each bag.
+
+    Args:
+        in_channels: Own columns per node.
+        hidden_channels: Units per bag.
+        out_channels: Number of classes, or 1 for a number.
+        num_layers: Must be 1; accepted because every preset takes it.
+        dropout: Probability of dropping an entry of :math:`\tilde{\mathbf{x}}`.
+        order: Highest order K of the crosses.
+        hops: How far the neighbourhood reaches.
+        label_features: Also give a node the labels of its neighbours in the training set.
+        bags: Number of models whose mean this is.
+        directed: Keep in-neighbours and out-neighbours apart.
+
+    Attributes:
+        plan: Which columns :math:`\tilde{\mathbf{x}}` has.
+        center: Mean of each column that was standardised, else 0.
+        deviation: Standard deviation of each column that was standardised, else 1.
+    """
+
+    center: Tensor
+    deviation: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int = 1,
+        dropout: float = 0.0,
+        *,
+        order: int = 2,
+        hops: int = 2,
+        label_features: bool = False,
+        bags: int = 1,
+        directed: bool = False,
+    ) -> None:
+        check_count("hidden_channels", hidden_channels)
+        check_count("bags", bags)
+        num_labels = (1 if out_channels <= 2 else out_channels) if label_features else 0
+        plan = HopPlan(in_channels, hops, num_labels, directed)
+        units = bags * hidden_channels
+        transform = CrossFeatureTransform(
+            plan.num_columns, units, order, order_weights="per-unit", bias=False
+        )
+        super().__init__([transform, BagReadout(hidden_channels, out_channels, bags)], dropout)
+        self.plan, self.bags = plan, bags
+        self.register_buffer("center", torch.zeros(plan.num_columns))
+        self.register_buffer("deviation", torch.ones(plan.num_columns))
+        self.reset_parameters()
+
+    def set_scale(self, scale: Scale) -> None:
+        """Set how the columns are standardised."""
+        self.center.copy_(scale.center)
+        self.deviation.copy_(scale.deviation)
+
+    @property
+    def order(self) -> int:
+        """Highest order of the crosses."""
+        return self.transform.order
+
+    @property
+    def transform(self) -> CrossFeatureTransform:
+        """The transform that crosses the columns."""
+        return cast(CrossFeatureTransform, self.layers[0])
+
+    @property
+    def readout(self) -> BagReadout:
+        """The linear map to scores."""
+        return cast(BagReadout, self.layers[1])
+
+    @property
+    def scale(self) -> Scale:
+        """The standardisation of the columns."""
+        return Scale(self.center, self.deviation)
+
+    def reset_parameters(self) -> None:
+        """Draw all weights, those of each bag as of a model of its own."""
+        for layer in self.layers:
+            layer.reset_parameters()  # type: ignore[operator]
+        nn.init.normal_(self.transform.weight, std=1 / sqrt(self.plan.num_columns))
+
+    def columns(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        labels: NeighbourLabels | None = None,
+    ) -> Features:
+        r"""Compute the standardised columns :math:`\tilde{\mathbf{x}}` of all nodes."""
+        weight = None if edge_weight is None else edge_weight.cpu()
+        source = MemoryGraph(x, edge_index.cpu(), weight)
+        columns = HopColumns(source, self.plan.hops, directed=self.plan.directed)
+        if not self.plan.num_labels:
+            return standardise(columns.without_labels, self.scale)
+        if labels is None:
+            raise BadInput("this model sees the labels of neighbours: give labels")
+        return standardise(columns.with_labels(labels), self.scale)
+
+    def forward(
+        self,
+        x: Features,
+        edge_index: Any = None,
+        edge_weight: Tensor | None = None,
+        labels: NeighbourLabels | None = None,
+    ) -> Tensor:
+        """Compute scores, ``[nodes, out_channels]``; in training ``[bags, nodes, out_channels]``.
+
+        Args:
+            x: Own columns of all nodes. Without edges: rows of :meth:`columns`.
+            edge_index: Sources and targets, ``[2, edges]``.
+            edge_weight: One weight per edge.
+            labels: Labels of the training nodes, if neighbours show them.
+        """
+        if isinstance(edge_index, Tensor):
+            assert isinstance(x, Tensor)
+            x = self.columns(x, edge_index, edge_weight, labels)
+        dropped = self.input_dropout(x)
+        projections = self.transform.project(dropped)
+        if isinstance(x, SparseMatrix):
+            # Sparse columns are not centered, which would fill them.
+            shift = (self.center / self.deviation).unsqueeze(0)
+            projections = projections - self.transform.project(shift)
+        scores = self.readout(self.transform.combine(projections))
+        return scores if self.training and self.bags > 1 else self.in_unit(scores.mean(0))
+
+
+class BagReadout(nn.Module):
+    """One linear map per bag.
+
+    Attributes:
+        weight: ``[out_channels, bags * in_channels]``.
+        bias: ``[bags * out_channels]``, a vector, so that weight decay does not apply.
+    """
+
+    propagations = ()
+    stackable = False
+
+    def __init__(self, in_channels: int, out_channels: int, bags: int = 1) -> None:
+        super().__init__()
+        self.in_channels, self.out_channels, self.bags = in_channels, out_channels, bags
+        self.weight = nn.Parameter(torch.empty(out_channels, bags * in_channels))
+        self.bias = nn.Parameter(torch.empty(bags * out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weights; biases are 0."""
+        nn.init.normal_(self.weight, std=1 / sqrt(self.in_channels))
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``[rows, bags * in_channels]`` to ``[bags, rows, out_channels]``."""
+        rows = x.view(-1, self.bags, self.in_channels).transpose(0, 1)
+        weight = self.weight.view(self.out_channels, self.bags, self.in_channels)
+        return torch.baddbmm(
+            self.bias.view(self.bags, 1, self.out_channels), rows, weight.permute(1, 2, 0)
+        )

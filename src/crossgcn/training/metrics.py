@@ -1,0 +1,142 @@
+"""Metrics of predictions, computed by scikit-learn, and which one fits which task.
+
+The names and the tasks are listed without importing scikit-learn: the command line shows them.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossgcn.errors import BadInput, unknown_name
+
+Task = Literal["binary", "multiclass", "regression"]
+Array = NDArray[Any]
+
+_CLASSES: tuple[Task, ...] = ("binary", "multiclass")
+_NUMBER: tuple[Task, ...] = ("regression",)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric: the tasks it fits, how it is shown, and whether it should grow."""
+
+    title: str
+    tasks: tuple[Task, ...]
+    grows: bool = True
+
+
+METRICS: Mapping[str, Metric] = {
+    "accuracy": Metric("accuracy", _CLASSES),
+    "roc_auc": Metric("ROC-AUC", _CLASSES),
+    "average_precision": Metric("average precision", _CLASSES),
+    "balanced_accuracy": Metric("balanced accuracy", _CLASSES),
+    "f1_macro": Metric("macro F1", _CLASSES),
+    "log_loss": Metric("log loss", _CLASSES, grows=False),
+    "brier": Metric("Brier score", _CLASSES, grows=False),
+    "calibration_error": Metric("calibration error", _CLASSES, grows=False),
+    "r2": Metric("R²", _NUMBER),
+    "rmse": Metric("RMSE", _NUMBER, grows=False),
+    "mae": Metric("MAE", _NUMBER, grows=False),
+}
+"""Every metric by name. Of several classes, ROC-AUC and average precision are means over the
+classes, each against the others."""
+
+DEFAULT_METRICS: Mapping[Task, str] = {
+    "binary": "roc_auc",
+    "multiclass": "accuracy",
+    "regression": "r2",
+}
+"""The metric that selects epochs and settings on tables."""
+
+_BINS = 10
+
+
+def task_of_outputs(num_classes: int) -> Task:
+    """Return the task of a model by its number of outputs: one is a number."""
+    return {1: "regression", 2: "binary"}.get(num_classes, "multiclass")  # type: ignore[return-value]
+
+
+def check_metric(name: str, task: Task) -> str:
+    """Return a metric's name if it fits the task."""
+    if name not in METRICS:
+        raise unknown_name("metric", name, METRICS)
+    if task not in METRICS[name].tasks:
+        target = "a number" if task == "regression" else "classes"
+        fitting = ", ".join(each for each, metric in METRICS.items() if task in metric.tasks)
+        raise BadInput(
+            f"metric {name!r} does not fit a target of {target}; choose one of {fitting}"
+        )
+    return name
+
+
+def evaluate(y: Array, scores: Array) -> dict[str, float]:
+    """Return every metric of some nodes; NaN where one is not defined, as ROC-AUC of one class.
+
+    Args:
+        y: Class of each node, or its number.
+        scores: Of each class, before softmax, ``[nodes, classes]``; or numbers, ``[nodes, 1]``.
+    """
+    task = task_of_outputs(scores.shape[1])
+    return {
+        name: compute(name, y, scores) for name, metric in METRICS.items() if task in metric.tasks
+    }
+
+
+def compute(name: str, y: Array, scores: Array) -> float:
+    """Return one metric; see :func:`evaluate`."""
+    from sklearn import metrics
+
+    scores = scores.astype(np.float64)
+    if not np.isfinite(scores).all():
+        return math.nan
+    if name == "r2":
+        return float(metrics.r2_score(y, scores[:, 0]))
+    if name == "rmse":
+        return float(metrics.root_mean_squared_error(y, scores[:, 0]))
+    if name == "mae":
+        return float(metrics.mean_absolute_error(y, scores[:, 0]))
+    num_classes = scores.shape[1]
+    if name in ("accuracy", "balanced_accuracy", "f1_macro"):
+        predicted = scores.argmax(axis=1)
+        if name == "accuracy":
+            return float(metrics.accuracy_score(y, predicted))
+        if name == "balanced_accuracy":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # a predicted class without nodes
+                return float(metrics.balanced_accuracy_score(y, predicted))
+        return float(metrics.f1_score(y, predicted, average="macro", zero_division=0))
+    probabilities = np.exp(scores - scores.max(axis=1, keepdims=True))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    one_hot = np.eye(num_classes)[y]
+    if name == "log_loss":
+        return float(metrics.log_loss(y, probabilities, labels=np.arange(num_classes)))
+    if name == "brier":
+        return float(np.square(probabilities - one_hot).sum(axis=1).mean() / 2)
+    if name == "calibration_error":
+        return _calibration_error(y, probabilities)
+    present = np.flatnonzero(one_hot.any(axis=0) & ~one_hot.all(axis=0))
+    if not present.size:
+        return math.nan
+    # For two classes the margin ranks as the probability does, but never saturates.
+    margins = scores - scores[:, ::-1] if num_classes == 2 else probabilities
+    columns = [1] if num_classes == 2 else present
+    function = metrics.roc_auc_score if name == "roc_auc" else metrics.average_precision_score
+    return float(np.mean([function(one_hot[:, each], margins[:, each]) for each in columns]))
+
+
+def _calibration_error(y: Array, probabilities: Array) -> float:
+    """Return the mean gap between confidence and accuracy, over ten bins of confidence."""
+    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
+    bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
+    gaps = [
+        abs(confidence[bins == each].mean() - right[bins == each].mean()) * (bins == each).mean()
+        for each in np.unique(bins)
+    ]
+    return float(sum(gaps))
