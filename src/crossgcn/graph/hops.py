@@ -233,7 +233,7 @@ def fit_scale(columns: Features, num_features: int) -> Scale:
         mean, square = matrix.mean(axis=0), matrix.power(2).mean(axis=0)
         largest = abs(matrix).max(axis=0).toarray()
     else:
-        parts = [part.double() for part in columns.split(1 << 16)]
+        parts = [part.double() for part in torch.split(columns, 1 << 16)]
         mean = torch.stack([part.sum(0) for part in parts]).sum(0).numpy() / len(columns)
         square = torch.stack([part.square().sum(0) for part in parts]).sum(0).numpy() / len(columns)
         largest = torch.stack([part.abs().amax(0) for part in parts]).amax(0).numpy()

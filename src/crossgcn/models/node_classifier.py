@@ -85,8 +85,7 @@ class NodeClassifier(nn.Module):
         """Convert standardised scores to the unit of the target, in evaluation."""
         if self.training or self.target_scale is None:
             return scores
-        mean, deviation = self.target_scale
-        return scores * deviation + mean
+        return scores * self.target_scale[1] + self.target_scale[0]
 
     @property
     def is_calibrated(self) -> bool:

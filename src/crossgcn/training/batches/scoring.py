@@ -99,8 +99,8 @@ class ExactScorer:
         for targets, scores in parts:
             gathered[order[torch.searchsorted(self.nodes[order], targets)]] = scores
         gathered = self.processes.add_up(gathered)
-        labels = self.source.labels[self.nodes].numpy()
-        return means[:1], means[1:], (labels, gathered.cpu().numpy())
+        predicted = (self.source.labels[self.nodes].numpy(), gathered.cpu().numpy())
+        return means[:1], means[1:], predicted
 
     @property
     def num_scores(self) -> int:

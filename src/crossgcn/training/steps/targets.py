@@ -157,5 +157,4 @@ def standardised(model: NodeClassifier, scores: Tensor) -> Tensor:
     """Convert scores of a model in evaluation from the unit of the target."""
     if model.target_scale is None:
         return scores
-    mean, deviation = model.target_scale
-    return (scores - mean) / deviation
+    return (scores - model.target_scale[0]) / model.target_scale[1]

@@ -1,0 +1,188 @@
+"""Columns of neighbourhoods, against sums written out node by node."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from crossgcn.data.features import csr_tensor
+from crossgcn.errors import BadInput
+from crossgcn.graph.hops import HopColumns, HopPlan, NeighbourLabels, fit_scale, neighbour_labels
+from crossgcn.graph.hops import standardise as standardise_columns
+from crossgcn.graph.matrix import SparseMatrix
+from crossgcn.graph.sampling.source import MemoryGraph
+
+
+def to_csr(x: Tensor) -> Tensor:
+    matrix = csr_array(x.numpy())
+    return csr_tensor(matrix.indptr, matrix.indices, matrix.data, (x.size(0), x.size(1)))
+
+
+def slow_columns(
+    x: list[list[float]],
+    weights: dict[tuple[int, int], float],
+    hops: int,
+    known: dict[int, float],
+    directed: bool,
+) -> list[list[float]]:
+    """The columns by their definition; ``weights[v, u]`` is that of the edge from u to v."""
+    nodes = range(len(x))
+    sides = [weights] + ([{(u, v): w for (v, u), w in weights.items()}] if directed else [])
+    rows = [list(row) for row in x]
+
+    def near(side: dict[tuple[int, int], float], v: int) -> list[tuple[int, float]]:
+        return [(u, w) for (target, u), w in side.items() if target == v and u != v and w]
+
+    last = [[list(row) for row in x] for _ in sides]
+    for _ in range(hops):
+        for position, side in enumerate(sides):
+            means = []
+            for v in nodes:
+                total = sum(w for _, w in near(side, v))
+                means.append(
+                    [
+                        sum(w * last[position][u][c] for u, w in near(side, v)) / total
+                        if total
+                        else 0.0
+                        for c in range(len(x[0]))
+                    ]
+                )
+            last[position] = means
+            for v in nodes:
+                rows[v] += means[v]
+    for side in sides:
+        for v in nodes:
+            rows[v].append(math.log1p(len(near(side, v))))
+    prior = sum(known.values()) / max(len(known), 1)
+    for hop in range(1, min(hops, 2) + 1):
+        for side in sides:
+            for v in nodes:
+                walks = near(side, v)
+                if hop == 2:
+                    walks = [(b, w * z) for a, w in walks for b, z in near(side, a) if b != v]
+                total = sum(w * known[u] for u, w in walks if u in known)
+                count = sum(w for u, w in walks if u in known)
+                rows[v] += [(total + hop * prior) / (count + hop), math.log1p(count)]
+    return rows
+
+
+@given(data=st.data(), hops=st.integers(1, 3), directed=st.booleans(), sparse=st.booleans())
+def test_columns_are_the_written_out_sums(
+    data: st.DataObject, hops: int, directed: bool, sparse: bool
+) -> None:
+    num_nodes = data.draw(st.integers(2, 6))
+    pairs = st.tuples(st.integers(0, num_nodes - 1), st.integers(0, num_nodes - 1))
+    edges = sorted(data.draw(st.sets(pairs, max_size=12)))
+    weights = {(v, u): float(data.draw(st.integers(1, 4))) for u, v in edges}
+    if not directed:
+        weights |= {(u, v): w for (v, u), w in weights.items()}
+    x = [[float(data.draw(st.integers(-2, 2))) for _ in range(2)] for _ in range(num_nodes)]
+    known = {v: float(v % 3) for v in range(num_nodes) if data.draw(st.booleans())}
+    ends = sorted(weights)
+    features = torch.tensor(x)
+    source = MemoryGraph(
+        to_csr(features) if sparse else features,
+        torch.tensor([[u, v] for v, u in ends], dtype=torch.long).reshape(-1, 2).t(),
+        torch.tensor([weights[end] for end in ends]),
+    )
+    values = torch.tensor([[known.get(v, 99.0)] for v in range(num_nodes)])
+    is_known = torch.tensor([v in known for v in range(num_nodes)])
+    columns = HopColumns(source, hops, directed=directed)
+    found = columns.with_labels(NeighbourLabels(values, is_known))
+    assert isinstance(found, Tensor)
+    expected = torch.tensor(slow_columns(x, weights, hops, known, directed))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    plan = HopPlan(2, hops, 1, directed)
+    assert found.size(1) == plan.num_columns == len(plan.name_columns(["a", "b"], ["y"]))
+    assert columns.without_labels.shape[1] == HopPlan(2, hops, 0, directed).num_columns
+
+
+def test_names_say_whose_a_column_is() -> None:
+    assert HopPlan(1, 2, 1).name_columns(["age"], ["banned"], "friends") == [
+        "age",
+        "friends: age",
+        "2 hops: age",
+        "number of friends",
+        "friends: banned",
+        "friends: known labels",
+        "2 hops: banned",
+        "2 hops: known labels",
+    ]
+    assert HopPlan(1, 1, directed=True).name_columns(["age"]) == [
+        "age",
+        "in-neighbours: age",
+        "out-neighbours: age",
+        "number of in-neighbours",
+        "number of out-neighbours",
+    ]
+
+
+def test_no_column_depends_on_the_own_label_nor_on_labels_outside_training() -> None:
+    torch.manual_seed(0)
+    num_nodes = 30
+    edges = torch.randint(num_nodes, (2, 90))
+    source = MemoryGraph(torch.rand(num_nodes, 2), torch.cat([edges, edges.flip(0)], dim=1))
+    columns, train = HopColumns(source, 2), torch.arange(0, num_nodes, 2)
+    y = torch.randint(3, (num_nodes,))
+    before = columns.with_labels(neighbour_labels(y, train, 3))
+    assert isinstance(before, Tensor)
+    for node in range(num_nodes):
+        changed = y.clone()
+        changed[node] = (y[node] + 1) % 3
+        after = columns.with_labels(neighbour_labels(changed, train, 3))
+        assert isinstance(after, Tensor)
+        if node % 2:
+            assert torch.equal(after, before)
+        # The own label is in the prior of the smoothing alone, the same for all nodes.
+        others = after[node] - before[node]
+        assert others.abs().max() < 0.2
+        lonely = neighbour_labels(y, train[train != node], 3)
+        of_changed = neighbour_labels(changed, train[train != node], 3)
+        first, second = columns.with_labels(lonely), columns.with_labels(of_changed)
+        assert isinstance(first, Tensor)
+        assert isinstance(second, Tensor)
+        assert torch.equal(first, second)
+
+
+def test_standardised_columns_of_neighbourhoods_have_mean_0_and_deviation_1() -> None:
+    torch.manual_seed(1)
+    x = torch.cat([(torch.rand(200, 3) < 0.2).float(), 1000 * torch.randn(200, 1)], dim=1)
+    source = MemoryGraph(x, torch.randint(200, (2, 900)))
+    columns = HopColumns(source, 2).without_labels
+    assert isinstance(columns, Tensor)
+    scaled = standardise_columns(columns, fit_scale(columns, 4))
+    assert isinstance(scaled, Tensor)
+    assert torch.equal(scaled[:, :3], x[:, :3])  # flags stay flags
+    torch.testing.assert_close(scaled[:, 3:].mean(0), torch.zeros(10), rtol=0, atol=1e-4)
+    torch.testing.assert_close(scaled[:, 3:].std(0), torch.ones(10), rtol=1e-2, atol=0)
+
+
+def test_sparse_columns_are_scaled_like_dense_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(2)
+    x = (torch.rand(60, 5) < 0.2).float() * torch.rand(60, 5)
+    edges = torch.randint(60, (2, 200))
+    dense = HopColumns(MemoryGraph(x, edges), 2).without_labels
+    monkeypatch.setattr("crossgcn.graph.hops._DENSE_BYTES", 0)
+    sparse = HopColumns(MemoryGraph(to_csr(x), edges), 2).without_labels
+    assert isinstance(dense, Tensor)
+    assert isinstance(sparse, SparseMatrix)
+    for of_dense, of_sparse in zip(fit_scale(dense, 5), fit_scale(sparse, 5), strict=True):
+        torch.testing.assert_close(of_dense, of_sparse)
+    scale = fit_scale(dense, 5)
+    scaled = standardise_columns(sparse, scale)
+    assert isinstance(scaled, SparseMatrix)
+    centered = torch.from_numpy(scaled.to_scipy().toarray()) - scale.center / scale.deviation
+    expected = standardise_columns(dense, scale)
+    assert isinstance(expected, Tensor)
+    torch.testing.assert_close(centered, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_less_than_one_hop_is_refused() -> None:
+    with pytest.raises(BadInput, match="hops is 0; give at least 1"):
+        HopPlan(3, 0)

@@ -1,0 +1,127 @@
+"""Cross-hops: a polynomial of named columns, and the mean of its bags."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from crossgcn import build_model
+from crossgcn.data.features import csr_tensor
+from crossgcn.errors import BadInput
+from crossgcn.graph.hops import fit_scale, neighbour_labels
+from crossgcn.models.cross_hops import CrossHops
+
+
+def make_graph(num_nodes: int = 40) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(0)
+    edges = torch.randint(num_nodes, (2, 120))
+    return torch.rand(num_nodes, 3), torch.cat([edges, edges.flip(0)], dim=1)
+
+
+def trained(order: int, bags: int, *, label_features: bool = False) -> CrossHops:
+    """A model with weights and gates as after training."""
+    torch.manual_seed(1)
+    model = CrossHops(
+        3, 4, 2, dropout=0.5, order=order, bags=bags, label_features=label_features
+    ).eval()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight).requires_grad_(False)
+    model.center.normal_()
+    model.deviation.uniform_(0.5, 2)
+    return model
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_scores_are_the_written_out_polynomial(order: int) -> None:
+    x, edges = make_graph()
+    model = trained(order, bags=2).double()
+    columns = model.columns(x.double(), edges)
+    assert isinstance(columns, Tensor)
+    gates = model.transform.unit_order_weights() if order > 1 else torch.ones(1, 8)
+    assert gates is not None
+    for node in (0, 7):
+        score = torch.zeros(2, dtype=torch.float64)
+        for bag in range(2):
+            for unit in range(4 * bag, 4 * bag + 4):
+                product, value = 1.0, 0.0
+                for k in range(order):
+                    product = product * float(model.transform.weight[k, unit] @ columns[node])
+                    value = value + float(gates[k, unit]) * product
+                score += value * model.readout.weight[:, unit]
+            score += model.readout.bias[2 * bag : 2 * bag + 2]
+        torch.testing.assert_close(model(x.double(), edges)[node], score / 2)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_a_model_of_bags_is_the_mean_of_its_bags(order: int) -> None:
+    x, edges = make_graph()
+    model = trained(order, bags=3)
+    scores = []
+    for bag in range(3):
+        single = CrossHops(3, 4, 2, order=order).eval()
+        units = slice(4 * bag, 4 * bag + 4)
+        state = {
+            "layers.0.weight": model.transform.weight[:, units],
+            "layers.1.weight": model.readout.weight[:, units],
+            "layers.1.bias": model.readout.bias[2 * bag : 2 * bag + 2],
+            "center": model.center,
+            "deviation": model.deviation,
+        }
+        gates = model.transform.unit_order_weights()
+        if order > 1:
+            assert gates is not None
+            state["layers.0.aggregator.gates"] = gates[1:, units].flatten()
+        single.load_state_dict(single.state_dict() | state)
+        scores.append(single(x, edges))
+    torch.testing.assert_close(model(x, edges), torch.stack(scores).mean(0), rtol=1e-5, atol=1e-5)
+    model.train()
+    model.input_dropout.p = 0.0
+    torch.testing.assert_close(model(x, edges), torch.stack(scores), rtol=1e-5, atol=1e-5)
+
+
+def test_rows_of_columns_score_as_the_graph_does() -> None:
+    x, edges = make_graph()
+    model = trained(2, bags=1, label_features=True)
+    labels = neighbour_labels(torch.randint(2, (40,)), torch.arange(20), 2)
+    columns = model.columns(x, edges, labels=labels)
+    assert isinstance(columns, Tensor)
+    rows = torch.tensor([3, 1, 30])
+    torch.testing.assert_close(model(columns[rows]), model(x, edges, labels=labels)[rows])
+    with pytest.raises(BadInput, match="sees the labels of neighbours: give labels"):
+        model(x, edges)
+
+
+def test_sparse_columns_score_as_dense_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, edges = make_graph()
+    x = x * (x > 0.5)
+    model = trained(3, bags=2)
+    expected = model(x, edges)
+    monkeypatch.setattr("crossgcn.graph.hops._DENSE_BYTES", 0)
+    matrix = csr_array(x.numpy())
+    sparse = csr_tensor(matrix.indptr, matrix.indices, matrix.data, (40, 3))
+    torch.testing.assert_close(model(sparse, edges), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_gates_start_at_zero_so_training_starts_linear() -> None:
+    x, edges = make_graph()
+    model = CrossHops(3, 4, 2, order=3).eval()
+    columns = model.columns(x, edges)
+    assert isinstance(columns, Tensor)
+    model.set_scale(fit_scale(columns, 3))
+    middle = (columns[:1] + columns[1:2]) / 2
+    torch.testing.assert_close(
+        model(middle)[0], (model(columns[0:1])[0] + model(columns[1:2])[0]) / 2
+    )
+
+
+def test_a_number_is_predicted_in_its_unit() -> None:
+    x, edges = make_graph()
+    model = build_model("cross-hops", 3, 1, hidden_channels=4, bags=2, label_features=False)
+    standardised = model.eval()(x, edges)
+    model.predict_number(mean=100.0, deviation=20.0)
+    torch.testing.assert_close(model(x, edges), 100 + 20 * standardised)
+    again = build_model("cross-hops", 3, 1, hidden_channels=4, bags=2, label_features=False)
+    again.load_state_dict(model.state_dict())
+    torch.testing.assert_close(again.eval()(x, edges), model(x, edges))

@@ -1,0 +1,153 @@
+"""Training of cross-hops: metrics select, labels do not leak, bags, numbers, early stopping."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from crossgcn import Experiment, RunConfig, load_model
+from crossgcn.errors import BadInput
+from crossgcn.graph.hops import neighbour_labels
+
+SETTINGS: dict[str, Any] = {
+    "model": "cross-hops",
+    "splits": "stratified",
+    "num_splits": 1,
+    "bags": 2,
+}
+
+
+def make_data(num_nodes: int = 400, *, seed: int = 0) -> Data:
+    """A class that is the product of an own flag and the neighbours' mean of another."""
+    torch.manual_seed(seed)
+    x = (torch.rand(num_nodes, 4) < 0.5).float()
+    edges = torch.randint(num_nodes, (2, 3 * num_nodes))
+    edges = torch.cat([edges, edges.flip(0)], dim=1)
+    sums = torch.zeros(num_nodes).index_add_(0, edges[1], x[edges[0], 1])
+    counts = torch.zeros(num_nodes).index_add_(0, edges[1], torch.ones(edges.size(1)))
+    means = sums / counts.clamp(min=1)
+    y = ((2 * x[:, 0] - 1) * (means - means.median()) > 0).long()
+    return Data(x=x, edge_index=edges, y=y, name="product")
+
+
+def run(data: Data, **settings: Any) -> dict[str, Any]:
+    config = RunConfig.create(**{**SETTINGS, **settings})
+    ((record,),) = (runs.records for runs in Experiment([config], data).run())
+    return record
+
+
+def test_crosses_of_own_and_neighbours_columns_are_found() -> None:
+    data = make_data()
+    linear, crossed = (
+        run(data, order=order, metric="roc_auc", learning_rate=0.02)["test"] for order in (1, 2)
+    )
+    assert linear["roc_auc"] < 0.7
+    assert crossed["roc_auc"] > 0.9
+
+
+def test_random_labels_end_at_chance() -> None:
+    data = make_data(600)
+    scores = []
+    for seed in range(4):
+        data.y = torch.randint(2, (600,), generator=torch.Generator().manual_seed(seed))
+        scores.append(run(data, metric="roc_auc", seed=seed, epochs=30)["test"]["roc_auc"])
+    assert sum(scores) / 4 == pytest.approx(0.5, abs=0.08)
+
+
+def test_the_metric_selects_and_patience_stops() -> None:
+    data = make_data(200)
+    record = run(data, metric="log_loss", patience=3, epochs=60)
+    assert record["metric"] == "log_loss"
+    assert record["validation_score"] < 0
+    assert record["task"] == "binary"
+    assert "validation_accuracy" not in record
+    assert set(record["test"]) >= {"accuracy", "roc_auc", "log_loss"}
+    assert record["best_epoch"] <= 57
+
+
+def test_early_stopping_ends_after_the_epochs_without_improvement(tmp_path: Path) -> None:
+    config = RunConfig.create(**SETTINGS, patience=4, epochs=80, metric="roc_auc")
+    (runs,) = Experiment([config], make_data(200)).run(out=tmp_path)
+    epochs = (tmp_path / "cross-hops-1-layer" / "split-00" / "epochs.csv").read_text()
+    assert len(epochs.splitlines()) - 1 == runs.records[0]["best_epoch"] + 4
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_a_saved_model_scores_as_in_training(tmp_path: Path, labels: bool) -> None:
+    data = make_data(200)
+    config = RunConfig.create(**SETTINGS, label_features=labels, epochs=5, metric="roc_auc")
+    experiment = Experiment([config], data)
+    (runs,) = experiment.run(out=tmp_path, save_models=True)
+    model = load_model(tmp_path / "cross-hops-1-layer" / "split-00")
+    split = experiment.splits[0]
+    shown = neighbour_labels(data.y, split.train, 2) if labels else None
+    data = experiment.data
+    scores = model(data.x, data.edge_index, labels=shown)[split.test]
+    right = float((scores.argmax(1) == data.y[split.test]).double().mean())
+    assert right == pytest.approx(runs.records[0]["test_accuracy"])
+
+
+@pytest.mark.parametrize("model", ["cross-hops", "gcn", "cross-gcn", "mlp"])
+def test_numbers_are_learned_and_scored_in_their_unit(model: str, tmp_path: Path) -> None:
+    data = make_data(300)
+    data.y = 1000.0 + 50 * data.x[:, 0] + 10 * data.x[:, 2]
+    data.y[::10] = torch.nan
+    settings: dict[str, Any] = {
+        "model": model,
+        "splits": "stratified",
+        "num_splits": 1,
+        "metric": "r2",
+    }
+    settings |= {"epochs": 60, "dropout": 0.0, "weight_decay": 0.0, "learning_rate": 0.05}
+    config = RunConfig.create(**settings)
+    (runs,) = Experiment([config], data).run(out=tmp_path, save_models=True)
+    record = runs.records[0]
+    assert record["task"] == "regression"
+    assert record["test_accuracy"] is None
+    assert record["test"]["mae"] < 60
+    if model in ("cross-hops", "mlp"):  # the others see means over neighbourhoods only
+        assert record["test"]["r2"] > 0.9
+    folder = next(tmp_path.glob("*/split-00"))
+    mean, deviation = load_model(folder).target_scale  # type: ignore[misc]
+    assert float(mean) == pytest.approx(1030, abs=10)
+    assert float(deviation) == pytest.approx(25, abs=5)
+
+
+def test_balanced_classes_lift_the_rare_one() -> None:
+    data = make_data(400)
+    rare = torch.rand(400, generator=torch.Generator().manual_seed(0)) < 0.12
+    data.y = (rare & (data.x[:, 2] > 0)).long()
+    settings: dict[str, Any] = {
+        "model": "gcn",
+        "num_layers": 1,
+        "splits": "stratified",
+        "num_splits": 1,
+    }
+    found = []
+    for weight in (None, "balanced"):
+        config = RunConfig.create(
+            **settings, epochs=50, class_weight=weight, metric="balanced_accuracy"
+        )
+        (runs,) = Experiment([config], data).run()
+        found.append(runs.records[0]["test"]["balanced_accuracy"])
+    assert found[1] > found[0]
+
+
+def test_bags_without_a_class_are_refused() -> None:
+    data = make_data(60)
+    data.y = torch.zeros(60, dtype=torch.long)
+    data.y[:3] = 1
+    with pytest.raises(BadInput, match="none of class 1: give --bags 1, or join rare classes"):
+        run(data, bags=40)
+
+
+def test_an_infinite_number_is_refused() -> None:
+    data = make_data(60)
+    data.y = torch.rand(60)
+    data.y[7] = torch.inf
+    with pytest.raises(BadInput, match=r"y\[7\] is inf .* give a finite number, or NaN"):
+        run(data)
