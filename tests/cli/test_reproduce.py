@@ -14,8 +14,8 @@ from subprocess import CompletedProcess
 import pytest
 from torch_geometric.data import Data
 
+from crossgcn.reproduction import ITEM_NAMES
 from crossgcn.reproduction.collect import read_item_result
-from crossgcn.reproduction.item_names import ITEM_NAMES
 
 Command = Callable[..., CompletedProcess[str]]
 SHORT = ("--quick", "--epochs", 2, "--num-splits", 2, "--workers", 1)

@@ -23,7 +23,7 @@ from crossgcn.cli.train import train
 from crossgcn.cli.tune import tune
 from crossgcn.experiments.candidates import CANDIDATES
 from crossgcn.models.catalogue import PRESETS
-from crossgcn.reproduction.item_names import ITEM_NAMES
+from crossgcn.reproduction import ITEM_NAMES
 
 app = typer.Typer(
     name="crossgcn",

@@ -15,7 +15,7 @@ from rich.markup import escape
 from crossgcn.cli import options
 from crossgcn.cli.options import SettingOptions, Settings, with_option_groups
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
-from crossgcn.reproduction.item_names import ITEM_NAMES
+from crossgcn.reproduction import ITEM_NAMES
 
 if TYPE_CHECKING:
     from crossgcn.reproduction.collect import ItemResult
@@ -195,7 +195,7 @@ def _run(
 
     terminal = Console(stderr=True)
     with terminal.status("loading the data"):
-        from crossgcn.reproduction.collect import write_item_result
+        from crossgcn.reproduction.collect import write_model
         from crossgcn.reproduction.item_table import item_table
         from crossgcn.reproduction.page import write_report
         from crossgcn.reproduction.run import Reproduction
@@ -205,7 +205,7 @@ def _run(
     earlier = _earlier(plans, folder, console)
 
     def show_item(plan: ItemPlan, result: ItemResult) -> None:
-        write_item_result(folder / f"{plan.item.name}.json", result)
+        write_model(folder / f"{plan.item.name}.json", result)
         finished[plan.item.name] = (plan.item, result)
         everything = earlier | finished
         write_report(folder, [everything[name] for name in ITEM_NAMES if name in everything])

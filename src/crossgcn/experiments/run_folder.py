@@ -55,14 +55,7 @@ class FinishedRun:
 
     def curve(self) -> dict[str, list[float]]:
         """Read the metrics by name, one value per epoch."""
-        try:
-            with (self.folder / EPOCHS).open(newline="") as file:
-                rows = list(csv.DictReader(file))
-            return {name: [float(row[name]) for row in rows] for name in (rows[0] if rows else ())}
-        except (OSError, ValueError, TypeError) as error:
-            raise BadInput(
-                f"{self.folder / EPOCHS}: cannot be read ({error}); train again"
-            ) from None
+        return read_curve(self.folder)
 
 
 @dataclass(frozen=True)
@@ -108,6 +101,17 @@ class RunFolder:
                 f"{self.folder}: there is no node {node!r} among the {len(self.ids)} trained on; "
                 f"the first are {', '.join(map(repr, self.ids[:3]))}"
             ) from None
+
+
+def read_curve(folder: Path) -> dict[str, list[float]]:
+    """Read the metrics of a run by name, one value per epoch."""
+    path = folder / EPOCHS
+    try:
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        return {name: [float(row[name]) for row in rows] for name in (rows[0] if rows else ())}
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInput(f"{path}: cannot be read ({error}); train again") from None
 
 
 def clear_model(folder: Path) -> None:

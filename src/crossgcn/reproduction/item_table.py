@@ -15,14 +15,9 @@ from crossgcn.reproduction.numbers import NumberLine, NumberTable, mean_text, nu
 from crossgcn.reproduction.verdicts import evaluate_claims, judge_cell, measured
 
 _STYLES = {
-    "within one sd": "green",
-    "the same": "green",
-    "outside": "red",
-    "differs": "red",
-    "not reproducible as described": "yellow",
-    "holds": "green",
-    "holds in part": "yellow",
-    "does not hold": "red",
+    **dict.fromkeys(("within one sd", "the same", "holds"), "green"),
+    **dict.fromkeys(("not reproducible as described", "holds in part"), "yellow"),
+    **dict.fromkeys(("outside", "differs", "does not hold"), "red"),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -21,7 +20,6 @@ class NumberLine:
 
     Attributes:
         cells: Text of each column, the name first.
-        verdict: ``None`` if there is nothing to compare.
         marks: Numbers of its notes.
         run: Whether we have a number.
         interval: 95 % interval of the paired difference, if there is one.
@@ -74,20 +72,31 @@ def number_table(item: Item, result: ItemResult) -> NumberTable:
     columns are left out, and so are cells with neither a number of the paper nor one of ours.
     """
     by_column = item.kind == "table" or len(item.columns) == 1
-    cells = [(cell, result.find(cell.panel, cell.row, cell.column)) for cell in item.cells()]
+    cells = [(cell, result.at(cell.place)) for cell in item.cells()]
     shown = [(cell, ours) for cell, ours in cells if cell.paper is not None or ours is not None]
     if by_column:
         columns = [column.label for column in item.columns]
         panels = [panel.label for panel in item.panels]
         shown.sort(key=lambda both: (panels.index(both[0].panel), columns.index(both[0].column)))
+    counted = Counter(key for cell in result.cells for key in cell.chosen)
+    main = counted.most_common(1)[0][0] if counted else ""
     notes: list[str] = []
     lines = []
     for cell, ours in shown:
         place = (cell.panel, cell.column if by_column else cell.row)
         name = cell.row if by_column else cell.column
         heading = " · ".join(part for part in place if part)
-        lines.append((heading, _line(name, cell, ours, item, result, notes)))
-    headers = _headers(item, shown, by_column)
+        lines.append((heading, _line(name, cell, ours, item, result, main, notes)))
+    other = " or ".join(sorted({cell.compare_with for cell, _ in shown if cell.compare_with}))
+    unit = {"statistics": "", "timing": ", s"}.get(item.kind, ", %")
+    headers = (
+        "" if by_column else item.x_label,
+        f"paper{unit}",
+        f"ours{unit}",
+        "difference",
+        f"times {other}" if item.kind == "timing" else f"paired to {other}",
+        f"chosen {_readable(main)}",
+    )
     kept = [
         index
         for index in range(len(headers))
@@ -118,31 +127,19 @@ def _spread(value: Summary | PaperValue | None, item: Item) -> str:
     return f"{text} ± {value.sd:.1f}" if item.trains and value and value.sd is not None else text
 
 
-def _headers(
-    item: Item, shown: Sequence[tuple[Cell, CellResult | None]], by_column: bool
-) -> tuple[str, ...]:
-    other = " or ".join(sorted({cell.compare_with for cell, _ in shown if cell.compare_with}))
-    main = _main_choice(ours for _, ours in shown if ours is not None)
-    unit = {"statistics": "", "timing": ", s"}.get(item.kind, ", %")
-    return (
-        "" if by_column else item.x_label,
-        f"paper{unit}",
-        f"ours{unit}",
-        "difference",
-        f"times {other}" if item.kind == "timing" else f"paired to {other}",
-        f"chosen {_readable(main)}",
-    )
-
-
 def _line(
     name: str,
     cell: Cell,
     ours: CellResult | None,
     item: Item,
     result: ItemResult,
+    main: str,
     notes: list[str],
 ) -> NumberLine:
-    """Make the line of a cell; append its reasons to the notes."""
+    """Make the line of a cell and append its reasons to the notes.
+
+    The header names the ``main`` setting that validation chose.
+    """
     paper = _spread(cell.paper, item)
     if ours is None:
         return NumberLine((name, paper, "not run", _DASH, _DASH, _DASH), None, (), False)
@@ -151,13 +148,17 @@ def _line(
     own = [reason for reason in reasons if reason != item.not_reproducible]
     notes.extend(reason for reason in dict.fromkeys(own) if reason not in notes)
     paired, interval = _paired(ours, result)
+    chosen = (
+        str(value) if key == main else f"{_readable(key)} {value}"
+        for key, value in ours.chosen.items()
+    )
     cells = (
         name,
         paper,
         _spread(measured(ours), item),
         _DASH if verdict is None else _difference(verdict.difference, item),
         _times(ours, result) if item.kind == "timing" else paired,
-        _chosen(ours, result),
+        ", ".join(chosen) or _DASH,
     )
     marks = tuple(notes.index(reason) + 1 for reason in own)
     return NumberLine(cells, verdict, marks, True, interval)
@@ -191,22 +192,6 @@ def _times(cell: CellResult, result: ItemResult) -> str:
     if cell.paper is None or other.paper is None:
         return ratio
     return f"{ratio} (paper {cell.paper.mean / other.paper.mean:.2f})"
-
-
-def _chosen(cell: CellResult, result: ItemResult) -> str:
-    """Format what validation chose; the header names the main setting."""
-    main = _main_choice(result.cells)
-    parts = [
-        str(value) if key == main else f"{_readable(key)} {value}"
-        for key, value in cell.chosen.items()
-    ]
-    return ", ".join(parts) or _DASH
-
-
-def _main_choice(cells: Iterable[CellResult]) -> str:
-    """Return the setting that validation chose most often."""
-    counted = Counter(key for cell in cells for key in cell.chosen)
-    return counted.most_common(1)[0][0] if counted else ""
 
 
 def _readable(setting: str) -> str:
