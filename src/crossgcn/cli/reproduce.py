@@ -196,7 +196,7 @@ def _run(
     terminal = Console(stderr=True)
     with terminal.status("loading the data"):
         from crossgcn.reproduction.collect import write_model
-        from crossgcn.reproduction.item_table import item_table
+        from crossgcn.reproduction.numbers import item_table
         from crossgcn.reproduction.page import write_report
         from crossgcn.reproduction.run import Reproduction
 

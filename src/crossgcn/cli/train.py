@@ -61,7 +61,7 @@ def train(
     from crossgcn.explanation.reading import can_be_explained
     from crossgcn.reports.summaries import summarise_training
     from crossgcn.reports.terminal.tables import order_weight_lines, training_table
-    from crossgcn.reproduction.paper import paper_result
+    from crossgcn.reproduction.items import paper_result
     from crossgcn.training.checkpoints import load_model
 
     summary = summarise_training(runs, paper_result)

@@ -196,7 +196,7 @@ def _keep(result: TuningResult, folder: Path, *, with_dataset: bool) -> dict[str
     """Write the chosen settings and the figure, and return the summary."""
     from crossgcn.reports.terminal.tune import summarise_tuning, write_config
     from crossgcn.reports.tuning_figure import write_tuning_figure
-    from crossgcn.reproduction.paper import paper_result
+    from crossgcn.reproduction.items import paper_result
 
     write_config(folder / "best.toml", result.ours, with_dataset=with_dataset)
     if result.twin is not None:

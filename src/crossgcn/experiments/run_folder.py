@@ -66,7 +66,6 @@ class RunFolder:
         chosen: The run that the saved model comes from.
         runs: All runs in the order of their splits, the chosen one included.
         ids: The ids of the nodes; their numbers if they have none.
-        splits: The splits of the runs, by index.
     """
 
     folder: Path
@@ -89,11 +88,7 @@ class RunFolder:
         return self.splits[index]
 
     def find(self, node: str) -> int:
-        """Return the position of a node by its id.
-
-        Raises:
-            BadInput: If no node has this id.
-        """
+        """Return the position of a node by its id."""
         try:
             return self.ids.index(node)
         except ValueError:
@@ -125,13 +120,8 @@ def choose_model(
 ) -> FinishedRun:
     """Save the model with the best validation accuracy, and the graph, in a folder of runs.
 
-    Of equal runs the first is chosen. Test accuracy is not used.
-
-    Args:
-        folder: Holds the runs and receives the model.
-        model: The subfolder of the runs to choose from.
-        data: The graph; saved unless it can be loaded by name.
-        ids: The ids of the nodes.
+    Of equal runs the first is chosen. Test accuracy is not used. ``model`` is the subfolder of
+    the runs to choose from. The graph is saved unless it can be loaded by name.
     """
     runs = _finished_runs(folder / model)
     chosen = max(runs, key=lambda run: run.record["validation_accuracy"])

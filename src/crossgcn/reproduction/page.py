@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -18,7 +18,7 @@ from crossgcn.reproduction import ITEM_NAMES
 from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.figures import draw_item
 from crossgcn.reproduction.items import Item
-from crossgcn.reproduction.numbers import NumberTable, number_table
+from crossgcn.reproduction.numbers import number_table
 from crossgcn.reproduction.verdicts import (
     ClaimOutcome,
     ClaimResult,
@@ -60,7 +60,7 @@ def write_report(folder: Path, pairs: Pairs, *, html: bool = True) -> None:
     Each file is replaced as a whole, so the report can be read at any time.
     """
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    view = view_report(pairs)
+    view = ReportView(pairs)
     figures = {}
     for section in view.sections:
         if section.figure is not None:
@@ -73,35 +73,33 @@ def write_report(folder: Path, pairs: Pairs, *, html: bool = True) -> None:
 
 def render_html(pairs: Pairs) -> str:
     """Return the report as a single page without scripts or external files."""
-    return _html(view_report(pairs))
+    return _html(ReportView(pairs))
 
 
 def render_markdown(pairs: Pairs, *, figures: Mapping[str, str] | None = None) -> str:
     """Return the report in Markdown; ``figures`` are paths of drawings, by item."""
-    return _markdown(view_report(pairs, draw=False), figures or {})
+    return _markdown(ReportView(pairs, draw=False), figures or {})
 
 
-@dataclass(frozen=True)
 class Section:
     """One item of the report; ``counts`` are those of :data:`COUNTED` and ``not run``."""
 
-    item: Item
-    result: ItemResult
-    table: NumberTable
-    figure: str | None
-    claims: tuple[ClaimResult, ...]
-    counts: Counter[str]
+    def __init__(self, item: Item, result: ItemResult, draw: bool) -> None:
+        self.item = item
+        self.result = result
+        self.table = number_table(item, result)
+        self.claims = evaluate_claims(item, result)
+        self.figure = draw_item(item, result) if draw else None
+        lines = [line for group in self.table.groups for line in group.lines]
+        self.counts = Counter(COUNTED[line.verdict.name] for line in lines if line.verdict)
+        self.counts["not run"] = sum(not line.run for line in lines)
+        timings = [cell.timing for cell in result.cells if cell.timing is not None]
+        devices = (f"{timing['device_name']} ({timing['device']})" for timing in timings)
+        self.devices = list(dict.fromkeys(devices))
 
-    @property
-    def devices(self) -> list[str]:
-        """The devices on which epochs were timed."""
-        timings = [cell.timing for cell in self.result.cells if cell.timing is not None]
-        return list(dict.fromkeys(f"{t['device_name']} ({t['device']})" for t in timings))
 
-
-@dataclass(frozen=True)
 class ReportView:
-    """The content of the report.
+    """The content of the report: everything judged, counted and, unless told otherwise, drawn.
 
     Attributes:
         environments: Each environment in words, with the items that were run in it.
@@ -109,15 +107,25 @@ class ReportView:
         runs: Number of trainings.
     """
 
-    sections: tuple[Section, ...]
-    environments: Mapping[str, Sequence[str]]
-    splits: Mapping[str, Sequence[str]]
-    runs: int
-
-    @property
-    def counts(self) -> Counter[str]:
-        """The counts of all sections, added up."""
-        return sum((section.counts for section in self.sections), Counter())
+    def __init__(self, pairs: Pairs, *, draw: bool = True) -> None:
+        self.sections = [Section(item, result, draw) for item, result in pairs]
+        self.counts = sum((section.counts for section in self.sections), Counter[str]())
+        self.environments: dict[str, list[str]] = {}
+        self.splits: dict[str, list[str]] = {}
+        for item, result in pairs:
+            if result.environment:
+                text = _describe(result.environment)
+                self.environments.setdefault(text, []).append(item.name)
+            for dataset, kind in result.splits.items():
+                if dataset not in self.splits.setdefault(kind, []):
+                    self.splits[kind].append(dataset)
+        trained = {
+            json.dumps({**cell.settings, **chosen}, sort_keys=True): len(cell.test_accuracy)
+            for _, result in pairs
+            for cell in result.cells
+            for chosen in [candidate.settings for candidate in cell.candidates] or [{}]
+        }
+        self.runs = sum(trained.values())
 
     @property
     def notices(self) -> list[str]:
@@ -147,55 +155,18 @@ class ReportView:
         ]
 
 
-def view_report(pairs: Pairs, *, draw: bool = True) -> ReportView:
-    """Judge, count and, unless told otherwise, draw everything."""
-    environments: dict[str, list[str]] = {}
-    splits: dict[str, list[str]] = {}
-    for item, result in pairs:
-        if result.environment:
-            environments.setdefault(_describe(result.environment), []).append(item.name)
-        for dataset, kind in result.splits.items():
-            if dataset not in splits.setdefault(kind, []):
-                splits[kind].append(dataset)
-    trained = {
-        json.dumps({**cell.settings, **chosen}, sort_keys=True): len(cell.test_accuracy)
-        for _, result in pairs
-        for cell in result.cells
-        for chosen in [candidate.settings for candidate in cell.candidates] or [{}]
-    }
-    sections = tuple(_view_section(item, result, draw) for item, result in pairs)
-    return ReportView(sections, environments, splits, sum(trained.values()))
-
-
-def _view_section(item: Item, result: ItemResult, draw: bool) -> Section:
-    table = number_table(item, result)
-    counts: Counter[str] = Counter()
-    for line in (line for group in table.groups for line in group.lines):
-        if not line.run:
-            counts["not run"] += 1
-        elif line.verdict is not None:
-            counts[COUNTED[line.verdict.name]] += 1
-    figure = draw_item(item, result) if draw else None
-    return Section(item, result, table, figure, evaluate_claims(item, result), counts)
-
-
 def _describe(environment: Mapping[str, Any]) -> str:
     """Return names and versions in one line."""
     parts = []
     for name, value in environment.items():
         if name == "versions" and isinstance(value, Mapping):
             parts += [f"{package} {_told(version)}" for package, version in value.items()]
-        elif name == "commit" and value is not None:
-            commits = value if isinstance(value, list | tuple) else [value]
-            parts.append(f"commit {_told([_short(str(commit)) for commit in commits])}")
         elif value is not None:
-            parts.append(f"{name.replace('_', ' ')} {_told(value)}")
+            text = _told(value)
+            if name == "commit":
+                text = re.sub("([0-9a-f]{10})[0-9a-f]+", r"\1", text)
+            parts.append(f"{name.replace('_', ' ')} {text}")
     return ", ".join(parts)
-
-
-def _short(commit: str) -> str:
-    digest, *modified = commit.split("-")
-    return "-".join([digest[:10], *modified])
 
 
 def _told(value: Any) -> str:

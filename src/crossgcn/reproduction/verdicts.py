@@ -151,7 +151,7 @@ def evaluate_check(check: Check, item: Item, result: ItemResult) -> Iterator[Che
             place, cell = _better_on_validation(place, check.or_row, result)
         for key, compare in (
             (check.better_than, _better),
-            (check.slower_than, partial(_times, at_most=check.at_most)),
+            (check.slower_than, partial(_slower, at_most=check.at_most)),
             (check.close_to, partial(_close, within=check.within or 0.0)),
         ):
             if key is None or (other := _other(place, key)) == place or other not in places:
@@ -189,16 +189,14 @@ def _better(cell: Found, other: Found) -> Compared:
 
 
 def _bounded(cell: Found, bound: float, sign: int) -> Compared:
-    ours = measured(cell)
-    word = "at least" if sign > 0 else "at most"
+    ours, expected = measured(cell), f"{'at least' if sign > 0 else 'at most'} {bound:g} expected"
     if ours is None:
-        return "not tested", f"not run; {word} {bound:g} expected", ""
+        return "not tested", f"not run; {expected}", ""
     mean = f"{ours.mean:.1f}"
-    holds = sign * (ours.mean - bound) >= 0
-    return _shown(holds), f"{mean}, {word} {bound:g} expected", mean
+    return _shown(sign * (ours.mean - bound) >= 0), f"{mean}, {expected}", mean
 
 
-def _times(cell: Found, other: Found, at_most: float | None) -> Compared:
+def _slower(cell: Found, other: Found, at_most: float | None) -> Compared:
     ours, theirs = measured(cell), measured(other)
     if ours is None or theirs is None:
         return "not tested", "not timed", ""
@@ -213,10 +211,9 @@ def _close(cell: Found, other: Found, within: float) -> Compared:
     ours, theirs = measured(cell), measured(other)
     if ours is None or theirs is None:
         return "not tested", "not run", ""
-    difference = ours.mean - theirs.mean
-    number = f"{difference:+z.2f}"
+    number = f"{ours.mean - theirs.mean:+z.2f}"
     text = f"{number} points, at most {within:g} either way expected"
-    return _shown(abs(difference) <= within), text, number
+    return _shown(abs(ours.mean - theirs.mean) <= within), text, number
 
 
 def _narrower(
@@ -224,20 +221,17 @@ def _narrower(
 ) -> Iterator[CheckResult]:
     """Check that the means of one row vary less over the columns than those of another."""
     for panel in (panel.label for panel in item.panels if first.panel in (None, panel.label)):
+        place = (f"{first.row} against {second.row}", panel, first.column or "")
         means: list[dict[str, float]] = []
         for key in (first, second):
             cells = result.matching(CellKey(panel=panel, row=key.row, column=first.column))
-            ours = ((cell.column, measured(cell)) for cell in cells)
-            means.append({column: value.mean for column, value in ours if value is not None})
+            means.append({cell.column: ours.mean for cell in cells if (ours := measured(cell))})
         shared = means[0].keys() & means[1].keys()
-        place = (f"{first.row} against {second.row}", panel, first.column or "")
         if len(shared) < 2:
             yield CheckResult(place, "not tested", "fewer than two columns were run")
             continue
-        one, two = (
-            max(row[column] for column in shared) - min(row[column] for column in shared)
-            for row in means
-        )
+        rows = [[row[column] for column in shared] for row in means]
+        one, two = (max(row) - min(row) for row in rows)
         text = f"varies by {one:.1f} points, the other by {two:.1f}"
         yield CheckResult(place, _shown(one < two), text, f"{one:.1f} against {two:.1f}")
 

@@ -58,14 +58,9 @@ def make_searches(
         settings: Settings of :class:`~crossgcn.RunConfig`; ``None`` means not given.
         fix: Further settings, as ``NAME=VALUE``.
         depths: Numbers of layers; several are searched.
-        config_file: A TOML file with settings.
         defaults: Values of settings that are neither given nor searched.
-        space_file: A TOML file with the space; defaults to the space of the model.
+        space_file: Defaults to the space of the model.
         twin: Search the twin too, if the model has one.
-
-    Raises:
-        BadInput: If a setting is unknown, fixed at two values, or both fixed and searched,
-            or if nothing is left to search.
     """
     fixed = {name: value for name, value in settings.items() if value is not None}
     model = RunConfig.create(config_file=config_file, model=fixed.get("model")).model

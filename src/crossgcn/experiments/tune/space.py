@@ -119,10 +119,9 @@ def default_space(model: str) -> Space:
 
 def takes(model: str, setting: str) -> bool:
     """Return whether a setting has a meaning for a preset."""
-    of_some_models = RunConfig().model_settings().keys() - {
-        *("num_layers", "hidden_channels", "dropout")
-    }
-    return setting not in of_some_models or setting in get_preset(model).options
+    of_all_models = {"num_layers", "hidden_channels", "dropout"}
+    special = setting in RunConfig().model_settings() and setting not in of_all_models
+    return not special or setting in get_preset(model).options
 
 
 def without_crosses(settings: Mapping[str, Any], twin: str) -> dict[str, Any]:
