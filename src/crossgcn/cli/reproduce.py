@@ -126,7 +126,11 @@ def reproduce(
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
     else:
-        console.print(_closing(summary), highlight=False)
+        for what, counts in (("Numbers of the paper", "verdicts"), ("Its claims", "claims")):
+            found = [f"{count} {name}" for name, count in summary[counts].items() if count]
+            console.print(f"{what}: {', '.join(found) or 'none'}.", highlight=False)
+        took = _duration(summary["wall_seconds"])
+        console.print(f"{took}. Read {summary['report']}", highlight=False)
     failed = [f"{item.name}: {line}" for item, result in pairs for line in result.failed]
     if failed:
         raise WorkFailed("; ".join(failed))
@@ -168,12 +172,10 @@ def _announce(plans: Sequence[ItemPlan], console: Console) -> None:
     """Print what is skipped or shortened before the work starts."""
     lines: dict[str, list[str]] = {}
     for plan in plans:
-        for line in plan.shortened:
-            lines.setdefault(f"[yellow]shortened:[/yellow] {escape(line)}", []).append(
-                plan.item.name
-            )
-        for line in plan.skipped:
-            lines.setdefault(f"[yellow]skipped:[/yellow] {escape(line)}", []).append(plan.item.name)
+        for word in ("shortened", "skipped"):
+            for line in getattr(plan, word):
+                words = f"[yellow]{word}:[/yellow] {escape(line)}"
+                lines.setdefault(words, []).append(plan.item.name)
     splits = {name: kind for plan in plans for name, kind in plan.splits.items()}
     for kind in dict.fromkeys(splits.values()):
         names = [name for name, each in splits.items() if each == kind]
@@ -214,24 +216,28 @@ def _run(
     with resumable(folder), work_progress(terminal) as progress:
         task = progress.add_task("timing a few epochs of each model", total=None)
 
-        def show_timed(done: int, total: int) -> None:
+        def show(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
-        seconds = work.expected_seconds(show_timed)
+        seconds = work.expected_seconds(show)
         progress.remove_task(task)
-        shared = f"{workers} process{'es' * (workers > 1)}"
-        if work.trainer.device.type == "cuda":
-            shared = f"the GPU ({work.trainer.device})"
-        _expect(work.num_waiting, work.num_runs, seconds, shared, console)
+        if seconds > 0:
+            waiting, total = work.num_waiting, work.num_runs
+            done = f" ({total - waiting} of {total} are finished)" if waiting < total else ""
+            shared = f"{workers} process{'es' * (workers > 1)}"
+            if work.trainer.device.type == "cuda":
+                shared = f"the GPU ({work.trainer.device})"
+            console.print(
+                f"{waiting} runs to do{done}: about {_duration(seconds)} with {shared}, "
+                "epochs to be timed included.",
+                highlight=False,
+            )
         task = progress.add_task(f"{work.num_waiting} runs", total=None)
-
-        def show_work(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
 
         def show_timing(what: str) -> None:
             progress.update(task, description=f"timing {what}")
 
-        work.run(on_work=show_work, on_item=show_item, on_timing=show_timing)
+        work.run(on_work=show, on_item=show_item, on_timing=show_timing)
     return [finished[plan.item.name] for plan in plans]
 
 
@@ -253,29 +259,8 @@ def _earlier(
     return found
 
 
-def _expect(waiting: int, total: int, seconds: float, workers: str, console: Console) -> None:
-    done = f" ({total - waiting} of {total} are finished)" if waiting < total else ""
-    if seconds > 0:
-        console.print(
-            f"{waiting} runs to do{done}: about {_duration(seconds)} with {workers}, "
-            "epochs to be timed included.",
-            highlight=False,
-        )
-
-
 def _duration(seconds: float) -> str:
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def _closing(summary: dict[str, Any]) -> str:
-    verdicts = ", ".join(f"{count} {name}" for name, count in summary["verdicts"].items() if count)
-    claims = ", ".join(f"{count} {name}" for name, count in summary["claims"].items() if count)
-    lines = [
-        f"Numbers of the paper: {verdicts or 'none'}.",
-        f"Its claims: {claims or 'none'}.",
-        f"{_duration(summary['wall_seconds'])}. Read {summary['report']}",
-    ]
-    return "\n".join(lines)

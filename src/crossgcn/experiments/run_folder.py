@@ -160,11 +160,9 @@ def open_run(folder: Path, *, load: bool = True) -> RunFolder:
     if not checksum_matches(description):
         raise _changed(folder / CHOSEN)
     place = folder / description["run"]
-    for name, expected in description["files"].items():
+    copies = {name: digest_of_file(place / name) for name in MODEL_FILES}
+    for name, expected in {**description["files"], **copies}.items():
         if digest_of_file(folder / name) != expected:
-            raise _changed(folder / name)
-    for name in MODEL_FILES:
-        if digest_of_file(folder / name) != digest_of_file(place / name):
             raise _changed(folder / name)
     runs = tuple(
         run

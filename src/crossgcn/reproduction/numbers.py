@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crossgcn.experiments.statistics import Summary
+from crossgcn.reports.format import with_spread
 from crossgcn.reports.terminal.tables import number_columns
 from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.items import Cell, Item, PaperValue
@@ -141,8 +142,7 @@ def mean_text(value: Summary | PaperValue | None, item: Item) -> str:
 
 def _spread(value: Summary | PaperValue | None, item: Item) -> str:
     """Format a number; an accuracy with its deviation."""
-    text = mean_text(value, item)
-    return f"{text} ± {value.sd:.1f}" if item.trains and value and value.sd is not None else text
+    return with_spread(value.mean, value.sd) if item.trains and value else mean_text(value, item)
 
 
 def _line(

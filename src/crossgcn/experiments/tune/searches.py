@@ -124,9 +124,6 @@ def check_models(search: Search, *, first_layer_only: bool) -> None:
 
     Such a trial would fail for the model and not for its twin, which would then be searched
     for longer.
-
-    Raises:
-        BadInput: With the values and the reason.
     """
     for values in _models_to_try(search.space):
         try:
@@ -144,9 +141,8 @@ def check_models(search: Search, *, first_layer_only: bool) -> None:
 def _models_to_try(space: Space) -> Iterator[dict[str, Any]]:
     """Yield all combinations of interacting settings, and the extremes of every other one."""
     settings = [name for name in RunConfig().model_settings() if name in space]
-    joint = [name for name in settings if name in _INTERACTING]
-    values = [_values(space[name]) for name in joint]
-    combinations = [dict(zip(joint, each, strict=True)) for each in product(*values)]
+    joint = {name: _values(space[name]) for name in settings if name in _INTERACTING}
+    combinations = [dict(zip(joint, each, strict=True)) for each in product(*joint.values())]
     yield from combinations
     for name in settings:
         if name not in joint:

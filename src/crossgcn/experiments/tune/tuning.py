@@ -220,7 +220,7 @@ class Tuning:
             trainer,
             runs,
             workers=workers,
-            on_epochs=lambda epochs: progress.advance(epochs / total),
+            on_epochs=lambda epochs: progress.show(progress.share + epochs / total),
             on_failure=diverged.__setitem__,
         )
         if diverged:
@@ -280,10 +280,7 @@ class _Progress:
         self.total, self.epochs, self.report = total, epochs, report
         self.finished, self.share = 0, 0.0
 
-    def advance(self, share: float) -> None:
-        self.show(self.share + share, 1)
-
-    def show(self, done: float, total: float) -> None:
+    def show(self, done: float, total: float = 1) -> None:
         self.share = done / total
         if self.report is not None:
             done = self.finished + min(self.share, 1.0)
@@ -291,7 +288,7 @@ class _Progress:
 
     def finish(self) -> None:
         self.finished += 1
-        self.show(0, 1)
+        self.show(0)
 
 
 def _choose(search: Search, trials: list[Trial]) -> Trial:
