@@ -141,7 +141,7 @@ def _draw_lines(item: Item, result: ItemResult) -> Figure | None:
 def _draw_line(axes: Axes, line: Sequence[CellResult], colour: str) -> None:
     line = sorted(line, key=lambda cell: cell.x or 0.0)
     for cell in line:
-        if cell.paper is not None:
+        if cell.paper is not None and cell.x is not None:
             axes.errorbar(cell.x, cell.paper.mean, cell.paper.sd, **_hollow(colour))
     ours = [value for cell in line if (value := measured(cell)) is not None]
     means, sds = [value.mean for value in ours], [value.sd or 0.0 for value in ours]

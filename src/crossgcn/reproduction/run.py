@@ -37,14 +37,8 @@ _load = cache(load_dataset)
 class Reproduction:
     """Items of the paper, ready to run.
 
-    The constructor loads the data and finds the runs that are finished already.
-
-    Args:
-        plans: What to run for each item.
-        out: Folder for the records.
-        workers: Processes that share the work.
-        threads: Threads of each run.
-        device: ``cpu``, ``cuda`` or ``auto``.
+    The constructor loads the data and finds the runs that are finished already. ``workers``
+    processes share the work, and each run has ``threads`` threads.
     """
 
     def __init__(
@@ -87,9 +81,9 @@ class Reproduction:
             )
             self._outcomes[name] = {i: each for i, each in enumerate(found) if each is not None}
         self._timings: dict[str, Record | WorkFailed] = {
-            name: found
+            name: record
             for name, config in self._timed.items()
-            if (found := self._found_timing(config)) is not None
+            if (record := self._found_timing(config)) is not None
         }
         self._costs: dict[str, int] = {}
 
