@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from torch import nn
 from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
 from crossgcn.explanation.arguments import check_features, check_integer, name_cross
-from crossgcn.explanation.expansion import MAX_ROWS, Expansion, RowTerms, TermCodes, expand_rows
+from crossgcn.explanation.expansion import MAX_ROWS, Expansion, TermCodes
 from crossgcn.explanation.reading import Floats, Graph, Ints, Reading, read_model
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def trace_paths(reading: Reading, node: int, target: int) -> Paths:
             distance = dict.fromkeys(nodes.tolist(), len(reading.layers) - position) | distance
         steps.append(Step(targets, at_targets, nodes))
         if position:
-            slopes = slopes * reading.gates[position - 1][nodes]
+            slopes = slopes * (reading.outputs[position - 1][nodes] > 0)
     hops = np.array([distance[each] for each in nodes.tolist()], np.int64)
     return Paths(nodes, hops, slopes, bias, left_out, tuple(steps))
 
@@ -93,12 +93,8 @@ class NodeExplanation:
     ``bias + frame.contribution.sum() + left_out`` equals ``logits[target]``.
 
     Attributes:
-        node: The explained node.
         target: The explained class.
-        reading: The model on its graph.
-        paths: How the score depends on the first layer.
         expansion: The first layer, multiplied out when a table is requested.
-        space: Names of the features.
     """
 
     node: int
@@ -111,8 +107,7 @@ class NodeExplanation:
     @property
     def logits(self) -> Floats:
         """The scores of all classes."""
-        logits: Floats = self.reading.logits[self.node]
-        return logits
+        return np.asarray(self.reading.logits[self.node])
 
     @property
     def bias(self) -> float:
@@ -135,11 +130,6 @@ class NodeExplanation:
         return 1.0 if self.left_out == 0 else named / (named + abs(self.left_out))
 
     @cached_property
-    def terms(self) -> RowTerms:
-        """Every term of every node, by number; a folded product may occur more than once."""
-        return self.expansion.list_terms()
-
-    @cached_property
     def frame(self) -> pd.DataFrame:
         """Every term, the largest contribution first.
 
@@ -148,27 +138,22 @@ class NodeExplanation:
         and ``cross``, its name; ``value`` of the product; its ``weight``; ``contribution``, weight
         times value. ``by_cross`` and ``by_node`` need much less memory for large neighbourhoods.
         """
-        return self._tabulate(self.paths, self.terms, self.expansion.codes)
+        return self._tabulate(self.expansion)
 
     def frame_of(self, sources: Sequence[int]) -> pd.DataFrame:
         """Return the rows of ``frame`` for some source nodes, without computing the others."""
-        chosen = np.flatnonzero(np.isin(self.paths.nodes, np.asarray(sources, np.int64)))
-        paths = replace(
-            self.paths,
-            nodes=self.paths.nodes[chosen],
-            hops=self.paths.hops[chosen],
-            coefficients=self.paths.coefficients[chosen],
-        )
-        expansion = expand_rows(self.reading, paths.nodes, paths.coefficients)
-        return self._tabulate(paths, expansion.list_terms(), expansion.codes)
+        chosen = np.isin(self.paths.nodes, np.asarray(sources, np.int64))
+        coefficients = self.paths.coefficients * chosen[:, np.newaxis]
+        return self._tabulate(Expansion(self.reading, self.paths.nodes, coefficients))
 
-    def _tabulate(self, paths: Paths, terms: RowTerms, codes: TermCodes) -> pd.DataFrame:
+    def _tabulate(self, expansion: Expansion) -> pd.DataFrame:
+        terms = expansion.list_terms()
         distinct, inverse = np.unique(terms.code, return_inverse=True)
-        named = self._named(codes, distinct)
+        named = self._named(expansion.codes, distinct)
         frame = pd.DataFrame(
             {
-                "source": paths.nodes[terms.row],
-                "hops": paths.hops[terms.row],
+                "source": self.paths.nodes[terms.row],
+                "hops": self.paths.hops[terms.row],
                 "order": named["order"].to_numpy()[inverse],
                 "term": inverse,
                 "value": terms.value,
@@ -317,7 +302,7 @@ class NodeExplainer:
         if not 0 <= target < num_classes:
             raise BadInput(f"class {target} does not exist; there are 0 to {num_classes - 1}")
         paths = trace_paths(self.reading, node, target)
-        expansion = expand_rows(self.reading, paths.nodes, paths.coefficients)
+        expansion = Expansion(self.reading, paths.nodes, paths.coefficients)
         return NodeExplanation(node, target, self.reading, paths, expansion, self.space)
 
     def top_crosses(

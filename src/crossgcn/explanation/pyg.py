@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 import torch
 from torch import Tensor
@@ -122,7 +123,7 @@ def flow_along_edges(part: NodeExplanation, edge_index: Tensor) -> Floats:
         if adjacency is None:
             continue
         if position:
-            sent = step.slopes @ reading.hidden[position - 1][step.nodes].T
+            sent = step.slopes @ np.maximum(reading.outputs[position - 1][step.nodes], 0.0).T
         elif reading.of_neighbourhoods:
             flow = flow + _flow_into_sums(part)
             continue
@@ -169,13 +170,8 @@ def _flow_into_sums(part: NodeExplanation) -> sp.coo_array:
 
 def _pick(flow: sp.coo_array, edges: Ints, num_nodes: int) -> Floats:
     """Return the entry of a matrix for each edge; duplicate edges share theirs."""
-    key = edges[1] * num_nodes + edges[0]
     flow.sum_duplicates()
-    held = flow.row.astype(np.int64) * num_nodes + flow.col
-    if not held.size:
-        return np.zeros(key.size)
-    order = np.argsort(held)
-    held, values = held[order], flow.data[order]
-    place = np.minimum(np.searchsorted(held, key), held.size - 1)
+    values = pd.Series(flow.data, index=flow.row.astype(np.int64) * num_nodes + flow.col)
+    key = edges[1] * num_nodes + edges[0]
     _, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
-    return np.where(held[place] == key, values[place], 0.0) / counts[inverse]
+    return values.reindex(key, fill_value=0.0).to_numpy(np.float64) / counts[inverse]

@@ -72,7 +72,7 @@ def _logits_without(reading: Reading, terms: Sequence[tuple[int, ...]]) -> Itera
     for position, term in enumerate(terms):
         weights = term_weights(layer, np.array([term], np.int64), reading.binary)[0]
         removed = products[:, [position]].toarray() * weights
-        yield reading.continue_from(reading.first - removed)
+        yield reading.continue_from(reading.outputs[0] - removed)
 
 
 def _accuracy(logits: Floats, labels: Ints) -> float:
