@@ -37,87 +37,55 @@ class Step:
     nodes: Ints
 
 
-@dataclass(frozen=True)
-class Paths:
-    """How a score depends on the first layer, given which hidden units are active.
-
-    Attributes:
-        nodes: Where the first layer multiplies features.
-        hops: Distance of each from the explained node.
-        coefficients: Weight of each unit's products in the score, ``[nodes, units]``.
-        bias: What the biases of all layers add.
-        left_out: What crosses of hidden units add; they have no names.
-        steps: One per layer, the last layer first.
-    """
-
-    nodes: Ints
-    hops: Ints
-    coefficients: Floats
-    bias: float
-    left_out: float
-    steps: tuple[Step, ...]
-
-
-def trace_paths(reading: Reading, node: int, target: int) -> Paths:
-    """Follow the score of one class at one node back to the first layer."""
-    nodes = np.array([node])
-    slopes = np.zeros((1, reading.logits.shape[1]))
-    slopes[0, target] = 1.0
-    bias = left_out = 0.0
-    distance = {node: 0}
-    steps = []
-    for position in reversed(range(len(reading.layers))):
-        layer, adjacency = reading.layers[position], reading.adjacencies[position]
-        bias += float((slopes @ layer.bias).sum())
-        if position:
-            left_out += float((slopes * reading.crosses[position][nodes]).sum())
-            slopes = slopes @ layer.first_order
-        targets, at_targets = nodes, slopes
-        if adjacency is not None and (position or not layer.aggregate_first):
-            rows = adjacency[nodes]
-            reached, rows.indices = np.unique(rows.indices, return_inverse=True)
-            rows.resize((len(nodes), len(reached)))
-            nodes, slopes = reached.astype(np.int64), np.asarray(rows.T @ slopes)
-            distance = dict.fromkeys(nodes.tolist(), len(reading.layers) - position) | distance
-        steps.append(Step(targets, at_targets, nodes))
-        if position:
-            slopes = slopes * (reading.outputs[position - 1][nodes] > 0)
-    hops = np.array([distance[each] for each in nodes.tolist()], np.int64)
-    return Paths(nodes, hops, slopes, bias, left_out, tuple(steps))
-
-
-@dataclass(frozen=True)
 class NodeExplanation:
     """A class score as a sum: bias, features, named crosses, and crosses without names.
 
-    ``bias + frame.contribution.sum() + left_out`` equals ``logits[target]``.
+    ``bias + frame.contribution.sum() + left_out`` equals ``logits[target]``, given which hidden
+    units are active.
 
     Attributes:
+        node: The explained node.
         target: The explained class.
+        bias: What the biases of all layers add to the score.
+        left_out: What crosses of hidden units add; 0 if only the first layer has crosses.
+        nodes: Where the first layer multiplies features.
+        hops: Distance of each from the explained node.
+        coefficients: Weight of each unit's products in the score, ``[nodes, units]``.
+        steps: One per layer, the last layer first.
         expansion: The first layer, multiplied out when a table is requested.
     """
 
-    node: int
-    target: int
-    reading: Reading
-    paths: Paths
-    expansion: Expansion
-    space: FeatureSpace
+    def __init__(self, reading: Reading, space: FeatureSpace, node: int, target: int) -> None:
+        self.reading, self.space, self.node, self.target = reading, space, node, target
+        self.bias = self.left_out = 0.0
+        self.steps: list[Step] = []
+        nodes, slopes = np.array([node]), np.zeros((1, reading.logits.shape[1]))
+        slopes[0, target] = 1.0
+        distance = {node: 0}
+        for position in reversed(range(len(reading.layers))):
+            layer, adjacency = reading.layers[position], reading.adjacencies[position]
+            self.bias += float((slopes @ layer.bias).sum())
+            if position:
+                self.left_out += float((slopes * reading.crosses[position][nodes]).sum())
+                slopes = slopes @ layer.first_order
+            targets, at_targets = nodes, slopes
+            if adjacency is not None and (position or not layer.aggregate_first):
+                rows = adjacency[nodes]
+                reached, rows.indices = np.unique(rows.indices, return_inverse=True)
+                rows.resize((len(nodes), len(reached)))
+                nodes, slopes = reached.astype(np.int64), np.asarray(rows.T @ slopes)
+                distance = dict.fromkeys(nodes.tolist(), len(reading.layers) - position) | distance
+            self.steps.append(Step(targets, at_targets, nodes))
+            if position:
+                slopes = slopes * (reading.outputs[position - 1][nodes] > 0)
+        self.nodes, self.coefficients = nodes, slopes
+        self.hops = np.array([distance[each] for each in nodes.tolist()], np.int64)
+        self.expansion = Expansion(reading, nodes, slopes)
 
     @property
     def logits(self) -> Floats:
         """The scores of all classes."""
         return np.asarray(self.reading.logits[self.node])
-
-    @property
-    def bias(self) -> float:
-        """What the biases of all layers add to the score."""
-        return self.paths.bias
-
-    @property
-    def left_out(self) -> float:
-        """What crosses of hidden units add; 0 if only the first layer has crosses."""
-        return self.paths.left_out
 
     @property
     def completeness(self) -> float:
@@ -142,9 +110,9 @@ class NodeExplanation:
 
     def frame_of(self, sources: Sequence[int]) -> pd.DataFrame:
         """Return the rows of ``frame`` for some source nodes, without computing the others."""
-        chosen = np.isin(self.paths.nodes, np.asarray(sources, np.int64))
-        coefficients = self.paths.coefficients * chosen[:, np.newaxis]
-        return self._tabulate(Expansion(self.reading, self.paths.nodes, coefficients))
+        chosen = np.isin(self.nodes, np.asarray(sources, np.int64))
+        coefficients = self.coefficients * chosen[:, np.newaxis]
+        return self._tabulate(Expansion(self.reading, self.nodes, coefficients))
 
     def _tabulate(self, expansion: Expansion) -> pd.DataFrame:
         terms = expansion.list_terms()
@@ -152,8 +120,8 @@ class NodeExplanation:
         named = self._named(expansion.codes, distinct)
         frame = pd.DataFrame(
             {
-                "source": self.paths.nodes[terms.row],
-                "hops": self.paths.hops[terms.row],
+                "source": self.nodes[terms.row],
+                "hops": self.hops[terms.row],
                 "order": named["order"].to_numpy()[inverse],
                 "term": inverse,
                 "value": terms.value,
@@ -201,7 +169,7 @@ class NodeExplanation:
     @cached_property
     def by_node(self) -> pd.DataFrame:
         """Each source node once, with all its terms summed."""
-        columns = {"source": self.paths.nodes, "hops": self.paths.hops}
+        columns = {"source": self.nodes, "hops": self.hops}
         return _largest_first(pd.DataFrame(columns | {"contribution": self.expansion.sum_by_row()}))
 
     def waterfall(self, num: int, min_order: int = 1) -> list[tuple[Any, ...]]:
@@ -260,26 +228,15 @@ def explain_node(
     target: int | None = None,
     space: FeatureSpace | Sequence[str] | None = None,
 ) -> NodeExplanation:
-    """Explain one class score of one node.
+    """Explain the score of one class, by default the predicted one, at one node.
 
-    Args:
-        model: A trained model; it is explained as in evaluation mode, without dropout.
-        graph: The graph, as ``Data`` or prepared.
-        node: Number of the node.
-        target: Number of the class; the predicted class by default.
-        space: Names of the features.
+    The model is explained as in evaluation mode, without dropout. ``space`` names the features.
     """
     return NodeExplainer(model, graph, space).explain(node, target)
 
 
 class NodeExplainer:
-    """Explains any number of nodes of one graph; the model is read once.
-
-    Args:
-        model: A trained model.
-        graph: The graph, as ``Data`` or prepared.
-        space: Names of the features.
-    """
+    """Explains any number of nodes of one graph; the model is read once."""
 
     def __init__(
         self,
@@ -301,9 +258,7 @@ class NodeExplainer:
         target = check_integer("target", target)
         if not 0 <= target < num_classes:
             raise BadInput(f"class {target} does not exist; there are 0 to {num_classes - 1}")
-        paths = trace_paths(self.reading, node, target)
-        expansion = Expansion(self.reading, paths.nodes, paths.coefficients)
-        return NodeExplanation(node, target, self.reading, paths, expansion, self.space)
+        return NodeExplanation(self.reading, self.space, node, target)
 
     def top_crosses(
         self,
@@ -320,7 +275,6 @@ class NodeExplainer:
         terms together, and ``left out`` for crosses of hidden units.
 
         Args:
-            nodes: Numbers of the nodes.
             num: How many terms for each node.
             targets: A class per node; the predicted classes by default.
             min_order: 2 lists crosses only; single features then count to the rest.

@@ -118,7 +118,7 @@ def flow_along_edges(part: NodeExplanation, edge_index: Tensor) -> Floats:
     reading = part.reading
     size = (reading.num_nodes, reading.num_nodes)
     flow = sp.coo_array(size)
-    for position, step in zip(reversed(range(len(reading.layers))), part.paths.steps, strict=True):
+    for position, step in zip(reversed(range(len(reading.layers))), part.steps, strict=True):
         adjacency = reading.adjacencies[position]
         if adjacency is None:
             continue
@@ -147,7 +147,7 @@ def _shares(part: NodeExplanation) -> sp.csr_array:
         new[:, 1:] &= digits[:, 1:] != digits[:, :-1]
         row, column = np.nonzero(new)
         values = (terms.contribution / np.maximum(new.sum(axis=1), 1))[row]
-        nodes = part.paths.nodes[terms.row][row]
+        nodes = part.nodes[terms.row][row]
         features = codes.features[digits[row, column] - 1]
         shares = shares + sp.csr_array(sp.coo_array((values, (nodes, features)), shape=shape))
     return sp.csr_array(shares)

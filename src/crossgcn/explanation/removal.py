@@ -27,8 +27,6 @@ def accuracy_without(
     model stays as it is; it is not trained again.
 
     Args:
-        model: A trained model.
-        graph: The graph, as ``Data`` or prepared.
         y: Class of each node, ``[nodes]``.
         nodes: Where accuracy is measured: numbers of nodes, or a mask of all nodes.
         crosses: Features of each cross, as the tables of crosses list them.

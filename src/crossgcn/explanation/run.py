@@ -48,7 +48,6 @@ def explain_run(
     """Explain the chosen model of a run, and search the same crosses in the other models.
 
     Args:
-        run: A trained run.
         top: How many crosses per class.
         order: Number of features of a cross; all orders from 2 by default.
         on_model: Called with the number of models done and of all models.
