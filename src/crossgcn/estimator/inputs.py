@@ -50,7 +50,7 @@ def read_edges(
         edges = _read_array(edge_index)
         weights = None if edge_weight is None else _read_weights(edge_weight, edges.shape[1])
     if names is not None:
-        edges = pd.Index(names).get_indexer(edges.ravel()).reshape(edges.shape)
+        edges = pd.Index(names).get_indexer(pd.Index(edges.ravel())).reshape(edges.shape)
         kept = (edges >= 0).all(axis=0)
         edges, weights = edges[:, kept], None if weights is None else weights[kept]
     _check_ends(edges, num_nodes)

@@ -224,7 +224,7 @@ class Expansion:
     def _weights(self) -> tuple[Floats, list[Floats]]:
         """First-order weights and projections of the units, ``[features, units]`` each."""
         place = np.ix_(self.units, self.codes.features)
-        used = self.layer.projections[: self.codes.length] if self.codes.length > 1 else []
+        used = self.layer.projections[: self.codes.length if self.codes.length > 1 else 0]
         first_order, *rest = (
             np.ascontiguousarray(each[place].T) for each in (self.layer.first_order, *used)
         )

@@ -13,7 +13,7 @@ from torch import nn
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
-from crossgcn.explanation.arguments import check_features, check_integer, name_cross
+from crossgcn.explanation.arguments import Names, check_features, check_integer, name_cross
 from crossgcn.explanation.expansion import MAX_ROWS, Expansion, TermCodes
 from crossgcn.explanation.reading import Floats, Graph, Ints, Reading, read_model
 
@@ -221,12 +221,7 @@ def _largest_first(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def explain_node(
-    model: nn.Module,
-    graph: Graph,
-    node: int,
-    *,
-    target: int | None = None,
-    space: FeatureSpace | Sequence[str] | None = None,
+    model: nn.Module, graph: Graph, node: int, *, target: int | None = None, space: Names = None
 ) -> NodeExplanation:
     """Explain the score of one class, by default the predicted one, at one node.
 
@@ -238,12 +233,7 @@ def explain_node(
 class NodeExplainer:
     """Explains any number of nodes of one graph; the model is read once."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        graph: Graph,
-        space: FeatureSpace | Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, model: nn.Module, graph: Graph, space: Names = None) -> None:
         self.reading: Reading = read_model(model, graph)
         self.space = check_features(space, self.reading.num_features)
 

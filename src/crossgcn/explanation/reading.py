@@ -298,6 +298,7 @@ def _modules(model: nn.Module) -> list[nn.Module]:
 
 def _features(graph: Graph) -> sp.csr_array:
     x: Any = graph.x
+    matrix: Any
     layout = x.layout if isinstance(x, Tensor) and x.dim() == 2 else None
     if isinstance(x, SparseMatrix):
         matrix = x.to("cpu").to_scipy()
@@ -316,7 +317,7 @@ def _features(graph: Graph) -> sp.csr_array:
             f"the graph's features are {given}; give x as a tensor [nodes, features], "
             "dense, sparse CSR or sparse COO"
         )
-    features = sp.csr_array(matrix.astype(np.float64))
+    features = sp.csr_array(sp.csr_array(matrix).astype(np.float64))
     features.eliminate_zeros()
     bad = np.flatnonzero(~np.isfinite(features.data))
     if bad.size:

@@ -13,6 +13,7 @@ from torch import nn
 from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
 from crossgcn.explanation.arguments import (
+    Names,
     check_classes,
     check_features,
     check_integer,
@@ -34,7 +35,7 @@ def strongest_crosses(
     model: nn.Module,
     graph: Graph,
     *,
-    space: FeatureSpace | Sequence[str] | None = None,
+    space: Names = None,
     classes: Sequence[Any] | None = None,
     order: int | None = None,
     top: int = 20,
@@ -98,7 +99,7 @@ def first_order_terms(
     model: nn.Module,
     graph: Graph,
     *,
-    space: FeatureSpace | Sequence[str] | None = None,
+    space: Names = None,
     classes: Sequence[Any] | None = None,
     top: int = 20,
 ) -> pd.DataFrame:
@@ -161,7 +162,7 @@ def _tabulate(
 
 
 def field_strengths(
-    model: nn.Module, graph: Graph, *, space: FeatureSpace | Sequence[str] | None = None
+    model: nn.Module, graph: Graph, *, space: Names = None
 ) -> tuple[tuple[str, ...], Floats]:
     """Return the sum of |strength| of all pairs between two fields, over all classes.
 

@@ -11,7 +11,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-from crossgcn.links.settings import NUM_EDGE_SPLITS, TEST_SHARE, VALIDATION_SHARE
+from crossgcn.links.settings import (
+    NUM_EDGE_SPLITS,
+    TEST_SHARE,
+    VALIDATION_SHARE,
+    check_at_least,
+)
 
 
 @dataclass(frozen=True)
@@ -74,13 +79,8 @@ def make_edge_splits(
             :func:`~crossgcn.data.canonical_graph`.
         negatives: Negative pairs for each validation and test edge.
     """
-    for name, value, least in (
-        ("num_splits", num_splits, 1),
-        ("negatives", negatives, 1),
-        ("seed", seed, 0),
-    ):
-        if value < least:
-            raise BadInput(f"{name} is {value}; give at least {least}")
+    check_at_least(1, num_splits=num_splits, negatives=negatives)
+    check_at_least(0, seed=seed)
     for name, share in (("validation_share", validation_share), ("test_share", test_share)):
         if not 0 < share < 1:
             raise BadInput(f"{name} is {share}; give a share of the edges between 0 and 1")
