@@ -112,7 +112,7 @@ def make_edge_splits(
         order = torch.from_numpy(generator.permutation(num_edges))
         validation, test, train = (
             pairs[:, chosen.sort().values]
-            for chosen in order.split([*held_out, num_edges - sum(held_out)])
+            for chosen in order.tensor_split((held_out[0], sum(held_out)))
         )
         drawn = others.draw(wanted, generator)
         drawn = drawn[:, torch.from_numpy(generator.permutation(wanted))]
