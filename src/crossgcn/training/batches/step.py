@@ -36,12 +36,9 @@ class MiniBatchStep(Step):
     that of the whole batch, also where the parts differ in size or one is empty.
 
     Args:
-        model: Trained in place, on its device.
         batches: This process's part of the batches.
-        config: Learning rate, weight decay and precision.
         seed: Decides the dropped entries, together with the process's rank.
         processes: The processes that share each batch.
-        unused: The columns that were removed from the model before.
 
     Attributes:
         totals: Sums of the cross-entropy and of correct predictions over this process's parts of
