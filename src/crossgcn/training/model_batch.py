@@ -47,16 +47,19 @@ def can_be_compiled(model: NodeClassifier) -> bool:
             type(layer) in (CrossGCNConv, CrossFeatureTransform)
             and getattr(layer, "aggr", "add") == "add"
             and getattr(layer, "aggregation", None) is None
-            and type(transform := _transform_of(layer)) is CrossFeatureTransform
-            and transform.aggregator is None
-            and transform.projection_scale is None
+            and _sums_unscaled_orders(layer)
             for layer in model.layers
         )
     )
 
 
-def _transform_of(layer: nn.Module) -> nn.Module:
-    return layer if isinstance(layer, CrossFeatureTransform) else layer.transform  # type: ignore[return-value]
+def _sums_unscaled_orders(layer: nn.Module) -> bool:
+    transform = layer if isinstance(layer, CrossFeatureTransform) else layer.transform
+    return (
+        type(transform) is CrossFeatureTransform
+        and transform.aggregator is None
+        and transform.projection_scale is None
+    )
 
 
 def stack_models(models: Sequence[NodeClassifier], *, round_outputs_to: int = 1) -> NodeClassifier:
@@ -91,7 +94,7 @@ def _round_outputs(stacked: NodeClassifier, multiple: int) -> None:
     last = stacked.layers[-1]
     if not isinstance(last, CrossGCNConv | CrossFeatureTransform):
         return
-    transform = _transform_of(last)
+    transform = last if isinstance(last, CrossFeatureTransform) else last.transform
     width = last.out_channels
     missing = -width % multiple
     if missing == 0 or stacked.residual != "none" or not _has_no_other_weights(last, transform):
