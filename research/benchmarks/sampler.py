@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
@@ -21,8 +21,8 @@ from torch import Tensor
 
 from crossgcn.data.datasets.drawn_graphs import large_graph
 from crossgcn.data.stored import open_graph
-from crossgcn.graph.sampling import blocks as sampled_blocks
-from crossgcn.graph.sampling import sampler as csr_sampler
+from crossgcn.graph.sampling import blocks, sampler
+from crossgcn.graph.sampling import source as graph_source
 from crossgcn.graph.sampling.batches import Batch
 from crossgcn.graph.sampling.source import GraphSource, source_of
 from crossgcn.kernels import sampling as plain_sampling
@@ -108,7 +108,9 @@ def plain_loops() -> Iterator[None]:
     def plain() -> object:
         return plain_sampling
 
-    with patch.object(csr_sampler, "loops", plain), patch.object(sampled_blocks, "loops", plain):
+    with ExitStack() as patches:
+        for module in (graph_source, sampler, blocks):
+            patches.enter_context(patch.object(module, "loops", plain))
         yield
 
 

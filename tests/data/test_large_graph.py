@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from crossgcn.data import make_splits
 from crossgcn.data.datasets.drawn_graphs import large_graph
 from crossgcn.errors import BadInput
-from crossgcn.graph import normalised_adjacency
+from crossgcn.graph import edges_of_kind
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def _nearest_mean_accuracy(x: Tensor, data: Data) -> float:
 
 
 def test_a_node_tells_its_class_and_its_neighbours_tell_more(data: Data) -> None:
-    adjacency = normalised_adjacency(data.edge_index, 20_000)
+    adjacency = edges_of_kind("gcn", data.edge_index, 20_000)
     majority = float(torch.bincount(data.y).max()) / 20_000
     alone = _nearest_mean_accuracy(data.x, data)
     together = _nearest_mean_accuracy(adjacency @ data.x, data)

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data import load_dataset, make_splits, reddit400k_shaped
 from crossgcn.errors import BadInput
-from crossgcn.graph import normalised_adjacency
+from crossgcn.graph import edges_of_kind
 
 Command = Callable[..., CompletedProcess[str]]
 
@@ -54,7 +54,7 @@ def _nearest_mean_accuracy(x: Tensor, graph: Data) -> float:
 
 
 def test_a_node_tells_its_class_and_its_neighbours_tell_more(graph: Data) -> None:
-    adjacency = normalised_adjacency(graph.edge_index, 30_000)
+    adjacency = edges_of_kind("gcn", graph.edge_index, 30_000)
     majority = torch.bincount(graph.y[graph.roles[0] == 3]).max() / 9_000
     alone = _nearest_mean_accuracy(graph.x, graph)
     together = _nearest_mean_accuracy(adjacency @ (adjacency @ graph.x), graph)

@@ -6,7 +6,7 @@ import torch
 from torch_geometric.nn import GCNConv
 
 from crossgcn import load_dataset
-from crossgcn.graph import normalise_bipartite, normalised_adjacency
+from crossgcn.graph import edges_of_kind, normalise_bipartite
 
 
 @pytest.mark.parametrize("weights", [None, torch.tensor([0.5, 0.5, 2.0, 2.0])])
@@ -17,7 +17,7 @@ def test_is_the_symmetric_normalisation_of_the_paper(weights: torch.Tensor | Non
         dense[target, source] = 1.0 if weights is None else weights[position]
     degree = dense.sum(axis=1)
     expected = dense / np.sqrt(degree[:, None] * degree[None, :])
-    adjacency = normalised_adjacency(edges, 4, weights)
+    adjacency = edges_of_kind("gcn", edges, 4, weights)
     np.testing.assert_allclose(adjacency.to_scipy().toarray(), expected, rtol=1e-6)
 
 
@@ -26,12 +26,12 @@ def test_is_what_gcn_conv_computes_on_citeseer_self_loops_and_all() -> None:
     x = torch.randn(data.num_nodes, 4)
     conv = GCNConv(4, 4, bias=False)
     conv.lin.weight.data = torch.eye(4)
-    adjacency = normalised_adjacency(data.edge_index, data.num_nodes)
+    adjacency = edges_of_kind("gcn", data.edge_index, data.num_nodes)
     torch.testing.assert_close(adjacency @ x, conv(x, data.edge_index), rtol=1e-5, atol=1e-5)
 
 
 def test_a_node_without_edges_or_self_loop_receives_nothing() -> None:
-    adjacency = normalised_adjacency(torch.tensor([[0, 1], [1, 0]]), 3, add_self_loops=False)
+    adjacency = edges_of_kind("normalised", torch.tensor([[0, 1], [1, 0]]), 3)
     assert (adjacency @ torch.ones(3, 1)).flatten().tolist() == [1.0, 1.0, 0.0]
 
 

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from crossgcn import PreparedGraph, build_model, load_dataset, make_splits
-from crossgcn.graph import ModelBatchMatrix, SparseMatrix, normalised_adjacency, receptive_field
+from crossgcn.graph import ModelBatchMatrix, SparseMatrix, edges_of_kind, receptive_field
 
 
 def test_on_a_path_each_hop_reaches_one_node_further() -> None:
     path = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
-    adjacency = normalised_adjacency(path, 5)
+    adjacency = edges_of_kind("gcn", path, 5)
     for hops, reached in [(0, [0]), (1, [0, 1]), (2, [0, 1, 2]), (4, [0, 1, 2, 3, 4])]:
         field = receptive_field([adjacency] * hops, torch.tensor([0]))
         assert field.input_rows.tolist() == reached
@@ -52,7 +52,7 @@ def test_a_training_step_touches_a_fraction_of_citeseer() -> None:
 
 def test_a_block_says_where_its_rows_are_among_its_columns() -> None:
     path = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
-    adjacency = normalised_adjacency(path, 5)
+    adjacency = edges_of_kind("gcn", path, 5)
     numbers = torch.arange(5.0).unsqueeze(1)
     targets = torch.tensor([3, 0])
     field = receptive_field([adjacency] * 2, targets)
@@ -73,5 +73,5 @@ def test_a_block_says_where_its_rows_are_among_its_columns() -> None:
 
 def test_the_whole_graph_is_not_looked_up_row_by_row() -> None:
     path = torch.tensor([[0, 1], [1, 0]])
-    field = receptive_field([normalised_adjacency(path, 3)] * 3, torch.arange(3))
+    field = receptive_field([edges_of_kind("gcn", path, 3)] * 3, torch.arange(3))
     assert [block.own for block in field.blocks] == [None] * 3

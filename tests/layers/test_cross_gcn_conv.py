@@ -16,7 +16,7 @@ from torch_geometric.utils import is_sparse
 
 from crossgcn import BadInput, CrossGCNConv
 from crossgcn.data.features import csr_tensor
-from crossgcn.graph import SparseMatrix, normalised_adjacency
+from crossgcn.graph import SparseMatrix, edges_of_kind
 from crossgcn.layers import graph_convolution
 
 NODES = 9  # node 8 is isolated, node 3 has a self-loop
@@ -108,7 +108,7 @@ def test_every_kind_of_edges_gives_the_same_result() -> None:
     csr = csr_tensor(*csr_parts(transposed.to_dense()), shape=(NODES, NODES))
     torch.testing.assert_close(conv(x, transposed), expected)
     torch.testing.assert_close(conv(x, csr), expected)
-    ready = normalised_adjacency(EDGES, NODES, WEIGHTS)
+    ready = edges_of_kind("gcn", EDGES, NODES, WEIGHTS)
     torch.testing.assert_close(conv(x, ready), expected)
 
     normalised = CrossGCNConv(6, 4, order=3, order_weights="fixed", normalize=False)

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from crossgcn import BadInput, Experiment, PreparedGraph, RunConfig, build_model, train_full_batch
 from crossgcn.data.splits import make_splits
-from crossgcn.graph import normalised_adjacency
+from crossgcn.graph import edges_of_kind
 from crossgcn.layers.aggregation.several_hops import RandomPropagation
 from crossgcn.models.cross_grand import CrossGrand, consistency_penalty
 from crossgcn.training.objective import Objective
@@ -21,7 +21,7 @@ from crossgcn.training.selection import TrainedModel
 def dense_propagation(x: Tensor, edge_index: Tensor, hops: int) -> Tensor:
     """The mean of Âᵖx over p from 0, by powers of a dense matrix."""
     adjacency = torch.from_numpy(
-        normalised_adjacency(edge_index, x.size(0), dtype=torch.float64).to_scipy().toarray()
+        edges_of_kind("gcn", edge_index, x.size(0), dtype=torch.float64).to_scipy().toarray()
     )
     powers = [torch.linalg.matrix_power(adjacency, p) @ x for p in range(hops + 1)]
     return torch.stack(powers).mean(dim=0)
@@ -84,7 +84,7 @@ def test_crosses_before_propagation_are_crosses_of_each_node(small_graph: Data) 
 
 def test_a_dropped_node_sends_nothing_and_the_others_more(small_graph: Data) -> None:
     """Whole rows go or stay; on average nothing changes."""
-    hops = [normalised_adjacency(small_graph.edge_index, 90)] * 2
+    hops = [edges_of_kind("gcn", small_graph.edge_index, 90)] * 2
     layer = RandomPropagation(4, hops=2, node_drop=0.5).train()
     ones = torch.ones(90, 4)
     torch.manual_seed(0)

@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from crossgcn import MLP, BadInput, PreparedGraph, build_model, load_dataset, train_full_batch
 from crossgcn.data.splits import make_splits
-from crossgcn.graph import mean_laplacian, normalised_adjacency
+from crossgcn.graph import edges_of_kind, mean_laplacian
 from crossgcn.models.baselines import SemiEmb, laplacian_penalty
 from crossgcn.training.objective import Objective
 from crossgcn.training.selection import TrainedModel
@@ -39,7 +39,7 @@ def test_the_penalty_and_its_gradient_are_those_of_a_loop_over_edges(
 ) -> None:
     edges = torch.cat([small_graph.edge_index, torch.tensor([[3, 88], [3, 88]])], dim=1)
     weight = torch.rand(edges.size(1)) + 0.1 if weighted else None
-    laplacian = mean_laplacian(normalised_adjacency(edges, 90, weight))
+    laplacian = mean_laplacian(edges_of_kind("gcn", edges, 90, weight))
     scores = torch.randn(90, 3, dtype=torch.float64, requires_grad=True)
     ours, slow = laplacian_penalty(scores, laplacian), mean_over_edges(scores, edges)
     torch.testing.assert_close(ours, slow, rtol=1e-12, atol=1e-14)
@@ -51,7 +51,7 @@ def test_an_edge_stored_in_one_direction_counts_as_one_stored_in_both() -> None:
     both = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     scores = torch.randn(4, 3, dtype=torch.float64)
     one_way, two_way = (
-        laplacian_penalty(scores, mean_laplacian(normalised_adjacency(edges, 4)))
+        laplacian_penalty(scores, mean_laplacian(edges_of_kind("gcn", edges, 4)))
         for edges in (both[:, ::2], both)
     )
     torch.testing.assert_close(one_way, two_way, rtol=1e-12, atol=0.0)
@@ -59,7 +59,7 @@ def test_an_edge_stored_in_one_direction_counts_as_one_stored_in_both() -> None:
 
 
 def test_a_graph_without_edges_has_no_penalty() -> None:
-    nothing = normalised_adjacency(torch.empty(2, 0, dtype=torch.long), 4)
+    nothing = edges_of_kind("gcn", torch.empty(2, 0, dtype=torch.long), 4)
     assert laplacian_penalty(torch.randn(4, 3), mean_laplacian(nothing)) == 0.0
 
 

@@ -11,8 +11,8 @@ from torch_geometric.data import Data
 
 from crossgcn import PreparedGraph, RunConfig, build_model, make_splits
 from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint
-from crossgcn.training.loop import fit, results
-from crossgcn.training.selection import Diverged, Selection, TrainedModel
+from crossgcn.training.loop import fit
+from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.steps.full_batch import FullBatchStep
 
 EPOCHS = 9
@@ -44,10 +44,14 @@ def train(
         RunConfig(epochs=EPOCHS, learning_rate=learning_rate),
         seeds=[0, 1],
     )
-    selection = Selection(step.model, step.shapes, EPOCHS)
     validation = step.scorer([split.validation for split in splits]) if validate else None
-    fit(step, selection, validation=validation, checkpoint=checkpoint, on_epochs=on_epochs)
-    return results(step, selection, lambda: step.scorer([split.test for split in splits]))
+    return fit(
+        step,
+        validation=validation,
+        test=lambda: step.scorer([split.test for split in splits]),
+        checkpoint=checkpoint,
+        on_epochs=on_epochs,
+    )
 
 
 def test_a_model_batch_resumes_from_its_checkpoint_to_the_same_bits(

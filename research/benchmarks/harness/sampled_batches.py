@@ -13,7 +13,7 @@ from torch import Tensor
 from crossgcn.data.stored import open_graph
 from crossgcn.graph.normalise import EdgeKind
 from crossgcn.graph.sampling.batches import Batch, NodeBatches
-from crossgcn.graph.sampling.blocks import BlockMaker
+from crossgcn.graph.sampling.blocks import sampled_blocks
 from crossgcn.graph.sampling.source import GraphSource, source_of
 from research.benchmarks.harness.loop_sampler import LoopSampler
 
@@ -65,12 +65,11 @@ def loop_batches(
 ) -> Iterator[Batch]:
     """The same targets as ours, with edges drawn by NumPy's choice."""
     sampler = LoopSampler(source, case.fanouts, seed)
-    maker = BlockMaker(source)
-    shares = batches_of(case, source, seed, nodes).shares
+    ours = batches_of(case, source, seed, nodes)
     for number in count():
-        for targets, everywhere in shares.epoch(number):
+        for targets, everywhere in ours.shares(number):
             output = sampler.sample(targets)
-            blocks = maker.blocks(output, KINDS, redrawn=True)
+            blocks = sampled_blocks(source, output, KINDS, redrawn=True)
             x, labels = source.features(output.node), source.labels[targets]
             yield Batch(targets, x, blocks, labels, everywhere)
 

@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
 from crossgcn.errors import WorkFailed
-from crossgcn.graph import normalised_adjacency
+from crossgcn.graph import edges_of_kind
 from crossgcn.models.node_classifier import NodeClassifier
 from research.benchmarks.harness.agreement import check_peer
 from research.benchmarks.harness.gradients import (
@@ -104,5 +104,5 @@ def test_peers_train_on_the_small_graph_with_dropout(small_graph: Data) -> None:
 
 def test_the_tuned_peer_has_the_graphs_normalised_adjacency(small_graph: Data) -> None:
     theirs = csr_adjacency(small_graph.edge_index, 90, torch.float32).to_dense()
-    ours = normalised_adjacency(small_graph.edge_index, 90).to_scipy().toarray()
+    ours = edges_of_kind("gcn", small_graph.edge_index, 90).to_scipy().toarray()
     torch.testing.assert_close(theirs, torch.from_numpy(ours))

@@ -24,8 +24,8 @@ from crossgcn.models.catalogue import build_model, first_layer_crosses, get_pres
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import save_model
 from crossgcn.training.config import RunConfig
-from crossgcn.training.loop import fit, results
-from crossgcn.training.selection import Diverged, Selection
+from crossgcn.training.loop import fit
+from crossgcn.training.selection import Diverged
 from crossgcn.training.steps.full_batch import FullBatchStep
 from crossgcn.training.trainer import seeded
 
@@ -111,9 +111,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         step = FullBatchStep(
             [model], graph, y, [rows], config, seeds=[config.seed], device=self.device
         )
-        selection = Selection(step.model, step.shapes, config.epochs)
-        fit(step, selection, validation=None if held_out is None else step.scorer([held_out]))
-        (result,) = results(step, selection, test=None)
+        (result,) = fit(step, validation=None if held_out is None else step.scorer([held_out]))
         if isinstance(result, Diverged):
             raise WorkFailed(
                 f"{result.reason}; standardise X (StandardScaler in a Pipeline), or lower "

@@ -7,7 +7,6 @@ from crossgcn.graph.normalise import (
     edges_of_kind,
     mean_laplacian,
     normalise_bipartite,
-    normalised_adjacency,
 )
 from crossgcn.graph.prepared import PreparedGraph, ReceptiveField, receptive_field
 
@@ -22,7 +21,6 @@ __all__ = [
     "edges_of_kind",
     "mean_laplacian",
     "normalise_bipartite",
-    "normalised_adjacency",
     "receptive_field",
     "stack_inputs",
 ]

@@ -36,11 +36,7 @@ class SparseMatrix:
     are the same row-by-row product. Rows are summed in storage order, so results do not depend
     on the number of threads.
 
-    Args:
-        row_offsets: Start of each row in ``columns``, ``[rows + 1]``.
-        columns: Column of each entry, ``[nonzeros]``.
-        values: The entries, ``[nonzeros]``; they get no gradient.
-        shape: Rows and columns.
+    The values get no gradient.
 
     Attributes:
         own: In a block of a graph, the column of each row's own node, ``[rows]``; ``None``
@@ -48,6 +44,8 @@ class SparseMatrix:
     """
 
     own: Tensor | None = None
+    models: int | None = None
+    """Number of models that are stacked; see :class:`ModelBatchMatrix`."""
 
     def __init__(
         self, row_offsets: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
@@ -154,33 +152,36 @@ class SparseMatrix:
         return f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self.nonzeros} nonzeros)"
 
     def _multiply(self, dense: Tensor) -> Tensor:
-        if dense.shape[:-1] != self.shape[1:]:
+        if dense.shape[:-1] != self._stacked(self.shape[1]):
+            models, needed = "", f"{self.shape[1]} rows are"
+            if self.models is not None:
+                models = f" of {self.models} models"
+                needed = f"[{self.models}, {self.shape[1]}, ...] is"
             raise ValueError(
-                f"cannot multiply {self!r} by {tuple(dense.shape)}: {self.shape[1]} rows are needed"
+                f"cannot multiply {self!r}{models} by {tuple(dense.shape)}: {needed} needed"
             )
-        return row_sums(self.pattern, self.values, dense)
+        product = row_sums(self.pattern, self.values, dense.flatten(0, -2))
+        return product.view(*self._stacked(self.shape[0]), dense.size(-1))
 
     def _multiply_transposed(self, dense: Tensor) -> Tensor:
         pattern, order = self._transposed()
         if self._transposed_values is None:
             self._transposed_values = self.values[order]
-        return row_sums(pattern, self._transposed_values, dense)
+        product = row_sums(pattern, self._transposed_values, dense.flatten(0, -2))
+        return product.view(*self._stacked(self.shape[1]), dense.size(-1))
+
+    def _stacked(self, length: int) -> tuple[int, ...]:
+        return (length,) if self.models is None else (self.models, length)
 
     def _transposed(self) -> tuple[Pattern, Tensor]:
         """Return the pattern of the transpose and the order of its values."""
         if self._transpose is None:
-            self._transpose = _transpose(self.pattern, self.shape[1])
+            num_columns = (self.models or 1) * self.shape[1]
+            order = torch.argsort(self.columns, stable=True)
+            offsets = self.columns.new_zeros(num_columns + 1)
+            offsets[1:] = torch.bincount(self.columns, minlength=num_columns).cumsum(0)
+            self._transpose = Pattern(offsets, self.rows[order]), order
         return self._transpose
-
-
-def _transpose(pattern: Pattern, num_columns: int) -> tuple[Pattern, Tensor]:
-    columns = pattern.columns
-    numbers = torch.arange(pattern.num_rows, device=columns.device)
-    rows = torch.repeat_interleave(numbers, pattern.row_offsets.diff())
-    order = torch.argsort(columns, stable=True)
-    offsets = columns.new_zeros(num_columns + 1)
-    offsets[1:] = torch.bincount(columns, minlength=num_columns).cumsum(0)
-    return Pattern(offsets, rows[order]), order
 
 
 class _SparseDenseProduct(torch.autograd.Function):
@@ -292,42 +293,37 @@ class ModelBatchMatrix(SparseMatrix):
     """One matrix per model, which multiplies ``[models, columns, width]`` in one product.
 
     The matrices form a block-diagonal matrix, padded to the shape of the largest with empty rows
-    and columns, so each sum is the same as for a model alone.
+    and columns, so each sum is the same as for a model alone. A single matrix is not copied.
     """
 
+    models: int
+
     def __init__(self, matrices: Sequence[SparseMatrix]) -> None:
-        if len(matrices) == 1:
-            self._take_over(matrices[0])
-            return
-        rows = max(matrix.shape[0] for matrix in matrices)
-        columns = max(matrix.shape[1] for matrix in matrices)
-        lengths = [torch.zeros(rows, dtype=torch.long) for _ in matrices]
-        for length, matrix in zip(lengths, matrices, strict=True):
-            length[: matrix.shape[0]] = matrix.row_offsets.diff()
-        offsets = torch.zeros(rows * len(matrices) + 1, dtype=torch.long)
-        offsets[1:] = torch.cat(lengths).cumsum(0)
-        super().__init__(
-            offsets,
-            torch.cat([matrix.columns + columns * r for r, matrix in enumerate(matrices)]),
-            torch.cat([matrix.values for matrix in matrices]),
-            (rows, columns),
-        )
-        self.models = len(matrices)
-        self._starts = offsets[::rows].clone()
+        first, self.models = matrices[0], len(matrices)
+        rows, columns = (max(matrix.shape[dim] for matrix in matrices) for dim in (0, 1))
+        if self.models == 1:
+            super().__init__(first.row_offsets, first.columns, first.values, first.shape)
+            self._transpose = first._transpose
+            self._starts = first.row_offsets[[0, -1]]
+        else:
+            lengths = torch.zeros(self.models, rows, dtype=torch.long)
+            for length, matrix in zip(lengths, matrices, strict=True):
+                length[: matrix.shape[0]] = matrix.row_offsets.diff()
+            offsets = torch.zeros(rows * self.models + 1, dtype=torch.long)
+            offsets[1:] = lengths.flatten().cumsum(0)
+            super().__init__(
+                offsets,
+                torch.cat([matrix.columns + columns * r for r, matrix in enumerate(matrices)]),
+                torch.cat([matrix.values for matrix in matrices]),
+                (rows, columns),
+            )
+            self._starts = offsets[::rows].clone()
         if any(matrix.own is not None for matrix in matrices):
             own = [
                 torch.arange(matrix.shape[0]) if matrix.own is None else matrix.own
                 for matrix in matrices
             ]
             self.own = pad_sequence(own, batch_first=True)
-
-    def _take_over(self, matrix: SparseMatrix) -> None:
-        """Share the matrix of a single model without copying."""
-        super().__init__(matrix.row_offsets, matrix.columns, matrix.values, matrix.shape)
-        self.models = 1
-        self._starts = matrix.row_offsets[[0, -1]]
-        self._transpose = matrix._transpose
-        self.own = None if matrix.own is None else matrix.own.unsqueeze(0)
 
     @property
     def model_starts(self) -> Tensor:
@@ -338,24 +334,6 @@ class ModelBatchMatrix(SparseMatrix):
     def own_rows(self, dense: Tensor) -> Tensor:
         """Select, for each model, the rows that belong to the rows of its matrix."""
         return dense if self.own is None else dense.take_along_dim(self.own.unsqueeze(-1), dim=-2)
-
-    def _multiply(self, dense: Tensor) -> Tensor:
-        if dense.shape[:-1] != (self.models, self.shape[1]):
-            raise ValueError(
-                f"cannot multiply {self!r} of {self.models} models by {tuple(dense.shape)}: "
-                f"[{self.models}, {self.shape[1]}, ...] is needed"
-            )
-        product = row_sums(self.pattern, self.values, dense.flatten(0, 1))
-        return product.view(self.models, self.shape[0], -1)
-
-    def _multiply_transposed(self, dense: Tensor) -> Tensor:
-        product = super()._multiply_transposed(dense.flatten(0, 1))
-        return product.view(self.models, self.shape[1], -1)
-
-    def _transposed(self) -> tuple[Pattern, Tensor]:
-        if self._transpose is None:
-            self._transpose = _transpose(self.pattern, self.models * self.shape[1])
-        return self._transpose
 
 
 def stack_inputs(inputs: Sequence[ModelInputs]) -> ModelInputs:

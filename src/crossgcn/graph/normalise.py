@@ -49,10 +49,13 @@ def edges_of_kind(
     *,
     dtype: torch.dtype = torch.float32,
 ) -> SparseMatrix:
-    """Build the adjacency matrix of a kind of edges, one row per target; parallel edges add up.
+    r"""Build the adjacency matrix of a kind of edges, one row per target; parallel edges add up.
+
+    The matrix of ``"gcn"`` is :math:`\hat{\mathbf{A}} =
+    \mathbf{D}^{-1/2}(\mathbf{A}+\mathbf{I})\mathbf{D}^{-1/2}`, and ``adjacency @ x`` is what
+    PyG's ``GCNConv`` computes: a node that has a self-loop keeps it (NOTE[D9]).
 
     Args:
-        kind: One of :data:`EDGE_RULES`.
         edge_index: Sources and targets, ``[2, edges]``.
         num_nodes: Number of nodes, isolated ones included.
         edge_weight: One weight per edge; ones by default.
@@ -60,43 +63,18 @@ def edges_of_kind(
             what they multiply.
     """
     rule = EDGE_RULES[kind]
+    add = rule.self_loops == "add"
     dtype = torch.promote_types(dtype, torch.float32)
-    if edge_weight is None:
-        edge_weight = torch.ones(edge_index.size(1))
-    weight = edge_weight.to(dtype)
+    weight = torch.ones(edge_index.size(1)) if edge_weight is None else edge_weight
+    weight = weight.to(dtype)
     if rule.self_loops == "remove":
         edge_index, weight = remove_self_loops(edge_index, weight)
-    add = rule.self_loops == "add"
     if rule.normalised:
-        return normalised_adjacency(edge_index, num_nodes, weight, add_self_loops=add, dtype=dtype)
-    if add:
+        edge_index, weight = gcn_norm(
+            edge_index, weight, num_nodes, add_self_loops=add, dtype=dtype
+        )
+    elif add:
         edge_index, weight = add_remaining_self_loops(edge_index, weight, 1.0, num_nodes)
-    return _to_matrix(edge_index, weight, num_nodes)
-
-
-def normalised_adjacency(
-    edge_index: Tensor,
-    num_nodes: int,
-    edge_weight: Tensor | None = None,
-    *,
-    add_self_loops: bool = True,
-    dtype: torch.dtype = torch.float32,
-) -> SparseMatrix:
-    r"""Build :math:`\hat{\mathbf{A}} = \mathbf{D}^{-1/2}(\mathbf{A}+\mathbf{I})\mathbf{D}^{-1/2}`.
-
-    ``adjacency @ x`` is what PyG's ``GCNConv`` computes: a node that has a self-loop keeps it
-    (NOTE[D9]). Arguments are those of :func:`edges_of_kind`.
-    """
-    dtype = torch.promote_types(dtype, torch.float32)
-    if edge_weight is not None:
-        edge_weight = edge_weight.to(dtype)
-    edge_index, weight = gcn_norm(
-        edge_index, edge_weight, num_nodes, add_self_loops=add_self_loops, dtype=dtype
-    )
-    return _to_matrix(edge_index, weight, num_nodes)
-
-
-def _to_matrix(edge_index: Tensor, weight: Tensor, num_nodes: int) -> SparseMatrix:
     source, target = edge_index.numpy()
     return SparseMatrix.from_scipy(
         sp.coo_array((weight.numpy(), (target, source)), shape=(num_nodes, num_nodes))

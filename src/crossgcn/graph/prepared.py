@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Self, TypeGuard
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -14,13 +13,12 @@ from torch import Tensor
 from crossgcn.errors import BadInput
 from crossgcn.graph.matrix import DenseFeatures, ModelInputs, SparseMatrix
 from crossgcn.graph.normalise import EdgeKind, edges_of_kind
-from crossgcn.graph.sampling.blocks import BlockMaker
+from crossgcn.graph.sampling.blocks import whole_adjacency
 from crossgcn.graph.sampling.source import Features, GraphSource
 from crossgcn.kernels import has_triton
 
 
-@dataclass(frozen=True)
-class ReceptiveField:
+class ReceptiveField(NamedTuple):
     """The part of a graph that a model needs for the outputs of some nodes.
 
     Attributes:
@@ -38,11 +36,7 @@ def receptive_field(hops: Sequence[SparseMatrix], targets: Tensor) -> ReceptiveF
     """Cut a graph down to the receptive field of ``targets``.
 
     This is exact: a model gives the same rows and gradients over the blocks as over the whole
-    graph.
-
-    Args:
-        hops: The adjacency of the whole graph in each hop, first to last, one row per target.
-        targets: The nodes whose outputs are wanted.
+    graph, whose adjacency in each hop is given, first to last.
     """
     rows = targets.numpy()
     blocks: list[SparseMatrix] = []
@@ -101,7 +95,7 @@ class PreparedGraph:
         """Read a whole graph from memory or disk, whose rows are sorted already."""
         graph = cls.__new__(cls)
         graph.x = source.features(torch.arange(source.num_nodes))
-        graph._make = BlockMaker(source).whole
+        graph._make = partial(whole_adjacency, source)
         graph._kinds = {}
         graph.adjacency = graph.edges("gcn")
         return graph
@@ -118,7 +112,6 @@ class PreparedGraph:
         """Return a model's inputs for some targets: ``model(*view)`` has a row per target.
 
         Args:
-            targets: The nodes whose outputs are wanted.
             hops: The model's ``propagations``, or a number of hops of GCN's edges.
         """
         whole = (
@@ -126,12 +119,11 @@ class PreparedGraph:
             if isinstance(hops, int)
             else [self.edges(kind) for kind in hops]
         )
-        field = receptive_field(whole, targets)
-        if field.input_rows.equal(torch.arange(self.x.size(0))):
-            return self.x, field.blocks
-        if isinstance(self.x, SparseMatrix):
-            return self.x.select_rows(field.input_rows), field.blocks
-        return self.x[field.input_rows], field.blocks
+        rows, blocks = receptive_field(whole, targets)
+        if rows.equal(torch.arange(self.x.size(0))):
+            return self.x, blocks
+        x = self.x.select_rows(rows) if isinstance(self.x, SparseMatrix) else self.x[rows]
+        return x, blocks
 
 
 def _cast(x: Features, dtype: torch.dtype) -> Features:
@@ -139,6 +131,7 @@ def _cast(x: Features, dtype: torch.dtype) -> Features:
 
 
 _MOST_ROWS = 128 * 65535
+"""Rows of dense features that one launch of a Triton kernel can read."""
 
 
 def choose_device(name: str | torch.device) -> torch.device:
@@ -167,17 +160,14 @@ def move_inputs(inputs: ModelInputs, device: torch.device) -> ModelInputs:
     x, blocks = inputs
     assert not isinstance(x, DenseFeatures)
     moved: Tensor | SparseMatrix | DenseFeatures = x.to(device)
-    if device.type == "cuda" and _is_one_models(moved) and has_triton():
+    if (
+        device.type == "cuda"
+        and isinstance(moved, Tensor)
+        and moved.dim() == 3
+        and moved.size(0) == 1
+        and moved.size(1) < _MOST_ROWS
+        and moved.dtype == torch.float32
+        and has_triton()
+    ):
         moved = DenseFeatures(moved)
     return moved, tuple(block.to(device) for block in blocks)
-
-
-def _is_one_models(x: object) -> TypeGuard[Tensor]:
-    """Return whether these are dense features of one model, with few enough rows for a launch."""
-    return (
-        isinstance(x, Tensor)
-        and x.dim() == 3
-        and x.size(0) == 1
-        and x.size(1) < _MOST_ROWS
-        and x.dtype == torch.float32
-    )

@@ -22,7 +22,7 @@ from crossgcn.links.settings import LinkSettings
 from crossgcn.models.node_classifier import calibrate
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import enough_memory, multiplying_in
-from crossgcn.training.loop import fit, results
+from crossgcn.training.loop import fit
 from crossgcn.training.objective import order_weight_penalty
 from crossgcn.training.records import (
     EPOCHS,
@@ -33,7 +33,7 @@ from crossgcn.training.records import (
     write_record,
     write_table,
 )
-from crossgcn.training.selection import Diverged, Selection
+from crossgcn.training.selection import Diverged
 from crossgcn.training.steps.step import Step
 from crossgcn.training.trainer import OnEpochs, Record, Run, RunTrainer, seeded, using_threads
 
@@ -183,7 +183,6 @@ def train_links(
         on_epochs: As for :func:`~crossgcn.training.loop.fit`.
     """
     step = LinkStep(predictor, x, batches, config, seed)
-    selection = Selection(predictor, step.shapes, config.epochs)
     held_out, labels = _join(split.validation, split.validation_negatives)
     held_out, count = held_out.to(step.device), split.validation.size(1)
 
@@ -194,8 +193,7 @@ def train_links(
         means = torch.tensor([loss, auc], dtype=torch.float64, device=step.device)
         return means[:1], means[1:]
 
-    fit(step, selection, validation=validate, on_epochs=on_epochs)
-    (result,) = results(step, selection, test=None)
+    (result,) = fit(step, validation=validate, on_epochs=on_epochs)
     if isinstance(result, Diverged):
         raise WorkFailed(
             f"{result.reason}; try a lower --learning-rate, a lower --order, or smaller feature "

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,12 +50,9 @@ State = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class SavedModel:
-    """The content of a saved model's folder.
+    """The content of a saved model's folder, the model in evaluation mode.
 
-    Attributes:
-        model: In evaluation mode.
-        settings: The arguments of :func:`~crossgcn.models.catalogue.build_model`.
-        preprocess: The meaning of its inputs and outputs.
+    ``settings`` are the arguments of :func:`~crossgcn.models.catalogue.build_model`.
     """
 
     model: NodeClassifier
@@ -74,10 +71,9 @@ def save_model(
     settings: dict[str, Any],
     preprocess: Preprocess,
 ) -> None:
-    """Write a model for :func:`load_model` on any machine.
+    """Write a model for :func:`load_model` on any machine; each file is replaced as a whole.
 
     Args:
-        folder: Made if it does not exist; each file is replaced as a whole.
         settings: The arguments of :func:`~crossgcn.models.catalogue.build_model`.
         preprocess: Its classes, and the names of its features.
     """
@@ -107,14 +103,9 @@ def load_model(folder: Path | str) -> NodeClassifier:
 
 
 def load_saved(folder: Path | str) -> SavedModel:
-    """Return a saved model with the meaning of its inputs and outputs.
-
-    Raises:
-        BadInput: As for :func:`load_model`.
-    """
+    """Return a saved model with the meaning of its inputs and outputs; see :func:`load_model`."""
     folder = Path(folder)
-    config = _read_json(folder / CONFIG)
-    content = _read_json(folder / PREPROCESS)
+    config, content = _read_json(folder / CONFIG), _read_json(folder / PREPROCESS)
     try:
         weights = (folder / WEIGHTS).read_bytes()
     except OSError as error:
@@ -124,12 +115,8 @@ def load_saved(folder: Path | str) -> SavedModel:
     _check_hashes(folder, config)
     try:
         preprocess = Preprocess.from_json(content)
-        model = build_model(
-            config["model"],
-            config["in_channels"],
-            len(preprocess.classes),
-            **config["settings"],
-        )
+        named = (config["model"], config["in_channels"])
+        model = build_model(*named, len(preprocess.classes), **config["settings"])
     except (BadInput, KeyError, TypeError, RuntimeError) as error:
         raise BadInput(
             f"{folder / CONFIG} or {PREPROCESS}: does not describe a model ({error!r}); "
@@ -143,9 +130,7 @@ def load_saved(folder: Path | str) -> SavedModel:
             f"{folder / WEIGHTS}: is damaged or belongs to another model ({reason}); "
             "save the model again"
         ) from None
-    return SavedModel(
-        model.eval(), config["model"], config["in_channels"], config["settings"], preprocess
-    )
+    return SavedModel(model.eval(), *named, config["settings"], preprocess)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -161,11 +146,10 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _check_hashes(folder: Path, config: dict[str, Any]) -> None:
     """Refuse files that were not saved together."""
-    changed = [CONFIG] if not checksum_matches(config) else []
-    files = config.get("files", {}) if not changed else {}
-    changed += [
-        name for name, expected in files.items() if digest_of_file(folder / name) != expected
-    ]
+    changed = [CONFIG]
+    if checksum_matches(config):
+        files = config.get("files", {})
+        changed = [name for name in files if digest_of_file(folder / name) != files[name]]
     for name in changed:
         raise BadInput(
             f"{folder / name}: is not what was saved (its SHA-256 is another one): it was "
@@ -240,13 +224,11 @@ class Checkpoint:
                 f"{self.path}: is damaged or no checkpoint ({error}); remove it to train this "
                 "run anew"
             ) from None
-        for name, value in json.loads(json.dumps(dict(self.identity))).items():
-            if found.get(name) != value:
-                difference = describe_difference(name, found, value)
-                raise BadInput(
-                    f"{self.path}: is of a run with another {difference}: give another --out, the "
-                    "settings of that run to continue it, or remove the file"
-                )
+        for _, difference in differences(found, self.identity):
+            raise BadInput(
+                f"{self.path}: is of a run with another {difference}: give another --out, the "
+                "settings of that run to continue it, or remove the file"
+            )
         return tensors
 
 
@@ -264,12 +246,18 @@ def _digest(identity: str, tensors: State) -> str:
     return sha.hexdigest()
 
 
-def describe_difference(name: str, record: Mapping[str, Any], value: Any) -> str:
-    """Name the entry of a record that differs from ``value``, and both values if they are short."""
-    found = record.get(name)
+def differences(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the entries of a record that differ from the wanted ones, and how they differ."""
+    for name, value in json.loads(json.dumps(dict(wanted))).items():
+        if record.get(name) != value:
+            yield name, _describe_difference(name, record.get(name), value)
+
+
+def _describe_difference(name: str, found: Any, value: Any) -> str:
+    """Name the entry that differs, and both values if they are short."""
     if isinstance(found, dict) and isinstance(value, dict):
         for key in {**value, **found}:
             if found.get(key) != value.get(key):
-                return describe_difference(key, found, value.get(key))
+                return _describe_difference(key, found.get(key), value.get(key))
     short = all(len(str(side)) < 40 for side in (found, value))
     return f"{name} ({found}, not {value})" if short else name

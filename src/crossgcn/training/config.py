@@ -266,6 +266,14 @@ class RunConfig(BaseModel):
         return self.seed + split + 1000 * repeat
 
 
+def training_config(**settings: Any) -> RunConfig:
+    """Return a configuration that trains a given model; settings of models are refused."""
+    for name in settings:
+        if name in MODEL_SETTINGS or name in ("dataset", "model"):
+            raise BadInput(f"{name} is not a setting of training: give it to the model")
+    return RunConfig.create(**settings)
+
+
 def _default(name: str) -> Any:
     return RunConfig.model_fields[name].default
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,9 +11,9 @@ from torch import Tensor
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.config import RunConfig
-from crossgcn.training.loop import fit, results
-from crossgcn.training.selection import Diverged, EpochMetrics, Selection, TrainedModel
+from crossgcn.training.config import RunConfig, training_config
+from crossgcn.training.loop import fit
+from crossgcn.training.selection import Diverged, EpochMetrics, TrainedModel
 from crossgcn.training.steps.full_batch import FullBatchStep
 
 
@@ -23,13 +24,9 @@ def train_full_batch(
     split: Split,
     *,
     seed: int | None = None,
-    epochs: int = 500,
-    learning_rate: float = 0.01,
-    weight_decay: float = 5e-4,
-    test_curve: bool = False,
     device: str | torch.device = "cpu",
-    precision: str = "fp32",
     on_epoch: Callable[[EpochMetrics], None] | None = None,
+    **settings: Any,
 ) -> TrainedModel:
     """Minimise the objective over the whole graph and keep the best validation epoch.
 
@@ -44,38 +41,20 @@ def train_full_batch(
         y: Class of each node, ``-1`` where unknown.
         split: The nodes that train, select and test.
         seed: Decides the dropped entries; drawn by torch's generator when left out.
-        epochs: Steps of the optimiser.
-        learning_rate: Of Adam.
-        weight_decay: λ of the objective.
-        test_curve: Also score the test nodes after every epoch, for a figure; neither the
-            weights nor the selection depend on it.
         device: ``cpu``, ``cuda``, or ``auto``.
-        precision: ``fp32``; on a GPU also ``tf32`` and ``bf16``.
         on_epoch: Called with the metrics of each epoch; an exception raised in it stops the
             training.
+        **settings: ``epochs``, ``learning_rate``, ``weight_decay``, ``test_curve`` and
+            ``precision``, see :class:`~crossgcn.RunConfig`.
 
     Raises:
         Diverged: When a loss, or a selected weight, is not finite.
     """
-    config = RunConfig.create(
-        epochs=epochs,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        test_curve=test_curve,
-        precision=precision,
-    )
+    config = training_config(**settings)
     seed = int(torch.randint(2**32, (1,))) if seed is None else seed
-    step = FullBatchStep([model], graph, y, [split.train], config, seeds=[seed], device=device)
-    selection, done = Selection(step.model, step.shapes, epochs), 0
-
-    def report(count: int) -> None:
-        nonlocal done
-        if on_epoch is not None:
-            for metrics in selection.metrics(0, first=done):
-                on_epoch(metrics)
-        done += count
-
-    (result,) = _train(step, selection, [split], on_epochs=report)
+    (result,) = train_model_batch(
+        [model], graph, y, [split], config, [seed], device=device, on_metrics=on_epoch
+    )
     if isinstance(result, Diverged):
         raise result
     model.load_state_dict(result.state)
@@ -93,6 +72,7 @@ def train_model_batch(
     read_test: bool = True,
     device: str | torch.device = "cpu",
     on_epochs: Callable[[int], None] | None = None,
+    on_metrics: Callable[[EpochMetrics], None] | None = None,
 ) -> list[TrainedModel | Diverged]:
     """Train several models of one architecture, each on its own split, in the same steps.
 
@@ -105,30 +85,18 @@ def train_model_batch(
         seeds: One per model; decides the dropped entries.
         read_test: Score the test nodes at the end.
         device: ``cpu``, ``cuda``, or ``auto``.
-        on_epochs: As for :func:`~crossgcn.training.loop.fit`.
+        on_epochs: As for :func:`~crossgcn.training.loop.fit`; likewise ``on_metrics``.
     """
-    nodes = [split.train for split in splits]
-    step = FullBatchStep(models, graph, y, nodes, config, seeds=seeds, device=device)
-    selection = Selection(step.model, step.shapes, config.epochs)
-    return _train(step, selection, splits, read_test=read_test, on_epochs=on_epochs)
-
-
-def _train(
-    step: FullBatchStep,
-    selection: Selection,
-    splits: Sequence[Split],
-    *,
-    read_test: bool = True,
-    on_epochs: Callable[[int], None] | None,
-) -> list[TrainedModel | Diverged]:
-    test_nodes = [split.test for split in splits]
-    curve = step.scorer(test_nodes) if step.config.test_curve else None
-    fit(
-        step,
-        selection,
-        validation=step.scorer([split.validation for split in splits]),
-        curve=curve,
-        on_epochs=on_epochs,
+    train, validation, test = (
+        [getattr(split, role) for split in splits] for role in ("train", "validation", "test")
     )
-    test = (lambda: curve or step.scorer(test_nodes)) if read_test else None
-    return results(step, selection, test)
+    step = FullBatchStep(models, graph, y, train, config, seeds=seeds, device=device)
+    curve = step.scorer(test) if config.test_curve else None
+    return fit(
+        step,
+        validation=step.scorer(validation),
+        curve=curve,
+        test=(lambda: curve or step.scorer(test)) if read_test else None,
+        on_epochs=on_epochs,
+        on_metrics=on_metrics,
+    )

@@ -13,7 +13,7 @@ import torch
 
 from crossgcn.training.checkpoints import Checkpoint
 from crossgcn.training.device import capture
-from crossgcn.training.selection import Diverged, Scores, Selection, TrainedModel
+from crossgcn.training.selection import Diverged, EpochMetrics, Scores, Selection, TrainedModel
 from crossgcn.training.steps.step import Step
 
 Scorer = Callable[[], Scores]
@@ -25,27 +25,56 @@ _EPOCHS_PER_WAIT = 25
 
 def fit(
     step: Step,
-    selection: Selection,
     *,
     validation: Scorer | None,
     curve: Scorer | None = None,
+    test: Callable[[], Scorer] | None = None,
     checkpoint: Checkpoint | None = None,
     on_epochs: Callable[[int], None] | None = None,
-) -> None:
-    """Train for all epochs of the configuration, and select one of them.
+    on_metrics: Callable[[EpochMetrics], None] | None = None,
+) -> list[TrainedModel | Diverged]:
+    """Train for all epochs of the configuration, select one, and return the outcome of each model.
 
     The loop ends early only when every model has diverged. An epoch of a step that is
     ``capturable`` is recorded as a CUDA graph and replayed.
 
     Args:
-        step: Does the work of an epoch; its weights are the start.
-        selection: Of the step's model.
+        step: Does the work of an epoch; its weights are the start. Afterwards its model holds the
+            selected weights, and nothing else of it can be used.
         validation: Scores the validation nodes; without it, the last epoch is selected.
         curve: Scores the test nodes in each epoch, for a figure.
+        test: Makes the scorer of the test nodes; called only when the epoch is selected. ``None``
+            does not read them.
         checkpoint: Where training is resumed from, if the file exists, and saved to.
         on_epochs: Called regularly with the number of epochs done since the last call; an
             exception raised in it stops the training.
+        on_metrics: Called with the metrics of the first model in each evaluated epoch.
     """
+    selection = Selection(step.model, step.shapes, step.config.epochs)
+    _run_epochs(step, selection, validation, curve, checkpoint, on_epochs, on_metrics)
+    if validation is None:
+        selection.keep_last()
+    selection.restore()
+    step.release()
+    accuracies: list[float] | None = None
+    if test is not None and selection.sound.any():
+        accuracies = test()()[1].tolist()
+    states = step.widen(selection.best_states(), selection.best_epoch.tolist())
+    return [
+        selection.result(position, state, None if accuracies is None else accuracies[position])
+        for position, state in enumerate(states)
+    ]
+
+
+def _run_epochs(
+    step: Step,
+    selection: Selection,
+    validation: Scorer | None,
+    curve: Scorer | None,
+    checkpoint: Checkpoint | None,
+    on_epochs: Callable[[int], None] | None,
+    on_metrics: Callable[[EpochMetrics], None] | None,
+) -> None:
     epochs, every = step.config.epochs, step.config.evaluate_every
 
     def run_and_record() -> None:
@@ -88,33 +117,11 @@ def fit(
         sound = bool(selection.sound.any())
         if checkpoint is not None and sound and epoch != epochs:
             checkpoint.save(epoch, step.state(), selection.state())
+        if on_metrics is not None:
+            for metrics in selection.metrics(0, first=reported):
+                on_metrics(metrics)
         if on_epochs is not None:
             on_epochs(epoch - reported)
         reported = epoch
         if not sound:
             break
-    if validation is None:
-        selection.keep_last()
-
-
-def results(
-    step: Step, selection: Selection, test: Callable[[], Scorer] | None
-) -> list[TrainedModel | Diverged]:
-    """Return the outcome of each model after :func:`fit`; the model holds the selected weights.
-
-    Args:
-        step: As for :func:`fit`; only its model can be used afterwards.
-        selection: Likewise.
-        test: Makes the scorer of the test nodes; called only now that the epoch is selected.
-            ``None`` does not read them.
-    """
-    selection.restore()
-    step.release()
-    accuracies: list[float] | None = None
-    if test is not None and selection.sound.any():
-        accuracies = test()()[1].tolist()
-    states = step.widen(selection.best_states(), selection.best_epoch.tolist())
-    return [
-        selection.result(position, state, None if accuracies is None else accuracies[position])
-        for position, state in enumerate(states)
-    ]

@@ -36,7 +36,6 @@ def train_many(
     """Train all runs, except those whose records are on disk already, and return their records.
 
     Args:
-        trainer: Trains the runs of a model batch.
         runs: In the order in which their records are returned.
         workers: Processes that share the runs. A GPU uses one, and so does each process of
             ``torchrun``: these share every mini-batch instead.
@@ -69,12 +68,17 @@ def train_many(
     waiting = {position: run for position, run in enumerate(runs) if position not in records}
     trainer.prepare(waiting.values())
 
-    batches = trainer.model_batches(waiting)
-    on_gpu = trainer.device.type == "cuda"
-    if on_gpu or group.world_size > 1 or min(workers, len(batches)) <= 1:
-        results = _one_by_one(trainer, waiting, batches, report)
-    else:
-        results = _in_processes(trainer, waiting, batches, workers, report)
+    batches = [
+        {position: waiting[position] for position in batch}
+        for batch in trainer.model_batches(waiting)
+    ]
+    alone = trainer.device.type == "cuda" or group.world_size > 1
+    others = 0 if alone else min(workers, len(batches)) - 1
+    results = (
+        _in_processes(trainer, batches, others, report)
+        if others > 0
+        else (result for batch in batches for result in _train(trainer, batch, report))
+    )
     with closing(results):
         for position, result in results:
             if not isinstance(result, WorkFailed):
@@ -86,32 +90,19 @@ def train_many(
     return [records[position] for position in sorted(records)]
 
 
-Results = Generator[tuple[int, Record | WorkFailed], None, None]
+ModelBatch = dict[int, Run]
+"""Runs that are trained together, by position."""
+Result = tuple[int, Record | WorkFailed]
 
 
-def _one_by_one(
-    trainer: RunTrainer,
-    waiting: dict[int, Run],
-    batches: list[list[int]],
-    report: Callable[[int], None],
-) -> Results:
-    for batch in batches:
-        runs = [waiting[position] for position in batch]
-        yield from zip(batch, trainer.train(runs, _counting(runs, report)), strict=True)
-
-
-def _counting(runs: Sequence[Run], report: Callable[[int], None]) -> Callable[[int], None]:
-    cost = sum(run.cost for run in runs)
-    return lambda epochs: report(epochs * cost)
+def _train(trainer: RunTrainer, batch: ModelBatch, report: Callable[[int], None]) -> list[Result]:
+    runs, cost = list(batch.values()), sum(run.cost for run in batch.values())
+    return list(zip(batch, trainer.train(runs, lambda n: report(n * cost)), strict=True))
 
 
 def _in_processes(
-    trainer: RunTrainer,
-    waiting: dict[int, Run],
-    batches: list[list[int]],
-    workers: int,
-    report: Callable[[int], None],
-) -> Results:
+    trainer: RunTrainer, batches: list[ModelBatch], others: int, report: Callable[[int], None]
+) -> Generator[Result, None, None]:
     """Share the runs with other processes.
 
     This process takes runs from the end of the queue. It works while the others start, which
@@ -119,9 +110,7 @@ def _in_processes(
     """
     context = multiprocessing.get_context("spawn")
     done, stop = context.Value("q", 0), context.Event()
-    executor = ProcessPoolExecutor(
-        min(workers, len(batches)) - 1, context, _start_worker, (trainer, done, stop)
-    )
+    executor = ProcessPoolExecutor(others, context, _start_worker, (trainer, done, stop))
     reported = 0
 
     def report_others() -> None:
@@ -136,15 +125,12 @@ def _in_processes(
 
     try:
         with _interrupts_held():
-            pending: dict[Future[list[Record | WorkFailed]], list[int]] = {
-                executor.submit(_work, [waiting[position] for position in batch]): batch
-                for batch in batches
-            }
-        for future, batch in reversed(list(pending.items())):
+            submitted = [executor.submit(_work, batch) for batch in batches]
+        pending = set(submitted)
+        for future, batch in reversed(list(zip(submitted, batches, strict=True))):
             if future.cancel():
-                del pending[future]
-                runs = [waiting[position] for position in batch]
-                yield from zip(batch, trainer.train(runs, _counting(runs, count)), strict=True)
+                pending.remove(future)
+                yield from _train(trainer, batch, count)
                 yield from _finished(pending, timeout=0.0)
         while pending:
             yield from _finished(pending, timeout=0.1)
@@ -160,14 +146,12 @@ def _in_processes(
         executor.shutdown(wait=True, cancel_futures=True)
 
 
-def _finished(
-    pending: dict[Future[list[Record | WorkFailed]], list[int]], timeout: float
-) -> Results:
+def _finished(pending: set[Future[list[Result]]], timeout: float) -> Iterator[Result]:
     """Yield what other processes have finished, and remove it from ``pending``."""
     finished, _ = wait(pending, timeout=timeout, return_when=FIRST_COMPLETED)
     for future in finished:
-        batch = pending.pop(future)
-        yield from zip(batch, future.result(), strict=True)
+        pending.remove(future)
+        yield from future.result()
 
 
 @contextmanager
@@ -205,7 +189,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(runs: list[Run]) -> list[Record | WorkFailed]:
+def _work(batch: ModelBatch) -> list[Result]:
     assert _worker is not None
     trainer, done, stop = _worker
 
@@ -215,4 +199,4 @@ def _work(runs: list[Run]) -> list[Record | WorkFailed]:
         with done.get_lock():
             done.value += units
 
-    return trainer.train(runs, _counting(runs, count))
+    return _train(trainer, batch, count)

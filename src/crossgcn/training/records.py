@@ -25,7 +25,7 @@ from crossgcn import __version__
 from crossgcn.data.files import replacing, write_json
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput
-from crossgcn.training.checkpoints import WEIGHTS, describe_difference
+from crossgcn.training.checkpoints import WEIGHTS, differences
 from crossgcn.training.selection import EpochMetrics
 
 RECORD, EPOCHS = "run.json", "epochs.csv"
@@ -35,25 +35,20 @@ def describe_dataset(data: Data) -> dict[str, Any]:
     """Return the size of a dataset and a hash of its content."""
     stored = getattr(data, "stored", None)
     if stored is not None:
-        return {
-            "name": data.name,
-            "nodes": stored.num_nodes,
-            "directed_edges": stored.num_entries,
-            "features": stored.num_features,
-            "classes": data.num_classes,
-            "sha256": stored.fingerprint,
-        }
-    x = data.x
-    parts = [x] if x.layout != torch.sparse_csr else [x.crow_indices(), x.col_indices(), x.values()]
-    if getattr(data, "edge_weight", None) is not None:
-        parts.append(data.edge_weight)
+        sizes = (stored.num_nodes, stored.num_entries, stored.num_features)
+        sha256 = stored.fingerprint
+    else:
+        x, weight = data.x, getattr(data, "edge_weight", None)
+        sparse = x.layout == torch.sparse_csr
+        parts = [x.crow_indices(), x.col_indices(), x.values()] if sparse else [x]
+        parts += [] if weight is None else [weight]
+        sizes = (x.size(0), data.edge_index.size(1), x.size(1))
+        sha256 = digest(*parts, data.edge_index, data.y)
     return {
         "name": data.name,
-        "nodes": x.size(0),
-        "directed_edges": data.edge_index.size(1),
-        "features": x.size(1),
+        **dict(zip(("nodes", "directed_edges", "features"), sizes, strict=True)),
         "classes": data.num_classes,
-        "sha256": digest(*parts, data.edge_index, data.y),
+        "sha256": sha256,
     }
 
 
@@ -116,15 +111,13 @@ def finished_run(
         return None
     if not isinstance(record, dict) or record.get("status") != "done":
         return None
-    for name, value in json.loads(json.dumps(wanted)).items():
-        if record.get(name) != value:
-            on_device = name == "device" and name in record
-            how = f"--device {record[name]}" if on_device else "the settings of that run"
-            difference = describe_difference(name, record, value)
-            raise BadInput(
-                f"{folder} holds a finished run with another {difference}: give another --out, or "
-                f"{how} to continue it"
-            )
+    for name, difference in differences(record, wanted):
+        on_device = name == "device" and name in record
+        how = f"--device {record[name]}" if on_device else "the settings of that run"
+        raise BadInput(
+            f"{folder} holds a finished run with another {difference}: give another --out, or "
+            f"{how} to continue it"
+        )
     if with_model and not (folder / WEIGHTS).is_file():
         return None
     return record
@@ -140,13 +133,16 @@ def digest(*tensors: Tensor) -> str:
 
 def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
     """Return versions, threads, machine and commit, and the GPU if ``device`` is one."""
-    return {
+    described: dict[str, Any] = {
         "versions": {"python": platform.python_version()} | _versions(),
         "threads": torch.get_num_threads(),
         "platform": f"{platform.system()} {platform.machine()}",
         "cpus": os.cpu_count(),
         "commit": _commit(),
-    } | ({} if device is None or device.type == "cpu" else _describe_gpu(device))
+    }
+    if device is not None and device.type != "cpu":
+        described |= {"gpu": torch.cuda.get_device_name(device), "cuda": torch.version.cuda}
+    return described
 
 
 @cache
@@ -156,10 +152,6 @@ def _versions() -> dict[str, str]:
     packages += [name for name in ("numba", "triton", "pyg_lib") if find_spec(name) is not None]
     # Not from the metadata, which a source tree that is not installed does not have.
     return {"crossgcn": __version__} | {package: version(package) for package in packages}
-
-
-def _describe_gpu(device: torch.device) -> dict[str, Any]:
-    return {"gpu": torch.cuda.get_device_name(device), "cuda": torch.version.cuda}
 
 
 @cache

@@ -138,8 +138,7 @@ class Trainer(RunTrainer):
         if preprocess is not None:
             self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json())
 
-    def identity(self, run: Run) -> Record:
-        """Return what makes a run this run; a record with equal entries is its result."""
+    def identity(self, run: Run) -> Record:  # noqa: D102
         return {
             "config": run.config.identity(),
             "dataset": self.description,
@@ -152,8 +151,7 @@ class Trainer(RunTrainer):
             **({} if run.config.batch_size is None else {"sampler": choose_sampler()}),
         } | self.inputs.identity(run.config)
 
-    def prepare(self, runs: Iterable[Run]) -> None:
-        """Compute what these runs share, before processes divide them."""
+    def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102
         self.inputs.prepare(run.config for run in runs)
 
     def model_batches(self, runs: Mapping[int, Run]) -> list[list[int]]:
@@ -164,7 +162,7 @@ class Trainer(RunTrainer):
         model.
         """
         if self.device.type == "cpu":
-            return [[position] for position in runs]
+            return super().model_batches(runs)
         positions_of: dict[RunConfig, list[int]] = {}
         for position, run in runs.items():
             positions_of.setdefault(run.config, []).append(position)
@@ -183,10 +181,10 @@ class Trainer(RunTrainer):
     ) -> list[Record | WorkFailed]:
         """Train runs together; the folder of a run that diverged holds its last good weights."""
         config, group = runs[0].config, processes()
-        records = [self.identity(run) | self.inputs.fingerprint(config) for run in runs]
         started = time.perf_counter()
-        models = []
-        for record in records:
+        records, models = [], []
+        for run in runs:
+            record = self.identity(run) | self.inputs.fingerprint(config)
             with seeded(record["seed"]):
                 models.append(self._build(config))
             record["parameters"] = sum(weight.numel() for weight in models[-1].parameters())
@@ -194,14 +192,12 @@ class Trainer(RunTrainer):
                 record["trained_together"] = len(runs)
             if group.world_size > 1:
                 record["processes"] = group.world_size
+            records.append(record)
         with using_threads(self.threads):
             for record in records:
                 record["environment"] = describe_environment(self.device)
-            if config.batch_size is None:
-                results = self._train_full_batch(runs, models, on_epochs)
-            else:
-                ((run,), (model,)) = runs, models
-                results = [self._train_in_batches(run, model, on_epochs)]
+            train = self._train_full_batch if config.batch_size is None else self._train_in_batches
+            results = train(runs, models, on_epochs)
         seconds = (time.perf_counter() - started) / len(runs)
         return [
             self._write(run, record, result, seconds)
@@ -232,13 +228,14 @@ class Trainer(RunTrainer):
             )
 
     def _train_in_batches(
-        self, run: Run, model: NodeClassifier, on_epochs: OnEpochs | None
-    ) -> TrainedModel | Diverged:
+        self, runs: Sequence[Run], models: Sequence[NodeClassifier], on_epochs: OnEpochs | None
+    ) -> list[TrainedModel | Diverged]:
+        ((run,), (model,)) = runs, models
         config, checkpoint = run.config, None
         if run.folder is not None:
             path = run.folder / CHECKPOINT
             checkpoint = Checkpoint(path, self.identity(run), config.checkpoint_every)
-        return train_in_batches(
+        result = train_in_batches(
             model,
             self.inputs.source_of(config),
             self.splits[run.split],
@@ -249,13 +246,13 @@ class Trainer(RunTrainer):
             checkpoint=checkpoint,
             on_epochs=on_epochs,
         )
+        return [result]
 
     def _write(
         self, run: Run, record: Record, result: TrainedModel | Diverged, seconds: float
     ) -> Record | WorkFailed:
         """Complete a record, and write it with the metrics of every epoch and the weights."""
-        diverged = isinstance(result, Diverged)
-        if isinstance(result, Diverged):
+        if diverged := isinstance(result, Diverged):
             record["status"] = "diverged"
         else:
             record |= {
@@ -334,25 +331,21 @@ class JointTrainer(RunTrainer):
     def _trainer(self, run: Run) -> Trainer:
         return self.trainers[shared_settings(run.config)]
 
-    def identity(self, run: Run) -> Record:
-        """See :meth:`Trainer.identity`."""
+    def identity(self, run: Run) -> Record:  # noqa: D102
         return self._trainer(run).identity(run)
 
-    def prepare(self, runs: Iterable[Run]) -> None:
-        """See :meth:`Trainer.prepare`."""
+    def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102
         for run in runs:
             self._trainer(run).prepare([run])
 
-    def model_batches(self, runs: Mapping[int, Run]) -> list[list[int]]:
-        """See :meth:`Trainer.model_batches`."""
+    def model_batches(self, runs: Mapping[int, Run]) -> list[list[int]]:  # noqa: D102
         runs_of: dict[tuple[Any, ...], dict[int, Run]] = {}
         for position, run in runs.items():
             runs_of.setdefault(shared_settings(run.config), {})[position] = run
         batches = (self.trainers[key].model_batches(own) for key, own in runs_of.items())
         return list(chain.from_iterable(batches))
 
-    def train(
+    def train(  # noqa: D102
         self, runs: Sequence[Run], on_epochs: OnEpochs | None = None
     ) -> list[Record | WorkFailed]:
-        """See :meth:`Trainer.train`."""
         return self._trainer(runs[0]).train(runs, on_epochs)

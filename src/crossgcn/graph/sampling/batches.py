@@ -7,63 +7,21 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.sampler import NodeSamplerInput, SamplerOutput
 
-from crossgcn.errors import BadInput
+from crossgcn.errors import BadInput, unknown_name
 from crossgcn.graph.matrix import SparseMatrix, make_rows
-from crossgcn.graph.normalise import EdgeKind
-from crossgcn.graph.sampling.blocks import BlockMaker, check_propagations
+from crossgcn.graph.normalise import EDGE_RULES, EdgeKind
+from crossgcn.graph.sampling.blocks import sampled_blocks
 from crossgcn.graph.sampling.sampler import CSRSampler, SamplerName, make_sampler
 from crossgcn.graph.sampling.source import Features, GraphSource
-from crossgcn.kernels.sampling import ALL, draw_key, shuffle
-
-
-class BatchShares:
-    """The nodes of each batch, and one process's share of them.
-
-    Args:
-        nodes: All nodes, each once.
-        batch_size: Nodes of a batch, in all processes together.
-        seed: Of the order.
-        shuffled: Shuffle in each epoch.
-        rank: Number of this process.
-        world_size: Number of processes.
-    """
-
-    def __init__(
-        self,
-        nodes: Tensor,
-        batch_size: int,
-        seed: int,
-        shuffled: bool,
-        rank: int = 0,
-        world_size: int = 1,
-    ) -> None:
-        if batch_size < 1:
-            raise BadInput(f"batch_size must be at least 1; got {batch_size}")
-        if not 0 <= rank < world_size:
-            raise BadInput(f"rank is from 0 to world_size - 1 = {world_size - 1}; got {rank}")
-        if torch.unique(nodes).numel() < nodes.numel():
-            raise BadInput("a node occurs twice: give each node once")
-        self.nodes, self.batch_size, self.seed = nodes, batch_size, seed
-        self._shuffled, self._rank, self._world_size = shuffled, rank, world_size
-
-    def __len__(self) -> int:
-        return -(-self.nodes.numel() // self.batch_size)
-
-    def epoch(self, number: int) -> Iterator[tuple[Tensor, int]]:
-        """Yield this process's share of each batch, and the size of the whole batch."""
-        nodes = self.nodes
-        if self._shuffled:
-            nodes = torch.from_numpy(shuffle(nodes.numpy(), draw_key(self.seed, number)))
-        for first in range(0, nodes.numel(), self.batch_size):
-            batch = nodes[first : first + self.batch_size]
-            yield batch.tensor_split(self._world_size)[self._rank], batch.numel()
+from crossgcn.kernels.sampling import ALL, draw_key
+from crossgcn.kernels.sampling import shuffle as shuffled
 
 
 @dataclass(frozen=True)
@@ -85,7 +43,50 @@ class Batch:
     num_targets_everywhere: int
 
 
-class NodeBatches:
+class BatchShares:
+    """The nodes of each batch of a graph, and one process's share of them.
+
+    Args:
+        nodes: The targets of an epoch, each once.
+        batch_size: Targets of a batch, in all processes together.
+        shuffle: Shuffle in each epoch.
+        rank: Number of this process.
+        world_size: Number of processes.
+    """
+
+    def __init__(
+        self,
+        source: GraphSource,
+        nodes: Tensor,
+        *,
+        batch_size: int,
+        seed: int = 0,
+        shuffle: bool = True,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        if batch_size < 1:
+            raise BadInput(f"batch_size must be at least 1; got {batch_size}")
+        if not 0 <= rank < world_size:
+            raise BadInput(f"rank is from 0 to world_size - 1 = {world_size - 1}; got {rank}")
+        if torch.unique(nodes).numel() < nodes.numel():
+            raise BadInput("a node occurs twice: give each node once")
+        self.source, self.nodes, self.batch_size, self.seed = source, nodes, batch_size, seed
+        self._shuffle, self._rank, self._world_size = shuffle, rank, world_size
+
+    def __len__(self) -> int:
+        return -(-self.nodes.numel() // self.batch_size)
+
+    def shares(self, epoch: int) -> Iterator[tuple[Tensor, int]]:
+        """Yield this process's share of each batch, and the size of the whole batch."""
+        nodes = self.nodes
+        if self._shuffle:
+            nodes = torch.from_numpy(shuffled(nodes.numpy(), draw_key(self.seed, epoch)))
+        for batch in torch.split(nodes, self.batch_size) if nodes.numel() else ():
+            yield batch.tensor_split(self._world_size)[self._rank], batch.numel()
+
+
+class NodeBatches(BatchShares):
     """Mini-batches with sampled neighbours or with all of them.
 
     Batches depend on seed and epoch; the neighbours of a node on seed, epoch, batch, hop and node.
@@ -93,23 +94,17 @@ class NodeBatches:
     process.
 
     Args:
-        source: The graph.
-        nodes: The targets of an epoch, each once.
         propagations: A model's ``propagations``.
         fanouts: Neighbours per node, one number per hop, in PyG's order: the first is for the
             first hop from the targets, which is the model's last. -1 takes all. ``None`` does not
             sample: blocks are exact, as from :func:`~crossgcn.graph.receptive_field`.
-        batch_size: Targets of a batch, in all processes together.
-        seed: Of batches and draws.
-        shuffle: Shuffle in each epoch.
-        rank: Number of this process.
-        world_size: Number of processes.
         num_workers: Threads that prepare batches ahead.
         sampler: See :func:`~crossgcn.graph.sampling.sampler.make_sampler`. Draws of PyG's sampler
             also depend on the number of processes, and it uses no threads.
         rescaled: For each hop, whether drawn neighbours are scaled up to stand for all, which
             makes sums unbiased; ``True`` by default. See
             :func:`~crossgcn.training.batches.step.batches_of`.
+        **shares: As for :class:`BatchShares`.
     """
 
     def __init__(
@@ -119,49 +114,38 @@ class NodeBatches:
         propagations: Sequence[EdgeKind],
         *,
         fanouts: Sequence[int] | None,
-        batch_size: int,
-        seed: int = 0,
-        shuffle: bool = True,
-        rank: int = 0,
-        world_size: int = 1,
         num_workers: int = 0,
         sampler: SamplerName = "auto",
         rescaled: Sequence[bool] | None = None,
+        **shares: Any,
     ) -> None:
-        self.propagations = check_propagations(propagations)
-        if fanouts is not None and len(fanouts) != len(self.propagations):
+        super().__init__(source, nodes, **shares)
+        for kind in propagations:
+            if kind not in EDGE_RULES:
+                raise unknown_name("kind of edges", str(kind), EDGE_RULES)
+        self.propagations, hops = tuple(propagations), len(propagations)
+        if fanouts is not None and len(fanouts) != hops:
             raise BadInput(
                 f"fanouts {list(fanouts)} are for {len(fanouts)} hops, but the model has "
-                f"{len(self.propagations)}: give one number per hop, the targets' own first"
+                f"{hops}: give one number per hop, the targets' own first"
             )
-        self.source = source
-        self.shares = BatchShares(nodes, batch_size, seed, shuffle, rank, world_size)
-        self._num_workers = num_workers
-        exact = fanouts is None
-        self._sampler = make_sampler(
-            source,
-            [ALL] * len(self.propagations) if fanouts is None else fanouts,
-            seed=seed,
-            which="ours" if exact else sampler,
-        )
-        self._maker = BlockMaker(source)
-        self._rescaled = rescaled
-
-    def __len__(self) -> int:
-        return len(self.shares)
+        self._num_workers, self._rescaled = num_workers, rescaled
+        which: SamplerName = "ours" if fanouts is None else sampler
+        fanouts = [ALL] * hops if fanouts is None else fanouts
+        self._sampler = make_sampler(source, fanouts, seed=self.seed, which=which)
 
     def epoch(self, number: int) -> Iterator[Batch]:
         """Yield the batches of an epoch; the same number gives the same batches."""
-        shares = self.shares.epoch(number)
+        shares = enumerate(self.shares(number))
         if self._num_workers == 0 or not isinstance(self._sampler, CSRSampler):
-            for position, (targets, everywhere) in enumerate(shares):
-                yield self._make(targets, everywhere, number, position)
+            for position, share in shares:
+                yield self._make(*share, number, position)
             return
         ahead: deque[Future[Batch]] = deque()
         with ThreadPoolExecutor(self._num_workers, "batches") as pool:
             try:
-                for position, (targets, everywhere) in enumerate(shares):
-                    ahead.append(pool.submit(self._make, targets, everywhere, number, position))
+                for position, share in shares:
+                    ahead.append(pool.submit(self._make, *share, number, position))
                     if len(ahead) > 2 * self._num_workers:
                         yield ahead.popleft().result()
                 while ahead:
@@ -171,15 +155,16 @@ class NodeBatches:
                     waiting.cancel()
 
     def _make(self, targets: Tensor, everywhere: int, epoch: int, position: int) -> Batch:
-        output = self._draw(targets, self.shares.seed, epoch, position)
-        redrawn = isinstance(self._sampler, CSRSampler)
-        return Batch(
-            targets,
-            self.source.features(output.node),
-            self._maker.blocks(output, self.propagations, redrawn=redrawn, rescaled=self._rescaled),
-            self.source.labels[targets],
-            everywhere,
+        output = self._draw(targets, self.seed, epoch, position)
+        blocks = sampled_blocks(
+            self.source,
+            output,
+            self.propagations,
+            redrawn=isinstance(self._sampler, CSRSampler),
+            rescaled=self._rescaled,
         )
+        x, labels = self.source.features(output.node), self.source.labels[targets]
+        return Batch(targets, x, blocks, labels, everywhere)
 
     def _draw(self, targets: Tensor, *numbers: int) -> SamplerOutput:
         if isinstance(self._sampler, CSRSampler):
@@ -200,7 +185,6 @@ class ExactRows:
     """Exact rows of a graph's adjacency, made on demand.
 
     Args:
-        source: The graph.
         rows_per_chunk: Upper bound of the nodes in a chunk. Chunks of nodes with many edges have
             fewer.
     """
@@ -208,20 +192,14 @@ class ExactRows:
     def __init__(self, source: GraphSource, rows_per_chunk: int = 1 << 16) -> None:
         if rows_per_chunk < 1:
             raise BadInput(f"rows_per_chunk must be at least 1; got {rows_per_chunk}")
-        self.source = source
-        self._rows_per_chunk = rows_per_chunk
-        self._maker = BlockMaker(source)
+        self.source, self._rows_per_chunk = source, rows_per_chunk
         self._sampler = CSRSampler.from_source(source, [ALL])
 
     def block(self, nodes: Tensor, kind: EdgeKind) -> tuple[Tensor, SparseMatrix]:
         """Return the nodes of the columns, and the block of some distinct nodes' rows."""
         output = self._sampler.sample(nodes)
-        (block,) = self._maker.blocks(output, (kind,), redrawn=True)
+        (block,) = sampled_blocks(self.source, output, (kind,), redrawn=True)
         return output.node, block
-
-    def rows(self, nodes: Tensor, kind: EdgeKind) -> SparseMatrix:
-        """Return the rows of some nodes, with a column for every node of the graph."""
-        return self._maker.rows(nodes, kind)
 
     def chunks(self, nodes: Tensor | None = None) -> Iterator[Tensor]:
         """Yield nodes, by default all, in chunks of bounded work."""
@@ -245,7 +223,7 @@ class ExactRows:
         return reached.nonzero().flatten()
 
 
-class AggregatedRows:
+class AggregatedRows(BatchShares):
     r"""Mini-batches of features that are summed over neighbours once, before training.
 
     A layer that computes :math:`\mathcal{F}(\hat{\mathbf{A}}\mathbf{X})` needs nothing of the
@@ -255,14 +233,9 @@ class AggregatedRows:
 
     Args:
         source: The graph, with dense features.
-        nodes: The targets of an epoch, each once.
         kind: The layer's edges.
-        batch_size: Targets of a batch, in all processes together.
-        seed: Of batches.
-        shuffle: Shuffle in each epoch.
-        rank: Number of this process.
-        world_size: Number of processes.
         folder: Keep the sums in a temporary file of this folder instead of in memory.
+        **shares: As for :class:`BatchShares`.
     """
 
     def __init__(
@@ -271,15 +244,10 @@ class AggregatedRows:
         nodes: Tensor,
         kind: EdgeKind,
         *,
-        batch_size: int,
-        seed: int = 0,
-        shuffle: bool = True,
-        rank: int = 0,
-        world_size: int = 1,
         folder: Path | None = None,
+        **shares: Any,
     ) -> None:
-        self.source = source
-        self.shares = BatchShares(nodes, batch_size, seed, shuffle, rank, world_size)
+        super().__init__(source, nodes, **shares)
         self._sorted, _ = nodes.sort()
         self._sums = make_rows(nodes.numel(), source.num_features, torch.float32, folder)
         rows = ExactRows(source)
@@ -295,17 +263,11 @@ class AggregatedRows:
             self._sums[done : done + chunk.numel()] = block @ features
             done += chunk.numel()
 
-    def __len__(self) -> int:
-        return len(self.shares)
-
     def epoch(self, number: int) -> Iterator[Batch]:
         """Yield the batches of an epoch; the same number gives the same batches."""
-        for targets, everywhere in self.shares.epoch(number):
+        for targets, everywhere in self.shares(number):
             rows = self._sums[torch.searchsorted(self._sorted, targets)]
-            labels = self.source.labels[targets]
-            yield Batch(targets, rows, (_identity(targets.numel()),), labels, everywhere)
-
-
-def _identity(size: int) -> SparseMatrix:
-    numbers = torch.arange(size + 1)
-    return SparseMatrix(numbers, numbers[:size], torch.ones(size), (size, size))
+            size = targets.numel()
+            numbers = torch.arange(size + 1)
+            identity = SparseMatrix(numbers, numbers[:size], torch.ones(size), (size, size))
+            yield Batch(targets, rows, (identity,), self.source.labels[targets], everywhere)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -37,61 +35,43 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
         loader = NodeLoader(data, node_sampler=CSRSampler.from_data(data, [10, 5]), batch_size=256)
 
     Args:
-        offsets: Start of each node's neighbours, ``[nodes + 1]``, int64.
-        neighbours: The neighbours of each node, ascending, one node after the other.
         num_neighbors: Neighbours per node and hop, as in PyG: the first number is for the first
             hop from the seed nodes, and -1 draws all.
-        seed: Of all draws.
         redraw: ``False`` draws once for each node, as PyG does, so that all layers use the same
             neighbours of a node. ``True`` draws in each hop for all nodes found so far; what is
             drawn then depends on seed, hop and node only.
         skip_own: Never draw a node for itself.
-        edge_permutation: The edge of each entry of ``neighbours``, for attributes of edges.
-        folder: The graph folder, for error messages.
+        edge_permutation: The edge of each entry of the rows, for attributes of edges.
     """
 
     def __init__(
         self,
-        offsets: Tensor,
-        neighbours: Tensor,
+        rows: CheckedRows,
         num_neighbors: Sequence[int],
         *,
         seed: int = 0,
         redraw: bool = False,
         skip_own: bool = False,
         edge_permutation: Tensor | None = None,
-        folder: Path | None = None,
     ) -> None:
         self.num_neighbors = check_fanouts(num_neighbors)
-        self.offsets = offsets
-        self.neighbours = neighbours
-        self.seed = seed
-        self.redraw = redraw
-        self.skip_own = skip_own
-        self._permutation = edge_permutation
-        self._rows = CheckedRows(offsets, neighbours, folder)
-        self._calls = count()
+        self.seed, self.redraw, self.skip_own = seed, redraw, skip_own
+        self._rows, self._permutation = rows, edge_permutation
+        self._calls = 0
 
     @classmethod
     def from_data(cls, data: Data, num_neighbors: Sequence[int], *, seed: int = 0) -> CSRSampler:
         """Sample from a PyG graph in memory."""
         offsets, neighbours, permutation = to_csc(data, device="cpu")
-        return cls(offsets, neighbours, num_neighbors, seed=seed, edge_permutation=permutation)
+        rows = CheckedRows(offsets, neighbours)
+        return cls(rows, num_neighbors, seed=seed, edge_permutation=permutation)
 
     @classmethod
     def from_source(
         cls, source: GraphSource, num_neighbors: Sequence[int], *, seed: int = 0
     ) -> CSRSampler:
         """Sample for :class:`NodeBatches`: draw in each hop, and no node for itself."""
-        return cls(
-            source.offsets,
-            source.neighbours,
-            num_neighbors,
-            seed=seed,
-            redraw=True,
-            skip_own=True,
-            folder=getattr(source, "folder", None),
-        )
+        return cls(source, num_neighbors, seed=seed, redraw=True, skip_own=True)
 
     @property
     def edge_permutation(self) -> Tensor | None:
@@ -102,7 +82,8 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
         """Sample around some nodes; each call and each worker of a loader draws differently."""
         worker = get_worker_info()
         stream = 0 if worker is None else worker.seed
-        output = self.sample(index.node, self.seed, stream, next(self._calls))
+        output = self.sample(index.node, self.seed, stream, self._calls)
+        self._calls += 1
         output.metadata = (index.input_id, index.time)
         return output
 
@@ -117,14 +98,12 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
         """Sample around distinct nodes; the same numbers give the same draws.
 
         Args:
-            nodes: The seed nodes.
             *numbers: Such as a seed, an epoch and the number of a batch.
 
         Returns:
             As PyG's samplers: the nodes, hop after hop; and for each edge its ends, as positions
             among these nodes, and its entry.
         """
-        kernels = loops()
         found = nodes.numpy().astype(np.int64, copy=False)
         begin, num_nodes, num_edges = 0, [found.size], []
         sources, targets, entries = [], [], []
@@ -135,7 +114,7 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
             target = np.repeat(np.arange(begin, found.size), np.diff(starts))
             if not self.redraw:
                 begin = found.size
-            found, source = kernels.number(found, ends)
+            found, source = loops().number(found, ends)
             num_nodes.append(found.size - sum(num_nodes))
             num_edges.append(drawn.size)
             sources.append(source)
@@ -162,8 +141,6 @@ def make_sampler(
     rows it draws from.
 
     Args:
-        source: The graph.
-        fanouts: See :class:`CSRSampler`.
         seed: Of our draws; PyG's follow torch's generator.
         which: See :func:`choose_sampler`.
     """
@@ -205,9 +182,8 @@ class _Rows:
 def _pyg_sampler(source: GraphSource, fanouts: tuple[int, ...]) -> BaseSampler:
     """Make PyG's sampler of the same rows without self-loops."""
     offsets, neighbours = source.offsets, source.neighbours
-    rows = CheckedRows.of(source)
-    rows.check_all()  # pyg-lib does not check
-    own = torch.from_numpy(rows.find_own(np.arange(source.num_nodes)))
+    source.check_all()  # pyg-lib does not check
+    own = torch.from_numpy(source.find_own(np.arange(source.num_nodes)))
     kept = None
     if bool((own >= 0).any()):
         keep = torch.ones(neighbours.numel(), dtype=torch.bool)

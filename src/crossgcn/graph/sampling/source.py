@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from threading import Lock
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,46 +19,134 @@ from crossgcn.errors import BadInput
 from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.kernels.sampling import NoRow, loops
 
+Array = NDArray[Any]
 Features = Tensor | SparseMatrix
 
+_NODES_AT_ONCE = 1 << 20
+_LOCK = Lock()
 
-class GraphSource(Protocol):
-    """A graph by rows; its tensors may be memory-mapped.
 
-    Attributes:
+class CheckedRows:
+    """Reads rows of a graph and refuses invalid offsets and neighbours.
+
+    It checks only what is read, so the tensors may be memory-mapped.
+
+    Args:
         offsets: Start of each node's neighbours, ``[num_nodes + 1]``, int64.
         neighbours: Node ``i`` aggregates over ``neighbours[offsets[i]:offsets[i + 1]]``,
             ascending, each once; int32 or int64.
+        folder: The graph folder, for error messages.
+    """
+
+    def __init__(self, offsets: Tensor, neighbours: Tensor, folder: Path | None = None) -> None:
+        self.offsets, self.neighbours, self.folder = offsets, neighbours, folder
+        self.num_nodes = offsets.numel() - 1
+
+    def draw(
+        self, nodes: Array, fanout: int, key: int, skip_own: bool
+    ) -> tuple[Array, Array, Array]:
+        """Draw as :func:`~crossgcn.kernels.sampling.draw_entries`; also return the neighbours."""
+        starts, entries = self._read("draw_entries", nodes, fanout, key, skip_own)
+        drawn = self.neighbours.numpy()[entries]
+        self._check(drawn)
+        return starts, entries, drawn
+
+    def find_own(self, nodes: Array) -> Array:
+        """See :func:`~crossgcn.kernels.sampling.find_own`."""
+        own: Array = self._read("find_own", nodes)
+        return own
+
+    def weigh(self, weights: Array, own: bool, first: int, last: int) -> Array:
+        """See :func:`~crossgcn.kernels.sampling.row_weights`."""
+        total: Array = self._read("row_weights", weights, own, first, last)
+        return total
+
+    def check_all(self) -> None:
+        """Check every row."""
+        offsets, neighbours = self.offsets.numpy(), self.neighbours.numpy()
+        wrong = (offsets[1:] < offsets[:-1]) | (offsets[1:] > neighbours.size)
+        wrong[:1] |= offsets[:1] != 0
+        wrong[-1:] |= offsets[-1:] != neighbours.size
+        if wrong.any():
+            self._refuse_row(int(wrong.argmax()))
+        self._check(neighbours)
+
+    def _read(self, function: str, *arguments: Any) -> Any:
+        try:
+            read = getattr(loops(), function)
+            return read(self.offsets.numpy(), self.neighbours.numpy(), *arguments)
+        except NoRow as error:
+            self._refuse_row(error.node)
+
+    def _check(self, neighbours: Array) -> None:
+        # As unsigned numbers, negative ones are larger than any node, so one pass finds both.
+        unsigned = neighbours.view(np.uint32 if neighbours.itemsize == 4 else np.uint64)
+        if unsigned.size and unsigned.max() >= self.num_nodes:
+            node = int(neighbours[unsigned.argmax()])
+            self._refuse("neighbours", f"node {node} is none of {self.num_nodes:,}")
+
+    def _refuse_row(self, node: int) -> NoReturn:
+        first, end = self.offsets[node : node + 2].tolist()
+        size = self.neighbours.numel()
+        self._refuse("offsets", f"row {node} is from {first} to {end} of {size:,} neighbours")
+
+    def _refuse(self, array: str, what: str) -> NoReturn:
+        if self.folder is None:
+            raise BadInput(f"{array} are of no graph: {what}; see CheckedRows for what they hold")
+        raise changed_file(self.folder, array, what)
+
+
+class GraphSource(CheckedRows):
+    """A graph by rows, with features and labels; subclasses say where the features are.
+
+    Args:
         weights: One per entry of ``neighbours``, float32; ``None`` if all are one.
         labels: The class of each node, -1 if unknown.
     """
 
-    @property
-    def num_nodes(self) -> int: ...  # noqa: D102
-
-    @property
-    def offsets(self) -> Tensor: ...  # noqa: D102
-
-    @property
-    def neighbours(self) -> Tensor: ...  # noqa: D102
-
-    @property
-    def weights(self) -> Tensor | None: ...  # noqa: D102
-
-    @property
-    def labels(self) -> Tensor: ...  # noqa: D102
-
-    @property
-    def num_features(self) -> int: ...  # noqa: D102
+    def __init__(
+        self,
+        offsets: Tensor,
+        neighbours: Tensor,
+        weights: Tensor | None,
+        labels: Tensor,
+        num_features: int,
+        folder: Path | None = None,
+    ) -> None:
+        super().__init__(offsets, neighbours, folder)
+        self.weights, self.labels, self.num_features = weights, labels, num_features
+        self._roots: dict[str, NDArray[np.float32]] = {}
 
     def features(self, nodes: Tensor) -> Features:
         """Return the features of some nodes."""
+        raise NotImplementedError
+
+    def inverse_roots(self, self_loops: str) -> NDArray[np.float32]:
+        """Return one over the square root of each node's degree; zero where it has none.
+
+        Args:
+            self_loops: Which count, see :class:`~crossgcn.graph.normalise.EdgeRule`.
+        """
+        with _LOCK:
+            if self_loops not in self._roots:
+                self._roots[self_loops] = self._compute_inverse_roots(self_loops)
+            return self._roots[self_loops]
+
+    def _compute_inverse_roots(self, self_loops: str) -> NDArray[np.float32]:
+        weights = np.empty(0, np.float32) if self.weights is None else self.weights.numpy()
+        roots = np.empty(self.num_nodes, np.float32)
+        for first in range(0, roots.size, _NODES_AT_ONCE):
+            last = min(first + _NODES_AT_ONCE, roots.size)
+            total = self.weigh(weights, self_loops != "remove", first, last)
+            if self_loops == "keep":
+                total -= self.find_own(np.arange(first, last)) < 0
+            root = torch.from_numpy(total).float().pow(-0.5)
+            roots[first:last] = root.masked_fill(root == torch.inf, 0.0).numpy()
+        return roots
 
 
-class MemoryGraph:
-    """A graph of tensors.
-
-    Parallel edges add up; of parallel self-loops, the last one counts.
+class MemoryGraph(GraphSource):
+    """A graph of tensors; parallel edges add up, but of parallel self-loops the last one counts.
 
     Args:
         x: Node features, dense ``[nodes, features]`` or ``torch.sparse_csr``.
@@ -73,25 +162,21 @@ class MemoryGraph:
         edge_weight: Tensor | None = None,
         y: Tensor | None = None,
     ) -> None:
+        labels = torch.full((x.size(0),), -1) if y is None else y
+        super().__init__(*_rows(edge_index, edge_weight, x.size(0)), labels, x.size(1))
         self.x: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
-        self.num_nodes = x.size(0)
-        self.num_features = x.size(1)
-        self.labels = torch.full((x.size(0),), -1) if y is None else y
-        self.offsets, self.neighbours, self.weights = _rows(edge_index, edge_weight, x.size(0))
 
     def features(self, nodes: Tensor) -> Features:
         """Return the features of some nodes."""
         return self.x.select_rows(nodes) if isinstance(self.x, SparseMatrix) else self.x[nodes]
 
 
-class StoredSource:
+class StoredSource(GraphSource):
     """A graph on disk, from an open graph folder."""
 
     def __init__(self, stored: StoredGraph) -> None:
-        self.folder = stored.folder
-        self.num_nodes, self.num_features = stored.num_nodes, stored.num_features
-        self.offsets, self.neighbours = stored.offsets, stored.neighbours
-        self.weights, self.labels = stored.weights, stored.labels
+        rows = (stored.offsets, stored.neighbours, stored.weights)
+        super().__init__(*rows, stored.labels, stored.num_features, stored.folder)
         self._stored = stored
 
     def features(self, nodes: Tensor) -> Features:
@@ -100,18 +185,12 @@ class StoredSource:
         return SparseMatrix.from_torch(rows) if rows.layout == torch.sparse_csr else rows
 
 
-class NarrowSource:
-    """A graph with sparse features, without columns that have no entry.
-
-    Args:
-        source: The graph.
-        is_kept: Whether a column stays, ``[num_features]``.
-    """
+class NarrowSource(GraphSource):
+    """A graph with sparse features, without the columns where ``is_kept`` is false."""
 
     def __init__(self, source: GraphSource, is_kept: Tensor) -> None:
-        self.num_nodes, self.num_features = source.num_nodes, int(is_kept.sum())
-        self.offsets, self.neighbours = source.offsets, source.neighbours
-        self.weights, self.labels = source.weights, source.labels
+        rows = (source.offsets, source.neighbours, source.weights)
+        super().__init__(*rows, source.labels, int(is_kept.sum()), source.folder)
         self._source, self._is_kept = source, is_kept
 
     def features(self, nodes: Tensor) -> Features:
@@ -132,8 +211,7 @@ def source_of(graph: Data | StoredGraph) -> GraphSource:
     """Return the source of a PyG graph or of an open graph folder."""
     if isinstance(graph, StoredGraph):
         return StoredSource(graph)
-    weight: Tensor | None = graph.edge_weight
-    return MemoryGraph(graph.x, graph.edge_index, weight, graph.y)
+    return MemoryGraph(graph.x, graph.edge_index, graph.edge_weight, graph.y)
 
 
 def _rows(
@@ -158,92 +236,3 @@ def _rows(
         torch.from_numpy(matrix.indices.astype(small)),
         None if even else torch.from_numpy(matrix.data.astype(np.float32)),
     )
-
-
-Array = NDArray[Any]
-
-
-class CheckedRows:
-    """Reads rows of a graph and refuses invalid offsets and neighbours.
-
-    It checks only what is read, so the arrays may be memory-mapped.
-
-    Args:
-        offsets: Start of each node's neighbours, ``[nodes + 1]``, int64.
-        neighbours: The neighbours of all nodes, int32 or int64.
-        folder: The graph folder, for error messages.
-    """
-
-    def __init__(self, offsets: Tensor, neighbours: Tensor, folder: Path | None = None) -> None:
-        self._offsets, self._neighbours, self._folder = offsets, neighbours, folder
-
-    @classmethod
-    def of(cls, source: GraphSource) -> CheckedRows:
-        """Read the rows of a source."""
-        return cls(source.offsets, source.neighbours, getattr(source, "folder", None))
-
-    @property
-    def num_nodes(self) -> int:
-        """Number of nodes."""
-        return self._offsets.numel() - 1
-
-    def draw(
-        self, nodes: Array, fanout: int, key: int, skip_own: bool
-    ) -> tuple[Array, Array, Array]:
-        """Draw as :func:`~crossgcn.kernels.sampling.draw_entries`; also return the neighbours."""
-        offsets, neighbours = self._arrays()
-        try:
-            starts, entries = loops().draw_entries(
-                offsets, neighbours, nodes, fanout, key, skip_own
-            )
-        except NoRow as error:
-            self._refuse_row(error.node)
-        drawn = neighbours[entries]
-        self._check(drawn)
-        return starts, entries, drawn
-
-    def find_own(self, nodes: Array) -> Array:
-        """See :func:`~crossgcn.kernels.sampling.find_own`."""
-        try:
-            own: Array = loops().find_own(*self._arrays(), nodes)
-        except NoRow as error:
-            self._refuse_row(error.node)
-        return own
-
-    def weigh(self, weights: Array, own: bool, first: int, last: int) -> Array:
-        """See :func:`~crossgcn.kernels.sampling.row_weights`."""
-        try:
-            total: Array = loops().row_weights(*self._arrays(), weights, own, first, last)
-        except NoRow as error:
-            self._refuse_row(error.node)
-        return total
-
-    def check_all(self) -> None:
-        """Check every row."""
-        offsets, neighbours = self._arrays()
-        wrong = (offsets[1:] < offsets[:-1]) | (offsets[1:] > neighbours.size)
-        wrong[:1] |= offsets[:1] != 0
-        wrong[-1:] |= offsets[-1:] != neighbours.size
-        if wrong.any():
-            self._refuse_row(int(wrong.argmax()))
-        self._check(neighbours)
-
-    def _arrays(self) -> tuple[Array, Array]:
-        return self._offsets.numpy(), self._neighbours.numpy()
-
-    def _check(self, neighbours: Array) -> None:
-        # As unsigned numbers, negative ones are larger than any node, so one pass finds both.
-        unsigned = neighbours.view(np.uint32 if neighbours.itemsize == 4 else np.uint64)
-        if unsigned.size and unsigned.max() >= self.num_nodes:
-            node = int(neighbours[unsigned.argmax()])
-            self._refuse("neighbours", f"node {node} is none of {self.num_nodes:,}")
-
-    def _refuse_row(self, node: int) -> NoReturn:
-        first, end = self._offsets[node : node + 2].tolist()
-        size = self._neighbours.numel()
-        self._refuse("offsets", f"row {node} is from {first} to {end} of {size:,} neighbours")
-
-    def _refuse(self, array: str, what: str) -> NoReturn:
-        if self._folder is None:
-            raise BadInput(f"{array} are of no graph: {what}; see GraphSource for what they hold")
-        raise changed_file(self._folder, array, what)

@@ -17,6 +17,7 @@ from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.graph.matrix import make_rows
 from crossgcn.graph.sampling.batches import ExactRows
+from crossgcn.graph.sampling.blocks import adjacency_rows
 from crossgcn.graph.sampling.source import Features, GraphSource
 from crossgcn.layers.graph_convolution import GraphConvolution
 from crossgcn.models.node_classifier import NodeClassifier
@@ -25,7 +26,7 @@ Gather = Callable[[Tensor], Any]
 _ROWS_AT_ONCE = 1 << 16
 
 
-class ChunkedRows:
+class ChunkedRows(ExactRows):
     """Computes matrices with a row per node in chunks of rows, which the processes share.
 
     The arguments are those of :func:`infer`.
@@ -34,33 +35,27 @@ class ChunkedRows:
     def __init__(
         self,
         source: GraphSource,
-        *,
         rows_per_chunk: int,
+        *,
         folder: Path | None,
         device: torch.device,
         dtype: torch.dtype,
-        rank: int = 0,
-        world_size: int = 1,
-        gather: Gather | None = None,
+        rank: int,
+        world_size: int,
+        gather: Gather | None,
     ) -> None:
         if world_size > 1 and gather is None and not dist.is_initialized():
             raise BadInput(
                 "processes share the work through torch.distributed, which is not initialised: "
                 "start with torchrun, or give gather"
             )
-        self.device = device
-        self._rows = ExactRows(source, rows_per_chunk)
-        self._folder, self._dtype = folder, dtype
+        super().__init__(source, rows_per_chunk)
+        self.device, self._dtype, self._folder = device, dtype, folder
         self._rank, self._world_size, self._gather = rank, world_size, gather
-
-    @property
-    def num_nodes(self) -> int:
-        """The number of nodes in the graph."""
-        return self._rows.source.num_nodes
 
     def features(self, nodes: Tensor) -> Features:
         """Return the features of nodes, on the device."""
-        features = self._rows.source.features(nodes)
+        features = self.source.features(nodes)
         if isinstance(features, SparseMatrix):
             return self._converted(features)
         return features.to(self.device, self._dtype)
@@ -70,20 +65,17 @@ class ChunkedRows:
         return matrix[nodes.to(matrix.device)].to(self.device)
 
     def block(self, nodes: Tensor, kind: EdgeKind) -> tuple[Tensor, SparseMatrix]:
-        """See :meth:`~crossgcn.graph.sampling.batches.ExactRows.block`; on the device."""
-        columns, block = self._rows.block(nodes, kind)
+        """Return the nodes of the columns, and the block of some nodes' rows on the device."""
+        columns, block = super().block(nodes, kind)
         return columns, self._converted(block)
 
     def multiply(self, nodes: Tensor, kind: EdgeKind, dense: Tensor) -> Tensor:
         """Return the rows of nodes in the product of the adjacency and ``dense``, on the device."""
         if self.device.type == "cpu" and dense.device.type == "cpu":
-            return self._converted(self._rows.rows(nodes, kind)) @ dense  # copies no row of it
+            # Copies no row of it.
+            return self._converted(adjacency_rows(self.source, nodes, kind)) @ dense
         columns, block = self.block(nodes, kind)
         return block @ self.read(dense, columns)
-
-    def reach(self, nodes: Tensor) -> Tensor:
-        """Return the nodes and all their neighbours."""
-        return self._rows.reach(nodes)
 
     def fill(
         self,
@@ -96,15 +88,21 @@ class ChunkedRows:
         """Return a matrix with a row per node, on the CPU.
 
         Args:
-            width: The number of columns.
             compute: Returns the rows of nodes.
             nodes: The rows to compute, or all; the others stay zero.
             in_memory: Keep the matrix in memory even if there is a folder.
         """
-        matrix = make_rows(self.num_nodes, width, self._dtype, None if in_memory else self._folder)
-        for chunk in islice(self._rows.chunks(nodes), self._rank, None, self._world_size):
+        folder = None if in_memory else self._folder
+        matrix = make_rows(self.source.num_nodes, width, self._dtype, folder)
+        for chunk in islice(self.chunks(nodes), self._rank, None, self._world_size):
             matrix[chunk] = compute(chunk).to(matrix)
-        self._share(matrix)
+        if self._gather is not None:
+            self._gather(matrix)
+        elif self._world_size > 1:
+            for part in torch.split(matrix, _ROWS_AT_ONCE):
+                moved = part.to(self.device)
+                dist.all_reduce(moved)
+                part.copy_(moved)
         return matrix
 
     def _converted(self, matrix: SparseMatrix) -> SparseMatrix:
@@ -116,34 +114,20 @@ class ChunkedRows:
         # A move would sort the matrix anew.
         return matrix if self.device.type == "cpu" else matrix.to(self.device)
 
-    def _share(self, matrix: Tensor) -> None:
-        if self._gather is not None:
-            self._gather(matrix)
-        elif self._world_size > 1:
-            for first in range(0, matrix.size(0), _ROWS_AT_ONCE):
-                part = matrix[first : first + _ROWS_AT_ONCE]
-                moved = part.to(self.device)
-                dist.all_reduce(moved)
-                part.copy_(moved)
-
 
 class StreamedHop:
     """The whole adjacency as a factor, of which only a chunk of rows exists at a time."""
 
     def __init__(self, rows: ChunkedRows, kind: EdgeKind) -> None:
-        self._rows = rows
-        self._kind = kind
+        self._rows, self._kind = rows, kind
 
     def own_rows(self, dense: Tensor) -> Tensor:
         """Return all rows: rows and columns are the same nodes."""
         return dense
 
     def __matmul__(self, dense: Tensor) -> Tensor:
-        def multiply(nodes: Tensor) -> Tensor:
-            return self._rows.multiply(nodes, self._kind, dense)
-
-        product = self._rows.fill(dense.size(-1), multiply, None, in_memory=True)
-        return product.to(dense.device)
+        multiply = partial(self._rows.multiply, kind=self._kind, dense=dense)
+        return self._rows.fill(dense.size(-1), multiply, None, in_memory=True).to(dense.device)
 
 
 Rows = Callable[[Tensor], Tensor]
@@ -173,10 +157,8 @@ def infer(
     Args:
         model: Any model of this package, on ``device``.
         nodes: The nodes to score, or all.
-        rows_per_chunk: Nodes that are computed at once.
         folder: Keep hidden values in temporary files there instead of in memory.
-        rank: The number of this process, where several share the work.
-        world_size: The number of processes.
+        rank: The number of this process, of ``world_size`` that share the work.
         gather: Adds up a matrix over all processes, in place, in which the rows that others
             computed are zero; ``torch.distributed.all_reduce`` by default.
 
@@ -186,7 +168,7 @@ def infer(
     _check_model(model)
     work = ChunkedRows(
         source,
-        rows_per_chunk=rows_per_chunk,
+        rows_per_chunk,
         folder=folder,
         device=torch.device(device),
         dtype=next(model.parameters()).dtype,

@@ -27,12 +27,8 @@ class ExactScorer:
 
     If the nodes' receptive fields are far smaller than the graph, only these are computed; they
     are cut out once and kept, unless they are large. Otherwise all nodes are scored, layer by
-    layer. Either way the processes share the work.
-
-    Args:
-        source: The graph, with its labels.
-        processes: The processes that share the work.
-        folder: Keep hidden values in temporary files there instead of in memory.
+    layer, with hidden values in temporary files if there is a folder for them. Either way the
+    processes share the work.
     """
 
     def __init__(
@@ -111,12 +107,9 @@ class ExactScorer:
 
 
 def _bytes_of(matrix: Features) -> int:
-    parts = (
-        [matrix.row_offsets, matrix.columns, matrix.values]
-        if isinstance(matrix, SparseMatrix)
-        else [matrix]
-    )
-    return sum(part.nbytes for part in parts)
+    if not isinstance(matrix, SparseMatrix):
+        return matrix.nbytes
+    return sum(part.nbytes for part in (matrix.row_offsets, matrix.columns, matrix.values))
 
 
 def _fields_are_small(source: GraphSource, nodes: Tensor, hops: int) -> bool:

@@ -25,11 +25,11 @@ from crossgcn.models.node_classifier import NodeClassifier, calibrate
 from crossgcn.training.batches.scoring import ExactScorer
 from crossgcn.training.batches.step import MiniBatchStep, batches_of
 from crossgcn.training.checkpoints import Checkpoint
-from crossgcn.training.config import RunConfig
+from crossgcn.training.config import RunConfig, training_config
 from crossgcn.training.device import check_precision, enough_memory
 from crossgcn.training.distributed import processes
-from crossgcn.training.loop import fit, results
-from crossgcn.training.selection import Diverged, Selection, TrainedModel
+from crossgcn.training.loop import fit
+from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.steps.unused_columns import find_unused_columns
 
 FANOUT = 50
@@ -41,20 +41,13 @@ def train_mini_batch(
     source: GraphSource,
     split: Split,
     *,
-    batch_size: int,
-    fanout: int | Sequence[int] | None = None,
     seed: int = 0,
-    epochs: int = 500,
-    learning_rate: float = 0.01,
-    weight_decay: float = 5e-4,
-    evaluate_every: int = 1,
-    test_curve: bool = False,
     read_test: bool = True,
     device: str | torch.device = "cpu",
-    precision: str = "fp32",
     checkpoints: Checkpoint | None = None,
     scratch: Path | None = None,
     on_epochs: Callable[[int], None] | None = None,
+    **settings: Any,
 ) -> TrainedModel:
     """Minimise the objective of full-batch training on batches of nodes.
 
@@ -62,37 +55,24 @@ def train_mini_batch(
         model: Trained in place; holds the selected weights afterwards.
         source: The graph, in memory or on disk, with its labels.
         split: The nodes that train, select and test.
-        batch_size: Training nodes of a step, over all processes together.
-        fanout: As for :func:`hop_fanouts`.
         seed: Decides the batches, the sampled neighbours and the dropped entries.
-        epochs: Passes over the training nodes.
-        learning_rate: Of Adam.
-        weight_decay: λ of the objective.
-        evaluate_every: Epochs from one evaluation of the validation nodes to the next; the last
-            epoch is always evaluated.
-        test_curve: Also score the test nodes in each evaluation, for a figure.
         read_test: Score the test nodes at the end.
         device: ``cpu``, ``cuda``, or ``auto``.
-        precision: ``fp32``; on a GPU also ``tf32`` and ``bf16``.
         checkpoints: Where checkpoints are written; training continues from one that exists.
         scratch: Keep matrices with a row per node (hidden values, sums of features) in temporary
             files in this folder instead of in memory.
         on_epochs: As for :func:`~crossgcn.training.loop.fit`.
+        **settings: ``batch_size``; and ``fanout``, ``epochs``, ``learning_rate``,
+            ``weight_decay``, ``evaluate_every``, ``test_curve`` and ``precision``, see
+            :class:`~crossgcn.RunConfig`.
 
     Raises:
         Diverged: When a loss, or a selected weight, is not finite.
         BadInput: If the model cannot be trained in batches.
     """
-    config = RunConfig.create(
-        batch_size=batch_size,
-        fanout=fanout if fanout is None or isinstance(fanout, int) else tuple(fanout),
-        epochs=epochs,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        evaluate_every=evaluate_every,
-        test_curve=test_curve,
-        precision=precision,
-    )
+    config = training_config(**settings)
+    if config.batch_size is None:
+        raise BadInput("train_mini_batch needs batch_size, the training nodes of a step")
     result = train_in_batches(
         model,
         source,
@@ -169,22 +149,18 @@ def train_in_batches(
         step = MiniBatchStep(
             trained.to(device), batches, config, seed=seed, processes=group, unused=unused
         )
-        selection = Selection(trained, step.shapes, config.epochs)
 
         def scorer(nodes: Tensor) -> ExactScorer:
             return ExactScorer(trained, source, nodes, device, config.precision, group, scratch)
 
         curve = scorer(split.test) if config.test_curve else None
-        fit(
+        (result,) = fit(
             step,
-            selection,
             validation=scorer(split.validation),
             curve=curve,
+            test=(lambda: curve or scorer(split.test)) if read_test else None,
             checkpoint=checkpoint,
             on_epochs=on_epochs,
-        )
-        (result,) = results(
-            step, selection, (lambda: curve or scorer(split.test)) if read_test else None
         )
     if trained is not model and isinstance(result, TrainedModel):
         model.load_state_dict(result.state)
@@ -205,9 +181,8 @@ def hop_fanouts(
 ) -> tuple[int, ...] | None:
     """Return the neighbours to sample in each hop, nearest first; ``None`` for all of them.
 
-    Args:
-        fanout: One number for all hops or one per hop, -1 for all neighbours; 50 when left out.
-            A model of one hop always takes all neighbours.
+    ``fanout`` is one number for all hops or one per hop, -1 for all neighbours, and 50 when left
+    out. A model of one hop always takes all neighbours.
     """
     hops = len(propagations)
     fanout = FANOUT if fanout is None else fanout

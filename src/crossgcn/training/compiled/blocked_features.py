@@ -7,7 +7,6 @@ gradient is computed in blocks of columns, and Adam updates each block before th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -22,6 +21,8 @@ from crossgcn.kernels.cpu.loops import call
 from crossgcn.kernels.draws import threshold
 
 Array = Any
+Key = tuple[int, int]
+"""Seed and step, which decide the dropped entries."""
 
 _WEIGHTS_PER_BLOCK = 1 << 21
 """Smaller blocks are not faster, and threads wait for each other at the end of each."""
@@ -46,20 +47,16 @@ class BlockedFeatures:
         self.values = matrix.values.numpy()
         self.whole = (matrix.row_offsets.numpy(), matrix.columns.numpy(), self.values)
         self.current = self.whole
-        self._key: tuple[int, int] | None = None
+        self._key: Key | None = None
         self._p = 0.0
 
-    def drop(self, key: tuple[int, int] | None, p: float) -> None:
-        """Drop entries with probability ``p``; none without a key of seed and step."""
+    def drop(self, key: Key | None, p: float) -> None:
+        """Drop entries with probability ``p``; none without a key."""
         self._key, self._p = key, p
         self.current = self.whole
-        if key is None or p == 0.0:
-            return
-        out, size = self._dropped[0], self.values.size
-        bounds, seeds = np.array([0, size]), np.array([key[0]])
-        arguments = (self.values, self.values, out, bounds, seeds, key[1], 0, *_fate(p), False)
-        call(cpu_loops.drop, size, *arguments)
-        self.current = (*self.whole[:2], out)
+        if key is not None and p > 0.0:
+            drop(self.values, self.values, self._dropped[0], key, p)
+            self.current = (*self.whole[:2], self._dropped[0])
 
     def each_gradient(
         self, grad_projections: Array, use: Callable[[int, int, Array], None]
@@ -67,40 +64,19 @@ class BlockedFeatures:
         """Compute the weight's gradient, block by block.
 
         Args:
-            grad_projections: The gradient of the projections, ``[rows, width]``.
+            grad_projections: ``[rows, width]``.
             use: Called with the first column of a block, the one after its last, and the
                 gradient of their weights.
         """
-        transpose, dense = self._transpose, torch.from_numpy(grad_projections)
-        values = self._transposed_values(transpose)
-        for block in transpose.blocks:
-            gradient = torch.embedding_bag(
-                dense,
-                transpose.rows[block.entries],
-                block.offsets,
-                False,
-                0,
-                False,
-                values[block.entries],
-                True,
-            )[0]
-            use(block.first, block.last, gradient.numpy())
-
-    def _transposed_values(self, transpose: _Transpose) -> Tensor:
-        """Return the transposed values after dropout; the mask is drawn again."""
-        if self._key is None or self._p == 0.0:
-            return transpose.values
-        out = self._dropped[1]
-        call(
-            cpu_loops.drop_ordered,
-            out.size,
-            transpose.values.numpy(),
-            transpose.order,
-            out,
-            *self._key,
-            *_fate(self._p),
-        )
-        return torch.from_numpy(out)
+        rows, values, order, blocks = self._transpose
+        if self._key is not None and self._p > 0.0:
+            out = self._dropped[1]  # after dropout; the mask is drawn again
+            arguments = (values.numpy(), order, out, *self._key, *_fate(self._p))
+            call(cpu_loops.drop_ordered, out.size, *arguments)
+            values = torch.from_numpy(out)
+        for first, last, entries, offsets in blocks:
+            dense = torch.from_numpy(grad_projections)
+            use(first, last, bag(dense, rows[entries], offsets, values[entries]))
 
     @cached_property
     def _dropped(self) -> tuple[Array, Array]:
@@ -108,12 +84,17 @@ class BlockedFeatures:
         return np.empty_like(self.values), np.empty_like(self.values)
 
     @cached_property
-    def _transpose(self) -> _Transpose:
+    def _transpose(self) -> tuple[Tensor, Tensor, Array, list[tuple[int, int, slice, Tensor]]]:
+        """Rows, values and order of the transposed entries, and the blocks of columns.
+
+        A block is its first column, the one after its last, its entries, and the offset of each
+        column in them.
+        """
         pattern, order = self.matrix._transposed()
         offsets = pattern.row_offsets
         bounds = _block_bounds(offsets.numpy(), max(1, _WEIGHTS_PER_BLOCK // self.width)).tolist()
         blocks = [
-            _Block(
+            (
                 first,
                 last,
                 slice(int(offsets[first]), int(offsets[last])),
@@ -122,25 +103,21 @@ class BlockedFeatures:
             for first, last in pairwise(bounds)
         ]
         values = self.matrix.values[order]
-        return _Transpose(pattern.columns, values, order.numpy().astype(np.uint32), blocks)
+        return pattern.columns, values, order.numpy().astype(np.uint32), blocks
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Columns ``first`` to ``last``, their entries, and the offset of each column in them."""
+def drop(
+    taken: Array, x: Array, out: Array, key: Key, p: float, *, site: int = 0, activate: bool = False
+) -> None:
+    """Drop entries of ``taken``; with ``activate``, also where ``x`` is not positive."""
+    bounds, seeds = np.array([0, out.size]), np.array([key[0]])
+    arguments = (taken, x, out, bounds, seeds, key[1], site, *_fate(p), activate)
+    call(cpu_loops.drop, out.size, *arguments)
 
-    first: int
-    last: int
-    entries: slice
-    offsets: Tensor
 
-
-@dataclass(frozen=True)
-class _Transpose:
-    rows: Tensor
-    values: Tensor
-    order: Array
-    blocks: list[_Block]
+def bag(dense: Tensor, columns: Tensor, offsets: Tensor, values: Tensor) -> Array:
+    """Return the product of a sparse matrix, by its entries, and a dense one."""
+    return torch.embedding_bag(dense, columns, offsets, False, 0, False, values, True)[0].numpy()
 
 
 def _fate(p: float) -> tuple[np.uint32, np.float32]:

@@ -77,7 +77,7 @@ class CompiledStep:
             here = slice(first * width, last * width)
             _adam([array[here] for array in memory], gradient, rates)
 
-        source.each_gradient(layer.grad_projections[0], update)
+        source.each_gradient(layer.grad_projections, update)
 
 
 def _adam(memory: list[Array], gradient: Array, rates: tuple[Any, ...]) -> None:

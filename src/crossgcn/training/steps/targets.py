@@ -21,8 +21,6 @@ from crossgcn.training.model_batch import can_be_compiled
 if TYPE_CHECKING:
     from crossgcn.training.compiled.network import CompiledNetwork
 
-_NO_NODE = -1
-
 
 @dataclass(frozen=True)
 class Targets:
@@ -59,18 +57,13 @@ def find_targets(
     nodes: Sequence[Tensor],
     device: torch.device,
 ) -> Targets:
-    """Cut a graph down to the inputs with which a model scores its nodes.
-
-    Args:
-        model: One model, or several stacked.
-        nodes: The nodes of each model.
-    """
+    """Cut a graph down to the inputs with which a model, or several stacked, score their nodes."""
     views: dict[int, ModelInputs] = {}
     for own in nodes:
         if id(own) not in views:
             views[id(own)] = graph.view(own, model.propagations)
     inputs = [views[id(own)] for own in nodes]
-    labels = torch.full((len(nodes), max(own.numel() for own in nodes)), _NO_NODE)
+    labels = torch.full((len(nodes), max(own.numel() for own in nodes)), -1)
     for row, own in zip(labels, nodes, strict=True):
         row[: own.numel()] = y[own]
     return Targets(
@@ -82,11 +75,7 @@ def find_targets(
 
 
 class NodeScorer:
-    """Scores nodes of a graph in memory, with the weights as they are at each call.
-
-    Args:
-        model: One model, or several stacked.
-    """
+    """Scores nodes of a graph in memory, with the weights as they are at each call."""
 
     def __init__(self, model: NodeClassifier, targets: Targets, precision: str = "fp32") -> None:
         self.model, self.targets, self.precision = model, targets, precision
