@@ -66,12 +66,8 @@ def writing_graph(
     if num_nodes is not None and not 1 <= num_nodes <= MOST_NODES:
         raise BadInput(f"num_nodes is {num_nodes:,}; give 1 to {MOST_NODES:,}")
     with building_folder(Path(out)) as (folder, scratch):
-        sorter = ExternalSort(
-            scratch,
-            memory_limit // ENTRY_BYTES[weighted],
-            weighted=weighted,
-            limits=None if num_nodes is None else (0, num_nodes << 32),
-        )
+        most_entries = memory_limit // ENTRY_BYTES[weighted]
+        sorter = ExternalSort(scratch, most_entries, weighted=weighted)
         writer = GraphWriter(folder, sorter, num_nodes, directed, weighted, keep_self_loops)
         try:
             yield writer
