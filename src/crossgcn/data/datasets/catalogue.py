@@ -25,6 +25,9 @@ _DESCRIPTIONS = {
     ),
 }
 
+Origin = Literal["bundled", "generated", "planetoid"]
+"""In the package, drawn from a seed, or read from Planetoid's files."""
+
 
 @dataclass(frozen=True)
 class CatalogueEntry:
@@ -35,7 +38,6 @@ class CatalogueEntry:
         edges: Distinct undirected edges between two different nodes.
         self_loops: Nodes that an edge joins to themselves.
         classes: Of the labelled nodes.
-        origin: In the package, drawn from a seed, or read from Planetoid's files.
     """
 
     name: str
@@ -45,21 +47,23 @@ class CatalogueEntry:
     self_loops: int
     features: int
     classes: int
-    origin: Literal["bundled", "generated", "planetoid"]
+    origin: Origin
 
+
+_ENTRIES: tuple[tuple[str, tuple[int, int, int, int, int], Origin], ...] = (
+    ("citeseer", (3327, 4552, 124, 3703, 6), "bundled"),
+    ("cora", (2708, 5278, 0, 1433, 7), "planetoid"),
+    ("pubmed", (19717, 44324, 3, 500, 3), "planetoid"),
+    ("citeseer-cross", (3327, 4552, 124, 12, 6), "generated"),
+    ("citeseer-cross-3", (3327, 4552, 124, 18, 6), "generated"),
+    ("citeseer-cross-4", (3327, 4552, 124, 24, 6), "generated"),
+    ("citeseer-cross-pairs", (3327, 4552, 124, 66, 6), "generated"),
+    ("reddit400k-shaped", (30000, 386742, 0, 602, 41), "generated"),
+)
 
 CATALOGUE: dict[str, CatalogueEntry] = {
     name: CatalogueEntry(name, _DESCRIPTIONS[name], *counts, origin)
-    for name, counts, origin in (
-        ("citeseer", (3327, 4552, 124, 3703, 6), "bundled"),
-        ("cora", (2708, 5278, 0, 1433, 7), "planetoid"),
-        ("pubmed", (19717, 44324, 3, 500, 3), "planetoid"),
-        ("citeseer-cross", (3327, 4552, 124, 12, 6), "generated"),
-        ("citeseer-cross-3", (3327, 4552, 124, 18, 6), "generated"),
-        ("citeseer-cross-4", (3327, 4552, 124, 24, 6), "generated"),
-        ("citeseer-cross-pairs", (3327, 4552, 124, 66, 6), "generated"),
-        ("reddit400k-shaped", (30000, 386742, 0, 602, 41), "generated"),
-    )
+    for name, counts, origin in _ENTRIES
 }
 
 DATASET_NAMES: tuple[str, ...] = tuple(CATALOGUE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +82,7 @@ class ExternalSort:
         """Merge all entries of the lowest key, which may be more than fit into memory."""
         total, count = 0.0, 0
         for run in runs:
-            while run.fill(block) and len(same := run.take_below(key, inclusive=True)):
+            while run.fill(block) and len(same := run.take_below(key, "right")):
                 count += len(same)
                 if self._weighted:
                     total = _sum_in_order(np.concatenate([[total], same["weight"]]))
@@ -112,9 +112,12 @@ class _Run:
                 self._path.unlink()
         return len(self.head) > 0
 
-    def take_below(self, key: Any, inclusive: bool = False) -> Entries:
-        """Remove the entries below a key from ``head``, or all if it is ``None``."""
-        side = "right" if inclusive else "left"
+    def take_below(self, key: Any, side: Literal["left", "right"] = "left") -> Entries:
+        """Remove the entries below a key from ``head``, or all if it is ``None``.
+
+        Args:
+            side: ``"right"`` to remove those of the key as well.
+        """
         stop = len(self.head) if key is None else np.searchsorted(_keys(self.head), key, side)
         taken, self.head = self.head[:stop], self.head[stop:]
         return taken
