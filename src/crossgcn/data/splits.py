@@ -68,10 +68,6 @@ def make_splits(
         train: Training nodes per class: by default 20 for ``random`` and all for
             ``stratified``. ``"all"``, under any protocol, trains on every labelled node outside
             validation and test.
-
-    Raises:
-        BadInput: A split cannot be made or learnt from, or the protocol does not use an
-            argument.
     """
     if protocol not in PROTOCOLS:
         raise unknown_name("split protocol", protocol, PROTOCOLS)

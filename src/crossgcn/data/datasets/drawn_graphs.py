@@ -113,7 +113,6 @@ def large_graph(
 
     Args:
         out: The folder, new or empty.
-        num_edges: Undirected edges to draw.
         memory_limit: Bytes that sorting may take.
     """
     for name, value, least in (
@@ -171,23 +170,18 @@ class _Nodes:
     def __init__(self, num_nodes: int, num_classes: int, random: np.random.Generator) -> None:
         self._sizes = class_sizes(num_nodes, num_classes)
         self._starts = np.cumsum(self._sizes) - self._sizes
+        self._class_of_rank = np.repeat(np.arange(num_classes), self._sizes)
         self._node_of_rank = random.permutation(num_nodes)
         self.labels: Integers = np.empty(num_nodes, np.int64)
-        self.labels[self._node_of_rank] = np.repeat(np.arange(num_classes), self._sizes)
+        self.labels[self._node_of_rank] = self._class_of_rank
 
     def draw_edges(self, count: int, seed: list[int]) -> tuple[Integers, Integers]:
         random = np.random.default_rng(seed)
-        first = self._draw_classes(random, count)
-        second = np.where(
-            random.random(count) < SAME_CLASS, first, self._draw_classes(random, count)
-        )
+        first = self._class_of_rank[random.integers(len(self.labels), size=count)]
+        same = random.random(count) < SAME_CLASS
+        other = self._class_of_rank[random.integers(len(self.labels), size=count)]
+        second = np.where(same, first, other)
         return self._draw_nodes(random, first), self._draw_nodes(random, second)
-
-    def _draw_classes(self, random: np.random.Generator, count: int) -> Integers:
-        """Draw classes in proportion to their sizes."""
-        at = random.integers(self._sizes.sum(), size=count)
-        found: Integers = np.searchsorted(self._starts, at, side="right") - 1
-        return found
 
     def _draw_nodes(self, random: np.random.Generator, classes: Integers) -> Integers:
         share = random.random(len(classes)) ** (1 / (1 - TAIL))

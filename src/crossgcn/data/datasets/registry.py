@@ -69,24 +69,13 @@ def available(name: str) -> Origin | None:
 
 
 def locate(name: str) -> Path | None:
-    """Return the folder with the eight Planetoid files of a graph, all verified.
-
-    Returns:
-        The folder, or ``None`` if no folder has all eight.
-
-    Raises:
-        BadInput: A file has the wrong content.
-    """
+    """Return the folder with all eight Planetoid files of a graph, verified, or ``None``."""
     root = _find(_planetoid_files(name))
     return None if root is None else root / "planetoid"
 
 
 def locate_splits(name: str) -> Path:
-    """Return the verified file with the authors' twenty splits of a graph.
-
-    Raises:
-        BadInput: The file is not on this machine; only the authors publish it.
-    """
+    """Return the verified file with the authors' twenty splits of a graph."""
     file = _splits_file(name)
     if file not in REGISTRY:
         raise BadInput(

@@ -46,14 +46,9 @@ POPULARITY_TAIL, MOST_POPULAR = 2.5, 10.0
 class Shop:
     """Tables of a shop's customers and their friends, and of new customers to score.
 
-    Attributes:
-        nodes: A row per customer: ``customer``, features, and ``buys``, of which some are
-            missing.
-        edges: A row per pair of a ``customer`` and a ``friend``.
-        new_nodes: Like ``nodes`` without ``buys``.
-        new_edges: Edges of new customers, to each other and to the others.
-        new_answers: ``customer`` and ``buys`` of the new ones.
-        crosses: The planted crosses.
+    ``nodes`` has a row per ``customer`` with features and ``buys``, of which some are missing;
+    ``edges`` a row per pair of a ``customer`` and a ``friend``. New customers have edges to each
+    other and to the others, and what they buy is in ``new_answers``.
     """
 
     nodes: pd.DataFrame
