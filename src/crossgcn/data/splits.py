@@ -84,9 +84,10 @@ def make_splits(
         splits = [_stratify(data, seed, index) for index in range(count)]
         train = train or "all"
     elif protocol == "authors":
-        splits = _from_rows(_authors_roles(data), num_splits, "the authors released", "splits")
+        splits = [_from_roles(row) for row in _authors_roles(data, num_splits)]
     else:
-        splits = _from_rows(_own_roles(data), num_splits, f"{data.name} has", "public split(s)")
+        rows = _take(_own_roles(data), num_splits, f"{data.name} has", "public split(s)")
+        splits = [_from_roles(row) for row in rows]
     if train == "all":
         splits = [
             replace(split, train=torch.nonzero(_free_nodes(split, data)).flatten())
@@ -186,9 +187,10 @@ def _own_roles(data: Data) -> Tensor:
     return roles
 
 
-def _authors_roles(data: Data) -> Tensor:
+def _authors_roles(data: Data, num_splits: int | None) -> Tensor:
     name = graph_with_splits(data.name)
     roles = torch.from_numpy(read_npz(locate_splits(name))["role"])
+    roles = _take(roles, num_splits, "the authors released", "splits")
     labels = data.y.numpy(force=True).astype("<i8").tobytes()
     if hashlib.sha256(labels).hexdigest() != LABELS_SHA256[name]:
         raise BadInput(
@@ -199,13 +201,13 @@ def _authors_roles(data: Data) -> Tensor:
     return torch.where(data.y < 0, 0, roles)
 
 
-def _from_rows(roles: Tensor, num_splits: int | None, who: str, what: str) -> list[Split]:
+def _take(roles: Tensor, num_splits: int | None, who: str, what: str) -> Tensor:
     if num_splits is not None and num_splits > len(roles):
         raise BadInput(
             f"num_splits is {num_splits}, but {who} {len(roles)} {what}; "
             f"ask for at most {len(roles)}, or use --splits random"
         )
-    return [_from_roles(row) for row in roles[:num_splits]]
+    return roles[:num_splits]
 
 
 def _from_roles(row: Tensor) -> Split:
