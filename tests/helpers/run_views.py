@@ -138,13 +138,15 @@ def _curve(draws: random.Random) -> Curve:
         0.72 - 0.42 * math.exp(-epoch / 25) + wobble
         for epoch, wobble in zip(epochs, noise, strict=True)
     )
-    return Curve(
-        epochs,
-        tuple(0.45 + 0.95 * math.exp(-epoch / 40) for epoch in epochs),
-        tuple(0.72 + 0.7 * math.exp(-epoch / 30) + 0.0006 * epoch for epoch in epochs),
-        accuracy,
-        1 + accuracy.index(max(accuracy)),
-    )
+    metrics = {
+        "epoch": epochs,
+        "train_loss": [0.45 + 0.95 * math.exp(-epoch / 40) for epoch in epochs],
+        "validation_loss": [
+            0.72 + 0.7 * math.exp(-epoch / 30) + 0.0006 * epoch for epoch in epochs
+        ],
+        "validation_accuracy": accuracy,
+    }
+    return Curve(metrics, 1 + accuracy.index(max(accuracy)))
 
 
 def _features(draws: random.Random, fields: Mapping[str, tuple[str, ...]], count: int) -> list[str]:

@@ -181,7 +181,10 @@ def _without_test_nodes(view: RunView) -> RunView:
 
 
 def _without_validation_loss(view: RunView) -> RunView:
-    return replace(view, curves=tuple(replace(curve, validation_loss=()) for curve in view.curves))
+    curves = [
+        curve._replace(metrics={**curve.metrics, "validation_loss": ()}) for curve in view.curves
+    ]
+    return replace(view, curves=tuple(curves))
 
 
 DEGENERATE = {

@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
@@ -126,7 +126,7 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
                 add(each, annotation, None)
         elif is_dataclass(kind):
             types = get_type_hints(kind, include_extras=True)
-            groups[name] = list(types), lambda values, kind=kind: kind(**values)
+            groups[name] = list(types), partial(_make, kind)
             for field in fields(kind):
                 add(field.name, types[field.name], field.default)
         else:
@@ -152,3 +152,7 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
     run.__signature__ = Signature([*parameters.values()])  # type: ignore[attr-defined]
     run.__annotations__ = {name: each.annotation for name, each in parameters.items()}
     return run
+
+
+def _make(kind: Any, values: dict[str, Any]) -> Any:
+    return kind(**values)

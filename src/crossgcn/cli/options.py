@@ -7,7 +7,7 @@ type, help and default. Nothing here imports torch, so that ``--help`` answers a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -114,12 +114,10 @@ class SettingOptions(OptionGroup):
             words = words.partition(" [default:")[0] + f" [default: {self.defaults[name]}]"
         elif "[default:" not in words and setting.default is not None:
             words += f" [default: {self._default(name)}]"
-        kind: Any = setting.annotation
-        metavar = None
-        if name in _TEXTS:
-            kind, metavar = str, _TEXTS[name][0]
+        kind: Any = str if name in _METAVARS else setting.annotation
         panel = _PANELS.get(name, DETAILS if name in MODEL_OPTIONS else TRAINING)
         names = _FLAGS.get(name, option_name(name))
+        metavar = _METAVARS.get(name)
         return Annotated[kind | None, option(words, names, panel=panel, metavar=metavar)]
 
     def _default(self, name: str) -> str:
@@ -142,7 +140,7 @@ class SettingOptions(OptionGroup):
     def read(self, values: Settings) -> Settings:
         """Parse the settings that are given as text."""
         return {
-            name: value if value is None or name not in _TEXTS else _TEXTS[name][1](value)
+            name: _parse(name, value) if isinstance(value, str) else value
             for name, value in values.items()
         }
 
@@ -172,44 +170,36 @@ def parse_numbers(text: str, option: str) -> list[int]:
         ) from None
 
 
-def _one_or_several(option: str) -> Callable[[str], int | tuple[int, ...]]:
-    def read(text: str) -> int | tuple[int, ...]:
-        numbers = parse_numbers(text, option)
+def _parse(name: str, text: str) -> Any:
+    """Read ``3``, ``2,1``, ``mean`` or ``1,0.5``, as the setting takes it."""
+    parts = [part.strip() for part in text.split(",")]
+    if name in ("order", "fanout"):
+        numbers = parse_numbers(text, option_name(name))
         return numbers[0] if len(numbers) == 1 else tuple(numbers)
-
-    return read
-
-
-def _read_transform(text: str) -> str | tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",")) if "," in text else text
-
-
-def _read_order_weights(text: str) -> str | tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        if "," not in text:
-            return text
-        raise BadInput(
-            f"--order-weights takes a name or numbers separated by commas; got {text!r}"
-        ) from None
+    if name == "transform":
+        return tuple(parts) if len(parts) > 1 else text
+    if name == "train" and text != "all":
+        if not text.isdecimal() or int(text) < 1:
+            raise BadInput(f"--train takes a number of nodes per class or 'all'; got {text!r}")
+        return int(text)
+    if name == "order_weights":
+        try:
+            return tuple(map(float, parts))
+        except ValueError:
+            if len(parts) > 1:
+                raise BadInput(
+                    f"--order-weights takes a name or numbers separated by commas; got {text!r}"
+                ) from None
+    return text
 
 
-def _read_train(text: str) -> int | str:
-    if text == "all":
-        return text
-    if not text.isdecimal() or int(text) < 1:
-        raise BadInput(f"--train takes a number of nodes per class or 'all'; got {text!r}")
-    return int(text)
-
-
-_TEXTS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    "model": ("PRESET", str),
-    "aggr": ("NAME", str),
-    "order": ("N,N,...", _one_or_several("--order")),
-    "fanout": ("N,N,...", _one_or_several("--fanout")),
-    "order_weights": ("NAME|N,N,...", _read_order_weights),
-    "transform": ("NAME,NAME,...", _read_transform),
-    "train": ("N|all", _read_train),
+_METAVARS = {
+    "model": "PRESET",
+    "aggr": "NAME",
+    "order": "N,N,...",
+    "fanout": "N,N,...",
+    "order_weights": "NAME|N,N,...",
+    "transform": "NAME,NAME,...",
+    "train": "N|all",
 }
-"""Settings whose option is text: what the help calls its value, and how it is read."""
+"""Settings whose option is text, and what the help calls its value."""

@@ -19,7 +19,7 @@ from crossgcn.data.tables.graph import read_encoding
 from crossgcn.errors import BadInput
 from crossgcn.experiments.compare import majority_accuracy
 from crossgcn.experiments.predict import class_probabilities
-from crossgcn.experiments.run_folder import FinishedRun, RunFolder
+from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.run import ExplainedRun
 from crossgcn.explanation.strongest import field_strengths
@@ -90,7 +90,7 @@ def view_run(
             np.mean([majority_accuracy(data.y, s.train, s.test) for s in run.splits])
         ),
         shown_split=run.chosen.record["split"]["index"] + 1,
-        curves=tuple(map(_curve, run.runs)),
+        curves=tuple(Curve(one.curve(), one.record["best_epoch"]) for one in run.runs),
         confusion=Confusion.measure(classes, data.y[test], predicted[test]),
         calibration=Calibration.measure(
             probabilities[test].max(dim=1).values, predicted[test] == data.y[test]
@@ -177,17 +177,6 @@ def _facts(
         "commit": environment["commit"] or "unknown",
     }
     return {name: str(value) for name, value in facts.items()}
-
-
-def _curve(run: FinishedRun) -> Curve:
-    metrics = run.curve()
-    return Curve(
-        epochs=tuple(map(int, metrics["epoch"])),
-        train_loss=tuple(metrics["train_loss"]),
-        validation_loss=tuple(metrics["validation_loss"]),
-        validation_accuracy=tuple(metrics["validation_accuracy"]),
-        chosen_epoch=run.record["best_epoch"],
-    )
 
 
 def _order_weights(run: RunFolder) -> tuple[LayerWeights, ...]:

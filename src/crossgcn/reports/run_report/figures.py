@@ -43,15 +43,12 @@ def draw_figures(view: RunView) -> dict[str, str | None]:
 
     Of the curves, one for each split, that of the shown split is emphasised.
     """
-    train = [curve.train_loss for curve in view.curves]
-    validation = [curve.validation_loss for curve in view.curves]
-    accuracy = [curve.validation_accuracy for curve in view.curves]
-    losses = {"training": (BLUE, train), "validation": (ORANGE, validation)}
+    losses = {"train_loss": BLUE, "validation_loss": ORANGE}
     return {
         "comparison": None if view.comparison is None else _draw_comparison(view.comparison),
         "order_weights": _draw_order_weights(view.order_weights),
         "loss": _draw_curves("loss", view, losses),
-        "accuracy": _draw_curves("validation accuracy", view, {"validation": (ORANGE, accuracy)}),
+        "accuracy": _draw_curves("validation accuracy", view, {"validation_accuracy": ORANGE}),
         "calibration": _draw_calibration(view.calibration),
     }
 
@@ -78,7 +75,7 @@ def _draw_calibration(calibration: Calibration) -> str | None:
         return None
     confidence = [each.confidence for each in calibration.bins]
     accuracy = [each.accuracy for each in calibration.bins]
-    counts = [each.count for each in calibration.bins]
+    counts = [each.size for each in calibration.bins]
     with figure_style("calibration"):
         figure = Figure(figsize=(_HALF, 4.3), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
@@ -141,39 +138,39 @@ def _draw_dots(
         return to_svg(figure, name, label)
 
 
-def _draw_curves(
-    title: str, view: RunView, series: Mapping[str, tuple[str, Sequence[Sequence[float]]]]
-) -> str | None:
-    """Draw values over the epochs; each of the ``series`` is a colour and one line per split."""
+def _draw_curves(title: str, view: RunView, colours: Mapping[str, str]) -> str | None:
+    """Draw metrics over the epochs, each in its colour with one line per split."""
     if not view.curves:
         return None
     name = f"{title.split()[-1]}-curves"
     with figure_style(name):
         figure = Figure(figsize=(_HALF, 3.2), layout="constrained")
         axes = figure.subplots()
-        for colour, lines in series.values():
-            for split, (curve, values) in enumerate(zip(view.curves, lines, strict=True), start=1):
-                _draw_line(axes, curve, values, colour, strong=split == view.shown_split)
+        for metric, colour in colours.items():
+            for split, curve in enumerate(view.curves, start=1):
+                _draw_line(axes, curve, metric, colour, strong=split == view.shown_split)
         axes.set_xlabel("epoch")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         if "accuracy" in title:
             axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes.set_title(title)
-        handles = [Line2D([], [], color=colour, label=key) for key, (colour, _) in series.items()]
+        handles = [
+            Line2D([], [], color=colour, label=metric.partition("_")[0])
+            for metric, colour in colours.items()
+        ]
         handles.append(Line2D([], [], color=INK, marker="o", linestyle="", label="chosen epoch"))
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
         tidy(axes)
         return to_svg(figure, name, f"{title} over the epochs")
 
 
-def _draw_line(
-    axes: Axes, curve: Curve, values: Sequence[float], colour: str, *, strong: bool
-) -> None:
-    chosen = [i for i in range(len(values)) if curve.epochs[i] == curve.chosen_epoch]
+def _draw_line(axes: Axes, curve: Curve, metric: str, colour: str, *, strong: bool) -> None:
+    epochs, values = curve.metrics["epoch"], curve.metrics[metric]
+    chosen = [i for i in range(len(values)) if epochs[i] == curve.chosen_epoch]
     evenly = np.linspace(0, len(values) - 1, min(len(values), _MOST_POINTS)).round().astype(int)
     places = sorted({*evenly.tolist(), *chosen})
     axes.plot(
-        [curve.epochs[i] for i in places],
+        [epochs[i] for i in places],
         [values[i] for i in places],
         color=colour,
         linewidth=1.8 if strong else 0.8,
@@ -181,7 +178,7 @@ def _draw_line(
         zorder=3 if strong else 2,
     )
     axes.plot(
-        [curve.epochs[i] for i in chosen],
+        [epochs[i] for i in chosen],
         [values[i] for i in chosen],
         "o",
         color=INK,

@@ -60,7 +60,7 @@ class ReliabilityBin(NamedTuple):
 
     confidence: float
     accuracy: float
-    count: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,12 @@ class Calibration:
     @property
     def total(self) -> int:
         """Number of predictions."""
-        return sum(each.count for each in self.bins)
+        return sum(each.size for each in self.bins)
 
     @property
     def expected_error(self) -> float | None:
         """Mean distance between confidence and accuracy, weighted by predictions."""
         if not self.bins:
             return None
-        distance = sum(each.count * abs(each.confidence - each.accuracy) for each in self.bins)
+        distance = sum(each.size * abs(each.confidence - each.accuracy) for each in self.bins)
         return distance / self.total

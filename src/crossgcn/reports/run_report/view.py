@@ -7,7 +7,7 @@ these classes, knows nothing of the page. Accuracies and probabilities are fract
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -20,8 +20,7 @@ class CrossView(NamedTuple):
     """A cross, or a single feature, of one class.
 
     Attributes:
-        name: As users read it: ``gender=female & age=[20, 25)``.
-        members: The names of its features.
+        name: As users read it: ``gender=female & age=[20, 25)``; ``members`` are its features.
         strength: Weight times occurrence, with its sign.
         weight: What one occurrence adds to the score of the class.
         support: Number of nodes that have it.
@@ -65,9 +64,7 @@ class NodeView:
     """One node, its prediction, and why.
 
     Attributes:
-        id: As in the user's table.
         true_class: Position among the classes; ``None`` if unknown.
-        predicted_class: Position among the classes.
         probability: Of the predicted class.
         role: What the shown model used the node for.
         start: The bias, which is the logit of the predicted class without any feature.
@@ -98,14 +95,10 @@ class ColumnView(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True)
-class Curve:
-    """The learning curve of one run; metrics that were not recorded are empty."""
+class Curve(NamedTuple):
+    """The learning curve of one run: its metrics by name, with ``epoch`` among them."""
 
-    epochs: tuple[int, ...]
-    train_loss: tuple[float, ...]
-    validation_loss: tuple[float, ...]
-    validation_accuracy: tuple[float, ...]
+    metrics: Mapping[str, Sequence[float]]
     chosen_epoch: int
 
 
@@ -133,7 +126,6 @@ class ComparisonView(NamedTuple):
     """The answer of ``compare``: whether crosses help on these tables.
 
     Attributes:
-        models: In the order in which they are shown.
         with_crosses: Name of the judged model with crosses, if any.
         without_crosses: Name of the model it was compared with.
         difference: Mean difference in accuracy over the splits.
@@ -156,8 +148,6 @@ class RunView:
     """The whole report.
 
     Attributes:
-        title: Name of the data.
-        target: The predicted column.
         class_sizes: Number of nodes of each class, in the order of the model's outputs.
         num_columns: Columns of the table that were encoded.
         has_crosses: Whether any layer of the model multiplies features.
@@ -166,7 +156,6 @@ class RunView:
         test: One value per split for each metric; the first metric is the headline.
         majority_accuracy: Accuracy of always predicting the most frequent class.
         shown_split: The split (from 1) whose model is shown wherever a single one is.
-        curves: One per split.
         confusion: Of the test nodes of the shown split; ``calibration`` likewise.
         order_weights: One per layer with crosses.
         crosses: One per class; empty for a model without exact explanation.
