@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from run_views import FIELDS, HOSTILE, hostile_view, shop_view
 
 from crossgcn.errors import WorkFailed
-from crossgcn.reports.format import readable, shorten, signed
+from crossgcn.reports.format import Metric, readable, shorten, signed
 from crossgcn.reports.run_report.page import (
     embed_json,
     pack_nodes,
@@ -214,6 +214,14 @@ def test_missing_parts_are_left_out_of_the_page(view: RunView) -> None:
     assert page.elements.count("script") == (2 if view.nodes else 0)
     targets = set(re.findall(r'href="#([^"]+)"', report.html))
     assert targets <= set(re.findall(r'id="([^"]+)"', report.html))
+
+
+def test_every_metric_has_a_card_and_a_column(shop: RunView) -> None:
+    test = {**shop.test, "mrr": (0.25, 0.5, 0.75)}
+    text = Parsed(render_run_report(replace(shop, test=test)).html).text
+    assert "50.0 ± 25.0\u00a0%test MRR of cross-gcn, mean ± sd over 3 splits" in text
+    assert "splittest accuracytest MRRchosen epoch" in text
+    assert Metric("RMSE", percent=False).show(1.23456) == "1.235"
 
 
 def test_empty_class_names_can_be_seen() -> None:
