@@ -123,7 +123,6 @@ def _compare_presets(
 
     summary = summarise_comparison(all_runs, baseline, paper_result)
     summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
-
     verdicts = map(Text, comparison_verdicts(summary))
     return Answer(summary, [comparison_table(summary), "", *verdicts], folder)
 
@@ -160,11 +159,13 @@ def _compare_on_tables(
     tuning: int,
 ) -> Answer:
     given = {name: value for name, value in settings.items() if value is not None}
-    for name in given.keys() & ({"dropout", "weight_decay", "repeats"} | MODEL_OPTIONS - {"bias"}):
-        raise BadInput(
-            f"{option_name(name)} cannot be given to compare with tables, which sets it for each "
-            "model or tunes it: leave it out, or use crossgcn train"
-        )
+    tuned = {"dropout", "weight_decay", "repeats"} | (MODEL_OPTIONS - {"bias"})
+    for name in given:
+        if name in tuned:
+            raise BadInput(
+                f"{option_name(name)} cannot be given to compare with tables, which sets it for "
+                "each model or tunes it: leave it out, or use crossgcn train"
+            )
     if baseline is not None:
         _check_baseline(baseline, names or list(CANDIDATES))
     graph = tables.load(nodes, edges, run.out)
@@ -206,7 +207,6 @@ def _compare_on_tables(
         "wall_seconds": time.perf_counter() - started,
         "out": str(folder),
     }
-
     recommended = comparison.of(comparison.recommended).train_options
     if recommended is not None:
         summary["next"] = tables.command("train", nodes, edges, *recommended)
