@@ -25,13 +25,15 @@ from crossgcn.reports.figure_style import INK, WIDTH, figure_style, tidy
 _COLOURS: Final = ("#D55E00", "#0072B2")
 _MOST_COLUMNS: Final = 5
 
-_MARKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "*": ("chosen", {"markersize": 12, "markeredgecolor": "white", "zorder": 6}),
-    "v": ("below", {"alpha": 0.5, "markeredgewidth": 0}),
-    "x": ("failed", {"markeredgewidth": 1.5, "zorder": 5}),
-    "o": ("", {"alpha": 0.5, "markeredgewidth": 0}),
+_MARKS: Final = {"*": "chosen", "v": "below", "x": "failed"}
+"""Markers of trials that the legend names."""
+
+_LOOKS: Final[dict[str, dict[str, Any]]] = {
+    "*": {"markersize": 12, "markeredgecolor": "white", "zorder": 6},
+    "v": {"alpha": 0.5, "markeredgewidth": 0},
+    "x": {"markeredgewidth": 1.5, "zorder": 5},
+    "o": {"alpha": 0.5, "markeredgewidth": 0},
 }
-"""Markers of trials: their names in the legend, and their looks."""
 
 
 def write_tuning_figure(path: Path, result: TuningResult) -> None:
@@ -102,7 +104,7 @@ def _draw_trials(
         if failed or trial.score is not None:
             mark = _mark(tuned, trial, floor)
             score = floor if trial.score is None else max(100 * trial.score, floor)
-            look = {"color": colour, "linestyle": "none", "clip_on": False, **_MARKS[mark][1]}
+            look = {"color": colour, "linestyle": "none", "clip_on": False, **_LOOKS[mark]}
             axes.plot(x, score, marker=mark, **look)
 
 
@@ -166,8 +168,8 @@ def _add_legend(figure: Figure, models: Sequence[TunedModel], floor: float) -> N
     ]
     used = {_mark(tuned, trial, floor) for tuned in models for trial in tuned.trials}
     handles += [
-        Line2D([], [], color=INK, marker=mark, linestyle="none", label=label, **look)
-        for mark, (label, look) in _MARKS.items()
-        if label and mark in used
+        Line2D([], [], color=INK, marker=mark, linestyle="none", label=label, **_LOOKS[mark])
+        for mark, label in _MARKS.items()
+        if mark in used
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
