@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from run_views import FIELDS, HOSTILE, hostile_view, shop_view
 
 from crossgcn.errors import WorkFailed
-from crossgcn.reports.format import readable, shorten, signed
+from crossgcn.reports.format import Metric, readable, shorten, signed
 from crossgcn.reports.run_report.page import (
     embed_json,
     pack_nodes,
@@ -106,7 +106,7 @@ def test_any_text_becomes_writable_without_control_and_direction_marks(text: str
 
 
 def test_waterfalls_of_the_page_add_up_to_the_logit(shop: RunView) -> None:
-    packed = json.loads(pack_nodes(shop.nodes, shop.classes, shop.num_nodes, 10**6).text)
+    packed = json.loads(pack_nodes(shop.nodes, shop.classes, 10**6).text)
     for node, row in zip(shop.nodes, packed["nodes"], strict=True):
         start, total, steps = row[5:]
         labels = [packed["labels"][position] for position in steps[::2]]
@@ -118,8 +118,8 @@ def test_waterfalls_of_the_page_add_up_to_the_logit(shop: RunView) -> None:
 @given(st.integers(-5, 20_000))
 def test_nodes_never_take_more_room_than_there_is(room: int) -> None:
     nodes = _NODES
-    packed = pack_nodes(nodes, ("a", "b", "c", "d"), 80, room)
-    frame = pack_nodes((), ("a", "b", "c", "d"), 80, 0)
+    packed = pack_nodes(nodes, ("a", "b", "c", "d"), room)
+    frame = pack_nodes((), ("a", "b", "c", "d"), 0)
     assert len(packed.text.encode()) - len(frame.text.encode()) <= max(room, 0)
     content = json.loads(packed.text)
     assert [row[0] for row in content["nodes"]] == [node.id for node in nodes[: packed.count]]
@@ -139,7 +139,7 @@ def test_nodes_that_do_not_fit_are_left_out_and_the_page_says_so() -> None:
     assert f"{report.nodes:,} of 3,000 nodes (as many as fit into this file)" in page.text
     assert len(page.node_data["nodes"]) == report.nodes
     whole = Parsed(render_run_report(view).html)
-    assert "3,000 of 3,000 nodes, as" in whole.text
+    assert "3,000 of 3,000 nodes, predicted by" in whole.text
 
 
 def test_very_many_classes_columns_and_long_names_still_fit() -> None:
@@ -172,7 +172,7 @@ def test_the_file_is_the_page(shop: RunView, tmp_path: Path) -> None:
 def test_a_heat_map_keeps_the_twenty_strongest_of_many_columns() -> None:
     fields = {f"column {number}": (f"column {number}=a",) for number in range(200)}
     text = Parsed(render_run_report(shop_view(fields=fields, num_nodes=20)).html).text
-    assert "Shown are the 20 columns with the most; 180 are left out." in text
+    assert "Shown are the 20 columns with the largest sums; 180 are left out." in text
 
 
 def _without_test_nodes(view: RunView) -> RunView:
@@ -181,7 +181,10 @@ def _without_test_nodes(view: RunView) -> RunView:
 
 
 def _without_validation_loss(view: RunView) -> RunView:
-    return replace(view, curves=tuple(replace(curve, validation_loss=()) for curve in view.curves))
+    curves = [
+        curve._replace(metrics={**curve.metrics, "validation_loss": ()}) for curve in view.curves
+    ]
+    return replace(view, curves=tuple(curves))
 
 
 DEGENERATE = {
@@ -196,7 +199,7 @@ DEGENERATE = {
     "no test nodes": _without_test_nodes(shop_view(num_nodes=30)),
     "no validation loss": _without_validation_loss(shop_view(num_nodes=30)),
     "nothing recorded": replace(
-        shop_view(num_nodes=30), curves=(), environment={}, warnings=(), completeness=None
+        shop_view(num_nodes=30), curves=(), facts={}, warnings=(), completeness=None
     ),
 }
 
@@ -206,11 +209,19 @@ def test_missing_parts_are_left_out_of_the_page(view: RunView) -> None:
     report = render_run_report(view)
     page = Parsed(report.html)
     assert not re.findall(r"\b(nan|None|inf|Undefined)\b|\(\)", page.text)
-    assert ("Strongest crosses" in page.text) == view.model.has_crosses
+    assert ("Strongest crosses" in page.text) == view.has_crosses
     assert ("Not compared" in page.text) == (view.comparison is None)
     assert page.elements.count("script") == (2 if view.nodes else 0)
     targets = set(re.findall(r'href="#([^"]+)"', report.html))
     assert targets <= set(re.findall(r'id="([^"]+)"', report.html))
+
+
+def test_every_metric_has_a_card_and_a_column(shop: RunView) -> None:
+    test = {**shop.test, "mrr": (0.25, 0.5, 0.75)}
+    text = Parsed(render_run_report(replace(shop, test=test)).html).text
+    assert "50.0 ± 25.0\u00a0%test MRR of cross-gcn, mean ± sd over 3 splits" in text
+    assert "splittest accuracytest MRRchosen epoch" in text
+    assert Metric("RMSE", percent=False).show(1.23456) == "1.235"
 
 
 def test_empty_class_names_can_be_seen() -> None:

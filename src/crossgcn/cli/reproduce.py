@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from crossgcn.cli import options
-from crossgcn.cli.options import SettingOptions, Settings, with_option_groups
+from crossgcn.cli.command import JsonOption, command
+from crossgcn.cli.options import SettingOptions, Settings
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.reproduction import ITEM_NAMES
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _DEFAULTS = {"epochs": "the item's", "num_splits": "the item's"}
 
 
-@with_option_groups
+@command
 def reproduce(
     items: Annotated[
         list[str] | None,
@@ -60,7 +61,7 @@ def reproduce(
     workers: options.WorkersOption = None,
     threads: options.ThreadsOption = 1,
     device: options.DeviceOption = "auto",
-    as_json: options.JsonOption = False,
+    as_json: JsonOption = False,
     *,
     settings: Annotated[Settings, SettingOptions(("epochs", "num_splits", "seed"), _DEFAULTS)],
 ) -> None:
