@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
@@ -23,7 +23,6 @@ def as_csr(x: torch.Tensor) -> torch.Tensor:
     return csr_tensor(indptr, columns, x[rows, columns], (x.shape[0], x.shape[1]))
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_rows_sum_to_one_or_stay_zero_in_both_layouts(rows: list[list[float]]) -> None:
     x = torch.tensor(rows)

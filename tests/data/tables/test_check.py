@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clean_tables import draw_edges, make_customers, make_random_nodes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -311,7 +311,6 @@ def test_errors_by_neighbours_are_those_of_asking_each_neighbour(
     assert count_errors_of_neighbours(numbers, np.array(classes)) == wrong
 
 
-@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=40))
 def test_repeated_edges_are_counted_as_by_hand(pairs: list[tuple[int, int]]) -> None:
     nodes = pd.DataFrame({"id": range(7), "x": list("abababa"), "y": list("nmnmnmm")})
@@ -355,7 +354,6 @@ def any_frames(draw: st.DrawFn) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(names, cells, strict=True)), dtype=object)
 
 
-@settings(deadline=None, max_examples=40)
 @given(any_frames(), any_frames(), st.booleans())
 def test_any_table_can_be_checked(
     nodes: pd.DataFrame, edges: pd.DataFrame, has_target: bool
@@ -398,7 +396,6 @@ def test_json_holds_every_field() -> None:
     assert Problem(**json.loads(json.dumps(problem.to_json()))) == problem
 
 
-@settings(max_examples=40)
 @given(st.text(max_size=300))
 def test_what_is_shown_of_a_name_or_value_stays_on_one_line_and_short(text: str) -> None:
     for shown in (quote(text), show_name(text)):
