@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_models import draw_transform, enumerate_terms
 from torch_geometric.data import Data
@@ -26,7 +26,6 @@ def test_a_product_is_named_by_its_features_and_powers_of_binary_ones_fold() -> 
     assert fold((1, 1, 1), binary) == (1, 1, 1)
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     seed=seeds,
     order=st.integers(1, 4),
@@ -55,7 +54,6 @@ def test_a_layer_whose_gates_are_shut_has_first_order_terms_only() -> None:
     assert not term_weights(layer, np.array([[0, 1]]), np.zeros(4, np.bool_)).any()
 
 
-@settings(deadline=None, max_examples=40)
 @given(seed=seeds, order=st.integers(1, 4), binary=st.integers(0, 4))
 def test_rows_multiply_out_to_their_terms(seed: int, order: int, binary: int) -> None:
     generator = np.random.default_rng(seed)
@@ -84,7 +82,6 @@ def test_rows_multiply_out_to_their_terms(seed: int, order: int, binary: int) ->
     np.testing.assert_allclose(expansion.sum_by_row(), by_row, atol=1e-10)
 
 
-@settings(deadline=None, max_examples=30)
 @given(
     seed=seeds, order=st.integers(1, 4), binary=st.integers(0, 4), share=st.sampled_from([0.2, 1.0])
 )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_models import draw_transform, enumerate_terms
 from test_top_pairs import KINDS, draw_inputs
@@ -15,7 +15,6 @@ from crossgcn.explanation.reading import read_model
 from crossgcn.explanation.tuples import TupleSearch
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     kind=st.sampled_from(KINDS),
