@@ -31,12 +31,9 @@ class CrossGCNConv(GraphConvolution):
         aggregate_first: ``False`` crosses each node's own features and then aggregates, as
             the authors' code does; ``True`` aggregates first, as the paper's text says
             (NOTE[D1]).
-        order_weights: The weights :math:`\alpha_k`, see
-            :class:`~crossgcn.CrossFeatureTransform`.
-        first_order: ``"paper"`` or ``"release"``, see
-            :class:`~crossgcn.CrossFeatureTransform`.
+        order_weights: See :class:`~crossgcn.CrossFeatureTransform`, also for ``first_order`` and
+            ``scaling``.
         bias: Add :math:`\mathbf{b}` after aggregation, before any activation.
-        scaling: ``"none"`` or ``"unit"``, see :class:`~crossgcn.CrossFeatureTransform`.
         transform: The feature transform, by a name of
             :data:`~crossgcn.layers.catalogue.TRANSFORMS`: ``"cross"`` is the paper's. Others,
             such as ``"dcn-v2"``, have no order weights.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph, SparseMatrix, mean_laplacian
@@ -21,6 +21,16 @@ class GCN(CrossGCN):
     Arguments are those of :class:`~crossgcn.CrossGCN`; ``**kwargs`` go to every layer.
     """
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, order=1, order_weights="fixed", **kwargs)
+
+
+class UniformClassifier(NodeClassifier):
+    """Layers of one kind; subclasses implement :meth:`make_layer`.
+
+    Arguments are those of :class:`~crossgcn.CrossGCN`; ``**kwargs`` go to every layer.
+    """
+
     def __init__(
         self,
         in_channels: int,
@@ -30,70 +40,37 @@ class GCN(CrossGCN):
         dropout: float = 0.5,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            num_layers,
-            dropout,
-            order=1,
-            order_weights="fixed",
-            **kwargs,
-        )
+        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
+        layers = (self.make_layer(*width, hidden_channels, **kwargs) for width in widths)
+        super().__init__(layers, dropout)
+
+    @staticmethod
+    def make_layer(width_in: int, width_out: int, hidden_channels: int, **kwargs: Any) -> nn.Module:
+        """Make a layer between these widths."""
+        raise NotImplementedError
 
 
-class GIN(NodeClassifier):
+class GIN(UniformClassifier):
     """Layers of :class:`~crossgcn.layers.MLPConv`, without batch normalisation.
 
-    Arguments are those of :class:`~crossgcn.CrossGCN`; ``hidden_channels`` is also the width of the
-    perceptrons within layers, and ``**kwargs`` go to every layer.
+    ``hidden_channels`` is also the width of the perceptrons within layers.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int = 2,
-        dropout: float = 0.5,
-        **kwargs: Any,
-    ) -> None:
-        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(
-            (
-                MLPConv(width_in, hidden_channels, width_out, **kwargs)
-                for width_in, width_out in widths
-            ),
-            dropout,
-        )
+    @staticmethod
+    def make_layer(width_in: int, width_out: int, hidden_channels: int, **kwargs: Any) -> MLPConv:
+        """Make a graph convolution with a perceptron."""
+        return MLPConv(width_in, hidden_channels, width_out, **kwargs)
 
 
-class MLP(NodeClassifier):
-    """Linear layers on each node's own features; it ignores edges.
+class MLP(UniformClassifier):
+    """Linear layers on each node's own features; it ignores edges. The only option is ``bias``."""
 
-    Arguments are those of :class:`~crossgcn.CrossGCN`.
-    """
-
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int = 2,
-        dropout: float = 0.5,
-        *,
-        bias: bool = True,
-    ) -> None:
-        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(
-            (
-                CrossFeatureTransform(
-                    width_in, width_out, order=1, order_weights="fixed", bias=bias
-                )
-                for width_in, width_out in widths
-            ),
-            dropout,
-        )
+    @staticmethod
+    def make_layer(
+        width_in: int, width_out: int, hidden_channels: int, *, bias: bool = True
+    ) -> CrossFeatureTransform:
+        """Make a linear map."""
+        return CrossFeatureTransform(width_in, width_out, order=1, order_weights="fixed", bias=bias)
 
 
 class SemiEmb(MLP):
@@ -112,21 +89,10 @@ class SemiEmb(MLP):
 
     Args:
         laplacian_weight: :math:`\gamma`, finite and not negative; 0 is an MLP.
-        **kwargs: For :class:`~crossgcn.MLP`, such as ``bias``.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int = 2,
-        dropout: float = 0.5,
-        *,
-        laplacian_weight: float = 0.3,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, dropout, **kwargs)
+    def __init__(self, *args: Any, laplacian_weight: float = 0.3, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         if not (math.isfinite(laplacian_weight) and laplacian_weight >= 0):
             raise BadInput(
                 f"laplacian_weight must be a finite number of at least 0; got {laplacian_weight}"
@@ -156,9 +122,8 @@ def laplacian_penalty(scores: Tensor, laplacian: SparseMatrix) -> Tensor:
     .. math:: \mathrm{tr}(\mathbf{P}^{\top}\mathbf{L}\mathbf{P})
         = \frac{1}{|E|}\sum_{\{i,j\}\in E}\|\mathbf{p}_i-\mathbf{p}_j\|^2
 
-    Args:
-        scores: Class scores of all nodes; :math:`\mathbf{P}` is their softmax.
-        laplacian: :func:`~crossgcn.graph.mean_laplacian` of the graph.
+    :math:`\mathbf{P}` is the softmax of the class scores of all nodes, :math:`\mathbf{L}` is
+    :func:`~crossgcn.graph.mean_laplacian`.
     """
     predictions = scores.softmax(dim=-1)
     return (predictions * (laplacian @ predictions)).sum()

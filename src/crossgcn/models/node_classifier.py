@@ -26,7 +26,6 @@ class NodeClassifier(nn.Module):
     :attr:`penalty_reason` and :meth:`penalty`.
 
     Args:
-        layers: The layers, first to last.
         dropout: Probability of dropping an entry of a layer's input.
         input_dropout: The same for the first layer; ``dropout`` by default.
         residual: ``"add"`` adds the input of a layer to its output before the next ReLU, if both
@@ -197,11 +196,8 @@ def calibrate(model: nn.Module, x: Tensor | SparseMatrix, edges: Edges) -> None:
 
     Args:
         model: A model that is not trained yet; layers without scaling are left as they are.
-        x: Node features, as the model takes them.
-        edges: Edges, as the model takes them; ``PreparedGraph.view`` gives both.
-
-    Raises:
-        BadInput: If the model is several models stacked.
+        x: Node features, as the model takes them, like ``edges``; ``PreparedGraph.view`` gives
+            both.
     """
     models = getattr(model, "num_models", None)
     if models is not None:

@@ -15,6 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from crossgcn.errors import BadInput
 from crossgcn.graph import SparseMatrix
+from crossgcn.layers.feature_transform import FeatureCrossing, is_dense
 
 MOST_GATHERED = {"cpu": 2**16, "cuda": 2**24}
 """Numbers that are gathered at once: they fit a core's cache, or keep a GPU busy."""
@@ -33,17 +34,71 @@ def sparse_rows(x: Tensor | SparseMatrix) -> SparseMatrix:
     )
 
 
+class EntryCrossing(FeatureCrossing):
+    """A crossing of single features: its linear part is the dense row itself.
+
+    Subclasses implement :meth:`combine`, which also takes a :class:`~crossgcn.graph.SparseMatrix`.
+    """
+
+    @property
+    def num_projections(self) -> int:
+        """Width of the linear part: all features."""
+        return self.in_channels
+
+    def transform(self, x: Tensor | SparseMatrix) -> Tensor:
+        """Transform without adding the bias; sparse rows stay sparse."""
+        return self.combine(x if is_dense(x) else sparse_rows(x))
+
+    def project(self, x: Tensor | SparseMatrix) -> Tensor:
+        """Return dense rows as they are."""
+        if isinstance(x, Tensor) and is_dense(x):
+            return x
+        raise BadInput(
+            f"{type(self).__name__} multiplies single features, so sparse rows cannot be projected "
+            "to a few numbers and aggregated before it: use --transform-first "
+            "(aggregate_first=False), --transform cross, or x.to_dense()"
+        )
+
+    def combine(self, projections: Tensor | SparseMatrix) -> Tensor:
+        """Cross rows, without adding the bias."""
+        raise NotImplementedError
+
+
+class DenseRows:
+    """The operations of :class:`Entries` on dense rows."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.values = x
+
+    def row_sums(self, values: Tensor, dense: Tensor) -> Tensor:
+        """See :meth:`Entries.row_sums`."""
+        return values @ dense
+
+    def inner_products(self, by_row: Tensor, by_column: Tensor) -> Tensor:
+        """See :meth:`Entries.inner_products`."""
+        return by_row @ by_column.mT
+
+    def of_columns(self, vector: Tensor) -> Tensor:
+        """See :meth:`Entries.of_columns`."""
+        return vector.unsqueeze(-2)
+
+    def pair_sums(self, values: Tensor, weight: Tensor) -> Tensor:
+        """See :meth:`Entries.pair_sums`."""
+        return values @ weight.mT
+
+
 class Entries:
     """The stored entries of a sparse matrix, or of one matrix per model.
 
     Attributes:
-        matrix: The pattern, with the given values.
+        values: The given value of each entry.
         columns: Column of each entry, numbered consecutively over all models.
         rows: Row of each entry, numbered consecutively over all models.
     """
 
     def __init__(self, x: Tensor | SparseMatrix) -> None:
         self.matrix = sparse_rows(x)
+        self.values = self.matrix.values
         pattern = self.matrix.pattern
         self.columns = pattern.columns
         numbers = torch.arange(pattern.num_rows, device=self.columns.device)
@@ -57,12 +112,7 @@ class Entries:
         return product
 
     def inner_products(self, by_row: Tensor, by_column: Tensor) -> Tensor:
-        """Compute ``by_row @ by_column.mT`` at the entries, one number each.
-
-        Args:
-            by_row: ``[..., rows, width]``.
-            by_column: ``[..., columns, width]``.
-        """
+        """Compute ``by_row @ by_column.mT`` at the entries, one number each."""
         products: Tensor = _InnerProducts.apply(  # type: ignore[no-untyped-call]
             by_row, by_column, self
         )
@@ -73,12 +123,7 @@ class Entries:
         return vector.flatten().index_select(0, self.columns)
 
     def pair_sums(self, values: Tensor, weight: Tensor) -> Tensor:
-        """Compute the product of the matrix and ``weight.mT`` at the entries, one number each.
-
-        Args:
-            values: One per entry.
-            weight: ``[..., columns, columns]``.
-        """
+        """Compute the matrix of these values times ``weight.mT`` at the entries."""
         sums: Tensor = _PairSums.apply(values, weight, self)  # type: ignore[no-untyped-call]
         return sums
 
@@ -98,8 +143,8 @@ class Entries:
     def _row_blocks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield groups of rows of similar length, whose pairs of entries fit into memory.
 
-        Yields:
-            Positions of the rows' entries, ``[rows, longest]``, and a mask of those that exist.
+        A group is the positions of its entries, ``[rows, longest]``, and a mask of those that
+        exist.
         """
         offsets = self.matrix.row_offsets.long()
         lengths, order = offsets.diff().sort(stable=True)
