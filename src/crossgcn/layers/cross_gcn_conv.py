@@ -80,7 +80,12 @@ class CrossGCNConv(GraphConvolution):
             "scaling": scaling,
         }
         if transform != "cross":
-            _refuse_settings(transform, settings)
+            for name, default in ONLY_OF_CROSS.items():
+                if settings[name] != default:
+                    raise BadInput(
+                        f"{name}={settings[name]!r} goes with transform='cross'; {transform!r} has "
+                        "no such setting: leave it out"
+                    )
             settings = {}
         super().__init__(
             make_transform(transform, in_channels, out_channels, order, **settings),
@@ -112,12 +117,3 @@ class CrossGCNConv(GraphConvolution):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, order={self.order})"
-
-
-def _refuse_settings(transform: str, settings: dict[str, Any]) -> None:
-    for name, default in ONLY_OF_CROSS.items():
-        if settings[name] != default:
-            raise BadInput(
-                f"{name}={settings[name]!r} goes with transform='cross'; {transform!r} has no such "
-                "setting: leave it out"
-            )

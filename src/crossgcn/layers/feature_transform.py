@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +19,8 @@ class FeatureTransform(nn.Module):
     A weighted sum over neighbours commutes with the linear part. A graph convolution that
     aggregates first therefore projects sparse features before it aggregates them.
 
-    Subclasses set ``in_channels`` and ``out_channels``, implement :meth:`project`, :meth:`combine`
-    and :meth:`reset_parameters`, and override :attr:`num_projections` if it is not
-    ``out_channels``.
+    Subclasses set ``in_channels`` and ``out_channels``, implement :meth:`project` and
+    :meth:`combine`, and override :attr:`num_projections` if it is not ``out_channels``.
 
     Attributes:
         stackable: Whether the parameters of several models can be stacked along a new first
@@ -51,8 +51,8 @@ class FeatureTransform(nn.Module):
         return self.num_projections, 1
 
     def reset_parameters(self) -> None:
-        """Draw all parameters."""
-        raise NotImplementedError
+        """Draw all parameters; by default, set own ones to 0 and draw those of submodules."""
+        reset_parameters(self)
 
     def forward(self, x: Tensor | SparseMatrix) -> Tensor:
         """Transform each row of ``x``."""
@@ -127,6 +127,16 @@ class FeatureCrossing(FeatureTransform):
         return ", ".join([own, *describe_options(self)])
 
 
+def reset_parameters(module: nn.Module) -> None:
+    """Set a module's own parameters to 0 and draw those of its submodules."""
+    for parameter in module.parameters(recurse=False):
+        nn.init.zeros_(parameter)
+    for child in module.children():
+        reset: Any = getattr(child, "reset_parameters", None)
+        if reset is not None:
+            reset()
+
+
 def draw(weight: Tensor, variance: float) -> None:
     """Fill a weight with uniform numbers of a given variance."""
     bound = math.sqrt(3 * variance)
@@ -138,6 +148,6 @@ def check_order(order: object) -> int:
     return check_count("order", order, "1 is a linear map, 2 adds products of two features")
 
 
-def is_dense(x: Tensor | SparseMatrix) -> bool:
+def is_dense(x: object) -> bool:
     """Return whether features are a dense tensor."""
     return isinstance(x, Tensor) and x.layout == torch.strided

@@ -305,6 +305,7 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         else:
             edge_weight = normalise_bipartite(edge_index, edge_weight, *nodes, dtype=dtype)
         if sparse and self._of_pyg:
+            assert edge_weight is not None
             edge_index, edge_weight = _to_adjacency(edge_index, edge_weight, nodes), None
         if self.cached:
             self._cache = (nodes, edge_index, edge_weight)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph, SparseMatrix, mean_laplacian
 from crossgcn.layers import CrossFeatureTransform, MLPConv
+from crossgcn.layers.cross_feature_transform import make_linear
 from crossgcn.models.cross_gcn import CrossGCN
 from crossgcn.models.node_classifier import NodeClassifier, layer_widths
 
@@ -66,11 +67,11 @@ class MLP(UniformClassifier):
     """Linear layers on each node's own features; it ignores edges. The only option is ``bias``."""
 
     @staticmethod
-    def make_layer(
+    def make_layer(  # type: ignore[override]
         width_in: int, width_out: int, hidden_channels: int, *, bias: bool = True
     ) -> CrossFeatureTransform:
         """Make a linear map."""
-        return CrossFeatureTransform(width_in, width_out, order=1, order_weights="fixed", bias=bias)
+        return make_linear(width_in, width_out, bias=bias)
 
 
 class SemiEmb(MLP):

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
+from crossgcn.layers import CrossGCNConv
 from crossgcn.layers.aggregation.several_hops import RandomPropagation
+from crossgcn.layers.cross_feature_transform import make_linear
 from crossgcn.models.node_classifier import NodeClassifier, layer_widths
 
 
@@ -93,10 +94,7 @@ class CrossGrand(NodeClassifier):
             aggr=partial(RandomPropagation, hops=hops, node_drop=node_drop),
             **kwargs,
         )
-        perceptron = (
-            CrossFeatureTransform(*width, order=1, order_weights="fixed", bias=bias)
-            for width in others
-        )
+        perceptron = (make_linear(*width, bias=bias) for width in others)
         super().__init__([propagating, *perceptron], dropout, input_dropout=input_dropout)
         self.draws = check_count("draws", draws)
         self.consistency = consistency

@@ -126,7 +126,6 @@ class NodeClassifier(nn.Module):
         """Compute class scores of each node, before any softmax.
 
         Args:
-            x: Node features, dense or sparse.
             edge_index: What a graph layer takes; or a sequence of one matrix per hop, whose
                 receptive field may shrink from hop to hop. A model without hops ignores it.
             edge_weight: One weight per edge of a COO ``edge_index``.

@@ -164,10 +164,10 @@ _ADD_BLOCK = 512
 class ProductShape(NamedTuple):
     """Launch parameters of a product.
 
+    A program computes a tile of ``block_rows`` and ``block_columns``; all blocks are powers of two.
+
     Attributes:
-        block_rows: Rows of a program's tile of the result, a power of two.
-        block_columns: Columns of the tile, a power of two.
-        block_depth: Terms that are read at once, a power of two.
+        block_depth: Terms that are read at once.
         num_warps: Warps of a program; four together feed Hopper's tensor cores.
         num_stages: Tiles that are loaded ahead.
         chunks: Upper bound of the parts that the sum is cut into, one program each.
@@ -189,7 +189,6 @@ def along_rows(
     Args:
         left: ``[rows, terms]``, from :func:`with_readable_rows`.
         right: ``[width, terms]`` from :func:`aligned`, split or not.
-        shape: Launch parameters.
         dropping: The scale and the random bits.
         drop: Drop entries of ``left``; they may be dropped already.
     """
@@ -300,8 +299,6 @@ class Plan(NamedTuple):
     Attributes:
         keep: Write the dropped matrix, and keep it for the gradient.
         turn: For the gradient, transpose both operands first.
-        forward: Launch parameters of the product.
-        backward: Launch parameters of the gradient.
     """
 
     keep: bool
@@ -337,7 +334,6 @@ class DroppedProduct:
     Args:
         x: ``[rows, features]``, a constant; see :func:`pad_rows`.
         draws: Random bits of one model; ``None`` drops nothing.
-        p: Probability of dropping an entry.
         precision: Of the products; sums are in float32.
     """
 

@@ -80,10 +80,6 @@ class GCNAndPairs(NeighbourPairs):
         super().__init__(channels, own=own)
         self.gate = nn.Parameter(torch.zeros(()))
 
-    def reset_parameters(self) -> None:
-        """Set the gate to 0."""
-        nn.init.zeros_(self.gate)
-
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
         """Add the sum and the gated products."""
         return hops[0] @ x + self.gate[..., None, None] * super().forward(x, hops)

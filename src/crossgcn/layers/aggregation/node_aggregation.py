@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
 from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.layers.catalogue import describe_options
+from crossgcn.layers.feature_transform import reset_parameters
 
 
 class NodeAggregation(nn.Module):
@@ -45,10 +46,8 @@ class NodeAggregation(nn.Module):
         self.name = self.name or type(self).__name__
 
     def reset_parameters(self) -> None:
-        """Draw all parameters; by default those of submodules."""
-        for module in self.children():
-            if isinstance(reset := getattr(module, "reset_parameters", None), Callable):
-                reset()
+        """Draw all parameters; by default, set own ones to 0 and draw those of submodules."""
+        reset_parameters(self)
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
         """Aggregate vectors ``[nodes, channels]`` into a row per target of the last hop.

@@ -90,7 +90,7 @@ class SelfAndNeighbours(NodeAggregation):
         """Set both maps to the identity."""
         nn.init.eye_(self.own_map)
         nn.init.eye_(self.neighbour_map)
-        super().reset_parameters()
+        self.join.reset_parameters()
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
         """Map both parts and add them."""

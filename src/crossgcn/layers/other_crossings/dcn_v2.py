@@ -101,8 +101,11 @@ class CrossNetworkV2(EntryCrossing):
 
     def combine(self, projections: Tensor | SparseMatrix) -> Tensor:
         """Cross rows and read them out, without adding the bias."""
-        is_sparse = isinstance(projections, SparseMatrix)
-        rows = Entries(projections) if is_sparse else DenseRows(projections)
+        rows = (
+            Entries(projections)
+            if isinstance(projections, SparseMatrix)
+            else DenseRows(projections)
+        )
         x = rows.values.to(self.read_out.dtype)
         factor = torch.ones_like(x)
         for weights, shift in self._layers():
