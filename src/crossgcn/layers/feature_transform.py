@@ -51,7 +51,7 @@ class FeatureTransform(nn.Module):
         return self.num_projections, 1
 
     def reset_parameters(self) -> None:
-        """Draw all parameters; by default, set own ones to 0 and draw those of submodules."""
+        """Set own parameters to 0 and draw those of submodules; subclasses draw their weights."""
         reset_parameters(self)
 
     def forward(self, x: Tensor | SparseMatrix) -> Tensor:
@@ -106,11 +106,6 @@ class FeatureCrossing(FeatureTransform):
         for name, shape in shapes.items():
             weight = None if shape is None else nn.Parameter(torch.empty(shape))
             self.register_parameter(name, weight)
-
-    def reset_parameters(self) -> None:
-        """Set the bias to 0; subclasses draw their weights too."""
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor | SparseMatrix) -> Tensor:
         """Transform each row of ``x``."""

@@ -66,8 +66,6 @@ class CrossNetwork(FeatureCrossing):
         super().reset_parameters()
         nn.init.xavier_uniform_(self.read_out)
         draw(self.cross_weight, 1 / (self.in_channels * (self.order - 1)))
-        if self.cross_bias is not None:
-            nn.init.zeros_(self.cross_bias)
 
     @property
     def num_projections(self) -> int:

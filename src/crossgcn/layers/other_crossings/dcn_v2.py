@@ -85,8 +85,6 @@ class CrossNetworkV2(EntryCrossing):
         if self.down_weight is not None and self.up_weight is not None:
             draw(self.down_weight, 1 / self.in_channels)
             draw(self.up_weight, share / self.up_weight.size(-1))
-        if self.cross_bias is not None:
-            nn.init.zeros_(self.cross_bias)
 
     @property
     def capturable(self) -> bool:
