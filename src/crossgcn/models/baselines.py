@@ -22,8 +22,25 @@ class GCN(CrossGCN):
     Arguments are those of :class:`~crossgcn.CrossGCN`; ``**kwargs`` go to every layer.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, order=1, order_weights="fixed", **kwargs)
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int = 2,
+        dropout: float = 0.5,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            hidden_channels,
+            out_channels,
+            num_layers,
+            dropout,
+            order=1,
+            order_weights="fixed",
+            **kwargs,
+        )
 
 
 class UniformClassifier(NodeClassifier):
@@ -39,10 +56,12 @@ class UniformClassifier(NodeClassifier):
         out_channels: int,
         num_layers: int = 2,
         dropout: float = 0.5,
+        *,
+        bias: bool = True,
         **kwargs: Any,
     ) -> None:
         widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
-        layers = (self.make_layer(*width, hidden_channels, **kwargs) for width in widths)
+        layers = (self.make_layer(*width, hidden_channels, bias=bias, **kwargs) for width in widths)
         super().__init__(layers, dropout)
 
     @staticmethod
