@@ -53,7 +53,7 @@ def _read_bytes(path: Path, name: str, most: int = -1) -> bytes:
     return content
 
 
-def read_all(path: Path, name: str) -> Table:
+def read_delimited(path: Path, name: str) -> Table:
     """Read a whole file."""
     content = _read_bytes(path, name)
     layout = _read_layout(content, path, name)
@@ -71,7 +71,7 @@ def read_all(path: Path, name: str) -> Table:
     return Table(name, frame, first_row=2)
 
 
-def read_headers(path: Path, name: str) -> tuple[str, ...]:
+def read_delimited_headers(path: Path, name: str) -> tuple[str, ...]:
     """Return the headers of a file."""
     return _read_layout(_read_bytes(path, name, HEAD_BYTES), path, name).headers
 
@@ -120,7 +120,7 @@ def _check_widths(cells: list[list[str]], layout: _Layout, name: str) -> None:
         )
 
 
-def read_batches(
+def read_delimited_batches(
     path: Path, name: str, columns: Mapping[str, CellKind], batch_rows: int
 ) -> Iterator[Batch]:
     """Read some columns of a file, at most about ``batch_rows`` rows at a time."""

@@ -10,8 +10,17 @@ from typing import Literal
 
 import pandas as pd
 
-from crossgcn.data.tables import delimited, parquet
-from crossgcn.data.tables.frames import make_table
+from crossgcn.data.tables.delimited import (
+    read_delimited,
+    read_delimited_batches,
+    read_delimited_headers,
+)
+from crossgcn.data.tables.frames import (
+    make_table,
+    read_parquet,
+    read_parquet_batches,
+    read_parquet_headers,
+)
 from crossgcn.data.tables.table import Batch, CellKind, Table
 from crossgcn.errors import BadInput
 
@@ -30,12 +39,11 @@ class Format:
     read_batches: Callable[[Path, str, Mapping[str, CellKind], int], Iterator[Batch]]
 
 
-FORMATS = {
-    **dict.fromkeys(
-        DELIMITED, Format(delimited.read_all, delimited.read_headers, delimited.read_batches)
-    ),
-    **dict.fromkeys(PARQUET, Format(parquet.read_all, parquet.read_headers, parquet.read_batches)),
-}
+_delimited = Format(read_delimited, read_delimited_headers, read_delimited_batches)
+_parquet = Format(read_parquet, read_parquet_headers, read_parquet_batches)
+
+FORMATS = {**dict.fromkeys(DELIMITED, _delimited), **dict.fromkeys(PARQUET, _parquet)}
+"""How files are read, by their ending."""
 
 
 def read_table(source: Path | str | pd.DataFrame, role: Role) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from crossgcn.data.tables.cells import FALSE_WORDS, TRUE_WORDS, fold_spelling
+from crossgcn.data.tables.cells import FALSE_WORDS, TRUE_WORDS
 from crossgcn.data.tables.plan import SavedModel
 from crossgcn.data.tables.table import Distinct, Mask, Table
 
@@ -30,25 +29,6 @@ class Unseen:
     count: int
     example: str
     known: str | None
-
-    @classmethod
-    def of(
-        cls, column: str, distinct: Distinct, found: Sequence[tuple[int, str]], known: Iterable[str]
-    ) -> Unseen | None:
-        """Summarise the unseen words of a column; None if there are none.
-
-        ``found`` has the position of a value and an unseen word of it; ``known`` are the known
-        words, preferred ones first.
-        """
-        if not found:
-            return None
-        spellings: dict[str, str] = {}
-        for word in known:
-            spellings.setdefault(fold_spelling(word), word)
-        meant = ((word, spellings.get(fold_spelling(word))) for _, word in found)
-        example, like = next((pair for pair in meant if pair[1] is not None), (found[0][1], None))
-        holding = sorted({position for position, _ in found})
-        return cls(column, int(distinct.counts[holding].sum()), example, like)
 
 
 class ColumnEncoder(SavedModel):

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from scipy import sparse
 
-from crossgcn.data.tables.cells import WHOLE, Separator, find_separator, split_words
+from crossgcn.data.tables.cells import WHOLE, Separator, find_separator, fold_spelling, split_words
 from crossgcn.data.tables.encode.column import ColumnEncoder, Unseen
 from crossgcn.data.tables.plan import MAX_HASH_BITS
 from crossgcn.data.tables.table import Distinct
@@ -106,7 +106,13 @@ class VocabularyEncoder(WordEncoder):
             for word in self.split(distinct.texts[position])
             if self._look_up(word, known) is None
         ]
-        return Unseen.of(self.column, distinct, found, known)
+        if not found:
+            return None
+        spellings = {fold_spelling(word): word for word in reversed(known)}  # frequent words win
+        meant = ((word, spellings.get(fold_spelling(word))) for _, word in found)
+        example, like = next((pair for pair in meant if pair[1] is not None), (found[0][1], None))
+        holding = sorted({position for position, _ in found})
+        return Unseen(self.column, int(distinct.counts[holding].sum()), example, like)
 
     @cached_property
     def _positions(self) -> dict[str, int]:
