@@ -249,9 +249,9 @@ def _write_nodes(writer: GraphWriter, nodes: Table, plan: TablePlan, ids: Sequen
     writer.set_ids(ids)
     writer.add_sparse_features(encoder.transform(nodes))
     if plan.target is not None:
-        writer.set_labels(labels.numpy(), len(classes))
+        writer.set_labels(labels, len(classes))
     if roles is not None:
-        writer.set_roles(roles.numpy())
+        writer.set_roles(roles)
     encoding = {"plan": plan.to_json(), "encoder": encoder.to_json()}
     writer.set_preprocess(Preprocess(classes, encoder.space, encoding))
 

@@ -84,7 +84,8 @@ def load_tables(
     refuse_errors(problems, node_table.name, shlex.join(command) if are_files else None)
     ids = list_ids(node_table, plan.id_column)
     encoder = TableEncoder.fit(node_table, plan)
-    y, classes = read_labels(node_table, plan.target)
+    labels, classes = read_labels(node_table, plan.target)
+    roles = read_roles(node_table, plan.split_column, labels)
     edge_index, edge_weight = read_edges(
         edge_table, plan, ids, f"add it to {node_table.name}, or delete the edge"
     )
@@ -92,10 +93,10 @@ def load_tables(
         x=as_features(encoder.transform(node_table)),
         edge_index=torch.from_numpy(edge_index),
         edge_weight=None if edge_weight is None else torch.from_numpy(edge_weight),
-        y=y,
+        y=torch.from_numpy(labels),
         num_classes=len(classes),
         name=node_table.name,
-        roles=read_roles(node_table, plan.split_column, y),
+        roles=None if roles is None else torch.from_numpy(roles),
     )
     data = canonical_graph(data, node_table.name)
     return TableGraph(data, ids, classes, encoder, plan, tuple(problems))

@@ -8,9 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from crossgcn.data.tables.cells import CODE, SPLIT_WORDS
 from crossgcn.data.tables.table import Distinct, Mask, Table
@@ -85,15 +83,15 @@ def name_classes(target: Distinct) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (float(name), name)))
 
 
-def read_labels(nodes: Table, target: str | None) -> tuple[Tensor, tuple[str, ...]]:
+def read_labels(nodes: Table, target: str | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Return the label of each node, -1 for none, and the names of the classes."""
     if target is None:
-        return torch.full((len(nodes),), -1), ()
+        return np.full(len(nodes), -1, np.int64), ()
     distinct = nodes.distinct(target)
     classes = name_classes(distinct)
     labels: dict[str | None, int] = {name: label for label, name in enumerate(classes)}
     of_value = np.array([labels.get(name, -1) for name in class_of_values(distinct)], np.int64)
-    return torch.from_numpy(of_value[distinct.codes]), classes
+    return of_value[distinct.codes], classes
 
 
 def role_of_values(split: Distinct) -> NDArray[np.int8]:
@@ -102,7 +100,9 @@ def role_of_values(split: Distinct) -> NDArray[np.int8]:
     return np.where(split.missing, 0, np.array(roles, np.int8)).astype(np.int8)
 
 
-def read_roles(nodes: Table, column: str | None, y: Tensor) -> Tensor | None:
+def read_roles(
+    nodes: Table, column: str | None, labels: NDArray[np.int64]
+) -> NDArray[np.int8] | None:
     """Return the role of each node as one split, int8 ``[1, nodes]``: 0 for no role.
 
     Nodes without a label have no role. Without a column there are no roles. Cells that name no
@@ -118,4 +118,4 @@ def read_roles(nodes: Table, column: str | None, y: Tensor) -> Tensor | None:
         "{value} is not a part of a split",
         "write train, validation or test, or leave the cell empty",
     )
-    return torch.where(y < 0, 0, torch.from_numpy(roles[None]))
+    return np.where(labels < 0, np.int8(0), roles)[None]
