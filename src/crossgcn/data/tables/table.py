@@ -154,8 +154,8 @@ class Table:
         """Return the position of each cell among different ids, -1 where it is none of them."""
         distinct = self.distinct(column)
         known, wanted = (pd.Index(np.array(names, object)) for names in (ids, distinct.values))
-        found = known.get_indexer(wanted)
-        return found.astype(np.int64)[distinct.codes]
+        found: NDArray[np.int64] = known.get_indexer(wanted).astype(np.int64)
+        return found[distinct.codes]
 
     def with_missing_words(self, words: Iterable[str], blank_columns: Iterable[str] = ()) -> Table:
         """Return the same table with other words for a missing value."""
