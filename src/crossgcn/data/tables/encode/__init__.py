@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -96,7 +96,7 @@ class TableEncoder(SavedModel):
                 f"{len(self.columns)} that features are made of); add it, with empty cells where "
                 "it is not known"
             )
-        blocks = [sparse.coo_array((len(nodes), 0), dtype=np.float32)]
+        blocks: list[Any] = [sparse.coo_array((len(nodes), 0), dtype=np.float32)]
         # Entries only: the row starts of two thousand flags would be a dense matrix.
         blocks += [column.encode(nodes).tocoo() for column in self.columns]
         features = sparse.csr_array(sparse.hstack(blocks))
