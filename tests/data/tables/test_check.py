@@ -27,8 +27,9 @@ from crossgcn.data.tables import (
     make_plan,
     read_table,
 )
+from crossgcn.data.tables.cells import quote
 from crossgcn.data.tables.checks.leaks import count_errors, count_errors_of_neighbours
-from crossgcn.data.tables.checks.problems import Rules, quote, show_name
+from crossgcn.data.tables.checks.problems import Rule, show_name
 from crossgcn.errors import BadInput
 
 Command = Callable[..., CompletedProcess[str]]
@@ -95,7 +96,7 @@ def test_tables_can_be_loaded_unless_there_is_an_error(
 
 def test_every_rule_has_a_bad_table() -> None:
     shown = {bad.kind for bad in BAD_TABLES} - {UNREADABLE}
-    assert len(shown) > 40 and shown == Rules.names
+    assert len(shown) > 40 and shown == Rule.names
     assert len({bad.name for bad in BAD_TABLES}) == len(BAD_TABLES)
 
 

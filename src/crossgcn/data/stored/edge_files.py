@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from crossgcn.data.tables.read import PARQUET, CellKind, read_batches, read_headers, read_table
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.read import PARQUET, read_batches, read_headers, read_table
+from crossgcn.data.tables.table import CellKind, Table
 from crossgcn.errors import BadInput
 
 SAMPLE_ROWS = 10_000

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.read import Batch
+from crossgcn.data.tables.table import Batch
 
 BATCH_ROWS = 1 << 18
 """Rows of edges that are read and looked up at once."""

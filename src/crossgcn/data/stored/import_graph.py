@@ -27,10 +27,11 @@ from crossgcn.data.stored.write import MEMORY_LIMIT, GraphWriter, Progress, writ
 from crossgcn.data.tables.checks import check_tables
 from crossgcn.data.tables.columns import find_edge_columns
 from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.graph import as_matrix, list_ids, read_labels, read_roles, refuse_errors
+from crossgcn.data.tables.graph import as_matrix, list_ids, refuse_errors
+from crossgcn.data.tables.labels import read_labels, read_roles
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.read import Batch, CellKind, read_batches, read_table
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.read import read_batches, read_table
+from crossgcn.data.tables.table import Batch, CellKind, Table
 from crossgcn.errors import BadInput
 
 Chunk = Sequence[NDArray[Any]]
@@ -224,9 +225,9 @@ def _write_nodes(writer: GraphWriter, nodes: Table, plan: TablePlan, ids: Sequen
     writer.set_ids(ids)
     writer.add_sparse_features(encoder.transform(nodes))
     if plan.target is not None:
-        writer.set_labels(labels.numpy(), len(classes))
+        writer.set_labels(labels, len(classes))
     if roles is not None:
-        writer.set_roles(roles.numpy())
+        writer.set_roles(roles)
     encoding = {"plan": plan.to_json(), "encoder": encoder.to_json()}
     writer.set_preprocess(Preprocess(classes, encoder.space, encoding))
 
