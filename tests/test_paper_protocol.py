@@ -17,7 +17,7 @@ import pytest
 from crossgcn import Experiment, RunConfig
 from crossgcn.data.files import write_json
 from crossgcn.reports.summaries import summarise_comparison
-from crossgcn.reproduction.paper import paper_result
+from crossgcn.reproduction.items import paper_result
 
 PROJECT = Path(__file__).parents[1]
 RECORD = PROJECT / "results" / "paper_protocol.json"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from crossgcn.reproduction import ITEM_NAMES
 from crossgcn.reproduction.collect import ItemResult, read_item_result
-from crossgcn.reproduction.item_names import ITEM_NAMES
 from crossgcn.reproduction.items import read_item
 from crossgcn.reproduction.verdicts import evaluate_claims, judge_cell, measured
 

@@ -1,4 +1,4 @@
-"""The package with compilers missing, and what it imports where they are there."""
+"""The package where compilers are missing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from crossgcn.kernels import ops, plain
+from crossgcn import PreparedGraph, build_model, load_dataset, make_splits, train_full_batch
+from crossgcn.kernels import has_numba, has_triton, ops, plain
 
 WITHOUT_COMPILERS = """
 import importlib.util, sys
@@ -26,54 +29,46 @@ find = importlib.util.find_spec
 def find_spec(name, package=None):
     return None if name.partition(".")[0] in ("numba", "triton") else find(name, package)
 
-if sys.argv[1] == "missing":
-    sys.meta_path.insert(0, Missing())
-    importlib.util.find_spec = find_spec
-"""
+sys.meta_path.insert(0, Missing())
+importlib.util.find_spec = find_spec
 
-TRAIN = """
 import json
-import torch
-from crossgcn import PreparedGraph, build_model, load_dataset, make_splits, train_full_batch
-from crossgcn.kernels import has_numba, has_triton
-
-data = load_dataset("citeseer")
-graph, split = PreparedGraph(data.x, data.edge_index), make_splits(data, "public")[0]
-torch.manual_seed(0)
-model = build_model("cross-gcn", data.x.size(1), data.num_classes, hidden_channels=8)
-trained = train_full_batch(model, graph, data.y, split, seed=1, epochs=2)
-print(json.dumps({
-    "numba": has_numba(),
-    "triton": sys.argv[1] == "missing" and has_triton(),
-    "cpu": "crossgcn.kernels.cpu" in sys.modules,
-    "losses": [[m.train_loss, m.validation_loss] for m in trained.history],
-    "test_accuracy": trained.test_accuracy,
-}))
+from test_without_compilers import train
+print(json.dumps(train()))
 """
 
 
-def run_python(script: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CROSSGCN_PLAIN_KERNELS": "0"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def train(compilers: str) -> dict[str, Any]:
-    out = run_python(WITHOUT_COMPILERS + TRAIN, compilers)
-    result: dict[str, Any] = json.loads(out.splitlines()[-1])
-    return result
+def train() -> dict[str, Any]:
+    data = load_dataset("citeseer")
+    graph, split = PreparedGraph(data.x, data.edge_index), make_splits(data, "public")[0]
+    torch.manual_seed(0)
+    model = build_model("cross-gcn", data.x.size(1), data.num_classes, hidden_channels=8)
+    trained = train_full_batch(model, graph, data.y, split, seed=1, epochs=2)
+    return {
+        "compilers": [has_numba(), has_triton()],
+        "cpu": "crossgcn.kernels.cpu" in sys.modules,
+        "losses": [[m.train_loss, m.validation_loss] for m in trained.history],
+        "test_accuracy": trained.test_accuracy,
+    }
 
 
 def test_without_numba_and_triton_the_same_is_trained_by_plain_torch() -> None:
     pytest.importorskip("numba")
-    with_them, without = train("there"), train("missing")
-    assert (with_them["numba"], with_them["cpu"]) == (True, True)
-    assert (without["numba"], without["triton"], without["cpu"]) == (False, False, False)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_COMPILERS],
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "CROSSGCN_PLAIN_KERNELS": "0",
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    with_them, without = train(), json.loads(done.stdout.splitlines()[-1])
+    assert with_them["compilers"][0] and with_them["cpu"]
+    assert (without["compilers"], without["cpu"]) == ([False, False], False)
     for ours, theirs in zip(with_them["losses"], without["losses"], strict=True):
         assert ours == pytest.approx(theirs, rel=1e-5)
     assert with_them["test_accuracy"] == without["test_accuracy"]
@@ -86,11 +81,3 @@ def test_the_environment_can_ask_for_plain_torch(monkeypatch: pytest.MonkeyPatch
     assert choose("numba", "crossgcn.kernels.cpu") is not plain
     monkeypatch.setenv("CROSSGCN_PLAIN_KERNELS", "1")
     assert choose("numba", "crossgcn.kernels.cpu") is plain
-
-
-def test_kernels_are_not_imported_before_they_are_needed() -> None:
-    early = run_python(
-        "import sys, crossgcn, crossgcn.training.steps.step\n"
-        "print({'crossgcn.kernels.gpu', 'crossgcn.kernels.cpu'} & sys.modules.keys())\n"
-    )
-    assert early == "set()\n"

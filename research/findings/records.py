@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 from scipy.special import stdtr
 
-from crossgcn.data.files import write_json
-from crossgcn.errors import BadInput
 from crossgcn.experiments.statistics import PairedDifference, paired_difference
+from crossgcn.reproduction.collect import read_model, write_model
+from crossgcn.reproduction.items import Frozen
 from research.findings.tables import FindingsTable
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class CandidateRecord(_Part):
+class CandidateRecord(Frozen):
     """Settings that validation chose from; their test accuracy was never computed.
 
     Attributes:
@@ -34,7 +29,7 @@ class CandidateRecord(_Part):
     validation_mean: float | None
 
 
-class Measured(_Part):
+class Measured(Frozen):
     """One configuration over all its splits.
 
     Attributes:
@@ -78,7 +73,7 @@ class CellRecord(Measured):
     trials: int | None = None
 
 
-class FindingsRecord(_Part):
+class FindingsRecord(Frozen):
     """Everything that was found for a table.
 
     Attributes:
@@ -104,22 +99,12 @@ class FindingsRecord(_Part):
 def write_record(path: Path, record: FindingsRecord) -> None:
     """Write a record as JSON, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, record.model_dump(mode="json", exclude_defaults=True))
+    write_model(path, record)
 
 
 def read_record(path: Path) -> FindingsRecord:
-    """Read a record.
-
-    Raises:
-        BadInput: If the file is not there or not one.
-    """
-    try:
-        return FindingsRecord(**json.loads(path.read_bytes()))
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); measure it first") from None
-    except (ValueError, TypeError, ValidationError) as error:
-        first = str(error).splitlines()[0]
-        raise BadInput(f"{path}: is not the record of a table ({first}); measure again") from None
+    """Read a record."""
+    return read_model(path, FindingsRecord, "the record of a table", "measure")
 
 
 Outcome = Literal["better", "worse", "no difference"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from crossgcn.reports.format import accuracy_text, markdown_table, paired_text
-from crossgcn.reports.terminal.links import links_verdicts, metric_name
+from crossgcn.reports.format import accuracy_text, get_metric, markdown_table, paired_text
+from crossgcn.reports.terminal.links import links_verdicts
 
 
 def links_markdown(record: dict[str, Any]) -> str:
@@ -14,7 +14,7 @@ def links_markdown(record: dict[str, Any]) -> str:
 
 
 def _dataset(summary: dict[str, Any]) -> str:
-    header = ["model", *(metric_name(m) for m in summary["metrics"])]
+    header = ["model", *(get_metric(m).label for m in summary["metrics"])]
     rows = []
     for model in summary["models"]:
         measured = [model["test"][metric] for metric in summary["metrics"]]

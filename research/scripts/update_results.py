@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from crossgcn.data.files import replacing
+from crossgcn.reproduction import ITEM_NAMES
 from crossgcn.reproduction.collect import ItemResult, read_item_result
-from crossgcn.reproduction.item_names import ITEM_NAMES
 from crossgcn.reproduction.items import Item, read_item
-from crossgcn.reproduction.page import render_markdown, write_markdown
+from crossgcn.reproduction.page import render_markdown, write_report
 from research.benchmarks.catalogue import BENCHMARKS
 from research.findings.crossings import peers_markdown
 from research.findings.depth import depth_markdown
@@ -146,7 +146,7 @@ def render() -> Iterator[tuple[Path, str]]:
 
 
 if __name__ == "__main__":
-    write_markdown(REPRODUCTION, reproduction())
+    write_report(REPRODUCTION, reproduction(), html=False)
     for table, record in found():
         if record is not None:
             write_differences(FIGURES / f"findings-{table.name}.png", table, record)

@@ -8,6 +8,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from crossgcn.cli.app import COMMANDS, load_command
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.models.catalogue import PRESETS
 
@@ -33,6 +34,24 @@ def test_help_waits_for_no_heavy_import() -> None:
     done = subprocess.run([sys.executable, "-c", ASK_EVERYTHING], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "--num-splits" in done.stdout
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    ask = "import sys; from crossgcn.cli import main; sys.argv = ['crossgcn', '--help']; main()"
+    ask += "; sys.exit(sum(name in sys.modules for name in ('pydantic', 'crossgcn.cli.train')))"
+    assert subprocess.run([sys.executable, "-c", ask], capture_output=True).returncode == 0
+
+
+def test_the_list_shows_the_first_line_of_the_help_of_each_command() -> None:
+    for module, words in COMMANDS.items():
+        command = load_command(module.rpartition(".")[2])
+        assert (command.help or "").partition("\n")[0] == words, module
+
+
+def test_a_misspelt_command_is_refused_with_the_nearest_one(crossgcn: Command) -> None:
+    done = crossgcn("trian", "--json")
+    assert done.returncode == 2
+    assert "Did you mean 'train'?" in done.stderr
 
 
 def test_python_dash_m_is_the_command() -> None:

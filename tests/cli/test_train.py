@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from crossgcn.models.deep_walk import DeepWalkSettings
 from crossgcn.training.checkpoints import load_model
 
 Command = Callable[..., CompletedProcess[str]]
@@ -129,8 +130,10 @@ def test_each_option_reaches_the_run(
 
 @pytest.mark.parametrize("model", ["semi-emb", "deep-walk"])
 def test_the_papers_other_baselines_train_on_citeseer(
-    model: str, crossgcn: Command, tmp_path: Path
+    model: str, crossgcn: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    few_walks = DeepWalkSettings(walks_per_node=3)
+    monkeypatch.setattr("crossgcn.training.inputs.DeepWalkSettings", lambda: few_walks)
     options = ("--model", model, "--epochs", 40, "--num-splits", 2, "--workers", 1)
     result = result_of(crossgcn("train", "citeseer", *options, "--json", "--out", "out"))
     assert all(accuracy > 0.4 for accuracy in result["test_accuracy"])

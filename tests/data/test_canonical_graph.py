@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
@@ -113,7 +113,6 @@ def test_roles_are_checked_before_they_are_narrowed(roles: torch.Tensor, message
         canonical_graph(data)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     edges=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.floats(0, 2**127, width=32))),
     weighted=st.booleans(),

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
@@ -56,7 +56,6 @@ ENDS = st.integers(0, NODES - 1)
 EDGES = st.lists(st.tuples(ENDS, ENDS, st.integers(0, 40).map(lambda n: n / 8)), min_size=1)
 
 
-@settings(max_examples=60, deadline=None)
 @given(EDGES, st.booleans())
 def test_repeated_edges_become_one_and_none_is_turned(
     edges: list[tuple[int, int, float]], weighted: bool

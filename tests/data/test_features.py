@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
@@ -26,7 +23,6 @@ def as_csr(x: torch.Tensor) -> torch.Tensor:
     return csr_tensor(indptr, columns, x[rows, columns], (x.shape[0], x.shape[1]))
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_rows_sum_to_one_or_stay_zero_in_both_layouts(rows: list[list[float]]) -> None:
     x = torch.tensor(rows)
@@ -62,20 +58,3 @@ def test_sparse_features_survive_what_pyg_does_with_a_graph() -> None:
     assert data.num_features == 3
     assert x.values().sum() == 3, "a clone must not share the values"
     assert "x=[3, 3]" in repr(data)
-
-
-def test_a_first_sparse_matrix_is_silent_and_so_is_all_that_follows() -> None:
-    script = """
-import torch
-from crossgcn.data.features import csr_tensor
-x = csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 2))
-x.clone(), x.to(torch.float64), x.t(), x @ torch.ones(2, 1), torch.eye(2).to_sparse_csr()
-torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 2))
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "always::UserWarning", "-c", script],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "Sparse" not in done.stderr

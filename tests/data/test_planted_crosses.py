@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crossgcn.data import cross_columns, explicit_crosses, load_dataset, plant_crosses
@@ -13,7 +13,6 @@ from crossgcn.data.datasets.planetoid import read_bundled_citeseer
 from crossgcn.errors import BadInput
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     labels=st.lists(st.integers(-1, 4), min_size=1, max_size=60),
     order=st.integers(1, 4),
@@ -76,7 +75,6 @@ def _slow_crosses(row: list[float], order: int, start: int = 0) -> list[float]:
     ]
 
 
-@settings(deadline=None, max_examples=40)
 @given(rows=st.integers(0, 4), features=st.integers(1, 7), order=st.integers(1, 4), data=st.data())
 def test_every_choice_of_columns_is_multiplied(
     rows: int, features: int, order: int, data: st.DataObject

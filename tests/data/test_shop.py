@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -49,7 +49,6 @@ def memberships(tables: TableGraph, label: int, members: Sequence[str]) -> NDArr
     return chosen
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     first=st.lists(st.integers(1, 9), min_size=2, max_size=6),
     second=st.lists(st.integers(1, 9), min_size=2, max_size=6),
@@ -69,7 +68,6 @@ def test_a_planted_pair_is_what_scaling_rows_and_columns_comes_to(
     np.testing.assert_allclose(plant_pair(*margins, (row, column), strength), scaled, atol=1e-9)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     shares=st.lists(st.integers(0, 9), min_size=1, max_size=8).filter(any),
     count=st.integers(0, 300),

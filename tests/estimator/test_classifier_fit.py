@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from crossgcn import train_full_batch
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.estimator.fit import hold_out
+from crossgcn.estimator.labels import hold_out
 from crossgcn.graph import PreparedGraph
 from crossgcn.models.catalogue import build_model
 

@@ -148,20 +148,19 @@ def test_names_of_columns_are_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "labels", [{}, {"dtype": "O", "values": [1]}, {"dtype": "x9", "values": []}, {"dtype": "<i8"}]
+    ("entry", "value", "message"),
+    [
+        ("labels", {}, r"labels .*save the model again"),
+        ("labels", {"dtype": "O", "values": [1]}, r"labels .*save the model again"),
+        ("labels", {"dtype": "x9", "values": []}, r"labels .*save the model again"),
+        ("labels", {"dtype": "<i8"}, r"labels .*save the model again"),
+        ("history", [], r"history cannot be read .*save the classifier again"),
+        ("history", {"epochs": 3}, r"history cannot be read .*save the classifier again"),
+        ("history", {"validation_rows_": ["a"]}, r"history cannot be read .*save the classifier"),
+    ],
 )
-def test_labels_that_do_not_fit_the_model_are_refused(
-    labels: dict[str, Any], small_graph: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("crossgcn.estimator.folder.describe_labels", lambda classes: labels)
-    small(epochs=1).fit(scipy_features(small_graph), small_graph.y.numpy()).save(tmp_path)
-    with pytest.raises(BadInput, match=r"labels .*save the model again"):
-        CrossGCNClassifier.load(tmp_path)
-
-
-@pytest.mark.parametrize("history", [[], {"epochs": 3}, {"validation_rows_": ["a"]}])
-def test_a_history_that_is_none_is_refused(
-    history: object, small_graph: Data, tmp_path: Path
+def test_labels_and_a_history_that_do_not_fit_are_refused(
+    entry: str, value: object, message: str, small_graph: Data, tmp_path: Path
 ) -> None:
     classifier = small(epochs=1).fit(scipy_features(small_graph), small_graph.y.numpy())
     classifier.save(tmp_path)
@@ -172,9 +171,9 @@ def test_a_history_that_is_none_is_refused(
         preset=classifier.preset_,
         in_channels=24,
         settings=classifier.settings_,
-        preprocess=replace(preprocess, extra={**preprocess.extra, "history": history}),
+        preprocess=replace(preprocess, extra={**preprocess.extra, entry: value}),
     )
-    with pytest.raises(BadInput, match=r"history cannot be read .*save the classifier again"):
+    with pytest.raises(BadInput, match=message):
         CrossGCNClassifier.load(tmp_path)
 
 

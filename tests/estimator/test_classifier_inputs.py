@@ -12,7 +12,7 @@ from classifier_cases import Array, circles, scipy_features, small, weights
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-from crossgcn.estimator.inputs import encode_labels
+from crossgcn.estimator.labels import encode_labels
 
 
 @pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array, sp.coo_array, sp.csc_array])

@@ -51,7 +51,7 @@ def test_contributions_add_up_to_the_score(order: int, order_weights: str) -> No
     explainer = NodeExplainer(model, graph)
     for node in (0, 17):
         found = explainer.explain(node)
-        total = found.bias + found.terms.contribution.sum() + found.left_out
+        total = found.bias + found.expansion.list_terms().contribution.sum() + found.left_out
         assert total == pytest.approx(float(scores[node, found.target]), rel=1e-5, abs=1e-5)
         assert found.completeness == 1.0
 
@@ -64,7 +64,7 @@ def test_two_layers_are_read_as_they_compute(order_weights: str) -> None:
         scores = model(graph.x, graph.edge_index)
     np.testing.assert_allclose(reading.logits, scores, rtol=1e-4, atol=1e-4)
     found = explain_node(model, graph, 3)
-    by_hand = found.bias + found.terms.contribution.sum() + found.left_out
+    by_hand = found.bias + found.expansion.list_terms().contribution.sum() + found.left_out
     assert by_hand == pytest.approx(float(scores[3, found.target]), rel=1e-4, abs=1e-4)
 
 
@@ -114,7 +114,9 @@ def test_a_single_order_is_a_sum_however_it_is_aggregated(order_weights: str) ->
     found = explain_node(layer, graph, 0)
     with torch.no_grad():
         score = float(layer(graph.x)[0, found.target])
-    assert found.bias + found.terms.contribution.sum() == pytest.approx(score, abs=1e-5)
+    assert found.bias + found.expansion.list_terms().contribution.sum() == pytest.approx(
+        score, abs=1e-5
+    )
 
 
 def test_another_transformation_or_aggregation_is_refused_by_name() -> None:

@@ -49,7 +49,7 @@ def test_contributions_add_up_to_the_models_own_score(data: Data, preset: str, o
     explainer = NodeExplainer(model, data)
     for node in nodes:
         found = explainer.explain(node)
-        total = found.bias + found.terms.contribution.sum() + found.left_out
+        total = found.bias + found.expansion.list_terms().contribution.sum() + found.left_out
         assert found.target == int(scores[node].argmax())
         assert total == pytest.approx(float(scores[node, found.target]), abs=1e-5)
         assert found.completeness == 1.0
@@ -86,7 +86,7 @@ def test_every_term_of_a_deep_model_is_the_sum_over_its_paths() -> None:
     expected: dict[tuple[int, tuple[int, ...]], float] = defaultdict(float)
     for middle in np.flatnonzero(adjacency[node]).tolist():
         for source in np.flatnonzero(adjacency[middle]).tolist():
-            for unit in np.flatnonzero(reading.gates[0][middle]):
+            for unit in np.flatnonzero(reading.outputs[0][middle] > 0):
                 path = adjacency[node, middle] * adjacency[middle, source]
                 for name, weight in weights.items():
                     expected[source, name] += (
@@ -256,7 +256,6 @@ def test_tables_that_are_too_large_are_refused_with_an_alternative(
 def test_more_different_products_than_can_be_summed_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("crossgcn.explanation.expansion._DENSE_CODES", 0)
     monkeypatch.setattr("crossgcn.explanation.expansion.MAX_SUMS", 5)
     with pytest.raises(BadInput, match=r"more than 5 different products .* model of lower order"):
         NodeExplainer(draw_model(2), draw_graph()).top_crosses([0])

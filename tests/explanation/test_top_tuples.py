@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_models import draw_transform, enumerate_terms
 from test_top_pairs import KINDS, draw_inputs
@@ -12,10 +12,9 @@ from torch_geometric.data import Data
 from crossgcn.data.features import FeatureSpace
 from crossgcn.explanation.occurrence import CrossRule, cross_products
 from crossgcn.explanation.reading import read_model
-from crossgcn.explanation.tuples import top_tuples
+from crossgcn.explanation.tuples import TupleSearch
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     kind=st.sampled_from(KINDS),
@@ -33,7 +32,7 @@ def test_the_best_tuples_are_those_of_plain_enumeration(
     )
     readout = np.random.default_rng(seed).normal(size=3) * [1.0, 0.0, 1.0]
     rule = CrossRule.of(FeatureSpace.unnamed(6), reading.features)
-    found = top_tuples(reading.layers[0], readout, reading.inputs, rule, length=length, top=top)
+    found = TupleSearch(reading.layers[0], readout, reading.inputs, rule, length=length, top=top)
     weights = {
         name: readout @ weight
         for name, weight in enumerate_terms(reading.layers[0], reading.binary).items()
@@ -57,9 +56,9 @@ def test_a_search_that_gives_up_says_so() -> None:
     rule = CrossRule.of(FeatureSpace.unnamed(18), reading.features)
     settings = {"length": 3, "top": 5}
     layer, readout = reading.layers[0], np.ones(2)
-    short = top_tuples(layer, readout, reading.inputs, rule, limit=40, **settings)
+    short = TupleSearch(layer, readout, reading.inputs, rule, limit=40, **settings)
     assert not short.complete
-    assert top_tuples(layer, readout, reading.inputs, rule, **settings).complete
+    assert TupleSearch(layer, readout, reading.inputs, rule, **settings).complete
 
 
 def test_bounds_spare_most_tuples() -> None:
@@ -69,7 +68,7 @@ def test_bounds_spare_most_tuples() -> None:
         transform.weight[:, :, 6:] *= 0.05
     reading = read_model(transform, Data(x=torch.from_numpy(inputs.toarray())))
     rule = CrossRule.of(FeatureSpace.unnamed(60), reading.features)
-    found = top_tuples(reading.layers[0], np.ones(1), reading.inputs, rule, length=3, top=5)
+    found = TupleSearch(reading.layers[0], np.ones(1), reading.inputs, rule, length=3, top=5)
     assert found.complete
     assert found.best.features.max() < 6
     assert found.looked_at < 60 * 61 * 62 / 6 / 4

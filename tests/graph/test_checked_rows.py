@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crossgcn import BadInput
@@ -58,7 +58,6 @@ def test_rows_that_are_not_read_are_not_looked_at() -> None:
         changed.draw(np.array([0]), ALL, 0, True)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(-3, 8), min_size=4, max_size=4),
     st.lists(st.integers(-2, 5), min_size=5, max_size=5),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sampling_cases import KINDS, draw_edges, spread
 from torch_geometric.data import Data
@@ -19,7 +19,6 @@ from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import Features, MemoryGraph, source_of
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(KINDS), st.booleans())
 def test_has_the_edges_of_a_prepared_graph_parallel_ones_and_all(
     seed: int, kind: Any, weighted: bool

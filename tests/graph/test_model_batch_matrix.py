@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
@@ -60,7 +60,6 @@ def assert_as_separate(stacked: ModelBatchMatrix, matrices: list[SparseMatrix], 
 
 
 @given(shapes=sizes, width=st.integers(1, 5), seed=st.integers(0, 2**16))
-@settings(deadline=None, max_examples=50)
 def test_products_have_the_bits_of_separate_ones(
     shapes: list[tuple[int, int]], width: int, seed: int
 ) -> None:
@@ -79,7 +78,6 @@ def test_products_have_the_bits_of_separate_ones_with_long_rows() -> None:
     density=st.sampled_from([0.0, 0.2, 1.0]),
     seed=st.integers(0, 2**16),
 )
-@settings(deadline=None, max_examples=50)
 def test_products_and_gradients_are_those_of_the_dense_matrices(
     shapes: list[tuple[int, int]], width: int, density: float, seed: int
 ) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crossgcn.data.features import csr_tensor
@@ -24,7 +24,6 @@ def random_matrix(rows: int, columns: int, density: float, seed: int) -> SparseM
     density=st.sampled_from([0.0, 0.2, 1.0]),
     seed=st.integers(0, 2**16),
 )
-@settings(deadline=None, max_examples=60)
 def test_products_and_gradients_are_those_of_the_dense_matrix(
     rows: int, columns: int, width: int, density: float, seed: int
 ) -> None:

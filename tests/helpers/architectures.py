@@ -37,7 +37,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "mlp of three layers with bias": ("mlp", {"num_layers": 3, "bias": True}),
 }
 ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in PRESETS},
+    **{name: (name, {}) for name, preset in PRESETS.items() if preset.inputs != "hops"},
     **VARIANTS,
 }
 

@@ -17,11 +17,9 @@ from crossgcn.reports.run_report.view import (
     Curve,
     FieldStrengths,
     LayerWeights,
-    ModelView,
     NodeView,
     Role,
     RunView,
-    Sizes,
     Step,
 )
 
@@ -69,30 +67,13 @@ def shop_view(
     return RunView(
         title="shop",
         target="buys",
-        sizes=Sizes(
-            max(num_nodes, 2000),
-            max(num_nodes, 2000) - 61,
-            9874,
-            sum(map(len, fields.values())),
-            len(fields),
-            {name: 300 + draws.randrange(400) for name in classes},
-        ),
-        model=ModelView(
-            model,
-            2,
-            (order, 1),
-            32,
-            4_612,
-            200,
-            {"dropout": "0.2", "learning rate": "0.01", "weight decay": "0.0005", "seed": "0"},
-        ),
-        environment={
-            "versions": {"python": "3.11.9", "crossgcn": "0.1.0", "torch": "2.13.0"},
-            "threads": 2,
-            "platform": "Linux x86_64",
-            "commit": None,
-        },
-        recorded="2026-02-03 14:05 UTC",
+        num_nodes=max(num_nodes, 2000),
+        num_edges=9874,
+        num_columns=len(fields),
+        class_sizes={name: 300 + draws.randrange(400) for name in classes},
+        model=model,
+        has_crosses=order > 1,
+        facts={"model": f"{model}, 2 layers", "dropout": "0.2", "seed": "0", "torch": "2.13.0"},
         columns=(
             ColumnView("customer", "id", "all different, and the ends of the edges"),
             ColumnView("buys", "target", "given with --target"),
@@ -102,7 +83,7 @@ def shop_view(
             ),
         ),
         warnings=("nodes.csv, column visits: 61 % of the cells are 0; nothing to do",),
-        test_accuracy=tuple(0.71 + draws.gauss(0, 0.015) for _ in range(num_splits)),
+        test={"accuracy": tuple(0.71 + draws.gauss(0, 0.015) for _ in range(num_splits))},
         majority_accuracy=0.312,
         shown_split=min(3, num_splits),
         curves=tuple(_curve(draws) for _ in range(num_splits)),
@@ -128,7 +109,6 @@ def shop_view(
         fields=_field_strengths(draws, tuple(fields)) if order > 1 else None,
         comparison=_comparison(draws, num_splits) if compared else None,
         nodes=nodes,
-        num_nodes=max(num_nodes, 2000),
         completeness=0.974,
     )
 
@@ -146,7 +126,7 @@ def hostile_view() -> RunView:
         target=HOSTILE[1],
         nodes=tuple(nodes),
         warnings=HOSTILE,
-        model=replace(view.model, settings={HOSTILE[0]: HOSTILE[1]}),
+        facts={HOSTILE[0]: HOSTILE[1]},
         columns=tuple(ColumnView(name, "categorical", name) for name in HOSTILE),
     )
 
@@ -158,13 +138,15 @@ def _curve(draws: random.Random) -> Curve:
         0.72 - 0.42 * math.exp(-epoch / 25) + wobble
         for epoch, wobble in zip(epochs, noise, strict=True)
     )
-    return Curve(
-        epochs,
-        tuple(0.45 + 0.95 * math.exp(-epoch / 40) for epoch in epochs),
-        tuple(0.72 + 0.7 * math.exp(-epoch / 30) + 0.0006 * epoch for epoch in epochs),
-        accuracy,
-        1 + accuracy.index(max(accuracy)),
-    )
+    metrics = {
+        "epoch": epochs,
+        "train_loss": [0.45 + 0.95 * math.exp(-epoch / 40) for epoch in epochs],
+        "validation_loss": [
+            0.72 + 0.7 * math.exp(-epoch / 30) + 0.0006 * epoch for epoch in epochs
+        ],
+        "validation_accuracy": accuracy,
+    }
+    return Curve(metrics, 1 + accuracy.index(max(accuracy)))
 
 
 def _features(draws: random.Random, fields: Mapping[str, tuple[str, ...]], count: int) -> list[str]:

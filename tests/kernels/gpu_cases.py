@@ -33,13 +33,13 @@ def random_pattern(lengths: list[int], num_columns: int, seed: int) -> Pattern:
     return Pattern(offsets, columns).to(HERE)
 
 
-def sums_one_by_one(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
-    offsets, columns = pattern.row_offsets.tolist(), pattern.columns.tolist()
+def exact_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
     out = torch.zeros(pattern.num_rows, dense.size(1), dtype=torch.float64, device=HERE)
-    for row in range(pattern.num_rows):
-        for entry in range(offsets[row], offsets[row + 1]):
-            out[row] += values[entry].double() * dense[columns[entry]].double()
-    return out
+    row_of_entry = torch.arange(pattern.num_rows, device=HERE).repeat_interleave(
+        pattern.row_offsets.diff()
+    )
+    terms = values.double().unsqueeze(1) * dense.double()[pattern.columns]
+    return out.index_add_(0, row_of_entry, terms)
 
 
 LENGTHS = {
@@ -50,19 +50,26 @@ LENGTHS = {
 }
 
 
-@pytest.mark.parametrize("width", [1, 3, 41, 64, 130])
-@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_row_sums_add_what_each_row_names(lengths: list[int], width: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "width"),
+    [
+        *(("empty rows", 1), ("empty rows", 64), ("no entry", 3), ("whole segments", 130)),
+        *(("a heavy row", 3), ("a heavy row", 41), ("a heavy row", 64)),
+    ],
+)
+def test_row_sums_add_what_each_row_names(rows: str, width: int) -> None:
+    lengths = LENGTHS[rows]
     pattern = random_pattern(lengths, num_columns=11, seed=width)
     values = random(sum(lengths), seed=1)
     dense = random(11, width, seed=2)
-    exact = sums_one_by_one(pattern, values, dense)
+    exact = exact_sums(pattern, values, dense)
     actual = gpu.row_sums(pattern, values, dense)
     torch.testing.assert_close(actual.double(), exact, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("width", [5, 48, 200])
+@pytest.mark.parametrize(
+    ("width", "dtype"), [(5, torch.bfloat16), (48, torch.float32), (200, torch.bfloat16)]
+)
 def test_row_sums_of_what_no_cache_holds(
     width: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,9 +77,7 @@ def test_row_sums_of_what_no_cache_holds(
     lengths = LENGTHS["a heavy row"]
     pattern = random_pattern(lengths, num_columns=11, seed=width)
     values, dense = random(sum(lengths), seed=1), random(11, width, seed=2, dtype=dtype)
-    assert_near(
-        gpu.row_sums(pattern, values, dense), sums_one_by_one(pattern, values, dense), dtype
-    )
+    assert_near(gpu.row_sums(pattern, values, dense), exact_sums(pattern, values, dense), dtype)
 
 
 def test_row_sums_of_half_precision_add_up_in_float32() -> None:
@@ -85,8 +90,9 @@ def test_row_sums_of_half_precision_add_up_in_float32() -> None:
     assert actual.tolist() == [[1000.0] * 6, [3.0] * 6]
 
 
-@pytest.mark.parametrize("shape", [(16, 2, 4, 2), (32, 16, 1, 1), (4, 1, 8, 4)])
-@pytest.mark.parametrize("length", [3, 64])
+@pytest.mark.parametrize(
+    ("shape", "length"), [((16, 2, 4, 2), 3), ((32, 16, 1, 1), 64), ((16, 1, 8, 4), 3)]
+)
 def test_row_sums_do_not_hang_on_how_work_is_shared_out(
     shape: tuple[int, int, int, int], length: int
 ) -> None:
@@ -96,7 +102,7 @@ def test_row_sums_do_not_hang_on_how_work_is_shared_out(
     actual = gpu_rows.launch_row_sums(
         pattern, segments, values, dense, gpu_rows.RowSumShape(*shape)
     )
-    assert_near(actual, sums_one_by_one(pattern, values, dense), torch.float32)
+    assert_near(actual, exact_sums(pattern, values, dense), torch.float32)
 
 
 def test_segments_cover_each_entry_once_and_start_with_the_longest() -> None:
@@ -121,7 +127,7 @@ def draws_of(num_models: int, step: int, site: int) -> Draws:
     return Draws(seeds, torch.tensor(step, device=HERE), site)
 
 
-@pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("p", [0.1, 0.9])
 @pytest.mark.parametrize(
     ("entries", "num_models", "starts"),
     [(1500, 1, None), (2500, 5, None), (2100, 3, None), (5, 5, None), (2500, 5, UNEQUAL)],
@@ -167,10 +173,13 @@ def test_step_may_be_a_vector_of_one_and_x_a_transposed_view() -> None:
     assert_near(gpu.drop(x, None, draws, 0.5, True), expected, torch.float32)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("release", [False, True])
 @pytest.mark.parametrize(
-    ("order", "channels"), [(1, 3), (2, 41), (3, 64), (4, 5), (2, 130), (8, 2)]
+    ("order", "channels", "dtype"),
+    [
+        *((1, 3, torch.float32), (2, 41, torch.bfloat16), (3, 64, torch.float32)),
+        *((4, 5, torch.bfloat16), (2, 130, torch.float32), (8, 2, torch.float32)),
+    ],
 )
 def test_cross_and_its_gradients_equal_the_plain_ones(
     order: int, channels: int, release: bool, dtype: torch.dtype

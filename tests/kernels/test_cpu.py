@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -32,7 +32,6 @@ rates = st.sampled_from([0.0, 0.1, 0.5, 0.9])
 
 
 @given(lengths=ragged, p=rates, activate=st.booleans(), seed=st.integers(0, 2**16))
-@settings(deadline=None, max_examples=60)
 def test_drop_and_its_gradient_equal_the_plain_ones(
     lengths: list[int], p: float, activate: bool, seed: int
 ) -> None:
@@ -46,7 +45,6 @@ def test_drop_and_its_gradient_equal_the_plain_ones(
 
 
 @given(lengths=ragged, p=rates, step=st.integers(0, 2**32 - 1), site=st.integers(0, 9))
-@settings(deadline=None, max_examples=40)
 def test_the_same_entries_are_dropped_as_everywhere(
     lengths: list[int], p: float, step: int, site: int
 ) -> None:
@@ -71,7 +69,6 @@ def test_models_of_one_size_need_no_starts_and_x_may_be_a_view() -> None:
     release=st.booleans(),
     seed=st.integers(0, 2**16),
 )
-@settings(deadline=None, max_examples=80)
 def test_cross_and_its_gradients_equal_the_plain_ones(
     order: int, models: int, rows: int, channels: int, release: bool, seed: int
 ) -> None:

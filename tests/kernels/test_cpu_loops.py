@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
@@ -45,7 +45,6 @@ def test_adam_is_that_of_torch(decay: float) -> None:
     size=st.sampled_from([0.0, 1.0, 90.0]),
     seed=st.integers(0, 2**16),
 )
-@settings(deadline=None, max_examples=60)
 def test_cross_entropy_is_that_of_torch(rows: int, classes: int, size: float, seed: int) -> None:
     scores = normal(rows, classes, seed=seed) * single(size)
     labels = np.random.default_rng(seed).integers(classes, size=rows)
@@ -75,7 +74,6 @@ def test_the_loss_of_a_score_gone_wrong_is_not_finite(place: int, bad: float) ->
     share=st.sampled_from([0.0, 0.5, 1.0]),
     seed=st.integers(0, 2**16),
 )
-@settings(deadline=None, max_examples=60)
 def test_compact_leaves_out_zeros_and_nothing_else(
     rows: int, columns: int, density: float, share: float, seed: int
 ) -> None:
@@ -116,7 +114,6 @@ def test_compact_does_not_take_nan_for_zero() -> None:
     with_bias=st.booleans(),
     seed=st.integers(0, 2**16),
 )
-@settings(deadline=None, max_examples=60)
 def test_row_sums_are_the_product_with_the_dense_matrix(
     rows: int, columns: int, width: int, density: float, with_bias: bool, seed: int
 ) -> None:

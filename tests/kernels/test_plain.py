@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
@@ -61,7 +61,6 @@ def test_drop_masks_and_scales_and_its_gradient_is_that_of_autograd(
     more=st.integers(0, 3),
     seed=st.integers(0, 2**16),
 )
-@settings(deadline=None, max_examples=50)
 def test_scores_are_judged_as_torch_does_model_by_model(
     counts: list[int], classes: int, more: int, seed: int
 ) -> None:

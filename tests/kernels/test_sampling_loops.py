@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -37,7 +37,6 @@ def graphs(draw: st.DrawFn) -> tuple[Array, Array]:
 FANOUTS = st.sampled_from([ALL, 1, 2, 7, 48, 49, 55])
 
 
-@settings(max_examples=80, deadline=None)
 @given(graphs(), FANOUTS, st.booleans(), st.integers(0, 2**63))
 def test_compiled_loops_do_what_plain_ones_do(
     graph: tuple[Array, Array], fanout: int, skip_own: bool, seed: int
@@ -64,7 +63,6 @@ def test_compiled_loops_do_what_plain_ones_do(
 
 
 @BOTH
-@settings(max_examples=40, deadline=None)
 @given(graphs(), FANOUTS, st.booleans())
 def test_different_neighbours_are_drawn_as_many_as_asked_for_in_order(
     loops: Any, graph: tuple[Array, Array], fanout: int, skip_own: bool

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
@@ -230,7 +230,6 @@ def test_aggregating_sparse_features_by_maximum_is_refused_with_the_remedy() -> 
 
 
 @given(seed=st.integers(0, 2**16), aggregate_first=st.booleans(), order=st.integers(1, 4))
-@settings(deadline=None, max_examples=40)
 def test_permutation_equivariance(seed: int, aggregate_first: bool, order: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     nodes = int(torch.randint(1, 12, (1,), generator=generator))

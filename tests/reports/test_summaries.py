@@ -7,7 +7,7 @@ import pytest
 
 from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.reports.summaries import summarise_comparison, summarise_training
-from crossgcn.reproduction.paper import paper_result
+from crossgcn.reproduction.items import paper_result
 from crossgcn.training.config import RunConfig
 
 ENVIRONMENT = {"versions": {"torch": "2.13.0"}, "threads": 3, "commit": "abc"}

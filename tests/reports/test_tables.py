@@ -114,9 +114,9 @@ def test_the_title_says_what_was_trained_on(changes: dict[str, Any], expected: s
     [
         (0.02, 0.01, "gin (2 layers) beats gcn: +2.00 points, 95 % interval +1.00 to +3.00."),
         (-0.02, 0.01, "gin (2 layers) falls behind gcn: -2.00 points, 95 % interval -3.00 to"),
-        (0.02, 0.03, "gin (2 layers) and gcn cannot be told apart: +2.00 points"),
-        (-0.02, 0.03, "gin (2 layers) and gcn cannot be told apart: -2.00 points"),
-        (0.0, 0.0, "gin (2 layers) and gcn cannot be told apart"),
+        (0.02, 0.03, "gin (2 layers) cannot be told apart from gcn: +2.00 points"),
+        (-0.02, 0.03, "gin (2 layers) cannot be told apart from gcn: -2.00 points"),
+        (0.0, 0.0, "gin (2 layers) cannot be told apart from gcn"),
     ],
 )
 def test_the_verdict_is_whether_the_interval_holds_zero(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from crossgcn.models.catalogue import PRESETS
-from crossgcn.reproduction.paper import PaperResult, paper_result
+from crossgcn.reproduction.items import PaperResult, paper_result
 from crossgcn.training.config import RunConfig
 
 TABLE_5 = {

@@ -10,14 +10,13 @@ from hand_made import ITEMS, STATISTICS, TABLE, TIMING, all_pairs, result_of
 from rich.console import Console
 
 from crossgcn.reproduction.collect import ItemResult
-from crossgcn.reproduction.item_table import item_table
 from crossgcn.reproduction.items import Item
-from crossgcn.reproduction.numbers import number_table
+from crossgcn.reproduction.numbers import item_table, number_table
 from crossgcn.reproduction.page import (
+    ReportView,
     render_html,
     render_markdown,
     summarise_reproduction,
-    view_report,
     write_report,
 )
 
@@ -111,11 +110,11 @@ def test_what_the_paper_prints_and_was_not_run_is_shown_as_such() -> None:
     found = lines(TABLE, result_of(TABLE, without="Cora"))
     assert found["Cora GCN"][:2] == ("79.1 ± 1.8", "not run")
     assert "Cora gated (ours)" not in found
-    assert view_report([(TABLE, result_of(TABLE, without="Cora"))]).counts["not run"] == 2
+    assert ReportView([(TABLE, result_of(TABLE, without="Cora"))]).counts["not run"] == 2
 
 
 def test_the_summary_adds_up() -> None:
-    view = view_report(all_pairs())
+    view = ReportView(all_pairs())
     verdicts = Counter(
         line.verdict.name
         for section in view.sections

@@ -75,20 +75,16 @@ def test_one_layer_in_batches_is_the_full_batch(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sums_are_kept_only_where_that_changes_nothing_or_is_asked_for(
+def test_sums_are_kept_only_where_that_changes_nothing(
     dense_graph: Data, small_graph: Data
 ) -> None:
-    def chosen(model: NodeClassifier, data: Data, **settings: Any) -> type:
-        nodes = torch.arange(9)
-        return type(
-            batches_of(model, source_of(data), nodes, fanouts=[1], batch_size=4, **settings)
-        )
+    def chosen(model: NodeClassifier, data: Data) -> type:
+        return type(batches_of(model, source_of(data), torch.arange(9), fanouts=[1], batch_size=4))
 
     dropping = CrossGCN(24, 8, 3, 1, 0.5, aggregate_first=True)
     still = CrossGCN(24, 8, 3, 1, 0.0, aggregate_first=True)
     assert chosen(dropping, dense_graph) is NodeBatches
-    assert chosen(dropping, dense_graph, aggregate_once=True) is AggregatedRows
-    assert chosen(still, dense_graph, aggregate_once=False) is NodeBatches
+    assert chosen(still, dense_graph) is AggregatedRows
     sparse = small_graph.clone()
     sparse.x = sparse.x.to_sparse_csr()
     assert chosen(still, sparse) is NodeBatches

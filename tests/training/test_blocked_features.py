@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 from architectures import graph_of, make, one_thread  # noqa: F401
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_compiled_step import COMPILED, assert_steps_are_exact, training
 from torch_geometric.data import Data
@@ -67,7 +67,6 @@ def test_the_number_of_threads_changes_no_bit(
     per_block=st.integers(1, 40),
     seed=st.integers(0, 2**16),
 )
-@settings(deadline=None, max_examples=60)
 def test_blocks_hold_each_column_once_and_sum_to_the_gradient(
     rows: int, columns: int, width: int, density: float, p: float, per_block: int, seed: int
 ) -> None:

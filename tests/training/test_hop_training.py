@@ -20,11 +20,6 @@ SETTINGS: dict[str, Any] = {
     "bags": 2,
 }
 ONE_SPLIT: dict[str, Any] = {"splits": "stratified", "num_splits": 1}
-    "model": "cross-hops",
-    "splits": "stratified",
-    "num_splits": 1,
-    "bags": 2,
-}
 
 
 def make_data(num_nodes: int = 400, *, seed: int = 0) -> Data:

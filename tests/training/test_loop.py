@@ -48,7 +48,7 @@ def train(
     return fit(
         step,
         validation=validation,
-        test=lambda: step.scorer([split.test for split in splits]),
+        test=lambda: step.scorer([split.test for split in splits]).evaluate(),
         checkpoint=checkpoint,
         on_epochs=on_epochs,
     )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from architectures import one_thread  # noqa: F401
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -129,7 +129,6 @@ def test_sums_of_features_are_made_once_where_that_is_all_a_model_needs(
 @given(
     rows=st.integers(1, 12), parts=st.integers(1, 5), wide=st.integers(2, 4), seed=st.integers(0, 9)
 )
-@settings(max_examples=40, deadline=None)
 def test_parts_of_a_batch_add_up_to_it(rows: int, parts: int, wide: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(rows, wide, generator=generator, dtype=torch.float64)

@@ -12,7 +12,7 @@ from architectures import (
     one_thread,  # noqa: F401
     without_kernels,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from model_batches import train_together
 from torch_geometric.data import Data
@@ -194,7 +194,6 @@ def test_nothing_is_left_out_where_it_would_change_anything(gappy_graph: Data) -
     count=st.sampled_from([0, 1, 7, 1025]),
     dtype=st.sampled_from([torch.float32, torch.float64]),
 )
-@settings(deadline=None, max_examples=40)
 def test_decay_is_followed_as_torchs_adam_would(
     decay: float, rate: float, steps: int, count: int, dtype: torch.dtype
 ) -> None:

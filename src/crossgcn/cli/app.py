@@ -1,31 +1,99 @@
-"""The Typer application with all commands."""
+"""The command line application: a list of commands, each imported when it is used."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Annotated
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from crossgcn import __version__
-from crossgcn.cli.bench import bench, list_benchmarks
-from crossgcn.cli.check import check
-from crossgcn.cli.compare import compare
-from crossgcn.cli.data import data
-from crossgcn.cli.example import example
-from crossgcn.cli.explain import explain
-from crossgcn.cli.links import links
-from crossgcn.cli.predict import predict
-from crossgcn.cli.report import report
-from crossgcn.cli.reproduce import reproduce
-from crossgcn.cli.train import train
-from crossgcn.cli.tune import tune
-from crossgcn.experiments.candidates import CANDIDATES
-from crossgcn.models.catalogue import PRESETS
-from crossgcn.reproduction.item_names import ITEM_NAMES
+
+COMMANDS = {
+    "crossgcn.cli.train": "Train one model on many training splits and report its test accuracy.",
+    "crossgcn.cli.compare": "Train several models on the same splits and pair their results split "
+    "by split.",
+    "crossgcn.cli.tune": "Search for the settings of best validation accuracy, then test them "
+    "once.",
+    "crossgcn.cli.links": "Train encoders to predict missing edges, and pair their results split "
+    "by split.",
+    "crossgcn.cli.check": "Show how your tables are read, and what in them would prevent or harm "
+    "training.",
+    "crossgcn.cli.explain": "List the crosses that drive each class, or the terms of one node's "
+    "score, exactly.",
+    "crossgcn.cli.predict": "Write the predicted classes and probabilities of nodes and, on "
+    "request, their top crosses.",
+    "crossgcn.cli.report": "Write one HTML file about a run: scores, curves, calibration, crosses, "
+    "nodes.",
+    "crossgcn.cli.reproduce": "Reproduce the paper's tables and figures, with a verdict for every "
+    "number.",
+    "crossgcn.cli.bench": "Time training against PyTorch Geometric, both sides in turns, and print "
+    "the ratios.",
+    "crossgcn.cli.example": "Write example tables of a shop (the default), or a large graph.",
+    "crossgcn.cli.data": "List the datasets, fetch one, or import large graphs of your own.",
+}
+"""The first line of each command's help. The module ``crossgcn.cli.train`` holds ``train``."""
+
+
+class _Commands(TyperGroup):
+    """Commands whose modules are imported when they are called, not when they are listed."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for module, words in COMMANDS.items():
+            self.add_command(TyperCommand(module.rpartition(".")[2], help=words))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load_command(str(name)), rest
+
+
+@cache
+def load_command(name: str) -> TyperCommand | TyperGroup:
+    """Import a command: a function whose docstring is the help, or a group of commands."""
+    command = getattr(import_module(f"crossgcn.cli.{name}"), name)
+    if not isinstance(command, typer.Typer):
+        function, command = command, typer.Typer(add_completion=False)
+        paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+        words = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+        command.command(name, help=words, epilog=_epilog(name))(function)
+    return typer.main.get_command(command)  # type: ignore[return-value]
+
+
+def _epilog(name: str) -> str:
+    """Return the names that a command takes, for the end of its help."""
+    parts = []
+    if name in ("train", "compare", "tune"):
+        from crossgcn.models.catalogue import PRESETS
+
+        parts.append(_listed("models", {key: each.description for key, each in PRESETS.items()}))
+    if name == "compare":
+        from crossgcn.experiments.candidates import CANDIDATES
+
+        descriptions = {key: each.description for key, each in CANDIDATES.items()}
+        parts.append(_listed("models for tables", descriptions))
+    if name == "reproduce":
+        from crossgcn.reproduction import ITEM_NAMES
+
+        parts.append(_listed("items", ITEM_NAMES))
+    if name == "bench":
+        from crossgcn.cli.bench import list_benchmarks
+
+        parts.append(_listed("benchmarks", list_benchmarks()))
+    return "\n\n".join(parts)
+
+
+def _listed(what: str, descriptions: Mapping[str, str]) -> str:
+    lines = [f"[bold]{name}[/bold]: {words}" for name, words in descriptions.items()]
+    return "\n\n".join([f"The {what}:", *(lines or ["in a checkout only"])])
+
 
 app = typer.Typer(
+    cls=_Commands,
     name="crossgcn",
     help="Graph convolutions with explicit cross features, and when they help.",
     no_args_is_help=True,
@@ -48,30 +116,3 @@ def _root(
     ] = False,
 ) -> None:
     pass
-
-
-def _add(command: Callable[..., None], epilog: str | None = None) -> None:
-    """Add a command whose help is its docstring, each paragraph on one line."""
-    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
-    text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-    app.command(help=text, epilog=epilog)(command)
-
-
-def _listed(what: Mapping[str, str]) -> str:
-    return "\n\n".join(f"[bold]{name}[/bold]: {words}" for name, words in what.items())
-
-
-_models = _listed({name: preset.description for name, preset in PRESETS.items()})
-_candidates = _listed({name: candidate.description for name, candidate in CANDIDATES.items()})
-_add(train, f"The models:\n\n{_models}")
-_add(compare, f"The models:\n\n{_models}\n\nThe models for tables:\n\n{_candidates}")
-_add(tune, f"The models:\n\n{_models}")
-_add(links)
-_add(check)
-_add(explain)
-_add(predict)
-_add(report)
-_add(reproduce, f"The items:\n\n{_listed(ITEM_NAMES)}")
-_add(bench, f"The benchmarks:\n\n{_listed(list_benchmarks()) or 'in a checkout only'}")
-app.add_typer(example, name="example")
-app.add_typer(data, name="data")

@@ -12,34 +12,27 @@ from typing import Annotated
 import typer
 
 import crossgcn
-from crossgcn.cli import options
+from crossgcn.cli.command import RUN, JsonOption, argument, command, option
 from crossgcn.errors import BadInput, unknown_name
 
 
+@command
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME]...",
-            help="Benchmarks, as listed below. \\[default: all that this machine can run]",
+        argument(
+            "Benchmarks, as listed below. [default: all that this machine can run]", "[NAME]..."
         ),
     ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="About a minute each; not for publication."),
-    ] = False,
+    quick: Annotated[bool, option("About a minute each; not for publication.", "--quick")] = False,
     rounds: Annotated[
-        int | None,
-        typer.Option(help="How often each side is timed, at least 5. \\[default: 7]"),
+        int | None, option("How often each side is timed, at least 5. [default: 7]")
     ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Seed of splits, weights and dropout.", rich_help_panel=options.RUN)
-    ] = 0,
+    seed: Annotated[int, option("Seed of splits, weights and dropout.", panel=RUN)] = 0,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the records. \\[default: a new one in runs/]"),
+        Path | None, option("Folder for the records. [default: a new one in runs/]")
     ] = None,
-    as_json: options.JsonOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Time training against PyTorch Geometric, both sides in turns, and print the ratios.
 
@@ -60,12 +53,12 @@ def bench(
         from crossgcn.cli.running import new_folder
 
         out = new_folder("bench")
-    command = [sys.executable, "-m", "research.benchmarks", *(names or ())]
-    command += ["--seed", str(seed), "--out", str(out.absolute())]
-    command += [] if rounds is None else ["--rounds", str(rounds)]
-    command += ["--quick"] * quick + ["--json"] * as_json
+    arguments = [sys.executable, "-m", "research.benchmarks", *(names or ())]
+    arguments += ["--seed", str(seed), "--out", str(out.absolute())]
+    arguments += [] if rounds is None else ["--rounds", str(rounds)]
+    arguments += ["--quick"] * quick + ["--json"] * as_json
     path = os.pathsep.join(filter(None, [str(checkout / "src"), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(command, cwd=checkout, env={**os.environ, "PYTHONPATH": path})
+    done = subprocess.run(arguments, cwd=checkout, env={**os.environ, "PYTHONPATH": path})
     raise typer.Exit(done.returncode)
 
 

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from rich.console import Console
+from rich.text import Text
 
-from crossgcn.cli import options
+from crossgcn.cli.command import Answer, command, option, option_name
 from crossgcn.cli.options import (
+    MODEL,
     MODEL_OPTIONS,
     SETTINGS,
+    TRAINING,
+    DatasetArgument,
     RunOptions,
     SettingOptions,
     Settings,
-    option_name,
     parse_names,
     parse_numbers,
-    with_option_groups,
 )
 from crossgcn.cli.tables import EdgesArgument, TableOptions, is_table, table_defaults
 from crossgcn.errors import BadInput
@@ -31,46 +31,45 @@ from crossgcn.training.config import RunConfig
 _NAMES = tuple(name for name in SETTINGS if name not in ("model", "num_layers"))
 
 
-@with_option_groups
+@command
 def compare(
-    dataset: options.DatasetArgument = None,
+    dataset: DatasetArgument = None,
     edges: EdgesArgument = None,
     models: Annotated[
         str | None,
-        typer.Option(
-            help=f"Separated by commas: {', '.join(PRESETS)}. \\[default: gcn,cross-gcn] "
-            f"With tables: {', '.join(CANDIDATES)}. \\[default: all]",
+        option(
+            f"Separated by commas: {', '.join(PRESETS)}. [default: gcn,cross-gcn] With tables: "
+            f"{', '.join(CANDIDATES)}. [default: all]",
             metavar="NAMES",
-            rich_help_panel=options.MODEL,
+            panel=MODEL,
         ),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
-            help="Model that the others are compared with. \\[default: the first; with tables the "
-            "best one with neither crosses nor a perceptron]",
+        option(
+            "Model that the others are compared with. [default: the first; with tables the best "
+            "one with neither crosses nor a perceptron]",
             metavar="NAME",
-            rich_help_panel=options.MODEL,
+            panel=MODEL,
         ),
     ] = None,
     num_layers: Annotated[
-        str,
-        typer.Option(help="Depths to compare at, such as 2 or 1,2.", rich_help_panel=options.MODEL),
+        str, option("Depths to compare at, such as 2 or 1,2.", panel=MODEL)
     ] = "2",
     tuning: Annotated[
         int,
-        typer.Option(
-            help="With tables: trials per model (dropout and weight decay); in each split the "
-            "best on the validation nodes counts.",
+        option(
+            "With tables: trials per model (dropout and weight decay); in each split the best on "
+            "the validation nodes counts.",
             metavar=f"1..{len(TRIALS)}",
-            rich_help_panel="Training",
+            panel=TRAINING,
         ),
     ] = DEFAULT_TRIALS,
     *,
     settings: Annotated[Settings, SettingOptions(_NAMES)],
     tables: TableOptions,
     run: RunOptions,
-) -> None:
+) -> Answer:
     """Train several models on the same splits and pair their results split by split.
 
     Every model gets the same training: epochs, weight decay, selection, seeds. --order and other
@@ -83,11 +82,13 @@ def compare(
     names = None if models is None else parse_names(models, "--models")
     depths = list(dict.fromkeys(parse_numbers(num_layers, "--num-layers")))
     if is_table(dataset):
-        _compare_on_tables(dataset, edges, tables, settings, run, names, baseline, depths, tuning)
-    else:
-        tables.load(dataset, edges, run.out)
-        names = names or ["gcn", "cross-gcn"]
-        _compare_presets(dataset, settings, run, names, baseline, depths)
+        if len(depths) > 1:
+            raise BadInput("compare with tables takes one depth: give --num-layers one number")
+        own = settings | {"num_layers": depths[0]}
+        return _compare_on_tables(dataset, edges, tables, own, run, names, baseline, tuning)
+    tables.load(dataset, edges, run.out)
+    names = names or ["gcn", "cross-gcn"]
+    return _compare_presets(dataset, settings, run, names, baseline, depths)
 
 
 def _compare_presets(
@@ -97,14 +98,14 @@ def _compare_presets(
     names: list[str],
     baseline: str | None,
     depths: list[int],
-) -> None:
+) -> Answer:
     baseline = names[0] if baseline is None else baseline
     for name in (*names, baseline):
         get_preset(name)
     _check_baseline(baseline, names)
     refuse_unused(settings, names, PRESETS)
 
-    from crossgcn.cli.running import finish, run_with_progress
+    from crossgcn.cli.running import run_with_progress
 
     configs = [
         RunConfig.create(
@@ -118,17 +119,12 @@ def _compare_presets(
 
     from crossgcn.reports.summaries import summarise_comparison
     from crossgcn.reports.terminal.tables import comparison_table, comparison_verdicts
-    from crossgcn.reproduction.paper import paper_result
+    from crossgcn.reproduction.items import paper_result
 
     summary = summarise_comparison(all_runs, baseline, paper_result)
     summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
-
-    def show(console: Console) -> None:
-        console.print(comparison_table(summary), "")
-        for sentence in comparison_verdicts(summary):
-            console.print(sentence, highlight=False)
-
-    finish(summary, folder, run.as_json, show)
+    verdicts = map(Text, comparison_verdicts(summary))
+    return Answer(summary, [comparison_table(summary), "", *verdicts], folder)
 
 
 def settings_of(model: str, settings: Settings) -> Settings:
@@ -138,66 +134,54 @@ def settings_of(model: str, settings: Settings) -> Settings:
 
 
 def refuse_unused(settings: Settings, names: Sequence[str], known: Iterable[str]) -> None:
-    """Refuse an option that none of the models named has.
-
-    Args:
-        settings: The options.
-        names: The models that are compared.
-        known: The models that could be.
-    """
-    for option, value in settings.items():
-        if value is None or option not in MODEL_OPTIONS:
+    """Refuse an option that none of the models named has; suggest those of ``known`` that do."""
+    for each, value in settings.items():
+        if value is None or each not in MODEL_OPTIONS:
             continue
-        if any(option in get_preset(name).options for name in names):
+        if any(each in get_preset(name).options for name in names):
             continue
-        others = ", ".join(name for name in known if option in get_preset(name).options)
+        others = ", ".join(name for name in known if each in get_preset(name).options)
         raise BadInput(
-            f"{option_name(option)} has no effect: {' and '.join(names)} "
+            f"{option_name(each)} has no effect: {' and '.join(names)} "
             f"{'does' if len(names) == 1 else 'do'} not have it; leave it out, or add to --models "
             f"one that has it ({others})"
         )
 
 
 def _compare_on_tables(
-    nodes: str | None,
+    nodes: str,
     edges: Path | None,
     tables: TableOptions,
     settings: Settings,
     run: RunOptions,
     names: list[str] | None,
     baseline: str | None,
-    depths: list[int],
     tuning: int,
-) -> None:
+) -> Answer:
+    given = {name: value for name, value in settings.items() if value is not None}
     tuned = {"dropout", "weight_decay", "repeats"} | (MODEL_OPTIONS - {"bias"})
-    for option, value in settings.items():
-        if value is not None and option in tuned:
+    for name in given:
+        if name in tuned:
             raise BadInput(
-                f"{option_name(option)} cannot be given to compare with tables, which sets it for "
+                f"{option_name(name)} cannot be given to compare with tables, which sets it for "
                 "each model or tunes it: leave it out, or use crossgcn train"
             )
-    if len(depths) > 1:
-        raise BadInput("compare with tables takes one depth: give --num-layers one number")
     if baseline is not None:
         _check_baseline(baseline, names or list(CANDIDATES))
-
     graph = tables.load(nodes, edges, run.out)
-    assert graph is not None and nodes is not None
+    assert graph is not None
     started = time.perf_counter()
 
-    from crossgcn.cli.running import finish, show_progress
+    from crossgcn.cli.running import show_progress
     from crossgcn.experiments.compare import TableExperiment
     from crossgcn.reports.terminal.compare import candidates_table, summarise_candidates
     from crossgcn.training.records import describe_environment
 
-    given = {name: value for name, value in settings.items() if value is not None}
     experiment = TableExperiment(
         graph.data,
         names,
         num_trials=tuning,
-        settings=table_defaults(graph, settings["splits"])
-        | given
-        | {"num_layers": depths[0], "dataset": graph.data.name},
+        settings=table_defaults(graph, settings["splits"]) | given | {"dataset": graph.data.name},
     )
     count = len(experiment.splits)
     words = f"{len(experiment.names)} models × {tuning} trials × {count} split{'s' * (count > 1)}"
@@ -223,19 +207,13 @@ def _compare_on_tables(
         "wall_seconds": time.perf_counter() - started,
         "out": str(folder),
     }
-
     recommended = comparison.of(comparison.recommended).train_options
     if recommended is not None:
         summary["next"] = tables.command("train", nodes, edges, *recommended)
 
-    def show(console: Console) -> None:
-        console.print(candidates_table(summary), "")
-        for sentence in summary["answer"]:
-            console.print(sentence, highlight=False, markup=False)
-        if "next" in summary:
-            console.print(f"\nNext: {summary['next']}", highlight=False, markup=False)
-
-    finish(summary, folder, run.as_json, show)
+    sentences = map(Text, summary["answer"])
+    then = [f"\nNext: {summary['next']}"] if "next" in summary else []
+    return Answer(summary, [candidates_table(summary), "", *sentences, *then], folder)
 
 
 def _check_baseline(baseline: str, names: list[str]) -> None:

@@ -6,21 +6,20 @@ import time
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
-from crossgcn.cli import options
+from crossgcn.cli.command import Answer, command, option
 from crossgcn.cli.compare import refuse_unused, settings_of
 from crossgcn.cli.options import (
+    MODEL,
     MODEL_OPTIONS,
     SETTINGS,
+    DatasetArgument,
     RunOptions,
     SettingOptions,
     Settings,
     parse_names,
     parse_numbers,
-    with_option_groups,
 )
 from crossgcn.cli.tables import EdgesArgument, TableOptions, cross_in_first_layer
 from crossgcn.links.settings import (
@@ -38,81 +37,67 @@ from crossgcn.training.config import RunConfig
 
 _EDGES = "Edges"
 _DEFAULTS = LinkSettings()
-_NOT_OF_ENCODERS = MODEL_OPTIONS.difference(*(get_preset(name).options for name in encoder_names()))
+_OF_ENCODERS = MODEL_OPTIONS.intersection(
+    each for name in encoder_names() for each in get_preset(name).options
+)
+_TRAINING = {"epochs", "learning_rate", "weight_decay", "precision", "seed"}
 _NAMES = [
-    name
-    for name in SETTINGS
-    if name in ("hidden_channels", "dropout", "epochs", "learning_rate", "weight_decay")
-    or name in ("precision", "seed")
-    or name in MODEL_OPTIONS - _NOT_OF_ENCODERS
+    name for name in SETTINGS if name in {"hidden_channels", "dropout", *_TRAINING, *_OF_ENCODERS}
 ]
 
 
-@with_option_groups
+@command
 def links(
-    dataset: options.DatasetArgument = None,
+    dataset: DatasetArgument = None,
     edges: EdgesArgument = None,
     models: Annotated[
         str,
-        typer.Option(
-            help="Encoders, separated by commas, the baseline first: "
-            f"{', '.join(encoder_names())}.",
+        option(
+            f"Encoders, separated by commas, the baseline first: {', '.join(encoder_names())}.",
             metavar="NAMES",
-            rich_help_panel=options.MODEL,
+            panel=MODEL,
         ),
     ] = "gcn,cross-gcn",
-    num_layers: Annotated[
-        int, typer.Option(help="Number of layers of each encoder.", rich_help_panel=options.MODEL)
-    ] = 2,
+    num_layers: Annotated[int, option("Number of layers of each encoder.", panel=MODEL)] = 2,
     embedding_channels: Annotated[
-        int, typer.Option(help="Width of a node's embedding.", rich_help_panel=options.MODEL)
+        int, option("Width of a node's embedding.", panel=MODEL)
     ] = _DEFAULTS.embedding_channels,
     decoder: Annotated[
         Literal["dot", "hadamard"],
-        typer.Option(
-            help="Score of two embeddings: inner product, or one with learned weights.",
-            rich_help_panel=options.MODEL,
-        ),
+        option("Score of two embeddings: inner product, or one with learned weights.", panel=MODEL),
     ] = _DEFAULTS.decoder,
     num_splits: Annotated[
-        int,
-        typer.Option(help="Number of random splits of the edges.", rich_help_panel=_EDGES),
+        int, option("Number of random splits of the edges.", panel=_EDGES)
     ] = NUM_EDGE_SPLITS,
     validation_share: Annotated[
-        float,
-        typer.Option(help="Share of the edges that select the epoch.", rich_help_panel=_EDGES),
+        float, option("Share of the edges that select the epoch.", panel=_EDGES)
     ] = VALIDATION_SHARE,
     test_share: Annotated[
-        float, typer.Option(help="Share of the edges to test on.", rich_help_panel=_EDGES)
+        float, option("Share of the edges to test on.", panel=_EDGES)
     ] = TEST_SHARE,
     negatives: Annotated[
-        int,
-        typer.Option(
-            help="Negative pairs for each validation and test edge.",
-            rich_help_panel=_EDGES,
-        ),
+        int, option("Negative pairs for each validation and test edge.", panel=_EDGES)
     ] = 1,
     folds: Annotated[
         int,
-        typer.Option(
-            help="Parts of the training edges; each step predicts one from the others.",
-            rich_help_panel=_EDGES,
+        option(
+            "Parts of the training edges; each step predicts one from the others.", panel=_EDGES
         ),
     ] = _DEFAULTS.folds,
     hits_at: Annotated[
         str | None,
-        typer.Option(
-            help="The K of Hits@K. \\[default: "
-            f"{', '.join(map(str, DEFAULT_RANKS))}, up to the number of negative test pairs]",
+        option(
+            f"The K of Hits@K. [default: {', '.join(map(str, DEFAULT_RANKS))}, up to the number of "
+            "negative test pairs]",
             metavar="K,K,...",
-            rich_help_panel=_EDGES,
+            panel=_EDGES,
         ),
     ] = None,
     *,
     settings: Annotated[Settings, SettingOptions(_NAMES, defaults=LINK_DEFAULTS)],
     tables: TableOptions,
     run: RunOptions,
-) -> None:
+) -> Answer:
     """Train encoders to predict missing edges, and pair their results split by split.
 
     The score of two nodes is the inner product of their embeddings. Edges to be predicted carry
@@ -129,7 +114,7 @@ def links(
     ranks = None if hits_at is None else tuple(parse_numbers(hits_at, "--hits-at"))
     refuse_unused(settings, names, encoder_names())
 
-    from crossgcn.cli.running import check_workers, finish, show_progress
+    from crossgcn.cli.running import check_workers, show_progress, status
 
     check_workers(run.workers, run.threads)
     link_settings = LinkSettings(embedding_channels, decoder, folds, ranks)
@@ -143,7 +128,7 @@ def links(
         )
         configs[name] = config if graph is None else cross_in_first_layer(config)
     started = time.perf_counter()
-    with Console(stderr=True).status(f"loading {escape(dataset or 'citeseer')}"):
+    with status(f"loading {dataset or 'citeseer'}"):
         from crossgcn.links.compare import LinkExperiment
 
         experiment = LinkExperiment(
@@ -165,9 +150,5 @@ def links(
     summary = summarise_links(comparison)
     summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
 
-    def show(console: Console) -> None:
-        console.print(links_table(summary), "")
-        for sentence in links_verdicts(summary):
-            console.print(sentence, highlight=False, markup=False)
-
-    finish(summary, folder, run.as_json, show)
+    verdicts = map(Text, links_verdicts(summary))
+    return Answer(summary, [links_table(summary), "", *verdicts], folder)

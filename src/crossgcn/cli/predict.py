@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.console import Console
-
-from crossgcn.cli import options
+from crossgcn.cli.command import Answer, RunArgument, argument, command, option
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
@@ -18,32 +14,28 @@ if TYPE_CHECKING:
     from crossgcn.experiments.run_folder import RunFolder
 
 
+@command
 def predict(
-    run: options.RunArgument,
+    run: RunArgument,
     nodes: Annotated[
         Path | None,
-        typer.Argument(
-            help="Table of new nodes with the columns of the training table; the target is not "
-            "needed. \\[default: predict for the nodes of the training table]",
-            metavar="NODES",
+        argument(
+            "Table of new nodes with the columns of the training table; the target is not needed. "
+            "[default: predict for the nodes of the training table]",
+            "NODES",
         ),
     ] = None,
     edges: Annotated[
         Path | None,
-        typer.Argument(
-            help="Table of their edges, to each other or to nodes of the training table.",
-            metavar="EDGES",
-        ),
+        argument("Table of their edges, to each other or to nodes of the training table.", "EDGES"),
     ] = None,
-    out: Annotated[
-        Path, typer.Option(help="The file to write: .csv or .parquet.", metavar="FILE")
-    ] = Path("predictions.csv"),
+    out: Annotated[Path, option("The file to write: .csv or .parquet.", metavar="FILE")] = Path(
+        "predictions.csv"
+    ),
     crosses: Annotated[
-        int, typer.Option(help="Number of strongest crosses to add for each node.", min=0, max=50)
+        int, option("Number of strongest crosses to add for each node.", min=0, max=50)
     ] = 0,
-    seed: options.UnusedSeedOption = None,
-    as_json: options.JsonOption = False,
-) -> None:
+) -> Answer:
     """Write the predicted classes and probabilities of nodes and, on request, their top crosses.
 
     New nodes are predicted with their edges, without training again. Text that a spreadsheet
@@ -52,8 +44,10 @@ def predict(
     for table in (nodes, edges):
         if table is not None and out.exists() and table.exists() and out.samefile(table):
             raise BadInput(f"--out {out} is one of the tables: give the name of another file")
-    terminal = Console(stderr=True)
-    with terminal.status("reading the model"):
+    from crossgcn.cli.running import status, terminal
+
+    console = terminal()
+    with status("reading the model"):
         from crossgcn.data.tables.export import write_table
         from crossgcn.experiments.predict import (
             predictions_frame,
@@ -63,19 +57,19 @@ def predict(
         from crossgcn.experiments.run_folder import open_run
 
         trained = open_run(run, load=nodes is not None or crosses > 0)
-    with terminal.status("scoring"):
+    with status("scoring"):
         if nodes is None:
             scored = score_known_nodes(trained)
         else:
             scored = score_new_nodes(trained, nodes, edges)
     if scored.unused:
         words = ", ".join(scored.unused)
-        terminal.print(
+        console.print(
             f"columns ignored, because the training table did not have them: {words}", markup=False
         )
     for unseen in scored.unseen:
         meant = "" if unseen.known is None else f" (did you mean {unseen.known!r}?)"
-        terminal.print(
+        console.print(
             f"column {unseen.column}: {unseen.count:,} values not seen in training, such as "
             f"{unseen.example!r}{meant}; they count as {unseen.column}=(other)",
             markup=False,
@@ -87,7 +81,7 @@ def predict(
             "--crosses, or train with --order 2"
         )
     if crosses:
-        with terminal.status("naming crosses"):
+        with status("naming crosses"):
             named = _top_crosses(trained, scored, crosses)
     frame = predictions_frame(scored, trained.saved.preprocess.classes, named)
     write_table(out, frame)
@@ -101,12 +95,8 @@ def predict(
         "unseen_values": [asdict(unseen) for unseen in scored.unseen],
         "out": str(out),
     }
-    if as_json:
-        print(json.dumps(summary, ensure_ascii=False))
-        return
-    print(f"{len(frame):,} nodes written to {out}")
-    for name, count in counts.items():
-        print(f"  {count:>7,}  {name}")
+    lines = [f"  {number:>7,}  {name}" for name, number in counts.items()]
+    return Answer(summary, [f"{len(frame):,} nodes written to {out}", *lines])
 
 
 def _top_crosses(trained: RunFolder, scored: Scored, num: int) -> list[str]:

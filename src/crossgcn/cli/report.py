@@ -2,47 +2,38 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from rich.console import Console
-
-from crossgcn.cli import options
-from crossgcn.cli.running import work_progress
+from crossgcn.cli.command import Answer, RunArgument, command, option
 from crossgcn.errors import BadInput
 
 
+@command
 def report(
-    run: options.RunArgument,
+    run: RunArgument,
     out: Annotated[
-        Path | None,
-        typer.Option(help="The page to write. \\[default: report.html in RUN]", metavar="FILE"),
+        Path | None, option("The page to write. [default: report.html in RUN]", metavar="FILE")
     ] = None,
     comparison: Annotated[
         Path | None,
-        typer.Option(
-            help="A folder written by compare, to show its answer on the page.", metavar="FOLDER"
-        ),
+        option("A folder written by compare, to show its answer on the page.", metavar="FOLDER"),
     ] = None,
     nodes: Annotated[
-        int,
-        typer.Option(help="How many nodes to explain one by one; mistakes come first.", min=0),
+        int, option("How many nodes to explain one by one; mistakes come first.", min=0)
     ] = 400,
-    crosses: Annotated[int, typer.Option(help="How many crosses per class.", min=1)] = 10,
-    seed: options.UnusedSeedOption = None,
-    as_json: options.JsonOption = False,
-) -> None:
+    crosses: Annotated[int, option("How many crosses per class.", min=1)] = 10,
+) -> Answer:
     """Write one HTML file about a run: scores, curves, calibration, crosses, nodes.
 
     The page needs no network and no other file, and is smaller than 3 MB.
     """
+    from crossgcn.cli.running import progress_bar, status, terminal
+
     path = run / "report.html" if out is None else out
     if path.is_dir() or not path.parent.is_dir():
         raise BadInput(f"{path}: give the name of a file in an existing folder as --out")
-    terminal = Console(stderr=True)
-    with terminal.status("reading the run"):
+    with status("reading the run"):
         from crossgcn.experiments.run_folder import open_run
         from crossgcn.explanation.reading import NotASum
         from crossgcn.explanation.run import explain_run
@@ -52,30 +43,20 @@ def report(
         trained = open_run(run)
         compared = None if comparison is None else read_comparison(comparison)
     explained = None
-    with work_progress(terminal) as progress:
-        task = progress.add_task("explaining models", total=len(trained.runs))
-        try:
-            explained = explain_run(
-                trained, top=crosses, on_model=lambda done, _: progress.update(task, completed=done)
-            )
-        except NotASum as reason:
-            progress.stop()
-            terminal.print(
-                f"the page will show no crosses and no single nodes: {reason}", markup=False
-            )
-    with terminal.status("explaining nodes and drawing"):
+    try:
+        with progress_bar("explaining models") as show:
+            explained = explain_run(trained, top=crosses, on_model=show)
+    except NotASum as reason:
+        words = f"the page will show no crosses and no single nodes: {reason}"
+        terminal().print(words, markup=False)
+    with status("explaining nodes and drawing"):
         view = view_run(trained, explained, comparison=compared, num_nodes=nodes)
-        written = write_run_report(path, view)
-    if as_json:
-        summary = {
-            "out": str(path),
-            "bytes": written.size,
-            "nodes_shown": written.nodes,
-            "nodes": written.num_nodes,
-        }
-        print(json.dumps(summary, ensure_ascii=False))
-        return
-    print(
-        f"{path} written ({written.size / 1e6:.1f} MB, "
-        f"{written.nodes:,} of {written.num_nodes:,} nodes)"
-    )
+        page = write_run_report(path, view)
+    summary = {
+        "out": str(path),
+        "bytes": page.size,
+        "nodes_shown": page.nodes,
+        "nodes": page.num_nodes,
+    }
+    shown = f"{page.size / 1e6:.1f} MB, {page.nodes:,} of {page.num_nodes:,} nodes"
+    return Answer(summary, [f"{path} written ({shown})"])

@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from crossgcn.cli import options
-from crossgcn.cli.options import SettingOptions, Settings, with_option_groups
+from crossgcn.cli.command import JsonOption, command
+from crossgcn.cli.options import SettingOptions, Settings
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
-from crossgcn.reproduction.item_names import ITEM_NAMES
+from crossgcn.reproduction import ITEM_NAMES
 
 if TYPE_CHECKING:
     from crossgcn.reproduction.collect import ItemResult
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _DEFAULTS = {"epochs": "the item's", "num_splits": "the item's"}
 
 
-@with_option_groups
+@command
 def reproduce(
     items: Annotated[
         list[str] | None,
@@ -60,7 +61,7 @@ def reproduce(
     workers: options.WorkersOption = None,
     threads: options.ThreadsOption = 1,
     device: options.DeviceOption = "auto",
-    as_json: options.JsonOption = False,
+    as_json: JsonOption = False,
     *,
     settings: Annotated[Settings, SettingOptions(("epochs", "num_splits", "seed"), _DEFAULTS)],
 ) -> None:
@@ -126,7 +127,11 @@ def reproduce(
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
     else:
-        console.print(_closing(summary), highlight=False)
+        for what, counts in (("Numbers of the paper", "verdicts"), ("Its claims", "claims")):
+            found = [f"{count} {name}" for name, count in summary[counts].items() if count]
+            console.print(f"{what}: {', '.join(found) or 'none'}.", highlight=False)
+        took = _duration(summary["wall_seconds"])
+        console.print(f"{took}. Read {summary['report']}", highlight=False)
     failed = [f"{item.name}: {line}" for item, result in pairs for line in result.failed]
     if failed:
         raise WorkFailed("; ".join(failed))
@@ -168,12 +173,10 @@ def _announce(plans: Sequence[ItemPlan], console: Console) -> None:
     """Print what is skipped or shortened before the work starts."""
     lines: dict[str, list[str]] = {}
     for plan in plans:
-        for line in plan.shortened:
-            lines.setdefault(f"[yellow]shortened:[/yellow] {escape(line)}", []).append(
-                plan.item.name
-            )
-        for line in plan.skipped:
-            lines.setdefault(f"[yellow]skipped:[/yellow] {escape(line)}", []).append(plan.item.name)
+        for word in ("shortened", "skipped"):
+            for line in getattr(plan, word):
+                words = f"[yellow]{word}:[/yellow] {escape(line)}"
+                lines.setdefault(words, []).append(plan.item.name)
     splits = {name: kind for plan in plans for name, kind in plan.splits.items()}
     for kind in dict.fromkeys(splits.values()):
         names = [name for name, each in splits.items() if each == kind]
@@ -195,8 +198,8 @@ def _run(
 
     terminal = Console(stderr=True)
     with terminal.status("loading the data"):
-        from crossgcn.reproduction.collect import write_item_result
-        from crossgcn.reproduction.item_table import item_table
+        from crossgcn.reproduction.collect import write_model
+        from crossgcn.reproduction.numbers import item_table
         from crossgcn.reproduction.page import write_report
         from crossgcn.reproduction.run import Reproduction
 
@@ -205,7 +208,7 @@ def _run(
     earlier = _earlier(plans, folder, console)
 
     def show_item(plan: ItemPlan, result: ItemResult) -> None:
-        write_item_result(folder / f"{plan.item.name}.json", result)
+        write_model(folder / f"{plan.item.name}.json", result)
         finished[plan.item.name] = (plan.item, result)
         everything = earlier | finished
         write_report(folder, [everything[name] for name in ITEM_NAMES if name in everything])
@@ -214,24 +217,28 @@ def _run(
     with resumable(folder), work_progress(terminal) as progress:
         task = progress.add_task("timing a few epochs of each model", total=None)
 
-        def show_timed(done: int, total: int) -> None:
+        def show(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
-        seconds = work.expected_seconds(show_timed)
+        seconds = work.expected_seconds(show)
         progress.remove_task(task)
-        shared = f"{workers} process{'es' * (workers > 1)}"
-        if work.trainer.device.type == "cuda":
-            shared = f"the GPU ({work.trainer.device})"
-        _expect(work.num_waiting, work.num_runs, seconds, shared, console)
+        if seconds > 0:
+            waiting, total = work.num_waiting, work.num_runs
+            done = f" ({total - waiting} of {total} are finished)" if waiting < total else ""
+            shared = f"{workers} process{'es' * (workers > 1)}"
+            if work.trainer.device.type == "cuda":
+                shared = f"the GPU ({work.trainer.device})"
+            console.print(
+                f"{waiting} runs to do{done}: about {_duration(seconds)} with {shared}, "
+                "epochs to be timed included.",
+                highlight=False,
+            )
         task = progress.add_task(f"{work.num_waiting} runs", total=None)
-
-        def show_work(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
 
         def show_timing(what: str) -> None:
             progress.update(task, description=f"timing {what}")
 
-        work.run(on_work=show_work, on_item=show_item, on_timing=show_timing)
+        work.run(on_work=show, on_item=show_item, on_timing=show_timing)
     return [finished[plan.item.name] for plan in plans]
 
 
@@ -253,29 +260,8 @@ def _earlier(
     return found
 
 
-def _expect(waiting: int, total: int, seconds: float, workers: str, console: Console) -> None:
-    done = f" ({total - waiting} of {total} are finished)" if waiting < total else ""
-    if seconds > 0:
-        console.print(
-            f"{waiting} runs to do{done}: about {_duration(seconds)} with {workers}, "
-            "epochs to be timed included.",
-            highlight=False,
-        )
-
-
 def _duration(seconds: float) -> str:
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def _closing(summary: dict[str, Any]) -> str:
-    verdicts = ", ".join(f"{count} {name}" for name, count in summary["verdicts"].items() if count)
-    claims = ", ".join(f"{count} {name}" for name, count in summary["claims"].items() if count)
-    lines = [
-        f"Numbers of the paper: {verdicts or 'none'}.",
-        f"Its claims: {claims or 'none'}.",
-        f"{_duration(summary['wall_seconds'])}. Read {summary['report']}",
-    ]
-    return "\n".join(lines)

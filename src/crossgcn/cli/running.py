@@ -1,8 +1,7 @@
-"""What long commands share: the folder of the results, progress bars, and the final output."""
+"""What long commands share: the folder of the results, progress bars, and training."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,25 +24,23 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from crossgcn.cli.options import available_cores
+from crossgcn.cli.options import RunOptions, available_cores
 from crossgcn.cli.torchrun import join_others, leads, refuse_unjoined
 from crossgcn.errors import BadInput
 from crossgcn.training.launch import find_launch
 
 if TYPE_CHECKING:
-    from crossgcn.cli.options import RunOptions
+    from rich.status import Status
+
     from crossgcn.data.tables.graph import TableGraph
-    from crossgcn.experiments.experiment import Experiment, RepeatedRuns
+    from crossgcn.experiments.experiment import RepeatedRuns
     from crossgcn.training.config import RunConfig
 
 
 def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
-    """Return the folder for the results; refuse to overwrite earlier ones.
+    """Return the folder for the results, called ``name`` without ``--out``.
 
-    Args:
-        out: Value of ``--out``.
-        resume: Whether the folder may contain runs already.
-        name: Name of the folder, without ``--out``.
+    A folder that contains earlier results is refused unless ``resume`` is set.
     """
     if out is None:
         if resume:
@@ -81,7 +78,17 @@ def check_workers(workers: int | None, threads: int) -> int:
     return workers
 
 
-def work_progress(terminal: Console, *amount: ProgressColumn) -> Progress:
+def terminal() -> Console:
+    """Return the console for progress and notes; it is silent in all processes but the first."""
+    return Console(stderr=True, quiet=not leads())
+
+
+def status(words: str) -> Status:
+    """Return a spinner with a text, for work that does not take long."""
+    return terminal().status(escape(words))
+
+
+def work_progress(console: Console, *amount: ProgressColumn) -> Progress:
     """Return a progress bar; ``amount`` are columns to show instead of the percentage."""
     return Progress(
         TextColumn("{task.description}", markup=False),
@@ -90,8 +97,27 @@ def work_progress(terminal: Console, *amount: ProgressColumn) -> Progress:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        console=terminal,
+        console=console,
     )
+
+
+@contextmanager
+def progress_bar(what: str, *amount: ProgressColumn) -> Iterator[Callable[..., None]]:
+    """Show a progress bar with the text ``what``.
+
+    Yields:
+        A function to call with the amount done, the total and, if the work has several, the
+        stage; the bar starts again with each stage.
+    """
+    with work_progress(terminal(), *amount) as progress:
+        task = progress.add_task(what, total=None)
+
+        def show(done: int, total: int | None, stage: str | None = None) -> None:
+            if stage not in (None, progress.tasks[0].description):
+                progress.reset(task, description=stage, total=total)
+            progress.update(task, completed=done, total=total)
+
+        yield show
 
 
 @contextmanager
@@ -111,12 +137,7 @@ def resumable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def show_progress(run: RunOptions, what: str, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Prepare the folder of a long training and show a progress bar.
-
-    Args:
-        run: The user's options.
-        what: Text beside the bar.
-        name: Name of the folder, without ``--out``.
+    """Prepare the folder of a long training, called ``name`` without ``--out``, and show a bar.
 
     Yields:
         The folder, and further arguments for :meth:`crossgcn.Experiment.run`.
@@ -126,17 +147,9 @@ def show_progress(run: RunOptions, what: str, name: str) -> Iterator[tuple[Path,
     refuse_unjoined(processes().world_size)
     workers = check_workers(run.workers, run.threads)
     folder = Path(processes().share(lambda: str(prepare_folder(run.out, run.resume, name))))
-    bar = work_progress(_terminal(), MofNCompleteColumn(), TextColumn("epochs"))
-    with resumable(folder), bar as progress:
-        task = progress.add_task(what, total=None)
-
-        def show(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
-
-        yield (
-            folder,
-            {"workers": workers, "threads": run.threads, "device": run.device, "on_epochs": show},
-        )
+    with resumable(folder), progress_bar(what, MofNCompleteColumn(), TextColumn("epochs")) as show:
+        work = {"workers": workers, "threads": run.threads, "device": run.device}
+        yield folder, {**work, "on_epochs": show}
 
 
 def run_with_progress(
@@ -147,82 +160,42 @@ def run_with_progress(
     save_models: bool,
     graph: TableGraph | None = None,
 ) -> tuple[list[RepeatedRuns], Path]:
-    """Train all configurations with a progress bar.
+    """Train all configurations with a progress bar; return the results and their folder.
 
     Args:
         configs: One configuration per model.
         run: The user's options.
-        name: Name of the folder, without ``--out``.
+        name: End of the name of the folder, without ``--out``.
         save_models: Save the weights of each run, and make the folder a saved model.
         graph: The user's tables; without them, the dataset is loaded by its name.
-
-    Returns:
-        The results, and the folder of their records.
     """
     check_workers(run.workers, run.threads)
     with ExitStack() as stack:
         if run.out is not None and find_launch() is not None:
             stack.enter_context(resumable(run.out))
         run = stack.enter_context(join_others(configs, run))
-        experiment, results, folder = _train(configs, run, name, save_models, graph)
+        dataset = configs[0].dataset
+        with status(f"loading {dataset}"):
+            from crossgcn.experiments.experiment import Experiment, run_folder_name
+            from crossgcn.graph.prepared import choose_device
+            from crossgcn.training.device import check_precision
+
+            for config in configs:
+                check_precision(config.precision, choose_device(run.device))
+            if graph is None:
+                experiment = Experiment(configs)
+            else:
+                from crossgcn.data.tables.graph import describe_encoding
+
+                experiment = Experiment(configs, graph.data, describe_encoding(graph))
+        what = configs[0].model if len(configs) == 1 else f"{len(configs)} models"
+        splits = len(experiment.splits)
+        words = f"{what} × {splits} split{'s' * (splits > 1)}"
+        with show_progress(run, words, f"{Path(dataset).stem}-{name}") as (folder, work):
+            results = experiment.run(out=folder, save_models=save_models, **work)
     if save_models:
-        from crossgcn.experiments.experiment import run_folder_name
         from crossgcn.experiments.run_folder import choose_model
 
         ids = None if graph is None else graph.ids
         choose_model(folder, run_folder_name(configs[0]), experiment.data, ids)
     return results, folder
-
-
-def _train(
-    configs: Sequence[RunConfig],
-    run: RunOptions,
-    name: str,
-    save_models: bool,
-    graph: TableGraph | None,
-) -> tuple[Experiment, list[RepeatedRuns], Path]:
-    dataset = configs[0].dataset
-    with _terminal().status(f"loading {escape(dataset)}"):
-        from crossgcn.experiments.experiment import Experiment
-        from crossgcn.graph.prepared import choose_device
-        from crossgcn.training.device import check_precision
-
-        for config in configs:
-            check_precision(config.precision, choose_device(run.device))
-        if graph is None:
-            experiment = Experiment(configs)
-        else:
-            from crossgcn.data.tables.graph import describe_encoding
-
-            experiment = Experiment(configs, graph.data, describe_encoding(graph))
-    what = configs[0].model if len(configs) == 1 else f"{len(configs)} models"
-    splits = len(experiment.splits)
-    words = f"{what} × {splits} split{'s' * (splits > 1)}"
-    with show_progress(run, words, f"{Path(dataset).stem}-{name}") as (folder, work):
-        results = experiment.run(out=folder, save_models=save_models, **work)
-    return experiment, results, folder
-
-
-def _terminal() -> Console:
-    """Return the console for progress; it is silent in all processes but the first."""
-    return Console(stderr=True, quiet=not leads())
-
-
-def answer_console() -> Console:
-    """Return the console for results; lines are not wrapped in files and pipes."""
-    console = Console()
-    return console if console.is_terminal else Console(width=200)
-
-
-def finish(
-    summary: dict[str, Any], out: Path, as_json: bool, show: Callable[[Console], None]
-) -> None:
-    """Write the result beside the records and print it."""
-    from crossgcn.data.files import write_json
-
-    write_json(out / "result.json", summary)
-    if as_json:
-        print(json.dumps(summary, ensure_ascii=False))
-        return
-    show(answer_console())
-    print(f"\nWritten to {out} (result.json, and a run.json for every run).")

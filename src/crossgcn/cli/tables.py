@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
-import typer
-from rich.console import Console
-from rich.markup import escape
-
-from crossgcn.cli.options import TABLE_DEFAULTS, option_name
+from crossgcn.cli.command import argument, option, option_name
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import first_layer_crosses, has_orders
 
@@ -20,24 +17,20 @@ if TYPE_CHECKING:
     from crossgcn.data.tables.plan import TableChoices
     from crossgcn.training.config import RunConfig
 
+TABLE_DEFAULTS: Mapping[str, Any] = {"dropout": 0.2, "bias": True}
+"""Settings for a user's own tables, where they differ from the paper's protocol."""
+
 TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".tab.gz", ".parquet", ".pq")
 
-NodesArgument = Annotated[
-    Path, typer.Argument(help="Table of nodes: CSV, TSV or Parquet.", metavar="NODES")
-]
+NodesArgument = Annotated[Path, argument("Table of nodes: CSV, TSV or Parquet.", "NODES")]
 EdgesArgument = Annotated[
     Path | None,
-    typer.Argument(
-        help="Table of edges: CSV, TSV or Parquet, one edge per row. \\[default: no edges]",
-        metavar="EDGES",
-    ),
+    argument("Table of edges: CSV, TSV or Parquet, one edge per row. [default: no edges]", "EDGES"),
 ]
 
 
-def _option(help: str, metavar: str = "COLUMN") -> Any:
-    return typer.Option(
-        help=help.replace("[", "\\["), metavar=metavar, rich_help_panel="Your own tables"
-    )
+def _option(words: str, metavar: str = "COLUMN") -> Any:
+    return option(words, metavar=metavar, panel="Your own tables")
 
 
 @dataclass(frozen=True)
@@ -100,8 +93,8 @@ class TableOptions:
     def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:
         """Return what to type for another command on the same tables, with the same options."""
         words = ["crossgcn", name, str(nodes), *([] if edges is None else [str(edges)])]
-        for option, value in self._given().items():
-            words += [option_name(option), str(value)]
+        for each, value in self._given().items():
+            words += [option_name(each), str(value)]
         return shlex.join([*words, *more])
 
     def load(
@@ -120,7 +113,6 @@ class TableOptions:
         if not is_table(dataset):
             self._refuse(dataset or "citeseer", edges)
             return None
-        assert dataset is not None
         for table in (Path(dataset), edges):
             if out is not None and table is not None and out.resolve() == table.resolve().parent:
                 raise BadInput(
@@ -136,13 +128,14 @@ class TableOptions:
                 f"{dataset} is a table: give the column to predict as --target COLUMN "
                 f"({self.command('check', dataset, edges)} lists the columns)"
             )
-        terminal = Console(stderr=True)
-        with terminal.status(f"reading {escape(dataset)}"):
+        from crossgcn.cli.running import status, terminal
+
+        with status(f"reading {dataset}"):
             from crossgcn.data.tables.graph import load_tables
             from crossgcn.reports.terminal.check import reading_lines
 
             graph = load_tables(Path(dataset), edges, self.choices())
-        terminal.print(*reading_lines(graph), sep="\n", highlight=False)
+        terminal().print(*reading_lines(graph), sep="\n", highlight=False)
         return graph
 
     def _refuse(self, dataset: str, edges: Path | None) -> None:
@@ -167,7 +160,7 @@ class TableOptions:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def is_table(dataset: str | None) -> bool:
+def is_table(dataset: str | None) -> TypeGuard[str]:
     """Whether a dataset argument is the file name of a table."""
     return dataset is not None and dataset.lower().endswith(TABLE_ENDINGS)
 

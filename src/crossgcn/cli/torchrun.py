@@ -26,11 +26,7 @@ def leads() -> bool:
 
 
 def refuse_other_commands(arguments: Sequence[str]) -> None:
-    """Refuse a command that several processes cannot share.
-
-    Args:
-        arguments: The command line, with the name of the program first.
-    """
+    """Refuse a command line, the program's name first, that several processes cannot share."""
     launch = find_launch()
     if launch is None or launch.world_size == 1:
         return
@@ -42,11 +38,7 @@ def refuse_other_commands(arguments: Sequence[str]) -> None:
 
 
 def refuse_unjoined(world_size: int) -> None:
-    """Refuse work for which the processes of ``torchrun`` were not joined.
-
-    Args:
-        world_size: Number of joined processes.
-    """
+    """Refuse work if ``torchrun`` started more processes than were joined."""
     launch = find_launch()
     if launch is not None and launch.world_size > world_size:
         raise BadInput(

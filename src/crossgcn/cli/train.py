@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import shlex
 import time
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-
-from crossgcn.cli import options
-from crossgcn.cli.options import RunOptions, SettingOptions, Settings, with_option_groups
+from crossgcn.cli.command import Answer, command
+from crossgcn.cli.options import (
+    ConfigOption,
+    DatasetArgument,
+    RunOptions,
+    SettingOptions,
+    Settings,
+)
 from crossgcn.cli.tables import (
     EdgesArgument,
     TableOptions,
@@ -20,17 +25,20 @@ from crossgcn.cli.tables import (
 from crossgcn.models.catalogue import get_preset
 from crossgcn.training.config import RunConfig
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
-@with_option_groups
+
+@command
 def train(
-    dataset: options.DatasetArgument = None,
+    dataset: DatasetArgument = None,
     edges: EdgesArgument = None,
     *,
     settings: Annotated[Settings, SettingOptions()],
-    config: options.ConfigOption = None,
+    config: ConfigOption = None,
     tables: TableOptions,
     run: RunOptions,
-) -> None:
+) -> Answer:
     """Train one model on many training splits and report its test accuracy.
 
     The defaults are the paper's protocol: 20 splits of 20 nodes per class, 500 epochs, the epoch
@@ -52,7 +60,7 @@ def train(
         refuse_table_in_config(chosen.dataset, config, "train")
     started = time.perf_counter()
 
-    from crossgcn.cli.running import finish, run_with_progress
+    from crossgcn.cli.running import run_with_progress
 
     (runs,), folder = run_with_progress(
         [chosen], run, name=chosen.model, save_models=True, graph=graph
@@ -61,7 +69,7 @@ def train(
     from crossgcn.explanation.reading import can_be_explained
     from crossgcn.reports.summaries import summarise_training
     from crossgcn.reports.terminal.tables import order_weight_lines, training_table
-    from crossgcn.reproduction.paper import paper_result
+    from crossgcn.reproduction.items import paper_result
     from crossgcn.training.checkpoints import load_model
 
     summary = summarise_training(runs, paper_result)
@@ -76,11 +84,11 @@ def train(
             "warnings": [problem.describe() for problem in graph.problems],
         }
 
-    def show(console: Console) -> None:
-        console.print(training_table(summary), "", *order_weight_lines(summary), sep="\n")
+    def shown() -> Iterator[RenderableType]:
+        yield training_table(summary)
+        yield from ("", *order_weight_lines(summary))
         of_features = get_preset(chosen.model).inputs == "features"
         if of_features and can_be_explained(load_model(folder)):
-            words = f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
-            console.print(words, highlight=False, markup=False)
+            yield f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
 
-    finish(summary, folder, run.as_json, show)
+    return Answer(summary, shown(), folder)

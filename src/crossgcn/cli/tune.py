@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from crossgcn.cli import options
+from crossgcn.cli.command import Answer, command
 from crossgcn.cli.options import (
     SETTINGS,
     RunOptions,
     SettingOptions,
     Settings,
     parse_numbers,
-    with_option_groups,
 )
 from crossgcn.cli.tables import (
     EdgesArgument,
@@ -28,13 +29,15 @@ from crossgcn.cli.tables import (
 from crossgcn.models.catalogue import get_preset
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from crossgcn.experiments.tune.tuning import TuningResult
 
 _SEARCH = "Search"
 _NAMES = tuple(name for name in SETTINGS if name != "num_layers")
 
 
-@with_option_groups
+@command
 def tune(
     dataset: options.DatasetArgument = None,
     edges: EdgesArgument = None,
@@ -97,7 +100,7 @@ def tune(
     config: options.ConfigOption = None,
     tables: TableOptions,
     run: RunOptions,
-) -> None:
+) -> Answer:
     """Search for the settings of best validation accuracy, then test them once.
 
     Every trial trains on the splits; test nodes are read only after the search. The model without
@@ -131,7 +134,7 @@ def tune(
     if graph is None:
         refuse_table_in_config(first.dataset, config, "tune")
 
-    from crossgcn.cli.running import check_workers, finish, show_progress
+    from crossgcn.cli.running import check_workers, show_progress
 
     check_workers(run.workers, run.threads)
     own: dict[str, Any] = {}
@@ -163,10 +166,9 @@ def tune(
 
     from crossgcn.reports.terminal.tune import settings_table, tuning_notes, tuning_table
 
-    def show(console: Console) -> None:
-        console.print(tuning_table(summary), settings_table(summary))
-        for note in tuning_notes(summary):
-            console.print(note, highlight=False)
+    def shown() -> Iterator[RenderableType]:
+        yield from (tuning_table(summary), settings_table(summary))
+        yield from map(Text, tuning_notes(summary))
         file = ("--config", str(folder / "best.toml"))
         if first.splits == "stratified":
             steps = _uses_of(result.ours.folder, first.model)
@@ -175,10 +177,9 @@ def tune(
         else:
             steps = shlex.join(["crossgcn", "train", *file])
         figure = folder / "search.png"
-        words = f"\nNext: {steps}\nFigure of the search: {figure}"
-        console.print(words, highlight=False, markup=False)
+        yield f"\nNext: {steps}\nFigure of the search: {figure}"
 
-    finish(summary, folder, run.as_json, show)
+    return Answer(summary, shown(), folder)
 
 
 def _uses_of(folder: Path, model: str) -> str:
@@ -196,7 +197,7 @@ def _keep(result: TuningResult, folder: Path, *, with_dataset: bool) -> dict[str
     """Write the chosen settings and the figure, and return the summary."""
     from crossgcn.reports.terminal.tune import summarise_tuning, write_config
     from crossgcn.reports.tuning_figure import write_tuning_figure
-    from crossgcn.reproduction.paper import paper_result
+    from crossgcn.reproduction.items import paper_result
 
     write_config(folder / "best.toml", result.ours, with_dataset=with_dataset)
     if result.twin is not None:

@@ -24,10 +24,6 @@ def csr_tensor(
 
     Torch warns with the first matrix of a process that CSR is in beta, and that invariants are
     not checked. Here they are checked.
-
-    Args:
-        indptr: Where each row starts in ``indices``, ``[rows + 1]``.
-        indices: Column of each value, ascending within a row.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse (CSR tensor|invariant checks)", UserWarning)

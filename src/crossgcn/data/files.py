@@ -120,9 +120,7 @@ def digest_of_file(path: Path) -> str | None:
 def read_json_object(path: Path, if_missing: str, if_damaged: str) -> dict[str, Any]:
     """Read a JSON object; return an empty one for any other JSON value.
 
-    Args:
-        if_missing: What to do if the file cannot be read, for the message.
-        if_damaged: What to do if it is not JSON.
+    ``if_missing`` and ``if_damaged`` are remedies for the error messages.
     """
     try:
         content = json.loads(path.read_bytes())

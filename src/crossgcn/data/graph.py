@@ -16,6 +16,12 @@ ROLE_NAMES = ("none", "train", "validation", "test")
 MASK_NAMES = ("train_mask", "val_mask", "test_mask")
 """Masks as PyG names them, in the order of the roles 1 to 3."""
 
+_WANTED = {
+    "x": "float [nodes, features]",
+    "edge_index": "int64 [2, edges]",
+    "y": "int64 [nodes], -1 for unlabelled; or float, NaN for unlabelled",
+}
+
 
 def canonical_graph(data: Data, where: str = "data") -> Data:
     """Check a graph and return its canonical form.
@@ -44,91 +50,94 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
         name=getattr(data, "name", where),
         num_classes=getattr(data, "num_classes", None),
     )
-    _validate(graph, where)
+    for name, wanted in _WANTED.items():
+        if not isinstance(graph.get(name), Tensor):
+            raise BadInput(f"{where}: {name} is missing; give it as {wanted}")
+    _check_features(graph.x, where)
     graph.num_nodes = graph.x.shape[0]
-    ends, weight = graph.edge_index, graph.get("edge_weight")
+    _check_edges(graph.edge_index, graph.get("edge_weight"), graph.num_nodes, where)
+    _check_labels(graph.y, graph.num_nodes, graph.get("num_classes"), where)
     if getattr(data, "directed", None) is True:
         graph.directed = True
-        graph.edge_index, graph.edge_weight = _keep_direction(ends, weight, graph.num_nodes)
-    else:
-        graph.edge_index, graph.edge_weight = _make_undirected(ends, weight, graph.num_nodes)
+    graph.edge_index, graph.edge_weight = _unique_edges(graph, "directed" in graph)
     if "num_classes" not in graph:
         graph.num_classes = 1 if graph.y.is_floating_point() else int(graph.y.max()) + 1
     graph.roles = _gather_roles(data, graph.num_nodes, where)
     return graph
 
 
-def _validate(data: Data, where: str) -> None:
-    x = _tensor(data, "x", where, "float [nodes, features]")
-    edge_index = _tensor(data, "edge_index", where, "int64 [2, edges]")
-    wanted = "int64 [nodes], -1 for unlabelled; or float, NaN for unlabelled"
-    y = _tensor(data, "y", where, wanted)
-    _check_features(x, where)
-    _check_edges(edge_index, x.shape[0], where)
-    if getattr(data, "edge_weight", None) is not None:
-        _check_edge_weight(data.edge_weight, edge_index.shape[1], where)
-    _check_labels(y, x.shape[0], getattr(data, "num_classes", None), where)
+def _float_features(x: Tensor | None, where: str) -> Tensor | None:
+    if not isinstance(x, Tensor) or (x.dtype == torch.float32 and x.layout != torch.sparse_coo):
+        return x
+    if x.layout == torch.strided:
+        return x.float()
+    if x.layout == torch.sparse_csr:
+        rows, columns = x.shape
+        return csr_tensor(x.crow_indices(), x.col_indices(), x.values().float(), (rows, columns))
+    raise BadInput(f"{where}: x has layout {x.layout}; give it dense or as x.to_sparse_csr()")
 
 
-def _tensor(data: Data, name: str, where: str, wanted: str) -> Tensor:
-    value = getattr(data, name, None)
+def _first(mask: Tensor) -> list[int]:
+    """Return the position of the first true element, or an empty list."""
+    found: list[list[int]] = torch.nonzero(mask)[:1].tolist()
+    return found[0] if found else []
+
+
+def _describe(value: object) -> str:
+    """Return the element type and shape of a tensor, or the type of anything else."""
     if not isinstance(value, Tensor):
-        raise BadInput(f"{where}: {name} is missing; give it as {wanted}")
-    return value
+        return f"of type {type(value).__name__}"
+    return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
 
 
 def _check_features(x: Tensor, where: str) -> None:
-    if x.dim() != 2 or not x.is_floating_point():
-        raise BadInput(f"{where}: x is {_describe(x)}; it must be float [nodes, features]")
+    if x.dim() != 2:
+        raise BadInput(f"{where}: x is {_describe(x)}; it must be {_WANTED['x']}")
     if x.shape[0] == 0 or x.shape[1] == 0:
         raise BadInput(
             f"{where}: x is {_describe(x)}; a graph needs at least one node and one feature"
         )
     values = x.values() if x.layout == torch.sparse_csr else x
-    bad = torch.nonzero(~torch.isfinite(values))
-    if len(bad) == 0:
-        return
-    value = float(values[tuple(bad[0])])
-    if x.layout == torch.sparse_csr:
-        at = int(bad[0, 0])
-        row = int(torch.searchsorted(x.crow_indices(), at, right=True)) - 1
-        column = int(x.col_indices()[at])
-    else:
-        row, column = bad[0].tolist()
-    raise BadInput(
-        f"{where}: x row {row}, column {column} is {value} ({len(bad)} such in all); "
-        "replace missing values, and any that no 32-bit float can hold, by finite numbers"
-    )
+    bad = ~torch.isfinite(values)
+    if at := _first(bad):
+        value, position = float(values[tuple(at)]), at
+        if x.layout == torch.sparse_csr:
+            row = int(torch.searchsorted(x.crow_indices(), at[0], right=True)) - 1
+            position = [row, int(x.col_indices()[at[0]])]
+        raise BadInput(
+            f"{where}: x row {position[0]}, column {position[1]} is {value} ({int(bad.sum())} such "
+            "in all); replace missing values, and any that no 32-bit float can hold, by finite "
+            "numbers"
+        )
 
 
-def _check_edges(edge_index: Tensor, num_nodes: int, where: str) -> None:
+def _check_edges(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, where: str
+) -> None:
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype != torch.int64:
         raise BadInput(
-            f"{where}: edge_index is {_describe(edge_index)}; it must be int64 [2, edges]"
+            f"{where}: edge_index is {_describe(edge_index)}; it must be {_WANTED['edge_index']}"
         )
-    bad = torch.nonzero(((edge_index < 0) | (edge_index >= num_nodes)).t())
-    if len(bad):
-        column, end = bad[0].tolist()
+    if at := _first(((edge_index < 0) | (edge_index >= num_nodes)).t()):
+        column, end = at
         raise BadInput(
             f"{where}: edge_index[{end}, {column}] is {int(edge_index[end, column])}, but the "
             f"graph has {num_nodes} nodes; use 0 to {num_nodes - 1}, or add the missing rows to x"
         )
-
-
-def _check_edge_weight(edge_weight: Tensor, num_edges: int, where: str) -> None:
-    fits = isinstance(edge_weight, Tensor) and edge_weight.shape == (num_edges,)
-    if not fits or not edge_weight.is_floating_point():
+    if edge_weight is None:
+        return
+    num_edges = edge_index.shape[1]
+    if not isinstance(edge_weight, Tensor) or edge_weight.shape != (num_edges,):
         raise BadInput(
             f"{where}: edge_weight is {_describe(edge_weight)}; it must be float [{num_edges}], "
             "one per edge"
         )
-    bad = torch.nonzero(~torch.isfinite(edge_weight) | (edge_weight < 0)).flatten()
-    if len(bad):
-        edge = int(bad[0])
+    bad = ~torch.isfinite(edge_weight) | (edge_weight < 0)
+    for edge in _first(bad):
         raise BadInput(
-            f"{where}: edge_weight[{edge}] is {float(edge_weight[edge])} ({len(bad)} such in all); "
-            "weights are finite and not negative, because adjacencies are normalised by the root "
-            "of their sums"
+            f"{where}: edge_weight[{edge}] is {float(edge_weight[edge])} ({int(bad.sum())} such in "
+            "all); weights are finite and not negative, because adjacencies are normalised by the "
+            "root of their sums"
         )
 
 
@@ -148,71 +157,66 @@ def _check_labels(y: Tensor, num_nodes: int, num_classes: int | None, where: str
             "give one per row of x, -1 where there is none"
         )
     if y.is_floating_point():
-        infinite = torch.nonzero(y.isinf())
-        if len(infinite):
-            node = int(infinite[0])
+        for node in _first(y.isinf()):
             raise BadInput(
-                f"{where}: y[{node}] is {float(y[node])} ({len(infinite)} such in all); give a "
-                "finite number, or NaN where it is unknown"
+                f"{where}: y[{node}] is {float(y[node])} ({int(y.isinf().sum())} such in all); "
+                "give a finite number, or NaN where it is unknown"
             )
         return
-    low = torch.nonzero(y < -1)
-    if len(low):
-        node = int(low[0])
+    for node in _first(y < -1):
         raise BadInput(
             f"{where}: y[{node}] is {int(y[node])}; labels are 0, 1, 2, ..., and -1 for unlabelled"
         )
-    high = torch.nonzero(y >= num_classes) if num_classes is not None else low
-    if len(high):
-        node = int(high[0])
+    for node in [] if num_classes is None else _first(y >= num_classes):
         raise BadInput(
             f"{where}: y[{node}] is {int(y[node])}, but num_classes is {num_classes}; "
             f"raise num_classes, or use labels below it"
         )
 
 
-def _check_roles(roles: Tensor, num_nodes: int, where: str) -> None:
-    """Refuse roles that are not integers 0 to 3 of shape ``[splits, nodes]``."""
-    fits = isinstance(roles, Tensor) and roles.dim() == 2 and roles.shape[1] == num_nodes
-    if not fits or roles.shape[0] == 0 or roles.is_floating_point() or roles.dtype == torch.bool:
-        raise BadInput(
-            f"{where}: roles is {_describe(roles)}; it must be integers [splits, {num_nodes}]"
-        )
-    bad = torch.nonzero((roles < 0) | (roles >= len(ROLE_NAMES)))
-    if len(bad):
-        split, node = bad[0].tolist()
-        raise BadInput(
-            f"{where}: roles[{split}, {node}] is {int(roles[split, node])}; "
-            "use 0 none, 1 train, 2 validation, 3 test"
-        )
-
-
-def _describe(value: object) -> str:
-    """Return the element type and shape of a tensor, or the type of anything else."""
-    if not isinstance(value, Tensor):
-        return f"of type {type(value).__name__}"
-    return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+def _unique_edges(graph: Data, directed: bool) -> tuple[Tensor, Tensor | None]:
+    """Return unique edges: of a directed graph sorted by target, as in a graph folder."""
+    ends, weight, num_nodes = graph.edge_index, graph.get("edge_weight"), graph.num_nodes
+    if weight is None:
+        if directed:
+            return coalesce(ends, num_nodes=num_nodes, sort_by_row=False), None
+        return to_undirected(ends, num_nodes=num_nodes), None
+    # Averaged in one direction only, so that both directions get the same bits.
+    ends = ends if directed else ends.sort(dim=0).values
+    ends, weight = coalesce(
+        ends, weight.double(), num_nodes, reduce="mean", sort_by_row=not directed
+    )
+    if not directed:
+        ends, weight = to_undirected(ends, weight, num_nodes, reduce="mean")
+    return ends, weight.float()
 
 
 def _gather_roles(data: Data, num_nodes: int, where: str) -> Tensor | None:
-    """Return the splits of a graph, ``[S, N]`` in int8, from ``roles`` or from its masks.
-
-    A mask ``[N, S]`` has one column per split; a mask ``[N]`` holds for every split.
-    """
+    """Return the splits of a graph, ``[S, N]`` in int8, from ``roles`` or from its masks."""
     roles: Tensor | None = getattr(data, "roles", None)
     masks = {name: getattr(data, name, None) for name in MASK_NAMES}
     given = [name for name, mask in masks.items() if mask is not None]
     if roles is not None and given:
         raise BadInput(f"{where}: has both roles and {given[0]}; keep one of the two")
     if given:
-        roles = _combine_masks(masks, num_nodes, where)
+        return _combine_masks(masks, num_nodes, where)
     if roles is None:
         return None
-    _check_roles(roles, num_nodes, where)
+    fits = isinstance(roles, Tensor) and roles.dim() == 2 and roles.shape[1] == num_nodes
+    if not fits or roles.shape[0] == 0 or roles.is_floating_point() or roles.dtype == torch.bool:
+        raise BadInput(
+            f"{where}: roles is {_describe(roles)}; it must be integers [splits, {num_nodes}]"
+        )
+    if at := _first((roles < 0) | (roles >= len(ROLE_NAMES))):
+        raise BadInput(
+            f"{where}: roles[{at[0]}, {at[1]}] is {int(roles[tuple(at)])}; "
+            "use 0 none, 1 train, 2 validation, 3 test"
+        )
     return roles.to(torch.int8)
 
 
 def _combine_masks(masks: dict[str, Tensor | None], num_nodes: int, where: str) -> Tensor:
+    """Return roles; a mask ``[N, S]`` has a column per split, a mask ``[N]`` is for all."""
     columns = {name: _as_columns(mask, name, num_nodes, where) for name, mask in masks.items()}
     num_splits = max(mask.shape[1] for mask in columns.values())
     for name, mask in columns.items():
@@ -222,12 +226,12 @@ def _combine_masks(masks: dict[str, Tensor | None], num_nodes: int, where: str) 
                 "give every mask one column per split"
             )
     for first, second in (MASK_NAMES[:2], MASK_NAMES[1:], MASK_NAMES[::2]):
-        both = torch.nonzero((columns[first] & columns[second]).t())
-        if len(both):
-            split, node = both[0].tolist()
+        both = (columns[first] & columns[second]).t()
+        if at := _first(both):
+            split, node = at
             place = f"split {split}, node {node}" if num_splits > 1 else f"node {node}"
             raise BadInput(
-                f"{where}: {place} is in {first} and in {second} ({len(both)} such in all); "
+                f"{where}: {place} is in {first} and in {second} ({int(both.sum())} such in all); "
                 "a node has one role, clear it in one of the two"
             )
     roles = torch.zeros(num_splits, num_nodes, dtype=torch.int8)
@@ -248,40 +252,3 @@ def _as_columns(mask: Tensor | None, name: str, num_nodes: int, where: str) -> T
             f"[{num_nodes}], or [{num_nodes}, splits]"
         )
     return mask.reshape(num_nodes, -1)
-
-
-def _make_undirected(
-    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
-) -> tuple[Tensor, Tensor | None]:
-    if edge_weight is None:
-        return to_undirected(edge_index, num_nodes=num_nodes), None
-    # Averaged in one direction only, so that both directions get the same bits.
-    edge_index, edge_weight = coalesce(
-        edge_index.sort(dim=0).values, edge_weight.double(), num_nodes, reduce="mean"
-    )
-    edge_index, edge_weight = to_undirected(edge_index, edge_weight, num_nodes, reduce="mean")
-    return edge_index, edge_weight.float()
-
-
-def _keep_direction(
-    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
-) -> tuple[Tensor, Tensor | None]:
-    """Return unique edges sorted by target, as in a graph folder."""
-    if edge_weight is None:
-        return coalesce(edge_index, num_nodes=num_nodes, sort_by_row=False), None
-    edge_index, edge_weight = coalesce(
-        edge_index, edge_weight.double(), num_nodes, reduce="mean", sort_by_row=False
-    )
-    return edge_index, edge_weight.float()
-
-
-def _float_features(x: Tensor | None, where: str) -> Tensor | None:
-    """Return features as 32-bit floats; ``_validate`` reports wrong ones."""
-    if x is None or (x.dtype == torch.float32 and x.layout != torch.sparse_coo):
-        return x
-    if x.layout == torch.strided:
-        return x.float()
-    if x.layout == torch.sparse_csr:
-        rows, columns = x.shape
-        return csr_tensor(x.crow_indices(), x.col_indices(), x.values().float(), (rows, columns))
-    raise BadInput(f"{where}: x has layout {x.layout}; give it dense or as x.to_sparse_csr()")

@@ -27,10 +27,10 @@ Edges become unique and, unless ``directed``, undirected; see
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -40,6 +40,26 @@ from crossgcn.data.graph import MASK_NAMES, canonical_graph
 from crossgcn.errors import BadInput
 
 _CSR_NAMES = ("x_indptr", "x_indices", "x_data", "x_shape")
+
+
+def _kind(kinds: str, dimensions: int, dtype: type[np.generic], what: str) -> tuple[Any, ...]:
+    return kinds, dimensions, dtype, f"{what} in {dimensions} dimension(s)"
+
+
+# Kinds of NumPy types, dimensions, type in memory, and words for an error.
+_KINDS: dict[str, tuple[Any, ...]] = {
+    "x": _kind("fiub", 2, np.float32, "numbers"),
+    "x_indptr": _kind("iu", 1, np.int64, "integers"),
+    "x_indices": _kind("iu", 1, np.int64, "integers"),
+    "x_data": _kind("fiub", 1, np.float32, "numbers"),
+    "x_shape": _kind("iu", 1, np.int64, "integers"),
+    "edge_index": _kind("iu", 2, np.int64, "integers"),
+    "edge_weight": _kind("fiub", 1, np.float32, "numbers"),
+    "directed": ("b", None, np.bool_, "one boolean"),
+    "y": _kind("iu", 1, np.int64, "integers"),
+    "num_classes": ("iu", None, np.int64, "one integer, at least 1"),
+    "roles": _kind("iu", 2, np.int64, "integers"),
+} | dict.fromkeys(MASK_NAMES, ("b", None, np.bool_, "booleans"))
 
 
 def read_graph(path: Path | str) -> Data:
@@ -53,24 +73,26 @@ def read_graph(path: Path | str) -> Data:
         BadInput: Names file, array, position, value and remedy.
     """
     path = Path(path)
-    arrays = _Arrays(path)
+    arrays = read_npz(path)
+    tensors = {
+        name: _read(arrays, name, path)
+        for name in _KINDS
+        if name not in _CSR_NAMES and (name in arrays or name in ("edge_index", "y"))
+    }
+    if "x" not in arrays:
+        tensors["x"] = _read_sparse(arrays, path)
+    num_classes, directed = tensors.pop("num_classes", None), tensors.pop("directed", None)
+    if num_classes is not None and (num_classes.numel() != 1 or num_classes.item() < 1):
+        raise _wrong_kind(arrays, "num_classes", path)
+    if directed is not None and directed.numel() != 1:
+        raise _wrong_kind(arrays, "directed", path)
     data = Data(
-        x=arrays.features(),
-        edge_index=arrays.integers("edge_index", 2),
-        y=arrays.integers("y", 1),
-        num_classes=arrays.num_classes(),
+        **tensors,
+        num_classes=None if num_classes is None else int(num_classes),
+        directed=True if directed else None,
         name=path.stem,
     )
-    if arrays.directed():
-        data.directed = True
-    if "edge_weight" in arrays:
-        data.edge_weight = arrays.numbers("edge_weight", 1)
-    if "roles" in arrays:
-        data.roles = arrays.integers("roles", 2)
-    for name in MASK_NAMES:
-        if name in arrays:
-            data[name] = arrays.booleans(name)
-    return canonical_graph(data, arrays.where)
+    return canonical_graph(data, str(path))
 
 
 def save_graph(path: Path | str, data: Data) -> None:
@@ -108,119 +130,56 @@ def save_graph(path: Path | str, data: Data) -> None:
     write_npz(path, arrays)
 
 
-class _Arrays:
-    """The arrays of a file, checked for type and shape as they are read."""
-
-    def __init__(self, path: Path) -> None:
-        self.where = str(path)
-        self._arrays = read_npz(path)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._arrays
-
-    def integers(self, name: str, dimensions: int) -> Tensor:
-        array = self._find(name, "iu", dimensions, f"integers in {dimensions} dimension(s)")
-        return torch.from_numpy(array.astype(np.int64))
-
-    def numbers(self, name: str, dimensions: int) -> Tensor:
-        array = self._find(name, "fiub", dimensions, f"numbers in {dimensions} dimension(s)")
-        with np.errstate(over="ignore"):
-            return torch.from_numpy(array.astype(np.float32))
-
-    def booleans(self, name: str) -> Tensor:
-        return torch.from_numpy(self._find(name, "b", None, "booleans").astype(np.bool_))
-
-    def num_classes(self) -> int | None:
-        if "num_classes" not in self:
-            return None
-        array = self._find("num_classes", "iu", None, "one integer, at least 1")
-        if array.size != 1 or array.item() < 1:
-            raise self._wrong_kind("num_classes", "one integer, at least 1")
-        return int(array.item())
-
-    def directed(self) -> bool:
-        if "directed" not in self:
-            return False
-        array = self._find("directed", "b", None, "one boolean")
-        if array.size != 1:
-            raise self._wrong_kind("directed", "one boolean")
-        return bool(array.item())
-
-    def features(self) -> Tensor:
-        """Return 32-bit floats, dense or sparse CSR as they are in the file."""
-        if "x" in self:
-            return self.numbers("x", 2)
-        if not any(name in self for name in _CSR_NAMES):
-            raise BadInput(f"{self.where}: no features; add x, or all of {', '.join(_CSR_NAMES)}")
-        indptr, indices, shape = (
-            self.integers(name, 1).numpy() for name in ("x_indptr", "x_indices", "x_shape")
-        )
-        values = self.numbers("x_data", 1).numpy()
-        if len(shape) != 2 or shape.min() < 1:
-            raise BadInput(
-                f"{self.where}: x_shape is {shape.tolist()}; it must be [nodes, features]"
-            )
-        num_rows, num_columns = shape.tolist()
-        _check_csr(indptr, indices, values, num_rows, num_columns, self.where)
-        return csr_tensor(indptr, indices, values, (num_rows, num_columns))
-
-    def _find(
-        self, name: str, kinds: str, dimensions: int | None, wanted: str
-    ) -> NDArray[np.generic]:
-        if name not in self._arrays:
-            raise BadInput(
-                f"{self.where}: array {name} is missing; it has {', '.join(self._arrays) or 'none'}"
-            )
-        array = self._arrays[name]
-        if array.dtype.kind not in kinds or dimensions not in (None, array.ndim):
-            raise self._wrong_kind(name, wanted)
-        return array
-
-    def _wrong_kind(self, name: str, wanted: str) -> BadInput:
-        array = self._arrays[name]
-        shape = list(array.shape)
-        return BadInput(f"{self.where}: {name} is {array.dtype} {shape}; it must be {wanted}")
+def _read(arrays: Arrays, name: str, path: Path) -> Tensor:
+    if name not in arrays:
+        raise BadInput(f"{path}: array {name} is missing; it has {', '.join(arrays) or 'none'}")
+    kinds, dimensions, dtype, _ = _KINDS[name]
+    if arrays[name].dtype.kind not in kinds or dimensions not in (None, arrays[name].ndim):
+        raise _wrong_kind(arrays, name, path)
+    with np.errstate(over="ignore"):
+        return torch.from_numpy(arrays[name].astype(dtype))
 
 
-def _check_csr(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int64],
-    values: NDArray[np.float32],
-    num_rows: int,
-    num_columns: int,
-    where: str,
-) -> None:
+def _wrong_kind(arrays: Arrays, name: str, path: Path) -> BadInput:
+    array = arrays[name]
+    return BadInput(
+        f"{path}: {name} is {array.dtype} {list(array.shape)}; it must be {_KINDS[name][3]}"
+    )
+
+
+def _read_sparse(arrays: Arrays, path: Path) -> Tensor:
+    if not any(name in arrays for name in _CSR_NAMES):
+        raise BadInput(f"{path}: no features; add x, or all of {', '.join(_CSR_NAMES)}")
+    indptr, indices, values, shape = (_read(arrays, name, path).numpy() for name in _CSR_NAMES)
+    if len(shape) != 2 or shape.min() < 1:
+        raise BadInput(f"{path}: x_shape is {shape.tolist()}; it must be [nodes, features]")
+    num_rows, num_columns = shape.tolist()
     if len(values) != len(indices):
         raise BadInput(
-            f"{where}: x_data has {len(values)} values but x_indices {len(indices)} columns; "
+            f"{path}: x_data has {len(values)} values but x_indices {len(indices)} columns; "
             "give each value one column"
         )
     if len(indptr) != num_rows + 1 or indptr[0] != 0 or indptr[-1] != len(indices):
         raise BadInput(
-            f"{where}: x_indptr has {len(indptr)} entries from {indptr[:1]} to {indptr[-1:]}; for "
+            f"{path}: x_indptr has {len(indptr)} entries from {indptr[:1]} to {indptr[-1:]}; for "
             f"{num_rows} rows and {len(indices)} values it has {num_rows + 1}, from 0 to "
             f"{len(indices)}"
         )
-    falling = np.flatnonzero(np.diff(indptr) < 0)
-    if len(falling):
-        row = int(falling[0])
+    for row in np.flatnonzero(np.diff(indptr) < 0):
         raise BadInput(
-            f"{where}: x_indptr falls from {indptr[row]} to {indptr[row + 1]} at row {row}; "
+            f"{path}: x_indptr falls from {indptr[row]} to {indptr[row + 1]} at row {row}; "
             "row starts never fall"
         )
-    outside = np.flatnonzero((indices < 0) | (indices >= num_columns))
-    if len(outside):
-        at = int(outside[0])
+    for at in np.flatnonzero((indices < 0) | (indices >= num_columns)):
         raise BadInput(
-            f"{where}: x_indices[{at}] is {indices[at]}, but x_shape says {num_columns} columns; "
+            f"{path}: x_indices[{at}] is {indices[at]}, but x_shape says {num_columns} columns; "
             f"use 0 to {num_columns - 1}"
         )
     rows = np.repeat(np.arange(num_rows), np.diff(indptr))
-    disorder = np.flatnonzero((np.diff(rows) == 0) & (np.diff(indices) <= 0))
-    if len(disorder):
-        at = int(disorder[0])
+    for at in np.flatnonzero((np.diff(rows) == 0) & (np.diff(indices) <= 0)):
         raise BadInput(
-            f"{where}: x_indices in row {rows[at]} goes from column {indices[at]} to "
+            f"{path}: x_indices in row {rows[at]} goes from column {indices[at]} to "
             f"{indices[at + 1]}; columns ascend within a row and none comes twice "
             "(scipy: matrix.sum_duplicates() before saving)"
         )
+    return csr_tensor(indptr, indices, values, (num_rows, num_columns))

@@ -12,14 +12,7 @@ from crossgcn.errors import BadInput
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Names of classes and features, and how a table is encoded.
-
-    Attributes:
-        classes: Name of each class, in the order of the scores.
-        space: Names and fields of the features, where they have any.
-        encoding: How a table of nodes is encoded, if the model was trained on one.
-        extra: Anything else to save with the model.
-    """
+    """Names of classes, in the order of the scores, and of features; how a table is encoded."""
 
     classes: tuple[str, ...]
     space: FeatureSpace | None = None
@@ -48,11 +41,7 @@ class Preprocess:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Read what :meth:`to_json` returned.
-
-        Raises:
-            BadInput: A part is missing or of the wrong type.
-        """
+        """Read what :meth:`to_json` returned."""
         classes, names, fields = (
             _read_names(content, key) for key in ("classes", "feature_names", "fields")
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -68,10 +68,6 @@ def make_splits(
         train: Training nodes per class: by default 20 for ``random`` and all for
             ``stratified``. ``"all"``, under any protocol, trains on every labelled node outside
             validation and test.
-
-    Raises:
-        BadInput: A split cannot be made or learnt from, or the protocol does not use an
-            argument.
     """
     if protocol not in PROTOCOLS:
         raise unknown_name("split protocol", protocol, PROTOCOLS)
@@ -90,9 +86,13 @@ def make_splits(
     elif protocol == "authors":
         splits = [_from_roles(row) for row in _authors_roles(data, num_splits)]
     else:
-        splits = [_from_roles(row) for row in _public_roles(data, num_splits)]
+        rows = _take(_own_roles(data), num_splits, f"{data.name} has", "public split(s)")
+        splits = [_from_roles(row) for row in rows]
     if train == "all":
-        splits = [_train_on_all(split, data) for split in splits]
+        splits = [
+            replace(split, train=torch.nonzero(_free_nodes(split, data)).flatten())
+            for split in splits
+        ]
     elif protocol in ("random", "stratified"):
         per_class = train or TRAIN_PER_CLASS
         splits = [_redraw(split, data, per_class, seed, i) for i, split in enumerate(splits)]
@@ -106,9 +106,6 @@ def validate_split(split: Split, data: Data, where: str) -> None:
 
     Args:
         where: What to call the split in messages.
-
-    Raises:
-        BadInput: Names the node or class, and the remedy.
     """
     y: Tensor = data.y
     role_of = torch.zeros(len(y), dtype=torch.int64)
@@ -116,24 +113,13 @@ def validate_split(split: Split, data: Data, where: str) -> None:
         nodes: Tensor = getattr(split, name)
         if len(nodes) == 0:
             raise BadInput(f"{where}: no {name} nodes; give at least one")
-        outside = nodes[(nodes < 0) | (nodes >= len(y))]
-        if len(outside):
-            raise BadInput(
-                f"{where}: {name} node {int(outside[0])} does not exist; "
-                f"the graph has nodes 0 to {len(y) - 1}"
-            )
+        who = f"{where}: {name} node"
+        outside = (nodes < 0) | (nodes >= len(y))
+        _refuse(nodes[outside], who, f"does not exist; the graph has nodes 0 to {len(y) - 1}")
         repeated = torch.nonzero(torch.bincount(nodes) > 1)
-        if len(repeated):
-            raise BadInput(
-                f"{where}: {name} node {int(repeated[0])} is listed more than once; "
-                "list every node once"
-            )
+        _refuse(repeated, who, "is listed more than once; list every node once")
         unlabelled = nodes[~is_labelled(y[nodes])]
-        if len(unlabelled):
-            raise BadInput(
-                f"{where}: {name} node {int(unlabelled[0])} has no label; "
-                "take unlabelled nodes out of every role"
-            )
+        _refuse(unlabelled, who, "has no label; take unlabelled nodes out of every role")
         taken = nodes[role_of[nodes] > 0]
         if len(taken):
             node = int(taken[0])
@@ -150,6 +136,11 @@ def validate_split(split: Split, data: Data, where: str) -> None:
             f"{where}: class {label} of 0 to {data.num_classes - 1} has no training node; add one, "
             "or number the classes without gaps"
         )
+
+
+def _refuse(wrong: Tensor, who: str, what: str) -> None:
+    if len(wrong):
+        raise BadInput(f"{who} {int(wrong[0])} {what}")
 
 
 def _check_train(per_class: int, protocol: str) -> None:
@@ -200,24 +191,10 @@ def _own_roles(data: Data) -> Tensor:
     return roles
 
 
-def _public_roles(data: Data, num_splits: int | None) -> Tensor:
-    roles = _own_roles(data)
-    if num_splits is not None and num_splits > len(roles):
-        raise BadInput(
-            f"num_splits is {num_splits}, but {data.name} has {len(roles)} public split(s); "
-            f"ask for at most {len(roles)}, or use --splits random"
-        )
-    return roles[:num_splits]
-
-
 def _authors_roles(data: Data, num_splits: int | None) -> Tensor:
     name = graph_with_splits(data.name)
     roles = torch.from_numpy(read_npz(locate_splits(name))["role"])
-    if num_splits is not None and num_splits > len(roles):
-        raise BadInput(
-            f"num_splits is {num_splits}, but the authors released {len(roles)} splits; "
-            f"ask for at most {len(roles)}, or use --splits random"
-        )
+    roles = _take(roles, num_splits, "the authors released", "splits")
     labels = data.y.numpy(force=True).astype("<i8").tobytes()
     if hashlib.sha256(labels).hexdigest() != LABELS_SHA256[name]:
         raise BadInput(
@@ -225,12 +202,20 @@ def _authors_roles(data: Data, num_splits: int | None) -> Tensor:
             "use --splits random or public"
         )
     # NOTE[D7]: 16 of Citeseer's 20 released training sets hold 1 to 4 unlabelled nodes.
-    return torch.where(is_labelled(data.y), roles[:num_splits], 0)
+    return torch.where(is_labelled(data.y), roles, 0)
+
+
+def _take(roles: Tensor, num_splits: int | None, who: str, what: str) -> Tensor:
+    if num_splits is not None and num_splits > len(roles):
+        raise BadInput(
+            f"num_splits is {num_splits}, but {who} {len(roles)} {what}; "
+            f"ask for at most {len(roles)}, or use --splits random"
+        )
+    return roles[:num_splits]
 
 
 def _from_roles(row: Tensor) -> Split:
-    train, validation, test = (torch.nonzero(row == role).flatten() for role in (1, 2, 3))
-    return Split(train, validation, test)
+    return Split(*(torch.nonzero(row == role).flatten() for role in (1, 2, 3)))
 
 
 def _free_nodes(split: Split, data: Data) -> Tensor:
@@ -239,11 +224,6 @@ def _free_nodes(split: Split, data: Data) -> Tensor:
     free[split.validation] = False
     free[split.test] = False
     return free
-
-
-def _train_on_all(split: Split, data: Data) -> Split:
-    free = torch.nonzero(_free_nodes(split, data)).flatten()
-    return Split(free, split.validation, split.test)
 
 
 def _redraw(split: Split, data: Data, per_class: int, seed: int, index: int) -> Split:
@@ -265,4 +245,4 @@ def _redraw(split: Split, data: Data, per_class: int, seed: int, index: int) -> 
         chosen = generator.permutation(len(candidates))[:per_class]
         drawn.append(candidates[torch.from_numpy(chosen)])
     train = torch.cat(drawn).sort().values if drawn else split.train[:0]
-    return Split(train, split.validation, split.test)
+    return replace(split, train=train)

@@ -1,25 +1,22 @@
-"""The classifier's inputs: edges, features and labels as users of scikit-learn give them."""
+"""The graph of an estimator: features and edges as users of scikit-learn give them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from copy import deepcopy
-from numbers import Integral, Real
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import BadInput
-from crossgcn.graph import PreparedGraph, SparseMatrix
-from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.graph import PreparedGraph
 
 Array = NDArray[Any]
 
@@ -53,11 +50,15 @@ def read_edges(
         edges = _read_array(edge_index)
         weights = None if edge_weight is None else _read_weights(edge_weight, edges.shape[1])
     if names is not None:
-        edges, kept = _find_rows(edges, names)
-        edges = edges[:, kept]
-        weights = None if weights is None else weights[kept]
+        edges = pd.Index(names).get_indexer(pd.Index(edges.ravel())).reshape(edges.shape)
+        kept = (edges >= 0).all(axis=0)
+        edges, weights = edges[:, kept], None if weights is None else weights[kept]
     _check_ends(edges, num_nodes)
     return torch.from_numpy(edges), None if weights is None else torch.from_numpy(weights)
+
+
+def _array(values: Any) -> Array:
+    return values.numpy(force=True) if isinstance(values, Tensor) else np.asarray(values)
 
 
 def _read_array(edge_index: Any) -> Array:
@@ -80,14 +81,7 @@ def _read_weights(edge_weight: Any, num_edges: int) -> Array:
             "one per edge. (Cross-validation cuts whatever is as long as X: where there happen to "
             "be as many edges as rows, give a SciPy sparse adjacency instead)"
         )
-    weights = weights.astype(np.float32)
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if len(bad):
-        raise BadInput(
-            f"edge_weight[{bad[0]}] is {weights[bad[0]]} ({len(bad)} such in all); give weights "
-            "that are finite and not negative"
-        )
-    return weights
+    return _check_weights(weights, lambda edge, weight: f"edge_weight[{edge}] is {weight}")
 
 
 def _read_adjacency(
@@ -115,15 +109,22 @@ def _read_adjacency(
     values = entries.data
     if values.dtype.kind == "b" or bool((values == 1).all()):
         return np.stack([source, target]), None
+
+    def describe(edge: int, weight: float) -> str:
+        return f"the adjacency has {weight} from node {source[edge]} to node {target[edge]}"
+
+    return np.stack([source, target]), _check_weights(values, describe)
+
+
+def _check_weights(values: Array, describe: Callable[[int, float], str]) -> Array:
     weights = values.astype(np.float32)
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(bad):
         raise BadInput(
-            f"the adjacency has {weights[bad[0]]} from node {source[bad[0]]} to node "
-            f"{target[bad[0]]} ({len(bad)} such in all); give weights that are finite and not "
-            "negative"
+            f"{describe(bad[0], weights[bad[0]])} ({len(bad)} such in all); give weights that "
+            "are finite and not negative"
         )
-    return np.stack([source, target]), weights
+    return weights
 
 
 def _read_names(node_index: Any, num_nodes: int) -> Array:
@@ -143,15 +144,6 @@ def _read_names(node_index: Any, num_nodes: int) -> Array:
     return names.astype(np.int64)
 
 
-def _find_rows(edges: Array, names: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the row of each end, and which edges have both ends."""
-    order = np.argsort(names)
-    places = np.searchsorted(names, edges, sorter=order).clip(max=len(names) - 1)
-    rows = order[places]
-    kept: NDArray[np.bool_] = (names[rows] == edges).all(axis=0)
-    return rows, kept
-
-
 def _check_ends(edges: Array, num_nodes: int) -> None:
     bad = np.argwhere(((edges < 0) | (edges >= num_nodes)).T)
     if len(bad):
@@ -163,17 +155,11 @@ def _check_ends(edges: Array, num_nodes: int) -> None:
         )
 
 
-def _array(values: Any) -> Array:
-    return values.numpy(force=True) if isinstance(values, Tensor) else np.asarray(values)
-
-
 def prepare_graph(x: Any, edge_index: Any, edge_weight: Any, node_index: Any) -> PreparedGraph:
     """Return features and adjacency; edges are made undirected and unique.
 
-    Args:
-        x: Features ``[rows, features]``, 32-bit floats, dense or SciPy CSR, which stays sparse.
-        edge_index: As for :func:`read_edges`, like the others.
-        node_index: The node that each row is.
+    Features are 32-bit floats, dense or SciPy CSR, which stays sparse; for edges see
+    :func:`read_edges`.
     """
     rows = x.shape[0]
     edges, weights = read_edges(edge_index, edge_weight, node_index, rows)
@@ -181,19 +167,6 @@ def prepare_graph(x: Any, edge_index: Any, edge_weight: Any, node_index: Any) ->
     data = Data(x=_tensor(x), edge_index=edges, edge_weight=weights, y=no_labels, num_nodes=rows)
     data = canonical_graph(data, "X")
     return PreparedGraph(data.x, data.edge_index, data.get("edge_weight"))
-
-
-@torch.no_grad()
-def score_rows(model: NodeClassifier, graph: PreparedGraph) -> NDArray[np.float64]:
-    """Return the class scores of every row, before any softmax.
-
-    They are computed in 64 bits, so that rounding does not depend on how many rows are scored
-    together.
-    """
-    x = _in_64_bits(graph.x) if isinstance(graph.x, SparseMatrix) else graph.x.double()
-    hops = [_in_64_bits(graph.edges(kind)) for kind in model.propagations]
-    scores: Tensor = deepcopy(model).double().eval()(x, hops)
-    return scores.numpy()
 
 
 def _tensor(x: Any) -> Tensor:
@@ -204,107 +177,3 @@ def _tensor(x: Any) -> Tensor:
     canonical.sum_duplicates()
     canonical.eliminate_zeros()
     return csr_tensor(canonical.indptr, canonical.indices, canonical.data, canonical.shape)
-
-
-def _in_64_bits(matrix: SparseMatrix) -> SparseMatrix:
-    return SparseMatrix(matrix.row_offsets, matrix.columns, matrix.values.double(), matrix.shape)
-
-
-Labels = NDArray[Any]
-
-AUTO = "auto"
-
-
-def encode_labels(y: Labels, unlabelled: object = AUTO) -> tuple[Labels, Tensor]:
-    """Return the sorted classes and the number of each row's class, ``-1`` without a label.
-
-    Raises:
-        BadInput: If there are fewer than two classes, or labels of several types.
-        ValueError: If the labels are not classes, such as the target of a regression.
-    """
-    labelled = ~find_unlabelled(y, unlabelled)
-    if not labelled.any():
-        raise BadInput(
-            f"y marks all {len(y)} rows as unlabelled; give rows of at least two classes"
-        )
-    known = tidy_labels(y[labelled])
-    check_classification_targets(known)
-    classes, numbers = np.unique(known, return_inverse=True)
-    if len(classes) < 2:
-        raise BadInput(
-            f"y has one class, {classes.tolist()[0]!r}, in its {len(known)} labelled rows; "
-            "give rows of at least two classes"
-        )
-    codes = np.full(len(y), -1, dtype=np.int64)
-    codes[labelled] = numbers
-    return classes, torch.from_numpy(codes)
-
-
-def find_unlabelled(
-    y: Labels, unlabelled: object = AUTO, classes: Labels | None = None
-) -> NDArray[np.bool_]:
-    """Return which rows have no label.
-
-    Args:
-        y: A label per row.
-        unlabelled: The value that means no label; ``None`` if every row has one. ``"auto"`` is
-            ``-1``, as a number or as text, unless all other labels are ``1``: then ``-1`` and
-            ``1`` are the two classes.
-        classes: Of a fitted classifier; these values are labels.
-    """
-    missing = [row for row, label in enumerate(y.tolist()) if label is None]
-    if missing:
-        raise BadInput(
-            f"y row {missing[0]} is None ({len(missing)} such in all); mark rows without a label "
-            "by -1"
-        )
-    if unlabelled is None:
-        return np.zeros(len(y), dtype=bool)
-    if unlabelled != AUTO:
-        return _equal_to(y, unlabelled)
-    found = _equal_to(y, -1, "-1")
-    if classes is not None:
-        return found & (not _equal_to(classes, -1, "-1").any())
-    others = y[~found]
-    two_classes = len(others) > 0 and _equal_to(others, 1, "1").all()
-    return found & (not two_classes)
-
-
-def tidy_labels(labels: Labels) -> Labels:
-    """Convert an array of objects to booleans or numbers; texts are not changed.
-
-    Raises:
-        BadInput: If there are labels of several types, which cannot be sorted.
-    """
-    if labels.dtype != object or all(isinstance(label, str) for label in labels):
-        return labels
-    kinds = {bool: bool | np.bool_, np.int64: Integral, np.float64: Real}
-    for dtype, kind in kinds.items():
-        if all(isinstance(label, kind) for label in labels):
-            return labels.astype(dtype)
-    types = sorted({type(label).__name__ for label in labels})
-    raise BadInput(
-        f"y has labels of types {' and '.join(types)}; give all as texts, all as numbers or all "
-        "as booleans"
-    )
-
-
-def describe_labels(classes: Labels) -> dict[str, Any]:
-    """Return the classes and their type, for JSON."""
-    return {"dtype": classes.dtype.str, "values": classes.tolist()}
-
-
-def restore_labels(description: Mapping[str, Any], count: int) -> Labels:
-    """Return the classes from :func:`describe_labels`, of which there must be ``count``."""
-    try:
-        classes: Labels = np.array(description["values"], dtype=np.dtype(description["dtype"]))
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise BadInput(f"the saved labels cannot be read ({error}); save the model again") from None
-    if classes.shape != (count,):
-        raise BadInput(f"{classes.size} labels are saved for {count} classes; save the model again")
-    return classes
-
-
-def _equal_to(labels: Labels, *values: object) -> NDArray[np.bool_]:
-    """Compare each label without converting it: a number never equals a text."""
-    return np.array([label in values for label in labels.tolist()], dtype=bool)

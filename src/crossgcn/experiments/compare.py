@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
-from pathlib import Path
 from statistics import fmean, mode
 from typing import Any
 
@@ -30,7 +30,6 @@ class CandidateResult:
         test_accuracy: One per split, of the trial chosen by validation accuracy.
         trials: The chosen trial of each split.
         hidden_channels: ``None`` for a model without a hidden layer.
-        seconds: Total time of all runs.
         train_options: Options of ``crossgcn train`` for the trial that most splits chose;
             ``None`` for the majority class.
     """
@@ -57,11 +56,7 @@ class CandidateResult:
 
 @dataclass(frozen=True)
 class TableComparison:
-    """The results of all models, simplest first, and what follows from them.
-
-    Attributes:
-        test_to_train: As in :class:`~crossgcn.RepeatedRuns`.
-    """
+    """The results of all models, simplest first, and what follows from them."""
 
     results: tuple[CandidateResult, ...]
     test_to_train: float
@@ -154,21 +149,11 @@ class TableExperiment:
         """The splits shared by all models."""
         return self.experiment.splits
 
-    def run(
-        self,
-        *,
-        out: Path | None = None,
-        workers: int = 1,
-        threads: int = 1,
-        device: str = "cpu",
-        on_epochs: Callable[[int, int], None] | None = None,
-    ) -> TableComparison:
+    def run(self, **arguments: Any) -> TableComparison:
         """Train every model; the arguments are those of :meth:`crossgcn.Experiment.run`."""
         runs: list[RepeatedRuns] = []
         if self.names != ["majority"]:
-            runs = self.experiment.run(
-                out=out, workers=workers, threads=threads, device=device, on_epochs=on_epochs
-            )
+            runs = self.experiment.run(**arguments)
         results = []
         for name in self.names:
             if CANDIDATES[name].preset is None:
@@ -224,13 +209,11 @@ def _configure(name: str, data: Data, settings: Mapping[str, Any]) -> RunConfig:
 
     if excess(1) == excess(2):  # a single layer has no width to choose
         return config
-    low, high = 1, 1
+    high = 1
     while excess(high) < 0:
         high *= 2
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if excess(middle) >= 0 else (middle + 1, high)
-    width = min((w for w in (low - 1, low) if w >= 1), key=lambda w: abs(excess(w)))
+    enough = bisect_left(range(high + 1), 0, 1, high, key=excess)
+    width = min((w for w in (enough - 1, enough) if w >= 1), key=lambda w: abs(excess(w)))
     return config.model_copy(update={"hidden_channels": width})
 
 

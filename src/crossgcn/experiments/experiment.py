@@ -150,9 +150,8 @@ class Experiment:
                 test accuracy.
             on_epochs: Called with the epochs done and the epochs in total.
         """
-        trainer = self.trainer(
-            save_models=save_models, threads=threads, device=device, read_test=read_test
-        )
+        options = {"save_models": save_models, "threads": threads, "read_test": read_test}
+        trainer = self.trainer(device=device, **options)
         if out is not None and save_models:
             clear_model(out)
         runs = [
@@ -182,27 +181,12 @@ class Experiment:
         stratified = self.configs[0].splits == "stratified"
         return len(split.test) / len(split.train) if stratified else 0.0
 
-    def trainer(
-        self,
-        *,
-        save_models: bool = False,
-        threads: int = 1,
-        device: str = "cpu",
-        read_test: bool = True,
-    ) -> Trainer:
-        """Return a trainer for the graph and the splits."""
+    def trainer(self, *, device: str = "cpu", **options: Any) -> Trainer:
+        """Return a trainer for the graph and the splits; ``options`` are those of its class."""
         place = choose_device(device)
         for config in self.configs:
             check_precision(config.precision, place)
-        return Trainer(
-            self.data,
-            self.splits,
-            save_models=save_models,
-            threads=threads,
-            device=place,
-            preprocess=self.preprocess,
-            read_test=read_test,
-        )
+        return Trainer(self.data, self.splits, device=place, preprocess=self.preprocess, **options)
 
     def runs_of(self, config: RunConfig, folder: Path | None) -> Iterator[Run]:
         """Yield the runs of a configuration, each with its own subfolder of ``folder``."""

@@ -57,10 +57,9 @@ def class_probabilities(model: NodeClassifier, data: Data, nodes: Tensor | None 
 
 @dataclass(frozen=True)
 class Scored:
-    """Nodes with their class probabilities.
+    """Nodes with their class probabilities, ``[nodes, classes]``.
 
     Attributes:
-        probabilities: ``[nodes, classes]``.
         data: The graph in which the nodes were scored.
         nodes: Positions of the nodes in ``data``.
         unused: Columns of the table that the model was not trained with.
@@ -97,9 +96,6 @@ def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
 
     The new nodes are added to the training graph, so their edges may lead to known nodes as
     well as to each other.
-
-    Raises:
-        BadInput: Naming file, row, value and remedy.
     """
     try:
         encoder, plan = read_encoding(run.saved.preprocess)
@@ -107,12 +103,10 @@ def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
         raise BadInput(f"{run.folder}: {error}") from None
     new = load_new_tables(nodes, edges, encoder, plan, run.ids)
     num_known, num_all = len(run.ids), len(run.ids) + len(new.ids)
-    weights = None
-    if "edge_weight" in run.data:
-        own = (
-            np.ones(new.edges.shape[1], np.float32) if new.edge_weight is None else new.edge_weight
-        )
-        weights = torch.cat([run.data.edge_weight, torch.from_numpy(own)])
+    weights, own = run.data.get("edge_weight"), new.edge_weight
+    if weights is not None:
+        own = np.ones(new.edges.shape[1], np.float32) if own is None else own
+        weights = torch.cat([weights, torch.from_numpy(own)])
     data = canonical_graph(
         Data(
             x=as_features(sp.csr_array(sp.vstack([as_matrix(run.data.x), new.x], format="csr"))),

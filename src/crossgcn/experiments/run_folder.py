@@ -55,14 +55,7 @@ class FinishedRun:
 
     def curve(self) -> dict[str, list[float]]:
         """Read the metrics by name, one value per epoch."""
-        try:
-            with (self.folder / EPOCHS).open(newline="") as file:
-                rows = list(csv.DictReader(file))
-            return {name: [float(row[name]) for row in rows] for name in (rows[0] if rows else ())}
-        except (OSError, ValueError, TypeError) as error:
-            raise BadInput(
-                f"{self.folder / EPOCHS}: cannot be read ({error}); train again"
-            ) from None
+        return read_curve(self.folder)
 
 
 @dataclass(frozen=True)
@@ -73,7 +66,6 @@ class RunFolder:
         chosen: The run that the saved model comes from.
         runs: All runs in the order of their splits, the chosen one included.
         ids: The ids of the nodes; their numbers if they have none.
-        splits: The splits of the runs, by index.
     """
 
     folder: Path
@@ -96,11 +88,7 @@ class RunFolder:
         return self.splits[index]
 
     def find(self, node: str) -> int:
-        """Return the position of a node by its id.
-
-        Raises:
-            BadInput: If no node has this id.
-        """
+        """Return the position of a node by its id."""
         try:
             return self.ids.index(node)
         except ValueError:
@@ -108,6 +96,17 @@ class RunFolder:
                 f"{self.folder}: there is no node {node!r} among the {len(self.ids)} trained on; "
                 f"the first are {', '.join(map(repr, self.ids[:3]))}"
             ) from None
+
+
+def read_curve(folder: Path) -> dict[str, list[float]]:
+    """Read the metrics of a run by name, one value per epoch."""
+    path = folder / EPOCHS
+    try:
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        return {name: [float(row[name]) for row in rows] for name in (rows[0] if rows else ())}
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInput(f"{path}: cannot be read ({error}); train again") from None
 
 
 def clear_model(folder: Path) -> None:
@@ -121,13 +120,8 @@ def choose_model(
 ) -> FinishedRun:
     """Save the model with the best validation accuracy, and the graph, in a folder of runs.
 
-    Of equal runs the first is chosen. Test accuracy is not used.
-
-    Args:
-        folder: Holds the runs and receives the model.
-        model: The subfolder of the runs to choose from.
-        data: The graph; saved unless it can be loaded by name.
-        ids: The ids of the nodes.
+    Of equal runs the first is chosen. Test accuracy is not used. ``model`` is the subfolder of
+    the runs to choose from. The graph is saved unless it can be loaded by name.
     """
     runs = _finished_runs(folder / model)
     chosen = max(runs, key=lambda run: run.record["validation_accuracy"])
@@ -166,11 +160,9 @@ def open_run(folder: Path, *, load: bool = True) -> RunFolder:
     if not checksum_matches(description):
         raise _changed(folder / CHOSEN)
     place = folder / description["run"]
-    for name, expected in description["files"].items():
+    copies = {name: digest_of_file(place / name) for name in MODEL_FILES}
+    for name, expected in {**description["files"], **copies}.items():
         if digest_of_file(folder / name) != expected:
-            raise _changed(folder / name)
-    for name in MODEL_FILES:
-        if digest_of_file(folder / name) != digest_of_file(place / name):
             raise _changed(folder / name)
     runs = tuple(
         run

@@ -59,8 +59,6 @@ def paired_difference(
     :math:`\left(\frac{1}{J} + \frac{n_\text{test}}{n_\text{train}}\right) s^2`.
 
     Args:
-        ours: One value per split.
-        baseline: The other model's values, in the same order.
         test_to_train: Test nodes per training node if splits share nodes; 0 for no
             correction, as in the paper's tables.
     """

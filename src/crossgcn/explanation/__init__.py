@@ -12,7 +12,7 @@ from crossgcn.lazy_names import lazy_names
 if TYPE_CHECKING:
     from crossgcn.explanation.node import NodeExplainer, NodeExplanation, explain_node
     from crossgcn.explanation.pyg import CrossExplainer
-    from crossgcn.explanation.removal import accuracy_without
+    from crossgcn.explanation.run import accuracy_without
     from crossgcn.explanation.strongest import (
         cross_stability,
         first_order_terms,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "node": ("NodeExplainer", "explain_node", "NodeExplanation"),
     "pyg": ("CrossExplainer",),
-    "removal": ("accuracy_without",),
+    "run": ("accuracy_without",),
     "strongest": ("cross_stability", "first_order_terms", "strongest_crosses"),
 }
 

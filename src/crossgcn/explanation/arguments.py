@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -13,6 +13,9 @@ import torch
 from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
 from crossgcn.explanation.reading import Ints
+
+Names: TypeAlias = FeatureSpace | Sequence[str] | None
+"""Names of features, as users give them; ``None`` numbers the features."""
 
 
 def check_integer(name: str, value: Any, *, at_least: int | None = None) -> int:
@@ -55,7 +58,7 @@ def check_classes(classes: Sequence[Any] | None, num_classes: int) -> Sequence[A
     return classes
 
 
-def check_features(space: FeatureSpace | Sequence[str] | None, num_features: int) -> FeatureSpace:
+def check_features(space: Names, num_features: int) -> FeatureSpace:
     """Return the names of the features, numbered if there are no names."""
     if space is None:
         return FeatureSpace.unnamed(num_features)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +27,6 @@ MAX_SUMS = 20_000_000
 
 _CHUNK_CELLS = 1_000_000
 _CHUNK_TERMS = 4096
-_DENSE_CODES = 10_000_000
 _PENDING = 4_000_000
 
 
@@ -36,11 +35,8 @@ class TermCodes:
     """A number (code) for each product of some features.
 
     The digits of a code in base ``len(features) + 1`` are the positions of its features in
-    ``features``, counted from 1, in ascending order; shorter products start with zeros.
-
-    Attributes:
-        features: The features that occur.
-        length: The largest number of features of a product.
+    ``features``, counted from 1, in ascending order; shorter products start with zeros. A
+    product has at most ``length`` features.
     """
 
     features: Ints
@@ -80,49 +76,35 @@ class RowTerms(NamedTuple):
     """Product of the feature values; empty if not requested."""
 
 
-def expand_rows(reading: Reading, nodes: Ints, coefficients: Floats) -> Expansion:
-    """Prepare to multiply out the first layer at some nodes.
-
-    Args:
-        reading: The model on its graph.
-        nodes: Which nodes.
-        coefficients: Weight of each unit at each node, ``[nodes, units]``.
-    """
-    counts = coefficients != 0
-    rows, units = np.flatnonzero(counts.any(axis=1)), np.flatnonzero(counts.any(axis=0))
-    features = np.unique(reading.inputs[nodes[rows]].indices).astype(np.int64)
-    codes = TermCodes(features, reading.layers[0].order)
-    if codes.base**codes.length > np.iinfo(np.int64).max:
-        raise BadInput(
-            f"products of order {codes.length} of {len(features)} features are too many to "
-            "number; explain a model of lower order, or with fewer features"
-        )
-    return Expansion(reading, nodes, coefficients, rows, units, codes)
-
-
-@dataclass(frozen=True)
 class Expansion:
     """The first layer at some nodes, multiplied out when terms are requested.
 
+    Args:
+        coefficients: Weight of each unit at each node, ``[nodes, units]``. Nodes and units whose
+            coefficients are all 0 have no terms.
+
     Attributes:
-        reading: The model on its graph.
-        nodes: Which nodes.
-        coefficients: Weight of each unit at each node, ``[nodes, units]``.
-        rows: Positions of the nodes where some coefficient is not 0.
-        units: Units for which some coefficient is not 0.
         codes: Numbers of the products.
     """
 
-    reading: Reading
-    nodes: Ints
-    coefficients: Floats
-    rows: Ints
-    units: Ints
-    codes: TermCodes
+    def __init__(self, reading: Reading, nodes: Ints, coefficients: Floats) -> None:
+        self.reading, self.nodes, self.layer = reading, nodes, reading.layers[0]
+        counts = coefficients != 0
+        self.rows, self.units = np.flatnonzero(counts.any(axis=1)), np.flatnonzero(counts.any(0))
+        self.coefficients = coefficients[self.rows]
+        self.inputs = reading.inputs[nodes[self.rows]]
+        self.lengths = np.diff(self.inputs.indptr).astype(np.int64)
+        features = np.unique(self.inputs.indices).astype(np.int64)
+        self.codes = TermCodes(features, self.layer.order)
+        if self.codes.base**self.codes.length > np.iinfo(np.int64).max:
+            raise BadInput(
+                f"products of order {self.codes.length} of {len(features)} features are too many "
+                "to number; explain a model of lower order, or with fewer features"
+            )
 
     def list_terms(self) -> RowTerms:
         """Return every term of every node."""
-        total = count_terms(self._lengths(), self.codes.length).sum()
+        total = count_terms(self.lengths, self.codes.length).sum()
         if total > MAX_ROWS:
             raise BadInput(
                 f"the score is a sum of about {total:,.0f} terms of {self.rows.size:,} nodes, too "
@@ -137,46 +119,37 @@ class Expansion:
     def sum_by_row(self) -> Floats:
         """Return the sum of all terms of each node."""
         sums = np.zeros(len(self.nodes))
-        inputs = self.reading.inputs[self.nodes[self.rows]]
-        linear, crosses = self.reading.layers[0].apply(inputs, None)
-        sums[self.rows] = ((linear + crosses) * self.coefficients[self.rows]).sum(axis=1)
+        linear, crosses = self.layer.apply(self.inputs, None)
+        sums[self.rows] = ((linear + crosses) * self.coefficients).sum(axis=1)
         return sums
 
     def sum_by_code(self) -> tuple[Ints, Floats]:
         """Return each product's code and its contribution summed over nodes, unless it is 0."""
-        lengths, order = self._lengths(), self.codes.length
+        order = self.codes.length
         products = float(count_terms(np.array([len(self.codes.features)]), order)[0])
-        work = (lengths.astype(np.float64) ** order).sum()
+        work = (self.lengths.astype(np.float64) ** order).sum()
         by_product = products * (self.rows.size + 3**order)
         if products <= MAX_SUMS and by_product <= min(work, MAX_WORK):
             return self.sum_by_product()
-        space = self.codes.base**order
-        if space > _DENSE_CODES:
-            return self.sum_sparse()
-        total = np.zeros(space)
-        for part in self.chunks():
-            np.add.at(total, part.code, part.contribution)
-        present = np.flatnonzero(total)
-        return present, total[present]
+        return self.sum_by_node()
 
     def sum_by_product(self) -> tuple[Ints, Floats]:
-        """Sum product by product instead of node by node.
+        """Sum product by product.
 
         The weights of a product in the units are the same at all nodes. They are computed once
         and multiplied with the sum over nodes of the coefficients times the value of the
         product. This is much less work if most nodes have most of the features.
         """
         codes, binary = self.codes, self.reading.binary
-        layer = self.reading.layers[0].of_units(self.units)
-        coefficients = self.coefficients[np.ix_(self.rows, self.units)]
-        dense = self.reading.inputs[self.nodes[self.rows]][:, codes.features].toarray()
+        layer, coefficients = self.layer.of_units(self.units), self.coefficients[:, self.units]
+        dense = self.inputs[:, codes.features].toarray()
         step = max(1, _CHUNK_CELLS // _CHUNK_TERMS)
         found, sums = [np.zeros(0, np.int64)], [np.zeros(0)]
         for length in range(1, codes.length + 1):
             terms = list_terms(binary[codes.features], length)
             for start in range(0, len(terms), _CHUNK_TERMS):
                 some = terms[start : start + _CHUNK_TERMS]
-                moments = np.zeros((len(some), coefficients.shape[1]))
+                moments = np.zeros((len(some), self.units.size))
                 for row in range(0, len(dense), step):
                     values = dense[row : row + step]
                     products = values[:, some[:, 0]]
@@ -190,7 +163,7 @@ class Expansion:
                 sums.append(total[present])
         return np.concatenate(found), np.concatenate(sums)
 
-    def sum_sparse(self) -> tuple[Ints, Floats]:
+    def sum_by_node(self) -> tuple[Ints, Floats]:
         """Sum node by node, merging the terms whenever enough new ones are pending."""
         found, sums = np.zeros(0, np.int64), np.zeros(0)
         pending: list[tuple[Ints, Floats]] = []
@@ -210,78 +183,80 @@ class Expansion:
 
         A product of binary features may come more than once, as the powers that fold into it.
         """
-        inputs, order = self.reading.inputs, self.codes.length
-        lengths, nodes = self._lengths(), self.nodes[self.rows]
-        _check_size(lengths, nodes, order)
-        expander = _RowExpander(self.reading, self.codes, self.units)
-        for length in np.unique(lengths[lengths > 0]).tolist():
-            alike = np.flatnonzero(lengths == length)
-            step = max(1, _CHUNK_CELLS // length ** max(order, 2))
-            for chunk in (alike[start : start + step] for start in range(0, alike.size, step)):
-                entries = inputs.indptr[nodes[chunk]][:, np.newaxis] + np.arange(length)
-                local = np.searchsorted(self.codes.features, inputs.indices[entries])
-                coefficients = self.coefficients[np.ix_(self.rows[chunk], self.units)]
-                for codes, contributions, values in expander.expand(
-                    local, inputs.data[entries], coefficients, with_values
-                ):
-                    row = np.repeat(self.rows[chunk], codes.shape[1])
-                    yield RowTerms(row, codes.ravel(), contributions.ravel(), values.ravel())
+        self._check_size()
+        for length in np.unique(self.lengths[self.lengths > 0]).tolist():
+            alike = np.flatnonzero(self.lengths == length)
+            step = max(1, _CHUNK_CELLS // length ** max(self.codes.length, 2))
+            for start in range(0, alike.size, step):
+                yield from self._multiply_out(alike[start : start + step], length, with_values)
 
-    def _lengths(self) -> Ints:
-        """Return the number of features of each node in ``rows``."""
-        return np.diff(self.reading.inputs.indptr)[self.nodes[self.rows]].astype(np.int64)
+    def _multiply_out(self, chunk: Ints, length: int, with_values: bool) -> Iterator[RowTerms]:
+        """Multiply out nodes with ``length`` features each, one order after the other."""
+        entries = self.inputs.indptr[chunk][:, np.newaxis] + np.arange(length)
+        local = np.searchsorted(self.codes.features, self.inputs.indices[entries])
+        data, coefficients = self.inputs.data[entries], self.coefficients[chunk][:, self.units]
 
+        def as_terms(digits: Ints, contributions: Floats, values: Floats) -> RowTerms:
+            row = np.repeat(self.rows[chunk], digits.shape[1])
+            code = self.codes.encode(digits).ravel()
+            return RowTerms(row, code, contributions.ravel(), values.ravel())
 
-class _RowExpander:
-    """Multiplies out nodes with equally many features, together."""
-
-    def __init__(self, reading: Reading, codes: TermCodes, units: Ints) -> None:
-        layer, place = reading.layers[0], np.ix_(units, codes.features)
-        self.codes, self.binary = codes, reading.binary[codes.features]
-        self.first_order = np.ascontiguousarray(layer.first_order[place].T)
-        self.projections = [
-            np.ascontiguousarray(projection[place].T)
-            for projection in layer.projections[: layer.order if layer.order > 1 else 0]
-        ]
-        self.order_weights = layer.order_weights[:, units]
-
-    def expand(
-        self, local: Ints, values: Floats, coefficients: Floats, with_values: bool
-    ) -> Iterator[tuple[Ints, Floats, Floats]]:
-        """Yield codes, contributions and values of each order, ``[nodes, terms]`` each.
-
-        Args:
-            local: Positions of the nodes' features in the codes, ``[nodes, features of a node]``.
-            values: Their values, likewise.
-            coefficients: Weight of each unit at each node, ``[nodes, units]``.
-            with_values: Whether to compute the products of values, too.
-        """
-        linear = np.matmul(self.first_order[local], coefficients[:, :, np.newaxis])
-        yield local + 1, linear[..., 0] * values, values if with_values else values[:, :0]
-        projected = [each[local] * values[..., np.newaxis] for each in self.projections]
-        if not projected:
+        first_order, projections = self._weights
+        linear = np.matmul(first_order[local], coefficients[:, :, np.newaxis])[..., 0] * data
+        yield as_terms(local[..., np.newaxis] + 1, linear, data if with_values else data[:, :0])
+        if not projections:
             return
+        projected = [each[local] * data[..., np.newaxis] for each in projections]
         product = projected[0] * coefficients[:, np.newaxis]
         for order, projection in enumerate(projected[1:], 2):
-            weighted = projection * self.order_weights[order - 1]
-            cells = np.matmul(product, weighted.transpose(0, 2, 1)).reshape(len(local), -1)
-            pattern = _pattern(local.shape[1], order)
+            weighted = projection * self.layer.order_weights[order - 1, self.units]
+            cells = np.matmul(product, weighted.transpose(0, 2, 1)).reshape(len(chunk), -1)
+            pattern = _pattern(length, order)
             cells = np.take(cells, pattern.sorting, axis=1)
             summed = np.add.reduceat(cells, pattern.starts, axis=1)
-            multiplied = values[:, pattern.members].prod(axis=2) if with_values else summed[:, :0]
-            yield self._encode(local, pattern), summed, multiplied
+            values = data[:, pattern.members].prod(axis=2) if with_values else data[:, :0]
+            yield as_terms(self._fold(local, pattern), summed, values)
             if order < len(projected):
                 product = product[:, :, np.newaxis] * projection[:, np.newaxis]
-                product = product.reshape(len(local), -1, product.shape[-1])
+                product = product.reshape(len(chunk), -1, product.shape[-1])
 
-    def _encode(self, local: Ints, pattern: _Pattern) -> Ints:
-        """Return the codes of the products, with powers of binary features folded."""
+    @cached_property
+    def _weights(self) -> tuple[Floats, list[Floats]]:
+        """First-order weights and projections of the units, ``[features, units]`` each."""
+        place = np.ix_(self.units, self.codes.features)
+        used = self.layer.projections[: self.codes.length if self.codes.length > 1 else 0]
+        first_order, *rest = (
+            np.ascontiguousarray(each[place].T) for each in (self.layer.first_order, *used)
+        )
+        return first_order, rest
+
+    def _fold(self, local: Ints, pattern: _Pattern) -> Ints:
+        """Return the digits of the products, with powers of binary features folded."""
         digits = local[:, pattern.members] + 1
         some = digits[:, pattern.repeated]
-        folds = (some[..., 1:] == some[..., :-1]) & self.binary[some[..., 1:] - 1]
+        binary = self.reading.binary[self.codes.features]
+        folds = (some[..., 1:] == some[..., :-1]) & binary[some[..., 1:] - 1]
         some[..., :-1][folds] = 0
         digits[:, pattern.repeated] = np.sort(some, axis=2)
-        return self.codes.encode(digits)
+        return digits
+
+    def _check_size(self) -> None:
+        lengths, order = self.lengths, self.codes.length
+        if lengths.size and int(lengths.max()) ** order > MAX_CELLS:
+            node = int(self.nodes[self.rows[lengths.argmax()]])
+            raise BadInput(
+                f"node {node} has {lengths.max()} features that are not 0, whose products of order "
+                f"{order} are too many to list; explain a model of lower order, or with fewer "
+                "features"
+            )
+        work = (lengths.astype(np.float64) ** order).sum()
+        if work > MAX_WORK:
+            raise BadInput(
+                f"the score is a sum of products of order {order} of the features of "
+                f"{lengths.size:,} nodes, about {work:.1e} in all (at most {MAX_WORK:.0e}); "
+                "explain a model of lower order or with fewer layers, or a graph of which only "
+                "some neighbours are kept"
+            )
 
 
 class _Pattern(NamedTuple):
@@ -319,19 +294,3 @@ def _merge(parts: list[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
         )
     sums = np.bincount(inverse, columns[1], minlength=codes.size)
     return codes, sums.astype(np.float64, copy=False)
-
-
-def _check_size(lengths: Ints, nodes: Ints, order: int) -> None:
-    if lengths.size and int(lengths.max()) ** order > MAX_CELLS:
-        node = int(nodes[lengths.argmax()])
-        raise BadInput(
-            f"node {node} has {lengths.max()} features that are not 0, whose products of order "
-            f"{order} are too many to list; explain a model of lower order, or with fewer features"
-        )
-    work = (lengths.astype(np.float64) ** order).sum()
-    if work > MAX_WORK:
-        raise BadInput(
-            f"the score is a sum of products of order {order} of the features of {nodes.size:,} "
-            f"nodes, about {work:.1e} in all (at most {MAX_WORK:.0e}); explain a model of lower "
-            "order or with fewer layers, or a graph of which only some neighbours are kept"
-        )

@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 from torch import nn
 
-from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
-from crossgcn.explanation.arguments import check_classes, check_integer
+from crossgcn.explanation.arguments import Names, check_classes, check_integer
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.reading import Graph, read_layers
 from crossgcn.explanation.strongest import strongest_crosses
@@ -21,7 +20,7 @@ def explain(
     data: Graph,
     node: int | None = None,
     *,
-    feature_names: FeatureSpace | Sequence[str] | None = None,
+    feature_names: Names = None,
     classes: Sequence[Any] | None = None,
     top: int = 20,
     order: int | None = None,
@@ -42,7 +41,17 @@ def explain(
         order: Number of features of a cross, for the whole graph only: at most the order of the
             first layer; all orders from 2 by default.
     """
-    model, feature_names, classes = _open_classifier(model, feature_names, classes)
+    if not isinstance(model, nn.Module):
+        if not hasattr(model, "model_"):
+            raise BadInput(
+                f"a {type(model).__name__} was given, which holds no trained model; give a model, "
+                "or a classifier after its fit"
+            )
+        if classes is None:
+            classes = list(model.classes_)
+        if feature_names is None and hasattr(model, "feature_names_in_"):
+            feature_names = [str(name) for name in model.feature_names_in_]
+        model = model.model_
     top = check_integer("top", top, at_least=1)
     if node is None:
         if order is not None:
@@ -69,23 +78,3 @@ def check_order(name: str, model: nn.Module, order: int) -> None:
             "features, and crosses of later layers have no names; ask for no more, or train a "
             "model of higher order"
         )
-
-
-def _open_classifier(
-    model: Any,
-    feature_names: FeatureSpace | Sequence[str] | None,
-    classes: Sequence[Any] | None,
-) -> tuple[nn.Module, FeatureSpace | Sequence[str] | None, Sequence[Any] | None]:
-    """Return the model inside a classifier, with the names that it knows."""
-    if isinstance(model, nn.Module):
-        return model, feature_names, classes
-    if not hasattr(model, "model_"):
-        raise BadInput(
-            f"a {type(model).__name__} was given, which holds no trained model; give a model, or "
-            "a classifier after its fit"
-        )
-    if classes is None:
-        classes = list(model.classes_)
-    if feature_names is None and hasattr(model, "feature_names_in_"):
-        feature_names = [str(name) for name in model.feature_names_in_]
-    return model.model_, feature_names, classes

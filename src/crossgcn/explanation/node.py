@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,8 @@ from torch import nn
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
-from crossgcn.explanation.arguments import check_features, check_integer, name_cross
-from crossgcn.explanation.expansion import MAX_ROWS, Expansion, RowTerms, TermCodes, expand_rows
+from crossgcn.explanation.arguments import Names, check_features, check_integer, name_cross
+from crossgcn.explanation.expansion import MAX_ROWS, Expansion, TermCodes
 from crossgcn.explanation.reading import Floats, Graph, Ints, Reading, read_model
 
 if TYPE_CHECKING:
@@ -37,92 +37,55 @@ class Step:
     nodes: Ints
 
 
-@dataclass(frozen=True)
-class Paths:
-    """How a score depends on the first layer, given which hidden units are active.
-
-    Attributes:
-        nodes: Where the first layer multiplies features.
-        hops: Distance of each from the explained node.
-        coefficients: Weight of each unit's products in the score, ``[nodes, units]``.
-        bias: What the biases of all layers add.
-        left_out: What crosses of hidden units add; they have no names.
-        steps: One per layer, the last layer first.
-    """
-
-    nodes: Ints
-    hops: Ints
-    coefficients: Floats
-    bias: float
-    left_out: float
-    steps: tuple[Step, ...]
-
-
-def trace_paths(reading: Reading, node: int, target: int) -> Paths:
-    """Follow the score of one class at one node back to the first layer."""
-    nodes = np.array([node])
-    slopes = np.zeros((1, reading.logits.shape[1]))
-    slopes[0, target] = 1.0
-    bias = left_out = 0.0
-    distance = {node: 0}
-    steps = []
-    for position in reversed(range(len(reading.layers))):
-        layer, adjacency = reading.layers[position], reading.adjacencies[position]
-        bias += float((slopes @ layer.bias).sum())
-        if position:
-            left_out += float((slopes * reading.crosses[position][nodes]).sum())
-            slopes = slopes @ layer.first_order
-        targets, at_targets = nodes, slopes
-        if adjacency is not None and (position or not layer.aggregate_first):
-            rows = adjacency[nodes]
-            reached, rows.indices = np.unique(rows.indices, return_inverse=True)
-            rows.resize((len(nodes), len(reached)))
-            nodes, slopes = reached.astype(np.int64), np.asarray(rows.T @ slopes)
-            distance = dict.fromkeys(nodes.tolist(), len(reading.layers) - position) | distance
-        steps.append(Step(targets, at_targets, nodes))
-        if position:
-            slopes = slopes * reading.gates[position - 1][nodes]
-    hops = np.array([distance[each] for each in nodes.tolist()], np.int64)
-    return Paths(nodes, hops, slopes, bias, left_out, tuple(steps))
-
-
-@dataclass(frozen=True)
 class NodeExplanation:
     """A class score as a sum: bias, features, named crosses, and crosses without names.
 
-    ``bias + frame.contribution.sum() + left_out`` equals ``logits[target]``.
+    ``bias + frame.contribution.sum() + left_out`` equals ``logits[target]``, given which hidden
+    units are active.
 
     Attributes:
         node: The explained node.
         target: The explained class.
-        reading: The model on its graph.
-        paths: How the score depends on the first layer.
+        bias: What the biases of all layers add to the score.
+        left_out: What crosses of hidden units add; 0 if only the first layer has crosses.
+        nodes: Where the first layer multiplies features.
+        hops: Distance of each from the explained node.
+        coefficients: Weight of each unit's products in the score, ``[nodes, units]``.
+        steps: One per layer, the last layer first.
         expansion: The first layer, multiplied out when a table is requested.
-        space: Names of the features.
     """
 
-    node: int
-    target: int
-    reading: Reading
-    paths: Paths
-    expansion: Expansion
-    space: FeatureSpace
+    def __init__(self, reading: Reading, space: FeatureSpace, node: int, target: int) -> None:
+        self.reading, self.space, self.node, self.target = reading, space, node, target
+        self.bias = self.left_out = 0.0
+        self.steps: list[Step] = []
+        nodes, slopes = np.array([node]), np.zeros((1, reading.logits.shape[1]))
+        slopes[0, target] = 1.0
+        distance = {node: 0}
+        for position in reversed(range(len(reading.layers))):
+            layer, adjacency = reading.layers[position], reading.adjacencies[position]
+            self.bias += float((slopes @ layer.bias).sum())
+            if position:
+                self.left_out += float((slopes * reading.crosses[position][nodes]).sum())
+                slopes = slopes @ layer.first_order
+            targets, at_targets = nodes, slopes
+            if adjacency is not None and (position or not layer.aggregate_first):
+                rows = adjacency[nodes]
+                reached, rows.indices = np.unique(rows.indices, return_inverse=True)
+                rows.resize((len(nodes), len(reached)))
+                nodes, slopes = reached.astype(np.int64), np.asarray(rows.T @ slopes)
+                distance = dict.fromkeys(nodes.tolist(), len(reading.layers) - position) | distance
+            self.steps.append(Step(targets, at_targets, nodes))
+            if position:
+                slopes = slopes * (reading.outputs[position - 1][nodes] > 0)
+        self.nodes, self.coefficients = nodes, slopes
+        self.hops = np.array([distance[each] for each in nodes.tolist()], np.int64)
+        self.expansion = Expansion(reading, nodes, slopes)
 
     @property
     def logits(self) -> Floats:
         """The scores of all classes."""
-        logits: Floats = self.reading.logits[self.node]
-        return logits
-
-    @property
-    def bias(self) -> float:
-        """What the biases of all layers add to the score."""
-        return self.paths.bias
-
-    @property
-    def left_out(self) -> float:
-        """What crosses of hidden units add; 0 if only the first layer has crosses."""
-        return self.paths.left_out
+        return np.asarray(self.reading.logits[self.node])
 
     @property
     def completeness(self) -> float:
@@ -135,11 +98,6 @@ class NodeExplanation:
         return 1.0 if self.left_out == 0 else named / (named + abs(self.left_out))
 
     @cached_property
-    def terms(self) -> RowTerms:
-        """Every term of every node, by number; a folded product may occur more than once."""
-        return self.expansion.list_terms()
-
-    @cached_property
     def frame(self) -> pd.DataFrame:
         """Every term, the largest contribution first.
 
@@ -148,27 +106,22 @@ class NodeExplanation:
         and ``cross``, its name; ``value`` of the product; its ``weight``; ``contribution``, weight
         times value. ``by_cross`` and ``by_node`` need much less memory for large neighbourhoods.
         """
-        return self._tabulate(self.paths, self.terms, self.expansion.codes)
+        return self._tabulate(self.expansion)
 
     def frame_of(self, sources: Sequence[int]) -> pd.DataFrame:
         """Return the rows of ``frame`` for some source nodes, without computing the others."""
-        chosen = np.flatnonzero(np.isin(self.paths.nodes, np.asarray(sources, np.int64)))
-        paths = replace(
-            self.paths,
-            nodes=self.paths.nodes[chosen],
-            hops=self.paths.hops[chosen],
-            coefficients=self.paths.coefficients[chosen],
-        )
-        expansion = expand_rows(self.reading, paths.nodes, paths.coefficients)
-        return self._tabulate(paths, expansion.list_terms(), expansion.codes)
+        chosen = np.isin(self.nodes, np.asarray(sources, np.int64))
+        coefficients = self.coefficients * chosen[:, np.newaxis]
+        return self._tabulate(Expansion(self.reading, self.nodes, coefficients))
 
-    def _tabulate(self, paths: Paths, terms: RowTerms, codes: TermCodes) -> pd.DataFrame:
+    def _tabulate(self, expansion: Expansion) -> pd.DataFrame:
+        terms = expansion.list_terms()
         distinct, inverse = np.unique(terms.code, return_inverse=True)
-        named = self._named(codes, distinct)
+        named = self._named(expansion.codes, distinct)
         frame = pd.DataFrame(
             {
-                "source": paths.nodes[terms.row],
-                "hops": paths.hops[terms.row],
+                "source": self.nodes[terms.row],
+                "hops": self.hops[terms.row],
                 "order": named["order"].to_numpy()[inverse],
                 "term": inverse,
                 "value": terms.value,
@@ -216,7 +169,7 @@ class NodeExplanation:
     @cached_property
     def by_node(self) -> pd.DataFrame:
         """Each source node once, with all its terms summed."""
-        columns = {"source": self.paths.nodes, "hops": self.paths.hops}
+        columns = {"source": self.nodes, "hops": self.hops}
         return _largest_first(pd.DataFrame(columns | {"contribution": self.expansion.sum_by_row()}))
 
     def waterfall(self, num: int, min_order: int = 1) -> list[tuple[Any, ...]]:
@@ -268,40 +221,19 @@ def _largest_first(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def explain_node(
-    model: nn.Module,
-    graph: Graph,
-    node: int,
-    *,
-    target: int | None = None,
-    space: FeatureSpace | Sequence[str] | None = None,
+    model: nn.Module, graph: Graph, node: int, *, target: int | None = None, space: Names = None
 ) -> NodeExplanation:
-    """Explain one class score of one node.
+    """Explain the score of one class, by default the predicted one, at one node.
 
-    Args:
-        model: A trained model; it is explained as in evaluation mode, without dropout.
-        graph: The graph, as ``Data`` or prepared.
-        node: Number of the node.
-        target: Number of the class; the predicted class by default.
-        space: Names of the features.
+    The model is explained as in evaluation mode, without dropout. ``space`` names the features.
     """
     return NodeExplainer(model, graph, space).explain(node, target)
 
 
 class NodeExplainer:
-    """Explains any number of nodes of one graph; the model is read once.
+    """Explains any number of nodes of one graph; the model is read once."""
 
-    Args:
-        model: A trained model.
-        graph: The graph, as ``Data`` or prepared.
-        space: Names of the features.
-    """
-
-    def __init__(
-        self,
-        model: nn.Module,
-        graph: Graph,
-        space: FeatureSpace | Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, model: nn.Module, graph: Graph, space: Names = None) -> None:
         self.reading: Reading = read_model(model, graph)
         self.space = check_features(space, self.reading.num_features)
 
@@ -316,9 +248,7 @@ class NodeExplainer:
         target = check_integer("target", target)
         if not 0 <= target < num_classes:
             raise BadInput(f"class {target} does not exist; there are 0 to {num_classes - 1}")
-        paths = trace_paths(self.reading, node, target)
-        expansion = expand_rows(self.reading, paths.nodes, paths.coefficients)
-        return NodeExplanation(node, target, self.reading, paths, expansion, self.space)
+        return NodeExplanation(self.reading, self.space, node, target)
 
     def top_crosses(
         self,
@@ -335,7 +265,6 @@ class NodeExplainer:
         terms together, and ``left out`` for crosses of hidden units.
 
         Args:
-            nodes: Numbers of the nodes.
             num: How many terms for each node.
             targets: A class per node; the predicted classes by default.
             min_order: 2 lists crosses only; single features then count to the rest.

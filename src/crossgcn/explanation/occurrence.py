@@ -129,13 +129,8 @@ SLACK = 1.0 - 1e-9
 class Best:
     """The crosses of largest strength, |weight| × occurrence; ties go to the first by features.
 
-    Args:
-        num: How many to keep, at least 1.
-        length: Number of features of each cross.
-
-    Attributes:
-        features: ``[found, length]``, with ``weight`` and ``occurrence`` of each.
-        threshold: The strength that a new cross must reach; 0 until ``num`` are found.
+    ``features [found, length]`` are the crosses, at most ``num``, with their ``weight`` and
+    ``occurrence``; ``threshold`` is the strength that a new cross must reach.
     """
 
     def __init__(self, num: int, length: int) -> None:

@@ -81,10 +81,7 @@ class PairFactors:
 def pair_factors(layer: LayerReading, readout: Floats, binary: Bools) -> PairFactors:
     """Factorise the weights of a layer's pairs, with the higher orders that fold into pairs.
 
-    Args:
-        layer: The polynomial of the layer.
-        readout: Weight of each unit for each class, ``[classes, channels]``.
-        binary: Which features are 0 or 1.
+    ``readout`` is the weight of each unit for each class, ``[classes, channels]``.
     """
     blocks = block_products(layer, np.arange(layer.first_order.shape[1]), binary)
     left, right, scale = [], [], []
@@ -112,9 +109,7 @@ def top_pairs(
     """Return the pairs of different features with the largest |weight| × occurrence, per class.
 
     Args:
-        factors: The weights of all pairs.
         inputs: The features, ``[nodes, features]``; ``None`` ranks by weight alone.
-        top: How many pairs per class.
         rule: Which pairs may be named; all pairs by default.
     """
     # One class at a time: the factors of all classes would be as many copies of the weights.
@@ -242,7 +237,7 @@ def _search_meetings(
         occurrence = together.data[later] / sizes.shape[0]
         reachable = lengths[np.ix_(labels, first)] * lengths[np.ix_(labels, second)] * occurrence
         pairs = np.sort(np.stack([first, second], axis=1), axis=1)
-        _Meetings(pairs, occurrence, reachable, labels.tolist()).weigh(factors, rule, best)
+        _weigh_meetings(factors, pairs, occurrence, reachable, labels, rule, best)
 
 
 def _feature_ranges(sizes: sp.csr_array) -> Iterator[tuple[int, int]]:
@@ -256,37 +251,36 @@ def _feature_ranges(sizes: sp.csr_array) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-@dataclass(frozen=True)
-class _Meetings:
-    """Pairs that co-occur, how often, and a bound of their strength for each class in question."""
+def _weigh_meetings(
+    factors: PairFactors,
+    pairs: Ints,
+    occurrence: Floats,
+    reachable: Floats,
+    labels: Ints,
+    rule: CrossRule | None,
+    best: Sequence[Best],
+) -> None:
+    """Weigh the pairs that may be strong enough, the most promising first.
 
-    pairs: Ints
-    occurrence: Floats
-    reachable: Floats
-    labels: list[int]
+    ``reachable`` bounds the strength of each pair for each class of ``labels``.
+    """
 
-    def weigh(self, factors: PairFactors, rule: CrossRule | None, best: Sequence[Best]) -> None:
-        """Weigh the pairs that may be strong enough, the most promising first."""
-        promise = self.reachable.max(axis=0)
-        split = min(_CHUNK_PAIRS, promise.size - 1)
-        ranked = np.argpartition(-promise, split)
-        self._weigh_some(ranked[: split + 1], factors, rule, best)
-        rest = self._within_reach(np.sort(ranked[split + 1 :]), best)
-        for start in range(0, rest.size, _CHUNK_PAIRS):
-            self._weigh_some(rest[start : start + _CHUNK_PAIRS], factors, rule, best)
+    def within_reach(places: Ints) -> Ints:
+        needed = np.array([best[label].threshold * SLACK for label in labels])
+        return places[(reachable[:, places] >= needed[:, np.newaxis]).any(axis=0)]
 
-    def _weigh_some(
-        self, places: Ints, factors: PairFactors, rule: CrossRule | None, best: Sequence[Best]
-    ) -> None:
-        places = self._within_reach(places, best)
-        pairs = self.pairs[places]
+    def weigh(places: Ints) -> None:
+        places = within_reach(places)
         if rule is not None:
-            allowed = rule.allows(pairs[:, 0], pairs[:, 1])
-            places, pairs = places[allowed], pairs[allowed]
-        weights = factors.weigh(pairs)
-        for label in self.labels:
-            best[label].offer(pairs, weights[:, label], self.occurrence[places])
+            places = places[rule.allows(pairs[places, 0], pairs[places, 1])]
+        weights = factors.weigh(pairs[places])
+        for label in labels:
+            best[label].offer(pairs[places], weights[:, label], occurrence[places])
 
-    def _within_reach(self, places: Ints, best: Sequence[Best]) -> Ints:
-        needed = np.array([best[label].threshold * SLACK for label in self.labels])
-        return places[(self.reachable[:, places] >= needed[:, np.newaxis]).any(axis=0)]
+    promise = reachable.max(axis=0)
+    split = min(_CHUNK_PAIRS, promise.size - 1)
+    ranked = np.argpartition(-promise, split)
+    weigh(ranked[: split + 1])
+    rest = within_reach(np.sort(ranked[split + 1 :]))
+    for start in range(0, rest.size, _CHUNK_PAIRS):
+        weigh(rest[start : start + _CHUNK_PAIRS])

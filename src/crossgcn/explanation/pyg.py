@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 import torch
 from torch import Tensor
@@ -117,12 +118,12 @@ def flow_along_edges(part: NodeExplanation, edge_index: Tensor) -> Floats:
     reading = part.reading
     size = (reading.num_nodes, reading.num_nodes)
     flow = sp.coo_array(size)
-    for position, step in zip(reversed(range(len(reading.layers))), part.paths.steps, strict=True):
+    for position, step in zip(reversed(range(len(reading.layers))), part.steps, strict=True):
         adjacency = reading.adjacencies[position]
         if adjacency is None:
             continue
         if position:
-            sent = step.slopes @ reading.hidden[position - 1][step.nodes].T
+            sent = step.slopes @ np.maximum(reading.outputs[position - 1][step.nodes], 0.0).T
         elif reading.of_neighbourhoods:
             flow = flow + _flow_into_sums(part)
             continue
@@ -146,7 +147,7 @@ def _shares(part: NodeExplanation) -> sp.csr_array:
         new[:, 1:] &= digits[:, 1:] != digits[:, :-1]
         row, column = np.nonzero(new)
         values = (terms.contribution / np.maximum(new.sum(axis=1), 1))[row]
-        nodes = part.paths.nodes[terms.row][row]
+        nodes = part.nodes[terms.row][row]
         features = codes.features[digits[row, column] - 1]
         shares = shares + sp.csr_array(sp.coo_array((values, (nodes, features)), shape=shape))
     return sp.csr_array(shares)
@@ -169,13 +170,8 @@ def _flow_into_sums(part: NodeExplanation) -> sp.coo_array:
 
 def _pick(flow: sp.coo_array, edges: Ints, num_nodes: int) -> Floats:
     """Return the entry of a matrix for each edge; duplicate edges share theirs."""
-    key = edges[1] * num_nodes + edges[0]
     flow.sum_duplicates()
-    held = flow.row.astype(np.int64) * num_nodes + flow.col
-    if not held.size:
-        return np.zeros(key.size)
-    order = np.argsort(held)
-    held, values = held[order], flow.data[order]
-    place = np.minimum(np.searchsorted(held, key), held.size - 1)
+    values = pd.Series(flow.data, index=flow.row.astype(np.int64) * num_nodes + flow.col)
+    key = edges[1] * num_nodes + edges[0]
     _, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
-    return np.where(held[place] == key, values[place], 0.0) / counts[inverse]
+    return values.reindex(key, fill_value=0.0).to_numpy(np.float64) / counts[inverse]

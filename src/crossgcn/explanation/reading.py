@@ -70,24 +70,23 @@ class LayerReading:
             self.aggregate_first,
         )
 
-    def apply(self, x: Any, adjacency: Any, *, aggregated: bool = False) -> tuple[Floats, Floats]:
+    def apply(self, x: Any, adjacency: Any) -> tuple[Floats, Floats]:
         """Return the layer's output in two parts, first order and crosses, without the bias.
 
         Args:
             x: The input, dense or sparse.
-            adjacency: Weights of the sum over neighbours; ``None`` for a layer without a graph.
-            aggregated: Whether ``x`` is already summed over neighbours, for a layer that
-                aggregates first.
+            adjacency: Weights of the sum over neighbours; ``None`` for a layer without a graph,
+                or if ``x`` is already summed over neighbours.
         """
-        if self.aggregate_first and adjacency is not None and not aggregated:
-            x = adjacency @ x
+        if self.aggregate_first and adjacency is not None:
+            x, adjacency = adjacency @ x, None
         linear = np.asarray(x @ self.first_order.T)
         crosses, product = np.zeros_like(linear), np.ones_like(linear)
         for position in range(self.order if self.order > 1 else 0):
             product = product * np.asarray(x @ self.projections[position].T)
             if position:
                 crosses += self.order_weights[position] * product
-        if adjacency is None or self.aggregate_first:
+        if adjacency is None:
             return linear, crosses
         return np.asarray(adjacency @ linear), np.asarray(adjacency @ crosses)
 
@@ -97,7 +96,6 @@ class Reading:
     """What a model computes on a graph, layer by layer.
 
     Attributes:
-        layers: The polynomials of the layers.
         adjacencies: The matrix with which each layer sums over neighbours; ``None`` for a
             layer without a graph.
         features: Features of the nodes, ``[nodes, features]``.
@@ -105,11 +103,9 @@ class Reading:
         inputs: What the first layer multiplies, ``[nodes, features]``: the features, or their
             sums over neighbours if that layer aggregates first.
         binary: Which columns of ``inputs`` hold only 0 and 1, so that powers change nothing.
-        gates: Which hidden units are active, ``[nodes, units]`` per hidden layer.
-        hidden: Values of the hidden units after the activation, likewise.
+        outputs: Output of each layer before its activation, ``[nodes, units]``. A hidden unit is
+            active where its output is positive.
         crosses: What the crosses of each layer add to its output.
-        first: Output of the first layer before its activation.
-        logits: Class scores, ``[nodes, classes]``.
     """
 
     layers: tuple[LayerReading, ...]
@@ -118,11 +114,13 @@ class Reading:
     edges: Ints
     inputs: sp.csr_array
     binary: Bools
-    gates: tuple[Bools, ...]
-    hidden: tuple[Floats, ...]
+    outputs: tuple[Floats, ...]
     crosses: tuple[Floats, ...]
-    first: Floats
-    logits: Floats
+
+    @property
+    def logits(self) -> Floats:
+        """Class scores, ``[nodes, classes]``."""
+        return self.outputs[-1]
 
     @property
     def num_nodes(self) -> int:
@@ -154,8 +152,8 @@ class Reading:
         hidden unit counts with the share of nodes at which it is active.
         """
         out = np.eye(self.layers[-1].first_order.shape[0])
-        for layer, gate in zip(self.layers[:0:-1], self.gates[::-1], strict=True):
-            out = (out @ layer.first_order) * gate.mean(axis=0)
+        for layer, hidden in zip(self.layers[:0:-1], self.outputs[-2::-1], strict=True):
+            out = (out @ layer.first_order) * (hidden > 0).mean(axis=0)
         return out
 
 
@@ -164,14 +162,13 @@ def read_model(model: nn.Module, graph: Graph) -> Reading:
 
     Args:
         model: A :class:`~crossgcn.models.node_classifier.NodeClassifier`, or a single layer.
-        graph: The graph to explain the model on.
 
     Raises:
         NotASum: If a part of the model is not a sum of products of features.
         BadInput: If the model does not fit the graph.
     """
     layers = read_layers(model)
-    features = _features(graph)
+    features = inputs = _features(graph)
     if features.shape[1] != layers[0].first_order.shape[1]:
         raise BadInput(
             f"the graph has {features.shape[1]} features per node, but the model takes "
@@ -179,22 +176,19 @@ def read_model(model: nn.Module, graph: Graph) -> Reading:
             "encoded in the same way"
         )
     adjacencies = tuple(_adjacency(each, graph, features.shape[0]) for each in _modules(model))
-    inputs = features
-    if layers[0].aggregate_first and adjacencies[0] is not None:
-        inputs = sp.csr_array(adjacencies[0] @ features)
+    first = adjacencies[0]
+    if layers[0].aggregate_first and first is not None:
+        inputs = sp.csr_array(first @ features)
         inputs.eliminate_zeros()
+        first = None
     inputs.sort_indices()
-    gates, hidden, crosses = [], [], []
-    outputs: list[Floats] = []
+    outputs, crosses = [], []
     x: Any = inputs
-    for position, (layer, adjacency) in enumerate(zip(layers, adjacencies, strict=True)):
-        if position:
-            gates.append(outputs[-1] > 0)
-            x = np.where(gates[-1], outputs[-1], 0.0)
-            hidden.append(x)
-        linear, crossed = layer.apply(x, adjacency, aggregated=position == 0)
+    for layer, adjacency in zip(layers, (first, *adjacencies[1:]), strict=True):
+        linear, crossed = layer.apply(x, adjacency)
         crosses.append(crossed)
         outputs.append(linear + crossed + layer.bias)
+        x = np.maximum(outputs[-1], 0.0)
     return Reading(
         layers,
         adjacencies,
@@ -202,31 +196,13 @@ def read_model(model: nn.Module, graph: Graph) -> Reading:
         _edges(graph),
         inputs,
         binary_columns(inputs),
-        tuple(gates),
-        tuple(hidden),
+        tuple(outputs),
         tuple(crosses),
-        outputs[0],
-        outputs[-1],
     )
 
 
 def read_layers(model: nn.Module) -> tuple[LayerReading, ...]:
     """Read the weights of a model, without a graph; see :func:`read_model`."""
-    if isinstance(model, NodeClassifier) and model.num_models is not None:
-        raise BadInput(
-            f"this model holds the weights of {model.num_models} models at once; explain one of "
-            "them, loaded from the folder of its run"
-        )
-    if isinstance(model, NodeClassifier) and type(model).forward is not NodeClassifier.forward:
-        raise NotASum(
-            f"{type(model).__name__} has a forward pass of its own, which has no exact "
-            "explanation; explain a model that only applies its layers one after the other"
-        )
-    if isinstance(model, NodeClassifier) and model.residual != "none" and len(model.layers) > 1:
-        raise NotASum(
-            f"the layers of this model have residual connections (residual={model.residual!r}), "
-            "which have no exact explanation; explain a model with residual='none'"
-        )
     return tuple(read_layer(module, position) for position, module in enumerate(_modules(model)))
 
 
@@ -275,38 +251,23 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
         )
     if isinstance(transform.weight, UninitializedParameter):
         raise BadInput(f"{where} has seen no data yet and has no weights; train the model first")
-    projections, alpha = _projections(transform), _order_weights(transform, where)
-    release = transform.first_order == "release"
-    first = alpha[0][:, np.newaxis] * (projections.sum(axis=0) if release else projections[0])
-    if not (np.isfinite(projections).all() and np.isfinite(alpha).all()):
-        raise BadInput(f"{where} has weights that are not finite; train the model again")
-    return LayerReading(
-        first,
-        projections,
-        alpha,
-        np.zeros(projections.shape[1]) if bias is None else _numbers(bias),
-        aggregate_first,
-    )
-
-
-def _projections(transform: CrossFeatureTransform) -> Floats:
-    weight = _numbers(transform.weight)
-    if transform.projection_scale is None:
-        return weight
-    return weight * _numbers(transform.projection_scale)[:, np.newaxis, np.newaxis]
-
-
-def _order_weights(transform: CrossFeatureTransform, where: str) -> Floats:
-    """Return the weight of each order in each unit, ``[order, channels]``."""
-    weights = transform.unit_order_weights()
-    if weights is None:
+    orders = transform.unit_order_weights()
+    if orders is None:
         assert transform.aggregator is not None
         raise NotASum(
             f"{where} {transform.aggregator.refusal} "
             f"(order_weights={transform.order_aggregation!r}), which has no exact explanation; "
             "explain a model with 'gated', 'per-unit', 'learned', 'fixed' or 'mean' order weights"
         )
-    return _numbers(weights)
+    projections, alpha = _numbers(transform.weight), _numbers(orders)
+    if transform.projection_scale is not None:
+        projections = projections * _numbers(transform.projection_scale)[:, np.newaxis, np.newaxis]
+    if not (np.isfinite(projections).all() and np.isfinite(alpha).all()):
+        raise BadInput(f"{where} has weights that are not finite; train the model again")
+    release = transform.first_order == "release"
+    first = alpha[0][:, np.newaxis] * (projections.sum(axis=0) if release else projections[0])
+    bias_values = np.zeros(projections.shape[1]) if bias is None else _numbers(bias)
+    return LayerReading(first, projections, alpha, bias_values, aggregate_first)
 
 
 def _numbers(tensor: Tensor) -> Floats:
@@ -314,21 +275,40 @@ def _numbers(tensor: Tensor) -> Floats:
 
 
 def _modules(model: nn.Module) -> list[nn.Module]:
-    return list(model.layers) if isinstance(model, NodeClassifier) else [model]
+    """Return the layers of a model that only applies them one after the other."""
+    if not isinstance(model, NodeClassifier):
+        return [model]
+    if model.num_models is not None:
+        raise BadInput(
+            f"this model holds the weights of {model.num_models} models at once; explain one of "
+            "them, loaded from the folder of its run"
+        )
+    if type(model).forward is not NodeClassifier.forward:
+        raise NotASum(
+            f"{type(model).__name__} has a forward pass of its own, which has no exact "
+            "explanation; explain a model that only applies its layers one after the other"
+        )
+    if model.residual != "none" and len(model.layers) > 1:
+        raise NotASum(
+            f"the layers of this model have residual connections (residual={model.residual!r}), "
+            "which have no exact explanation; explain a model with residual='none'"
+        )
+    return list(model.layers)
 
 
 def _features(graph: Graph) -> sp.csr_array:
     x: Any = graph.x
+    matrix: Any
+    layout = x.layout if isinstance(x, Tensor) and x.dim() == 2 else None
     if isinstance(x, SparseMatrix):
         matrix = x.to("cpu").to_scipy()
-    elif isinstance(x, Tensor) and x.layout == torch.sparse_csr:
+    elif layout == torch.strided:
+        matrix = x.detach().cpu().numpy()
+    elif layout == torch.sparse_csr:
         matrix = SparseMatrix.from_torch(x.detach().cpu()).to_scipy()
-    elif isinstance(x, Tensor) and x.layout == torch.sparse_coo and x.dim() == x.sparse_dim() == 2:
+    elif layout == torch.sparse_coo and x.sparse_dim() == 2:
         whole = x.detach().cpu().coalesce()
-        places = tuple(whole.indices().numpy())
-        matrix = sp.csr_array(sp.coo_array((whole.values().numpy(), places), shape=whole.shape))
-    elif isinstance(x, Tensor) and x.layout == torch.strided and x.dim() == 2:
-        matrix = sp.csr_array(x.detach().cpu().numpy())
+        matrix = sp.coo_array((whole.values().numpy(), whole.indices().numpy()), shape=x.shape)
     else:
         given = type(x).__name__
         if isinstance(x, Tensor):
@@ -337,7 +317,7 @@ def _features(graph: Graph) -> sp.csr_array:
             f"the graph's features are {given}; give x as a tensor [nodes, features], "
             "dense, sparse CSR or sparse COO"
         )
-    features = sp.csr_array(matrix.astype(np.float64))
+    features = sp.csr_array(sp.csr_array(matrix).astype(np.float64))
     features.eliminate_zeros()
     bad = np.flatnonzero(~np.isfinite(features.data))
     if bad.size:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
+from torch import Tensor, nn
 
-from crossgcn.experiments.run_folder import RunFolder
+from crossgcn.errors import BadInput
+from crossgcn.explanation.arguments import check_nodes
 from crossgcn.explanation.node import NodeExplainer
-from crossgcn.explanation.removal import accuracy_without
+from crossgcn.explanation.occurrence import cross_products
+from crossgcn.explanation.reading import Floats, Graph, Ints, Reading, read_model
 from crossgcn.explanation.strongest import cross_stability, first_order_terms, strongest_crosses
+from crossgcn.explanation.terms import fold, term_weights
+
+if TYPE_CHECKING:
+    from crossgcn.experiments.run_folder import RunFolder
 
 _NODES_FOR_COMPLETENESS = 200
 
@@ -48,7 +57,6 @@ def explain_run(
     """Explain the chosen model of a run, and search the same crosses in the other models.
 
     Args:
-        run: A trained run.
         top: How many crosses per class.
         order: Number of features of a cross; all orders from 2 by default.
         on_model: Called with the number of models done and of all models.
@@ -70,9 +78,9 @@ def explain_run(
     )
     completeness = 1.0
     if any(getattr(layer, "order", 1) > 1 for layer in list(model.layers)[1:]):
-        nodes = run.split.test[:_NODES_FOR_COMPLETENESS].tolist()
-        parts = NodeExplainer(model, data).top_crosses(nodes, 1)
-        completeness = float(parts.groupby("node")["completeness"].first().mean())
+        explainer = NodeExplainer(model, data)
+        nodes = sorted(run.split.test[:_NODES_FOR_COMPLETENESS].tolist())
+        completeness = float(np.mean([explainer.explain(node).completeness for node in nodes]))
     return ExplainedRun(
         crosses,
         first_order_terms(model, data, space=space, classes=classes, top=top),
@@ -80,3 +88,66 @@ def explain_run(
         all(frame.attrs.get("complete", True) for frame in frames),
         completeness,
     )
+
+
+def accuracy_without(
+    model: nn.Module,
+    graph: Graph,
+    y: Tensor,
+    nodes: Tensor,
+    crosses: Sequence[tuple[int, ...]],
+) -> Floats:
+    """Return how much accuracy drops when the products of a cross are removed.
+
+    The products are subtracted from every unit of the first layer at every node. The rest of the
+    model stays as it is; it is not trained again.
+
+    Args:
+        y: Class of each node, ``[nodes]``.
+        nodes: Where accuracy is measured: numbers of nodes, or a mask of all nodes.
+        crosses: Features of each cross, as the tables of crosses list them.
+
+    Returns:
+        A fraction per cross; negative if the model is better without it.
+    """
+    reading = read_model(model, graph)
+    if len(y) != reading.num_nodes:
+        raise BadInput(f"y has {len(y)} entries, but the graph has {reading.num_nodes} nodes")
+    chosen = check_nodes("nodes", nodes, reading.num_nodes)
+    if not chosen.size or chosen.min() < 0 or chosen.max() >= reading.num_nodes:
+        raise BadInput(
+            "accuracy needs at least one node, each from 0 to "
+            f"{reading.num_nodes - 1}; got {chosen.tolist()[:5]}"
+        )
+    for cross in crosses:
+        if not cross or min(cross) < 0 or max(cross) >= reading.num_features:
+            raise BadInput(
+                f"the cross {cross} names a feature that does not exist; there are features 0 to "
+                f"{reading.num_features - 1}"
+            )
+    labels = y.detach().cpu().numpy()[chosen]
+    terms = [fold(cross, reading.binary) for cross in crosses]
+    distinct = list(dict.fromkeys(terms))
+    before = _accuracy(reading.logits[chosen], labels)
+    drops = {
+        term: before - _accuracy(logits[chosen], labels)
+        for term, logits in zip(distinct, _logits_without(reading, distinct), strict=True)
+    }
+    return np.array([drops[term] for term in terms])
+
+
+def _logits_without(reading: Reading, terms: Sequence[tuple[int, ...]]) -> Iterator[Floats]:
+    """Yield the class scores of all nodes without each of the terms."""
+    layer, adjacency = reading.layers[0], reading.adjacencies[0]
+    products = cross_products(reading.inputs, terms)
+    if adjacency is not None and not layer.aggregate_first:
+        products = adjacency @ products
+    products = products.tocsc()
+    for position, term in enumerate(terms):
+        weights = term_weights(layer, np.array([term], np.int64), reading.binary)[0]
+        removed = products[:, [position]].toarray() * weights
+        yield reading.continue_from(reading.outputs[0] - removed)
+
+
+def _accuracy(logits: Floats, labels: Ints) -> float:
+    return float((logits.argmax(axis=1) == labels).mean())

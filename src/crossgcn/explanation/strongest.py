@@ -13,6 +13,7 @@ from torch import nn
 from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
 from crossgcn.explanation.arguments import (
+    Names,
     check_classes,
     check_features,
     check_integer,
@@ -22,7 +23,7 @@ from crossgcn.explanation.occurrence import CrossRule, cross_products
 from crossgcn.explanation.pairs import pair_factors, top_pairs
 from crossgcn.explanation.reading import Floats, Graph, Reading, read_model
 from crossgcn.explanation.terms import term_weights
-from crossgcn.explanation.tuples import LIMIT, top_tuples
+from crossgcn.explanation.tuples import LIMIT, TupleSearch
 
 Found = list[tuple[int, tuple[int, ...], float]]
 """Class, features and weight of each term."""
@@ -34,7 +35,7 @@ def strongest_crosses(
     model: nn.Module,
     graph: Graph,
     *,
-    space: FeatureSpace | Sequence[str] | None = None,
+    space: Names = None,
     classes: Sequence[Any] | None = None,
     order: int | None = None,
     top: int = 20,
@@ -49,8 +50,6 @@ def strongest_crosses(
     range of it; see :class:`~crossgcn.explanation.occurrence.CrossRule`.
 
     Args:
-        model: A trained model.
-        graph: The graph, as ``Data`` or prepared.
         space: Names of the features.
         classes: Names of the classes; their numbers by default.
         order: Number of features of a cross; all orders from 2 by default. The table is empty if
@@ -81,7 +80,7 @@ def strongest_crosses(
             results = top_pairs(factors, reading.inputs, top, rule)
         else:
             searches = [
-                top_tuples(layer, row, reading.inputs, rule, length=length, top=top, limit=limit)
+                TupleSearch(layer, row, reading.inputs, rule, length=length, top=top, limit=limit)
                 for row in readout
             ]
             complete &= all(search.complete for search in searches)
@@ -100,7 +99,7 @@ def first_order_terms(
     model: nn.Module,
     graph: Graph,
     *,
-    space: FeatureSpace | Sequence[str] | None = None,
+    space: Names = None,
     classes: Sequence[Any] | None = None,
     top: int = 20,
 ) -> pd.DataFrame:
@@ -140,9 +139,10 @@ def _tabulate(
     classes = check_classes(classes, reading.logits.shape[1])
     terms = list(dict.fromkeys(features for _, features, _ in found))
     products = cross_products(reading.inputs, terms)
-    support = dict(zip(terms, np.diff(products.indptr).tolist(), strict=True))
     means = np.asarray(abs(products).sum(axis=0)).ravel() / reading.num_nodes
-    occurrence = dict(zip(terms, means.tolist(), strict=True))
+    support = np.diff(products.indptr)
+    position = {features: place for place, features in enumerate(terms)}
+    places = np.array([position[features] for _, features, _ in found], np.int64)
     frame = pd.DataFrame(
         {
             "label": [label for label, _, _ in found],
@@ -151,8 +151,8 @@ def _tabulate(
             "features": pd.Series([features for _, features, _ in found], dtype=object),
             "order": [len(features) for _, features, _ in found],
             "weight": np.array([weight for _, _, weight in found], np.float64),
-            "occurrence": np.array([occurrence[features] for _, features, _ in found], np.float64),
-            "support": np.array([support[features] for _, features, _ in found], np.int64),
+            "occurrence": means[places],
+            "support": support[places].astype(np.int64),
         }
     )
     frame["strength"] = frame["weight"] * frame["occurrence"]
@@ -162,7 +162,7 @@ def _tabulate(
 
 
 def field_strengths(
-    model: nn.Module, graph: Graph, *, space: FeatureSpace | Sequence[str] | None = None
+    model: nn.Module, graph: Graph, *, space: Names = None
 ) -> tuple[tuple[str, ...], Floats]:
     """Return the sum of |strength| of all pairs between two fields, over all classes.
 
@@ -201,9 +201,6 @@ def cross_stability(
         crosses: The table of :func:`strongest_crosses` for one model.
         others: Tables of the models to search, one per split; include ``crosses`` to count it.
         top: How many of the strongest crosses of each class to search.
-
-    Returns:
-        A fraction for each row of ``crosses``.
     """
     if not others:
         raise BadInput("stability needs the crosses of at least one other model; none were given")

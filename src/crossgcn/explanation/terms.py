@@ -34,10 +34,7 @@ def term_weights(layer: LayerReading, terms: Ints, binary: Bools) -> Floats:
     may get several. The sum over all assignments is built feature by feature over the sets of
     projections already used, in 3^K steps instead of one step per assignment.
 
-    Args:
-        layer: The polynomial of the layer.
-        terms: Products of one length as :func:`fold` returns them, ``[terms, length]``.
-        binary: Which features are 0 or 1.
+    ``terms [terms, length]`` are products of one length as :func:`fold` returns them.
     """
     channels = layer.first_order.shape[0]
     step = max(1, _CHUNK_CELLS // (channels << layer.order))
@@ -74,10 +71,8 @@ def _weights_of_chunk(layer: LayerReading, terms: Ints, binary: Bools) -> Floats
 def block_products(layer: LayerReading, features: Ints, binary: Bools) -> dict[int, Floats]:
     """Return the product of each feature's weights over every set of projections.
 
-    Features that are not binary get one projection at a time.
-
-    Returns:
-        For each set of projections, given as the bits of a number, ``[features, channels]``.
+    A set is given as the bits of a number; each product is ``[features, channels]``. Features that
+    are not binary get one projection at a time.
     """
     weights = layer.projections[: layer.order, :, features].transpose(0, 2, 1)
     may_fold = binary[features]

@@ -23,41 +23,22 @@ _MANY = 30
 """Above one node in 30, multiplying with all nodes is faster than selecting rows."""
 
 
-def top_tuples(
-    layer: LayerReading,
-    readout: Floats,
-    inputs: sp.csr_array,
-    rule: CrossRule,
-    *,
-    length: int,
-    top: int,
-    limit: int = LIMIT,
-) -> TupleSearch:
-    """Return the products of ``length`` features with the largest |weight| × occurrence.
+class _LimitReached(Exception):
+    """The search visited too many tuples."""
+
+
+class TupleSearch:
+    """The products of ``length`` features with the largest |weight| × occurrence, for one class.
 
     At least two of the features differ; a feature that is not binary may be repeated.
 
     Args:
-        layer: The polynomial of the layer.
         readout: Weight of each unit for the class, ``[channels]``.
         inputs: The features, ``[nodes, features]``.
         rule: Which features may be crossed.
         length: Number of features of a product, at least 2.
         top: How many products.
         limit: How many tuples to visit before giving up.
-    """
-    used = np.flatnonzero(readout)
-    search = TupleSearch(layer.of_units(used), readout[used], inputs, rule, length, top, limit)
-    search.run()
-    return search
-
-
-class _LimitReached(Exception):
-    """The search visited too many tuples."""
-
-
-class TupleSearch:
-    """The search for one class; see :func:`top_tuples`.
 
     Attributes:
         best: The strongest products found.
@@ -71,18 +52,32 @@ class TupleSearch:
         readout: Floats,
         inputs: sp.csr_array,
         rule: CrossRule,
+        *,
         length: int,
         top: int,
-        limit: int,
+        limit: int = LIMIT,
     ) -> None:
-        self.layer, self.readout, self.rule = layer, readout, rule
+        used = np.flatnonzero(readout)
+        self.layer, self.readout, self.rule = layer.of_units(used), readout[used], rule
         self.length, self.limit, self.looked_at = length, limit, 0
         self.best, self.complete = Best(top, length), True
         self.num_nodes = inputs.shape[0]
+        self._bound(inputs)
+        if not self.scale.any():
+            return
+        everything = np.arange(len(self.order))
+        try:
+            self._visit((), np.ones_like(self.scale), everything, self.means)
+        except _LimitReached:
+            self.complete = False
+
+    def _bound(self, inputs: sp.csr_array) -> None:
+        """Compute the bounds, and sort the features by them."""
+        layer, length = self.layer, self.length
         sizes = np.abs(layer.projections[: layer.order])
         single = sizes.sum(axis=0)
         folded = (1.0 + sizes).prod(axis=0) - 1.0 if layer.order > length else single
-        scale = np.abs(readout) * np.abs(layer.order_weights[length - 1 :]).sum(axis=0)
+        scale = np.abs(self.readout) * np.abs(layer.order_weights[length - 1 :]).sum(axis=0)
         self.folds = binary_columns(inputs)
         bounds = np.where(self.folds, folded, single)
         means = np.bincount(inputs.indices, np.abs(inputs.data), minlength=inputs.shape[1])
@@ -98,26 +93,15 @@ class TupleSearch:
         ahead = self.bounds * largest[:, np.newaxis]
         self.ahead = np.maximum.accumulate(ahead[::-1], axis=0)[::-1]
 
-    def run(self) -> None:
-        """Search all products, up to the limit."""
-        if not self.scale.any():
-            return
-        everything = np.arange(len(self.order))
-        try:
-            self._visit((), np.ones_like(self.scale), everything, self.means)
-        except _LimitReached:
-            self.complete = False
-
     def _visit(
         self, prefix: tuple[int, ...], weight: Floats, features: Ints, occurrence: Floats
     ) -> None:
         """Extend a product by each of some features, the most promising first.
 
         Args:
-            prefix: The features so far, as ranks in ``order``.
+            prefix: The features so far, as ranks in ``order``, like the candidates.
             weight: Bound of their weight in each unit.
-            features: The candidates, as ranks.
-            occurrence: How often the product occurs with each of them.
+            occurrence: How often the product occurs with each candidate.
         """
         left = self.length - len(prefix) - 1
         units = self.bounds[features] * (weight * self.scale)

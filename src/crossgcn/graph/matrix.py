@@ -296,6 +296,8 @@ class ModelBatchMatrix(SparseMatrix):
     and columns, so each sum is the same as for a model alone. A single matrix is not copied.
     """
 
+    models: int
+
     def __init__(self, matrices: Sequence[SparseMatrix]) -> None:
         first, self.models = matrices[0], len(matrices)
         rows, columns = (max(matrix.shape[dim] for matrix in matrices) for dim in (0, 1))

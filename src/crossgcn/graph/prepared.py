@@ -78,10 +78,8 @@ class PreparedGraph:
         dtype: torch.dtype | None = None,
     ) -> None:
         self.x: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
-        if dtype is not None and isinstance(self.x, SparseMatrix):
-            self.x = self.x.with_values(self.x.values.to(dtype))
-        elif dtype is not None:
-            self.x = self.x.to(dtype)
+        if dtype is not None:
+            self.x = _cast(self.x, dtype)
         self._make: Callable[[EdgeKind], SparseMatrix] = partial(
             edges_of_kind,
             edge_index=edge_index,
@@ -116,12 +114,20 @@ class PreparedGraph:
         Args:
             hops: The model's ``propagations``, or a number of hops of GCN's edges.
         """
-        kinds: Sequence[EdgeKind] = ("gcn",) * hops if isinstance(hops, int) else hops
-        rows, blocks = receptive_field([self.edges(kind) for kind in kinds], targets)
+        whole = (
+            [self.adjacency] * hops
+            if isinstance(hops, int)
+            else [self.edges(kind) for kind in hops]
+        )
+        rows, blocks = receptive_field(whole, targets)
         if rows.equal(torch.arange(self.x.size(0))):
             return self.x, blocks
         x = self.x.select_rows(rows) if isinstance(self.x, SparseMatrix) else self.x[rows]
         return x, blocks
+
+
+def _cast(x: Features, dtype: torch.dtype) -> Features:
+    return x.with_values(x.values.to(dtype)) if isinstance(x, SparseMatrix) else x.to(dtype)
 
 
 _MOST_ROWS = 128 * 65535

@@ -67,12 +67,8 @@ def threshold(p: float) -> int:
 def keep(draws: Draws, starts: Tensor | None, num_entries: int, p: float) -> Tensor:
     """Return 1 for entries that are kept and 0 for the others, ``[entries]``.
 
-    Args:
-        draws: The random bits.
-        starts: Offsets of each model's entries, ``[models + 1]``; ``None`` if all models have
-            the same number.
-        num_entries: Number of entries of all models.
-        p: Probability of dropping an entry.
+    ``starts`` are offsets of each model's entries, ``[models + 1]``; ``None`` if all models have
+    the same number. ``p`` is the probability of dropping an entry.
     """
     models = draws.seeds.numel()
     key = keys(draws)

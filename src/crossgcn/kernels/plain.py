@@ -45,8 +45,6 @@ def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: boo
         x: Entries of all models, one model after the other; any shape.
         starts: Offsets of each model's entries, ``[models + 1]``; ``None`` if all models have
             the same number.
-        draws: The random bits.
-        p: Probability of dropping an entry.
         activate: Apply a ReLU first.
     """
     kept = keep(draws, starts, x.numel(), p).view_as(x).bool()
@@ -73,9 +71,6 @@ def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
         projections: ``[models, rows, order * channels]``, one order after the other.
         order_weights: :math:`\alpha`, ``[models, order]``.
         release: Use the sum of all projections as :math:`\mathbf{h}^1` in the sum (NOTE[D2]).
-
-    Returns:
-        ``[models, rows, channels]``.
     """
     parts = projections.chunk(order_weights.size(1), dim=-1)
     alpha = order_weights.to(projections.dtype)[..., None, None].unbind(1)
@@ -109,9 +104,7 @@ def cross_backward(
         = \mathbf{h}^{j-1} \odot \mathbf{s}^j, \qquad
         \mathbf{s}^j = \alpha_j + \mathbf{p}^{j+1} \odot \mathbf{s}^{j+1}
 
-    Returns:
-        The gradient of the projections, and that of the order weights, ``[models, order]``, or
-        ``None`` unless ``with_order_weights``.
+    The second is that of the order weights, ``None`` unless ``with_order_weights``.
     """
     parts = projections.chunk(order_weights.size(1), dim=-1)
     alpha = order_weights.to(projections.dtype)[..., None, None].unbind(1)
@@ -144,7 +137,6 @@ def score(
         scores: ``[models, rows, width]``; the first ``num_classes`` columns are class scores.
         labels: ``[models, rows]``; rows of a negative label do not count.
         counts: Number of rows of each model that count, ``[models]``.
-        num_classes: Number of classes.
 
     Returns:
         The mean cross-entropy ``[models]``, the accuracy ``[models]`` in float64, and the

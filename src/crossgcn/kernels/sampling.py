@@ -52,9 +52,6 @@ def draw_entries(
     """Draw neighbours of each node uniformly, without replacement (Floyd's algorithm).
 
     Args:
-        offsets: Start of each node's neighbours, ``[N + 1]``.
-        neighbours: The neighbours of all nodes.
-        nodes: The nodes to draw for.
         fanout: Neighbours per node, at most; :data:`ALL` for all.
         key: The random bits depend on it and on the node.
         skip_own: Never draw a node for itself.
@@ -101,12 +98,8 @@ def find_own(offsets: Array, neighbours: Array, nodes: Array) -> Array:
 def number(known: Array, found: Array) -> tuple[Array, Array]:
     """Number nodes consecutively, in the order in which they occur.
 
-    Args:
-        known: Nodes that are numbered already, each once.
-        found: More nodes, with repetitions.
-
-    Returns:
-        The distinct nodes, ``known`` first; and the number of each of ``found``.
+    ``known`` nodes are distinct, ``found`` nodes may repeat. Return the distinct nodes, ``known``
+    first, and the number of each of ``found``.
     """
     everything = np.concatenate([known, found]).astype(np.int64)
     nodes, first, inverse = np.unique(everything, return_index=True, return_inverse=True)
@@ -127,17 +120,8 @@ def insert_own(
 ) -> tuple[Array, Array, Array]:
     """Insert a self-loop into every row of a block, so that rows stay sorted by node.
 
-    Args:
-        starts: Start of each row, ``[rows + 1]``.
-        nodes: The node of each entry.
-        columns: The column of each entry.
-        values: The value of each entry.
-        own_nodes: The node of each row.
-        own_columns: The column of each row's node.
-        own_values: The value of each self-loop.
-
-    Returns:
-        Starts, columns and values.
+    ``nodes``, ``columns`` and ``values`` are those of each entry, the others those of each row's
+    self-loop. Return starts, columns and values.
     """
     rows = own_nodes.size
     row = np.concatenate([np.repeat(np.arange(rows), np.diff(starts)), np.arange(rows)])
@@ -152,12 +136,8 @@ def row_weights(
     """Sum the edge weights of each node from ``first`` to before ``last``, in 64 bits.
 
     Args:
-        offsets: Start of each node's neighbours.
-        neighbours: The neighbours of all nodes.
         weights: One per entry; empty if all are one.
         own: Count self-loops, with weight 1 if a node has none; otherwise leave them out.
-        first: The first node.
-        last: One past the last node.
     """
     _check_rows(offsets, neighbours, np.arange(first, last))
     start, end = int(offsets[first]), int(offsets[last])

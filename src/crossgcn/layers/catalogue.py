@@ -57,6 +57,17 @@ class Part:
         }
 
 
+def describe_options(module: object) -> list[str]:
+    """Return ``name=value`` for the keyword options that a module keeps as attributes."""
+    parameters = inspect.signature(type(module)).parameters.values()
+    kept = vars(module)
+    return [
+        f"{parameter.name}={kept[parameter.name]!r}"
+        for parameter in parameters
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name in kept
+    ]
+
+
 def import_target(target: str) -> Any:
     """Import what ``"module:name"`` names."""
     module, _, name = target.partition(":")
@@ -215,10 +226,12 @@ def make_transform(
 ) -> FeatureTransform:
     """Build the feature transform of that name, without a bias: a graph convolution has its own.
 
-    ``linear`` and ``mlp`` ignore ``order``.
+    ``linear`` and ``mlp`` ignore ``order``; all others of order 1 are ``linear``.
     """
     part = find_part("transform", name, TRANSFORMS)
     _check_options(f"the transform {name!r}", part, settings, hidden=("bias",))
+    if order == 1 and part.has_order and name != "cross":
+        part, settings = TRANSFORMS["linear"], {}
     make = part.load()
     if "bias" in inspect.signature(make).parameters:
         settings["bias"] = False

@@ -16,11 +16,7 @@ from crossgcn.graph import SparseMatrix
 from crossgcn.kernels.plain import multiply_up
 from crossgcn.layers.catalogue import OrderWeights, make_order_aggregation
 from crossgcn.layers.feature_transform import FeatureTransform, check_order
-from crossgcn.layers.orders.order_aggregation import (
-    OrderAggregator,
-    OrderSum,
-    cross_and_sum,
-)
+from crossgcn.layers.orders.order_aggregation import OrderAggregator, OrderSum, cross_and_sum
 
 FirstOrder = Literal["paper", "release"]
 Scaling = Literal["none", "unit"]
@@ -160,8 +156,7 @@ class CrossFeatureTransform(FeatureTransform):
     def project(self, x: Tensor | SparseMatrix) -> Tensor:
         r"""Compute all K projections :math:`\mathbf{W}^k\mathbf{x}` in one matrix product.
 
-        Returns:
-            ``[..., rows, order * out_channels]``, one order after the other.
+        They are ``[..., rows, order * out_channels]``, one order after the other.
         """
         if isinstance(self.weight, UninitializedParameter):
             self._materialize(x.shape[-1])
@@ -292,11 +287,8 @@ class CrossFeatureTransform(FeatureTransform):
 def _measure_scale(projections: Tensor, size: float) -> Tensor:
     """Return a factor per order, ``[order]``, that gives all products the same size.
 
-    Rows without features are left out. If no row is left, all factors are 1.
-
-    Args:
-        projections: ``[..., order, channels]``, not scaled.
-        size: The root mean square that the products of each order should have.
+    ``size`` is the root mean square that the products should have. Rows without features are left
+    out. If no row is left, all factors are 1.
     """
     rows = projections.detach().flatten(0, -3).double()
     rows = rows[rows.any(dim=-1).any(dim=-1)]
@@ -310,6 +302,8 @@ def _measure_scale(projections: Tensor, size: float) -> Tensor:
     return torch.stack(scales).to(projections.dtype)
 
 
-def make_linear(in_channels: int, out_channels: int, order: int) -> CrossFeatureTransform:
-    """Make a linear map, a transform of order 1 without bias; ``order`` is ignored."""
-    return CrossFeatureTransform(in_channels, out_channels, 1, order_weights="fixed", bias=False)
+def make_linear(
+    in_channels: int, out_channels: int, order: int = 1, *, bias: bool = True
+) -> CrossFeatureTransform:
+    """Make a linear map, a transform of order 1; ``order`` is ignored."""
+    return CrossFeatureTransform(in_channels, out_channels, 1, order_weights="fixed", bias=bias)

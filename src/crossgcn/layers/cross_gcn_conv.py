@@ -31,12 +31,9 @@ class CrossGCNConv(GraphConvolution):
         aggregate_first: ``False`` crosses each node's own features and then aggregates, as
             the authors' code does; ``True`` aggregates first, as the paper's text says
             (NOTE[D1]).
-        order_weights: The weights :math:`\alpha_k`, see
-            :class:`~crossgcn.CrossFeatureTransform`.
-        first_order: ``"paper"`` or ``"release"``, see
-            :class:`~crossgcn.CrossFeatureTransform`.
+        order_weights: See :class:`~crossgcn.CrossFeatureTransform`, also for ``first_order`` and
+            ``scaling``.
         bias: Add :math:`\mathbf{b}` after aggregation, before any activation.
-        scaling: ``"none"`` or ``"unit"``, see :class:`~crossgcn.CrossFeatureTransform`.
         transform: The feature transform, by a name of
             :data:`~crossgcn.layers.catalogue.TRANSFORMS`: ``"cross"`` is the paper's. Others,
             such as ``"dcn-v2"``, have no order weights.
@@ -83,7 +80,12 @@ class CrossGCNConv(GraphConvolution):
             "scaling": scaling,
         }
         if transform != "cross":
-            _refuse_settings(transform, settings)
+            for name, default in ONLY_OF_CROSS.items():
+                if settings[name] != default:
+                    raise BadInput(
+                        f"{name}={settings[name]!r} goes with transform='cross'; {transform!r} has "
+                        "no such setting: leave it out"
+                    )
             settings = {}
         super().__init__(
             make_transform(transform, in_channels, out_channels, order, **settings),
@@ -115,12 +117,3 @@ class CrossGCNConv(GraphConvolution):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, order={self.order})"
-
-
-def _refuse_settings(transform: str, settings: dict[str, Any]) -> None:
-    for name, default in ONLY_OF_CROSS.items():
-        if settings[name] != default:
-            raise BadInput(
-                f"{name}={settings[name]!r} goes with transform='cross'; {transform!r} has no such "
-                "setting: leave it out"
-            )

@@ -48,9 +48,8 @@ def crossify(
 
     Args:
         model: Any module; it is not changed.
-        order: Highest order of the crosses.
-        order_weights: See :class:`~crossgcn.CrossFeatureTransform`.
-        first_order: See :class:`~crossgcn.CrossFeatureTransform`.
+        order: As for :class:`~crossgcn.CrossFeatureTransform`, like ``order_weights`` and
+            ``first_order``.
         only: Names of the maps to replace, as in ``model.named_modules()``, with ``*`` as a
             wildcard: ``"convs.*"``. All by default.
         skip: Names of maps to keep, such as an output layer.

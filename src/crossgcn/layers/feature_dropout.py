@@ -11,6 +11,7 @@ from crossgcn import kernels
 from crossgcn.errors import BadInput
 from crossgcn.graph import DenseFeatures, SparseMatrix
 from crossgcn.kernels import Draws
+from crossgcn.layers.feature_transform import is_dense
 
 SITES_PER_DRAW = 64
 """Upper bound of the number of dropouts in a model."""
@@ -19,11 +20,7 @@ Features = TypeVar("Features", Tensor, SparseMatrix, DenseFeatures)
 
 
 class FeatureDropout(nn.Module):
-    """:func:`feature_dropout` as a module.
-
-    Attributes:
-        draw: Number of the pass within a training step; each pass drops other entries.
-    """
+    """:func:`feature_dropout` as a module; passes of different ``draw`` drop different entries."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -35,22 +32,11 @@ class FeatureDropout(nn.Module):
         self._step: Tensor | None = None
 
     def follow(self, seeds: Tensor, step: Tensor) -> None:
-        """Drop as a seed per model and the training step say, instead of torch's generator.
-
-        Args:
-            seeds: ``[models]``, int64.
-            step: A single int64, which its owner increments.
-        """
+        """Drop by a seed per model and the training step, instead of torch's generator."""
         self._seeds, self._step = seeds, step
 
     def forward(self, x: Features, *, site: int = 0, activate: bool = False) -> Features:
-        """Drop entries in training mode.
-
-        Args:
-            x: Features of any kind that :func:`feature_dropout` takes.
-            site: Number of this dropout within the model.
-            activate: Apply a ReLU first.
-        """
+        """Drop entries in training mode; ``site`` is the number of this dropout in the model."""
         draws = None
         if self._seeds is not None and self._step is not None:
             draws = Draws(self._seeds, self._step, site + SITES_PER_DRAW * self.draw)
@@ -76,16 +62,16 @@ def feature_dropout(
     Args:
         x: Dense, ``torch.sparse_csr``, :class:`~crossgcn.graph.SparseMatrix` or
             :class:`~crossgcn.graph.DenseFeatures`.
-        p: Probability of dropping an entry.
-        training: Drop nothing if false.
         activate: Apply a ReLU first, to dense features.
         draws: The random bits; from torch's generator by default.
     """
-    dense = isinstance(x, Tensor) and x.layout == torch.strided
+    dense = is_dense(x)
     if not training or p == 0.0:
         return torch.relu(x) if activate and dense else x  # type: ignore[arg-type, return-value]
     if draws is None:
-        draws = _draws_of_torch(x.values.device if isinstance(x, SparseMatrix) else x.device)
+        device = x.values.device if isinstance(x, SparseMatrix) else x.device
+        seeds = torch.randint(2**32, (1,), device=device)
+        draws = Draws(seeds, torch.zeros_like(seeds), 0)
     if isinstance(x, DenseFeatures):
         return x.drop(draws, p)  # type: ignore[return-value]
     if isinstance(x, SparseMatrix):
@@ -101,8 +87,3 @@ def feature_dropout(
     if not dense:
         raise BadInput(f"features of layout {x.layout} cannot be dropped: pass x.to_sparse_csr()")
     return kernels.drop(x, None, draws, p, activate)
-
-
-def _draws_of_torch(device: torch.device) -> Draws:
-    seeds = torch.randint(2**32, (1,), device=device)
-    return Draws(seeds, torch.zeros_like(seeds), 0)

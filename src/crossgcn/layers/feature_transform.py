@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import SparseMatrix
+from crossgcn.layers.catalogue import describe_options
 
 
 class FeatureTransform(nn.Module):
@@ -17,9 +19,8 @@ class FeatureTransform(nn.Module):
     A weighted sum over neighbours commutes with the linear part. A graph convolution that
     aggregates first therefore projects sparse features before it aggregates them.
 
-    Subclasses set ``in_channels`` and ``out_channels``, implement :meth:`project`, :meth:`combine`
-    and :meth:`reset_parameters`, and override :attr:`num_projections` if it is not
-    ``out_channels``.
+    Subclasses set ``in_channels`` and ``out_channels``, implement :meth:`project` and
+    :meth:`combine`, and override :attr:`num_projections` if it is not ``out_channels``.
 
     Attributes:
         stackable: Whether the parameters of several models can be stacked along a new first
@@ -50,8 +51,8 @@ class FeatureTransform(nn.Module):
         return self.num_projections, 1
 
     def reset_parameters(self) -> None:
-        """Draw all parameters."""
-        raise NotImplementedError
+        """Set own parameters to 0 and draw those of submodules; subclasses draw their weights."""
+        reset_parameters(self)
 
     def forward(self, x: Tensor | SparseMatrix) -> Tensor:
         """Transform each row of ``x``."""
@@ -79,9 +80,7 @@ class FeatureCrossing(FeatureTransform):
     them apart (NOTE[D5]).
 
     Args:
-        in_channels: Features per row.
-        out_channels: Width of the output.
-        order: Highest order K of the crosses, at least 1.
+        order: Highest order K of the crosses, at least 2.
         bias: Add a bias to the output.
 
     Shapes:
@@ -95,12 +94,18 @@ class FeatureCrossing(FeatureTransform):
         self.in_channels = check_count("in_channels", in_channels)
         self.out_channels = check_count("out_channels", out_channels)
         self.order = check_order(order)
-        self.register_parameter("bias", nn.Parameter(torch.empty(out_channels)) if bias else None)
+        if self.order == 1:
+            raise BadInput(
+                f"{type(self).__name__} multiplies at least 2 features; got order=1: use "
+                "transform='linear'"
+            )
+        self.add_parameters(bias=(out_channels,) if bias else None)
 
-    def reset_parameters(self) -> None:
-        """Set the bias to 0; subclasses draw their weights too."""
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
+    def add_parameters(self, **shapes: tuple[int, ...] | None) -> None:
+        """Register a parameter of each shape; ``None`` is one that is left out."""
+        for name, shape in shapes.items():
+            weight = None if shape is None else nn.Parameter(torch.empty(shape))
+            self.register_parameter(name, weight)
 
     def forward(self, x: Tensor | SparseMatrix) -> Tensor:
         """Transform each row of ``x``."""
@@ -113,24 +118,24 @@ class FeatureCrossing(FeatureTransform):
 
     def extra_repr(self) -> str:
         """Describe it for ``print(model)``."""
-        return f"{self.in_channels}, {self.out_channels}, order={self.order}"
-
-    def _every_feature(self, x: Tensor | SparseMatrix) -> Tensor:
-        """Return dense rows, the linear part of modules that multiply single features."""
-        if isinstance(x, Tensor) and is_dense(x):
-            return x
-        raise BadInput(
-            f"{type(self).__name__} multiplies single features, so sparse rows cannot be projected "
-            "to a few numbers and aggregated before it: use --transform-first "
-            "(aggregate_first=False), --transform cross, or x.to_dense()"
-        )
+        own = f"{self.in_channels}, {self.out_channels}, order={self.order}"
+        return ", ".join([own, *describe_options(self)])
 
 
-def draw(weight: Tensor | None, variance: float) -> None:
-    """Fill a weight, if there is one, with uniform numbers of a given variance."""
-    if weight is not None:
-        bound = math.sqrt(3 * variance)
-        nn.init.uniform_(weight, -bound, bound)
+def reset_parameters(module: nn.Module) -> None:
+    """Set a module's own parameters to 0 and draw those of its submodules."""
+    for parameter in module.parameters(recurse=False):
+        nn.init.zeros_(parameter)
+    for child in module.children():
+        reset: Any = getattr(child, "reset_parameters", None)
+        if reset is not None:
+            reset()
+
+
+def draw(weight: Tensor, variance: float) -> None:
+    """Fill a weight with uniform numbers of a given variance."""
+    bound = math.sqrt(3 * variance)
+    nn.init.uniform_(weight, -bound, bound)
 
 
 def check_order(order: object) -> int:
@@ -138,6 +143,6 @@ def check_order(order: object) -> int:
     return check_count("order", order, "1 is a linear map, 2 adds products of two features")
 
 
-def is_dense(x: Tensor | SparseMatrix) -> bool:
+def is_dense(x: object) -> bool:
     """Return whether features are a dense tensor."""
     return isinstance(x, Tensor) and x.layout == torch.strided

@@ -35,24 +35,16 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
 
     Computes :math:`\hat{\mathbf{A}}\mathcal{F}(\mathbf{X}) + \mathbf{b}`, or
     :math:`\mathcal{F}(\hat{\mathbf{A}}\mathbf{X}) + \mathbf{b}` with
-    ``aggregate_first`` (NOTE[D1]). It returns pre-activation values.
+    ``aggregate_first`` (NOTE[D1]). It returns pre-activation values. Arguments that are not listed
+    are those of :class:`~crossgcn.CrossGCNConv`.
 
     Args:
-        transform: The feature transform.
-        out_channels: Width of its output.
-        aggregate_first: Aggregate before transforming.
-        bias: Add :math:`\mathbf{b}` at the end (NOTE[D3]).
-        add_self_loops: Give nodes without a self-loop one.
-        normalize: Normalise edge weights by the degrees of both ends. ``False`` takes the
-            edges as they are and adds no self-loop.
-        cached: Keep the normalised edges of the first call, for models that see one graph.
         aggr: How messages are aggregated. ``add`` (also called ``sum`` and ``gcn``), ``mean``,
             ``max``, ``min``, ``mul`` and instances of PyG's ``Aggregation`` work as in PyG's
             ``GCNConv``, over the edges that ``normalize`` and ``add_self_loops`` describe. Other
             names of :data:`~crossgcn.layers.catalogue.AGGREGATIONS`, and functions that make a
             :class:`~crossgcn.layers.aggregation.NodeAggregation` of a given width, weight edges
             in their own way.
-        **kwargs: For PyG's ``MessagePassing``.
     """
 
     bias: nn.Parameter | None
@@ -71,8 +63,8 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         aggr: Aggregation = "add",
         **kwargs: Any,
     ) -> None:
-        of_pyg = isinstance(aggr, PyGAggregator) or aggr in _REDUCTIONS
-        super().__init__(aggr=aggr if of_pyg else "add", **kwargs)
+        reduces = isinstance(aggr, PyGAggregator) or aggr in _REDUCTIONS
+        super().__init__(aggr=aggr if reduces else "add", **kwargs)
         self.out_channels = out_channels
         self.aggregate_first = aggregate_first
         self.add_self_loops = add_self_loops
@@ -81,11 +73,9 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         self.transform = transform
         self.register_parameter("bias", nn.Parameter(torch.empty(out_channels)) if bias else None)
         self.aggregation = None
-        self._of_pyg = of_pyg or aggr in _SUM_NAMES
-        if of_pyg:
-            make: Callable[[int], NodeAggregation] = partial(
-                LayerMessages, reduce=self.aggr_module, kind=self.edge_kind
-            )
+        self._of_pyg = reduces or aggr in _SUM_NAMES
+        if reduces:
+            make = partial(LayerMessages, reduce=self.aggr_module, kind=self.edge_kind)
             self.aggregation = self._make_aggregation(make, lazy=True)
             self.aggregation.name = aggr if isinstance(aggr, str) else repr(aggr)
         elif not self._of_pyg:
@@ -125,13 +115,11 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             raise BadInput("a bipartite input (x_src, x_dst) needs flow='source_to_target'")
         if isinstance(edge_index, SparseMatrix):
             edge_index = (edge_index,) * len(self.propagations)
-        elif not isinstance(edge_index, Sequence) and not self._of_pyg:
-            edge_index = self._hops(edge_index, edge_weight, source, size)
-        if isinstance(edge_index, Sequence):
-            return self.finish(self.join(self.send(source), edge_index))
-
-        edge_index, edge_weight = self._normalised(edge_index, edge_weight, source, size)
+        elif not isinstance(edge_index, Sequence):
+            edge_index, edge_weight = self._prepare(edge_index, edge_weight, source, size)
         sent = self.send(source)
+        if isinstance(edge_index, Sequence):
+            return self.finish(self.join(sent, edge_index))
         pair = sent if size is None else (sent, None)
         return self.finish(self.propagate(edge_index, x=pair, edge_weight=edge_weight, size=size))
 
@@ -239,29 +227,6 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             )
         return made
 
-    def _hops(
-        self, edge_index: Any, edge_weight: Tensor | None, source: Features, size: Any
-    ) -> Sequence[SparseMatrix]:
-        """Make the matrices of an aggregation of our own, or take them from the cache."""
-        self._check_suits_aggregation(edge_weight, source, size)
-        _check_weights_have_edges(edge_index, edge_weight)
-        nodes = (source.shape[-2], source.shape[-2])
-        cached = self._cached(nodes)
-        if cached is not None:
-            return cast(Sequence[SparseMatrix], cached[0])
-        if is_sparse(edge_index):
-            edge_index, edge_weight = _to_edges(edge_index, nodes)
-        device, dtype = edge_index.device, _dtype_of(source)
-        weight = None if edge_weight is None else edge_weight.detach().cpu()
-        made = {
-            kind: edges_of_kind(kind, edge_index.cpu(), nodes[0], weight, dtype=dtype).to(device)
-            for kind in set(self.propagations)
-        }
-        hops = tuple(made[kind] for kind in self.propagations)
-        if self.cached:
-            self._cache = (nodes, hops, None)
-        return hops
-
     def _check_suits_aggregation(
         self, edge_weight: Tensor | None, source: Features, size: Any
     ) -> None:
@@ -284,39 +249,51 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
                 f"{remedy}, or give edge_weight.detach()"
             )
 
-    def _cached(self, nodes: tuple[int, int]) -> tuple[Any, Tensor | None] | None:
-        if self._cache is None:
-            return None
-        if self._cache[0] != nodes:
-            raise BadInput(
-                f"this layer has cached=True and keeps a graph of {self._cache[0][0]} nodes, "
-                f"but was given {nodes[0]}: use cached=False for more than one graph, or call "
-                "reset_parameters() to start again"
-            )
-        return self._cache[1], self._cache[2]
-
-    def _normalised(
+    def _prepare(
         self,
         edge_index: Any,
         edge_weight: Tensor | None,
         source: Features,
         size: tuple[int, int] | None,
     ) -> tuple[Any, Tensor | None]:
-        """Normalise edges for PyG's ``propagate``, or take them from the cache."""
+        """Normalise edges for PyG's ``propagate``, or make the matrices of our own aggregation.
+
+        They are taken from the cache if there is one.
+        """
         sparse = is_sparse(edge_index)
-        _check_weights_have_edges(edge_index, edge_weight)
-        if not self.normalize:
+        if sparse and edge_weight is not None:
+            raise BadInput(
+                "edge_weight goes with COO edges [2, edges]; a sparse adjacency holds its weights "
+                "as values"
+            )
+        if not self._of_pyg:
+            self._check_suits_aggregation(edge_weight, source, size)
+        elif not self.normalize:
             return edge_index, edge_weight
         nodes = size or (source.shape[-2], source.shape[-2])
-        cached = self._cached(nodes)
-        if cached is not None:
-            return cached
+        if self._cache is not None:
+            kept, *cached = self._cache
+            if kept != nodes:
+                raise BadInput(
+                    f"this layer has cached=True and keeps a graph of {kept[0]} nodes, "
+                    f"but was given {nodes[0]}: use cached=False for more than one graph, or call "
+                    "reset_parameters() to start again"
+                )
+            return cached[0], cached[1]
         if sparse:
             # NOTE[D9] PyG treats existing self-loops in three ways, by container; here a
             # sparse adjacency follows the rule for COO edges.
             edge_index, edge_weight = _to_edges(edge_index, nodes)
-        dtype = _dtype_of(source)
-        if size is None:
+        dtype = source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
+        if not self._of_pyg:
+            weight = None if edge_weight is None else edge_weight.detach().cpu()
+            made = {
+                kind: edges_of_kind(kind, edge_index.cpu(), nodes[0], weight, dtype=dtype)
+                for kind in set(self.propagations)
+            }
+            matrices = {kind: matrix.to(edge_index.device) for kind, matrix in made.items()}
+            edge_index, edge_weight = tuple(matrices[kind] for kind in self.propagations), None
+        elif size is None:
             edge_index, edge_weight = gcn_norm(
                 edge_index,
                 edge_weight,
@@ -327,23 +304,12 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             )
         else:
             edge_weight = normalise_bipartite(edge_index, edge_weight, *nodes, dtype=dtype)
-        if sparse:
+        if sparse and self._of_pyg:
+            assert edge_weight is not None
             edge_index, edge_weight = _to_adjacency(edge_index, edge_weight, nodes), None
         if self.cached:
             self._cache = (nodes, edge_index, edge_weight)
         return edge_index, edge_weight
-
-
-def _check_weights_have_edges(edge_index: Any, edge_weight: Tensor | None) -> None:
-    if is_sparse(edge_index) and edge_weight is not None:
-        raise BadInput(
-            "edge_weight goes with COO edges [2, edges]; a sparse adjacency holds its weights "
-            "as values"
-        )
-
-
-def _dtype_of(source: Features) -> torch.dtype:
-    return source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
 
 
 def _to_edges(adjacency: Any, nodes: tuple[int, int]) -> tuple[Tensor, Tensor | None]:

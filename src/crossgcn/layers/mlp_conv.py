@@ -9,7 +9,7 @@ from torch import Tensor
 
 from crossgcn.errors import check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.cross_feature_transform import CrossFeatureTransform
+from crossgcn.layers.cross_feature_transform import make_linear
 from crossgcn.layers.feature_transform import FeatureTransform
 from crossgcn.layers.graph_convolution import GraphConvolution
 
@@ -21,13 +21,7 @@ class MLPTransform(FeatureTransform):
 
     Args:
         in_channels: Features per row; ``-1`` to infer it from the first input.
-        hidden_channels: Width of the hidden layer.
-        out_channels: Width of the output.
         bias: Use :math:`\mathbf{b}^1`.
-
-    Shapes:
-        - **x**: ``[rows, in_channels]``, dense or sparse.
-        - **output**: ``[rows, out_channels]``.
     """
 
     bias = None
@@ -38,17 +32,8 @@ class MLPTransform(FeatureTransform):
     ) -> None:
         super().__init__()
         self.out_channels = out_channels
-        self.hidden = CrossFeatureTransform(
-            in_channels, hidden_channels, order=1, order_weights="fixed", bias=bias
-        )
-        self.output = CrossFeatureTransform(
-            hidden_channels, out_channels, order=1, order_weights="fixed", bias=False
-        )
-
-    def reset_parameters(self) -> None:
-        """Draw all parameters."""
-        self.hidden.reset_parameters()
-        self.output.reset_parameters()
+        self.hidden = make_linear(in_channels, hidden_channels, bias=bias)
+        self.output = make_linear(hidden_channels, out_channels, bias=False)
 
     @property
     def in_channels(self) -> int:  # type: ignore[override]
@@ -97,8 +82,6 @@ class MLPConv(GraphConvolution):
 
     Args:
         in_channels: Features per node; ``-1`` to infer it from the first input.
-        hidden_channels: Width of the perceptron's hidden layer.
-        out_channels: Width of the output.
         aggregate_first: Aggregate, then transform, as GIN does; ``False`` transforms first.
         bias: Use biases, in the perceptron and after it.
         **kwargs: As for :class:`~crossgcn.CrossGCNConv`, whose shapes hold too.

@@ -36,7 +36,7 @@ _SHARED = ("dataset", "seed", "epochs", "learning_rate", "weight_decay", "precis
 
 @dataclass(frozen=True)
 class LinkResult:
-    """The results of one encoder, with a record per split."""
+    """The results of one encoder; ``records`` has one entry per split."""
 
     name: str
     config: RunConfig
@@ -88,7 +88,7 @@ class LinkExperiment:
         configs: The encoders by name, the baseline first; they share the dataset and the
             settings of training. Their splits of nodes are ignored.
         data: The graph, if it is not loaded by name.
-        num_splits: The number of splits of the edges.
+        num_splits: Splits of the edges.
         negatives: Negative pairs for each validation and test edge.
     """
 
@@ -119,9 +119,9 @@ class LinkExperiment:
             negatives=negatives,
             seed=first.seed,
         )
-        self._check_numbers()
-        negatives = self.splits[0].test_negatives.size(1)
-        self.settings = self.settings.fit_ranks(negatives, self.data.name)
+        self._check_folds()
+        num_negatives = self.splits[0].test_negatives.size(1)
+        self.settings = self.settings.fit_ranks(num_negatives, self.data.name)
         for config in configs.values():
             _check_model(config, self.data.x.size(1), self.settings)
 
@@ -172,7 +172,7 @@ class LinkExperiment:
             split.test.size(1) / split.train.size(1),
         )
 
-    def _check_numbers(self) -> None:
+    def _check_folds(self) -> None:
         """Check that there are enough edges and negative pairs for the folds."""
         split, name = self.splits[0], self.data.name
         trained, folds = split.train.size(1), self.settings.folds
@@ -181,11 +181,11 @@ class LinkExperiment:
                 f"{name}: {trained} training edges cannot be divided into {folds} folds; "
                 "ask for fewer folds, or give a graph with more edges"
             )
-        pool = training_negatives(split, self.data.num_nodes)
-        if pool.count < -(-trained // folds):
+        left, needed = training_negatives(split, self.data.num_nodes).count, -(-trained // folds)
+        if left < needed:
             raise BadInput(
-                f"{name}: {pool.count} negative pairs are left to train on, and each step takes "
-                f"{-(-trained // folds)}; ask for more folds or fewer negatives"
+                f"{name}: {left} negative pairs are left to train on, and each step takes "
+                f"{needed}; ask for more folds or fewer negatives"
             )
 
 

@@ -11,19 +11,19 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-from crossgcn.links.settings import NUM_EDGE_SPLITS, TEST_SHARE, VALIDATION_SHARE
+from crossgcn.links.settings import (
+    NUM_EDGE_SPLITS,
+    TEST_SHARE,
+    VALIDATION_SHARE,
+    check_at_least,
+)
 
 
 @dataclass(frozen=True)
 class EdgeSplit:
     """Pairs of different nodes, ``[2, pairs]``, the lower node first; all sets are disjoint.
 
-    Attributes:
-        train: Edges that models may see.
-        validation: Edges that select the epoch.
-        test: Edges that are scored once, after the selection.
-        validation_negatives: Pairs without an edge, to compare with ``validation``.
-        test_negatives: Pairs without an edge, to compare with ``test``.
+    The first three are edges, the negatives are pairs without an edge.
     """
 
     train: Tensor
@@ -36,11 +36,7 @@ class EdgeSplit:
 class OtherPairs:
     """All pairs of different nodes except some, numbered without gaps for drawing.
 
-    Args:
-        *excluded: Pairs that are not drawn, ``[2, pairs]`` each, the lower node first.
-
-    Attributes:
-        count: The number of remaining pairs.
+    ``count`` is the number of the remaining pairs; the lower node of an excluded pair is first.
     """
 
     def __init__(self, num_nodes: int, *excluded: Tensor) -> None:
@@ -82,16 +78,9 @@ def make_edge_splits(
         data: A graph from :func:`~crossgcn.data.load_dataset` or
             :func:`~crossgcn.data.canonical_graph`.
         negatives: Negative pairs for each validation and test edge.
-
-    Raises:
-        BadInput: If the shares leave nothing to train on, or the graph has too few edges, too
-            few pairs without an edge, or directed edges.
     """
-    for name, value, least in (("num_splits", num_splits, 1), ("negatives", negatives, 1)):
-        if value < least:
-            raise BadInput(f"{name} is {value}; give at least {least}")
-    if seed < 0:
-        raise BadInput(f"seed is {seed}; give 0 or more")
+    check_at_least(1, num_splits=num_splits, negatives=negatives)
+    check_at_least(0, seed=seed)
     for name, share in (("validation_share", validation_share), ("test_share", test_share)):
         if not 0 < share < 1:
             raise BadInput(f"{name} is {share}; give a share of the edges between 0 and 1")
@@ -117,30 +106,19 @@ def make_edge_splits(
             f"{others.count} pairs without an edge; ask for fewer negatives, or give a graph with "
             "fewer edges"
         )
-    return [
-        _split(pairs, others, held_out, negatives, np.random.default_rng([seed, index]))
-        for index in range(num_splits)
-    ]
-
-
-def _split(
-    pairs: Tensor,
-    others: OtherPairs,
-    held_out: list[int],
-    negatives: int,
-    generator: np.random.Generator,
-) -> EdgeSplit:
-    validation, test = held_out
-    order = torch.from_numpy(generator.permutation(pairs.size(1)))
-    drawn = others.draw(negatives * (validation + test), generator)
-    drawn = drawn[:, torch.from_numpy(generator.permutation(drawn.size(1)))]
-    return EdgeSplit(
-        train=pairs[:, order[validation + test :].sort().values],
-        validation=pairs[:, order[:validation].sort().values],
-        test=pairs[:, order[validation : validation + test].sort().values],
-        validation_negatives=drawn[:, : negatives * validation],
-        test_negatives=drawn[:, negatives * validation :],
-    )
+    splits = []
+    for index in range(num_splits):
+        generator = np.random.default_rng([seed, index])
+        order = torch.from_numpy(generator.permutation(num_edges))
+        validation, test, train = (
+            pairs[:, chosen.sort().values]
+            for chosen in order.tensor_split((held_out[0], sum(held_out)))
+        )
+        drawn = others.draw(wanted, generator)
+        drawn = drawn[:, torch.from_numpy(generator.permutation(wanted))]
+        cut = negatives * held_out[0]
+        splits.append(EdgeSplit(train, validation, test, drawn[:, :cut], drawn[:, cut:]))
+    return splits
 
 
 def training_negatives(split: EdgeSplit, num_nodes: int) -> OtherPairs:
@@ -149,14 +127,7 @@ def training_negatives(split: EdgeSplit, num_nodes: int) -> OtherPairs:
     They contain no edge of the graph, and no pair that is scored for validation or test:
     training sees none of these, so that having been seen does not reveal a label.
     """
-    return OtherPairs(
-        num_nodes,
-        split.train,
-        split.validation,
-        split.test,
-        split.validation_negatives,
-        split.test_negatives,
-    )
+    return OtherPairs(num_nodes, *vars(split).values())
 
 
 def deal_folds(pairs: Tensor, num_folds: int, generator: np.random.Generator) -> list[Tensor]:
@@ -166,11 +137,9 @@ def deal_folds(pairs: Tensor, num_folds: int, generator: np.random.Generator) ->
 
 
 def message_edges(data: Data, pairs: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return ``edge_index`` and ``edge_weight`` of the graph with these edges and self-loops only.
+    """Return ``edge_index`` and ``edge_weight`` of a graph with these edges and self-loops only.
 
-    Args:
-        data: The whole graph.
-        pairs: Edges of it, ``[2, pairs]``, the lower node first; both directions are kept.
+    ``pairs [2, pairs]`` are edges of it, the lower node first; both directions are kept.
     """
     ends = data.edge_index.sort(dim=0).values.numpy()
     loops = ends[0] == ends[1]

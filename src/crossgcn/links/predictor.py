@@ -55,9 +55,7 @@ class LinkPredictor(nn.Module):
     ) -> Tensor:
         """Return the scores of ``pairs [2, pairs]``.
 
-        Args:
-            x: Features of all nodes.
-            edges: The message graph, once for each of the encoder's propagations.
+        ``edges`` is the message graph, once for each of the encoder's propagations.
         """
         scores: Tensor = self.decoder(self.encoder(x, edges), pairs)
         return scores

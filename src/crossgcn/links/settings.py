@@ -35,6 +35,13 @@ def check_encoder(name: str) -> None:
         )
 
 
+def check_at_least(least: int, **values: int) -> None:
+    """Refuse values below a minimum."""
+    for name, value in values.items():
+        if value < least:
+            raise BadInput(f"{name} is {value}; give at least {least}")
+
+
 Decoder = Literal["dot", "hadamard"]
 DECODERS: tuple[Decoder, ...] = get_args(Decoder)
 
@@ -66,13 +73,10 @@ class LinkSettings:
     def __post_init__(self) -> None:
         if self.decoder not in DECODERS:
             raise unknown_name("decoder", self.decoder, DECODERS)
-        for name, value, least in (
-            ("embedding_channels", self.embedding_channels, 1),
-            ("folds", self.folds, 2),
-            *(("hits_at", k, 1) for k in self.ranks),
-        ):
-            if value < least:
-                raise BadInput(f"{name} is {value}; give at least {least}")
+        check_at_least(1, embedding_channels=self.embedding_channels)
+        check_at_least(2, folds=self.folds)
+        for k in self.ranks:
+            check_at_least(1, hits_at=k)
         if len(set(self.ranks)) < len(self.ranks):
             raise BadInput(f"hits_at is {list(self.ranks)}; give every rank once")
 

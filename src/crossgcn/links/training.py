@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,7 @@ from crossgcn.errors import WorkFailed
 from crossgcn.graph import EdgeKind, SparseMatrix, edges_of_kind
 from crossgcn.graph.prepared import choose_device
 from crossgcn.links.edge_splits import EdgeSplit, deal_folds, message_edges, training_negatives
-from crossgcn.links.predictor import (
-    LinkPredictor,
-    Scores,
-    area_under_curve,
-    link_metrics,
-)
+from crossgcn.links.predictor import LinkPredictor, area_under_curve, link_metrics
 from crossgcn.links.settings import LinkSettings
 from crossgcn.models.node_classifier import calibrate
 from crossgcn.training.config import RunConfig
@@ -40,22 +35,7 @@ from crossgcn.training.records import (
 )
 from crossgcn.training.selection import Diverged
 from crossgcn.training.steps.step import Step
-from crossgcn.training.trainer import Record, Run, RunTrainer, seeded, using_threads
-
-
-@dataclass(frozen=True)
-class LinkBatch:
-    """The input of one step.
-
-    Attributes:
-        edges: The message graph, once for each of the encoder's propagations.
-        pairs: Positive pairs, then as many negative pairs, ``[2, pairs]``.
-        labels: 1 for positive and 0 for negative pairs, ``[pairs]``.
-    """
-
-    edges: tuple[SparseMatrix, ...]
-    pairs: Tensor
-    labels: Tensor
+from crossgcn.training.trainer import OnEpochs, Record, Run, RunTrainer, seeded, using_threads
 
 
 class LinkBatches:
@@ -68,7 +48,8 @@ class LinkBatches:
     decides both, so models with the same seed see the same inputs.
 
     Attributes:
-        all_edges: The message graph of all training edges, from which held-out pairs are scored.
+        all_edges: The message graph of all training edges, from which held-out pairs are scored;
+            once for each of the encoder's propagations.
     """
 
     def __init__(
@@ -98,18 +79,23 @@ class LinkBatches:
         ]
         self.all_edges = prepare(self._folds)
 
-    def of_epoch(self, epoch: int) -> LinkBatch:
-        """Return the input of an epoch, counted from 1."""
+    def of_epoch(self, epoch: int) -> tuple[tuple[SparseMatrix, ...], Tensor, Tensor]:
+        """Return message graph, pairs ``[2, pairs]`` and their labels, for an epoch from 1 on.
+
+        Half of the pairs are edges, with label 1; then follow the negative pairs, with label 0.
+        """
         turn = (epoch - 1) % len(self._folds)
         positives = self._folds[turn]
         generator = np.random.default_rng([self._seed, epoch, 1])
         negatives = self._negatives.draw(positives.size(1), generator)
-        labels = torch.arange(2 * positives.size(1)) < positives.size(1)
-        return LinkBatch(
-            self._messages[turn],
-            torch.cat([positives, negatives], dim=1).to(self._device),
-            labels.float().to(self._device),
-        )
+        pairs, labels = _join(positives, negatives)
+        return self._messages[turn], pairs.to(self._device), labels.to(self._device)
+
+
+def _join(positives: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:
+    """Return all pairs, positive ones first, and their labels."""
+    pairs = torch.cat([positives, negatives], dim=1)
+    return pairs, (torch.arange(pairs.size(1)) < positives.size(1)).float()
 
 
 class LinkStep(Step):
@@ -137,82 +123,39 @@ class LinkStep(Step):
     def run(self) -> None:
         """Do one step: forward, backward and Adam."""
         self.count += 1
-        batch = self.batches.of_epoch(int(self.count))
+        edges, pairs, labels = self.batches.of_epoch(int(self.count))
         self.model.train()
         with multiplying_in(self.config.precision, self.device):
-            scores = self.model(self.x, batch.edges, batch.pairs)
-            loss = binary_cross_entropy_with_logits(scores, batch.labels)
+            loss = binary_cross_entropy_with_logits(self.model(self.x, edges, pairs), labels)
             penalty = order_weight_penalty(self.model, self.config.weight_decay)
             minimised = loss if penalty is None else loss + penalty
             gradients = torch.autograd.grad(minimised, self.optimizer.weights, allow_unused=True)
         self.optimizer.step(gradients)
         self.losses = loss.detach().view(1)
 
-    def scorer(self, positives: Tensor, negatives: Tensor) -> LinkScorer:
-        """Return a scorer of held-out pairs, given the messages of all training edges."""
-        return LinkScorer(self, positives, negatives)
-
-
-class LinkScorer:
-    """Scores held-out pairs with the weights as they are at each call."""
-
-    def __init__(self, step: LinkStep, positives: Tensor, negatives: Tensor) -> None:
-        self.step = step
-        self.pairs = torch.cat([positives, negatives], dim=1).to(step.device)
-        self.labels = (torch.arange(self.pairs.size(1)) < positives.size(1)).double()
-
-    def __call__(self) -> tuple[Tensor, Tensor]:
-        """Return the mean cross-entropy and the area under the ROC curve, ``[1]`` each."""
-        scores = self.score_pairs()
-        loss = binary_cross_entropy_with_logits(scores.double(), self.labels)
-        auc = area_under_curve(*self._divide(scores))
-        means = torch.tensor([loss, auc], dtype=torch.float64, device=self.step.device)
-        return means[:1], means[1:]
-
-    def evaluate(self) -> list[dict[str, float]]:
-        """Return the area under the ROC curve."""
-        return [{"roc_auc": float(self()[1])}]
-
-    def metrics(self, hits_at: Sequence[int]) -> dict[str, float]:
-        """Return all metrics of :func:`~crossgcn.links.predictor.link_metrics`."""
-        return link_metrics(*self._divide(self.score_pairs()), hits_at)
-
     @torch.no_grad()
-    def score_pairs(self) -> Tensor:
-        """Return the score of each pair, on the CPU."""
-        step = self.step
-        step.model.eval()
-        with multiplying_in(step.config.precision, step.device):
-            scores: Tensor = step.model(step.x, step.batches.all_edges, self.pairs)
+    def score_pairs(self, pairs: Tensor) -> Tensor:
+        """Score pairs with the messages of all training edges; return the scores on the CPU."""
+        self.model.eval()
+        with multiplying_in(self.config.precision, self.device):
+            scores: Tensor = self.model(self.x, self.batches.all_edges, pairs)
         return scores.float().cpu()
-
-    def _divide(self, scores: Tensor) -> tuple[Scores, Scores]:
-        is_positive = self.labels.bool()
-        return scores[is_positive].numpy(), scores[~is_positive].numpy()
-
-
-@dataclass(frozen=True)
-class LinkEpoch:
-    """Metrics of one epoch; the loss is that of its own step, with dropout."""
-
-    epoch: int
-    train_loss: float
-    validation_auc: float
 
 
 @dataclass(frozen=True)
 class TrainedLinks:
-    """A trained predictor: the weights of the selected epoch and their metrics.
+    """A trained predictor.
 
     Attributes:
         test: Every metric of :func:`~crossgcn.links.predictor.link_metrics` on the test pairs.
+        history: ``epoch``, ``train_loss`` (of its own step, with dropout) and ``validation_auc``
+            of each epoch.
     """
 
-    state: dict[str, Tensor]
     best_epoch: int
     validation_auc: float
     test: dict[str, float]
-    history: tuple[LinkEpoch, ...]
+    history: list[dict[str, float]]
 
 
 def train_links(
@@ -235,26 +178,41 @@ def train_links(
     Args:
         predictor: Trained in place, where it is; holds the selected weights afterwards.
         x: Features of all nodes, on the same device.
-        batches: The inputs of each step.
-        split: The pairs that select and test.
         seed: Decides the dropped entries.
         hits_at: The ranks of Hits@K.
         on_epochs: As for :func:`~crossgcn.training.loop.fit`.
     """
     step = LinkStep(predictor, x, batches, config, seed)
-    validation = step.scorer(split.validation, split.validation_negatives)
-    (result,) = fit(step, validation=validation, on_epochs=on_epochs)
+    held_out, labels = _join(split.validation, split.validation_negatives)
+    held_out, count = held_out.to(step.device), split.validation.size(1)
+
+    def validate() -> tuple[Tensor, Tensor]:
+        scores = step.score_pairs(held_out)
+        loss = binary_cross_entropy_with_logits(scores.double(), labels.double())
+        auc = area_under_curve(scores[:count].numpy(), scores[count:].numpy())
+        means = torch.tensor([loss, auc], dtype=torch.float64, device=step.device)
+        return means[:1], means[1:]
+
+    (result,) = fit(step, validation=validate, on_epochs=on_epochs)
     if isinstance(result, Diverged):
         raise WorkFailed(
             f"{result.reason}; try a lower --learning-rate, a lower --order, or smaller feature "
             "values"
         )
+    test = step.score_pairs(_join(split.test, split.test_negatives)[0].to(step.device)).numpy()
+    num_test = split.test.size(1)
     return TrainedLinks(
-        result.state,
         result.best_epoch,
         result.validation_accuracy,  # the score that selects, here the area under the curve
-        step.scorer(split.test, split.test_negatives).metrics(hits_at),
-        tuple(LinkEpoch(m.epoch, m.train_loss, m.validation_accuracy) for m in result.history),
+        link_metrics(test[:num_test], test[num_test:], hits_at),
+        [
+            {
+                "epoch": metrics.epoch,
+                "train_loss": metrics.train_loss,
+                "validation_auc": metrics.validation_accuracy,
+            }
+            for metrics in result.history
+        ],
     )
 
 
@@ -299,19 +257,18 @@ class LinkTrainer(RunTrainer):
         }
 
     def train(
-        self, runs: Sequence[Run], on_epochs: Callable[[int], None] | None = None
+        self, runs: Sequence[Run], on_epochs: OnEpochs | None = None
     ) -> list[Record | WorkFailed]:
         """Train runs one after the other."""
         return [self._train(run, on_epochs) for run in runs]
 
-    def build(self, config: RunConfig) -> LinkPredictor:
-        """Return an untrained predictor; torch's generator draws its weights."""
-        return LinkPredictor(config.model, self.x.size(1), self.settings, **config.model_settings())
-
-    def _train(self, run: Run, on_epochs: Callable[[int], None] | None) -> Record | WorkFailed:
+    def _train(self, run: Run, on_epochs: OnEpochs | None) -> Record | WorkFailed:
         config, record, started = run.config, self.identity(run), time.perf_counter()
-        with seeded(record["seed"]):
-            predictor = self.build(config)
+        split, seed, settings = self.splits[run.split], record["seed"], self.settings
+        with seeded(seed):
+            predictor = LinkPredictor(
+                config.model, self.x.size(1), settings, **config.model_settings()
+            )
         parameters = sum(weight.numel() for weight in predictor.parameters())
         sizes = (
             f"{config.model} with {parameters:,} weights on {self.x.size(0):,} nodes and "
@@ -320,7 +277,24 @@ class LinkTrainer(RunTrainer):
         try:
             with using_threads(self.threads), enough_memory(sizes, self.device):
                 record["environment"] = describe_environment(self.device)
-                result = self._fit(run, predictor.to(self.device), record["seed"], on_epochs)
+                batches = LinkBatches(
+                    self.graph,
+                    split,
+                    predictor.encoder.propagations,
+                    folds=settings.folds,
+                    seed=seed,
+                    device=self.device,
+                )
+                result = train_links(
+                    predictor.to(self.device),
+                    self.x.to(self.device),
+                    batches,
+                    split,
+                    config,
+                    seed=seed,
+                    hits_at=settings.ranks,
+                    on_epochs=on_epochs,
+                )
         except WorkFailed as error:
             return WorkFailed(f"{config.model}, split {run.split}: {error}")
         record |= {
@@ -333,45 +307,14 @@ class LinkTrainer(RunTrainer):
         }
         if run.folder is not None:
             clear_run(run.folder)
-            names = [field.name for field in fields(LinkEpoch)]
-            write_table(run.folder / EPOCHS, names, [asdict(epoch) for epoch in result.history])
+            write_table(run.folder / EPOCHS, list(result.history[0]), result.history)
             write_record(run.folder, record)
         return record
 
-    def _fit(
-        self,
-        run: Run,
-        predictor: LinkPredictor,
-        seed: int,
-        on_epochs: Callable[[int], None] | None,
-    ) -> TrainedLinks:
-        split, settings = self.splits[run.split], self.settings
-        batches = LinkBatches(
-            self.graph,
-            split,
-            predictor.encoder.propagations,
-            folds=settings.folds,
-            seed=seed,
-            device=self.device,
-        )
-        return train_links(
-            predictor,
-            self.x.to(self.device),
-            batches,
-            split,
-            run.config,
-            seed=seed,
-            hits_at=settings.ranks,
-            on_epochs=on_epochs,
-        )
-
 
 def _describe_split(split: EdgeSplit) -> dict[str, Any]:
-    """How many pairs of each kind, and which."""
+    """Return how many pairs of each kind there are, and which."""
     return {
-        field.name: {
-            "pairs": getattr(split, field.name).size(1),
-            "sha256": digest(getattr(split, field.name)),
-        }
-        for field in fields(split)
+        name: {"pairs": pairs.size(1), "sha256": digest(pairs)}
+        for name, pairs in vars(split).items()
     }

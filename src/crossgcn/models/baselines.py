@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph, SparseMatrix, mean_laplacian
 from crossgcn.layers import CrossFeatureTransform, MLPConv
+from crossgcn.layers.cross_feature_transform import make_linear
 from crossgcn.models.cross_gcn import CrossGCN
 from crossgcn.models.node_classifier import NodeClassifier, layer_widths
 
@@ -42,36 +43,10 @@ class GCN(CrossGCN):
         )
 
 
-class GIN(NodeClassifier):
-    """Layers of :class:`~crossgcn.layers.MLPConv`, without batch normalisation.
+class UniformClassifier(NodeClassifier):
+    """Layers of one kind; subclasses implement :meth:`make_layer`.
 
-    Arguments are those of :class:`~crossgcn.CrossGCN`; ``hidden_channels`` is also the width of the
-    perceptrons within layers, and ``**kwargs`` go to every layer.
-    """
-
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int = 2,
-        dropout: float = 0.5,
-        **kwargs: Any,
-    ) -> None:
-        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(
-            (
-                MLPConv(width_in, hidden_channels, width_out, **kwargs)
-                for width_in, width_out in widths
-            ),
-            dropout,
-        )
-
-
-class MLP(NodeClassifier):
-    """Linear layers on each node's own features; it ignores edges.
-
-    Arguments are those of :class:`~crossgcn.CrossGCN`.
+    Arguments are those of :class:`~crossgcn.CrossGCN`; ``**kwargs`` go to every layer.
     """
 
     def __init__(
@@ -83,17 +58,39 @@ class MLP(NodeClassifier):
         dropout: float = 0.5,
         *,
         bias: bool = True,
+        **kwargs: Any,
     ) -> None:
         widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(
-            (
-                CrossFeatureTransform(
-                    width_in, width_out, order=1, order_weights="fixed", bias=bias
-                )
-                for width_in, width_out in widths
-            ),
-            dropout,
-        )
+        layers = (self.make_layer(*width, hidden_channels, bias=bias, **kwargs) for width in widths)
+        super().__init__(layers, dropout)
+
+    @staticmethod
+    def make_layer(width_in: int, width_out: int, hidden_channels: int, **kwargs: Any) -> nn.Module:
+        """Make a layer between these widths."""
+        raise NotImplementedError
+
+
+class GIN(UniformClassifier):
+    """Layers of :class:`~crossgcn.layers.MLPConv`, without batch normalisation.
+
+    ``hidden_channels`` is also the width of the perceptrons within layers.
+    """
+
+    @staticmethod
+    def make_layer(width_in: int, width_out: int, hidden_channels: int, **kwargs: Any) -> MLPConv:
+        """Make a graph convolution with a perceptron."""
+        return MLPConv(width_in, hidden_channels, width_out, **kwargs)
+
+
+class MLP(UniformClassifier):
+    """Linear layers on each node's own features; it ignores edges. The only option is ``bias``."""
+
+    @staticmethod
+    def make_layer(  # type: ignore[override]
+        width_in: int, width_out: int, hidden_channels: int, *, bias: bool = True
+    ) -> CrossFeatureTransform:
+        """Make a linear map."""
+        return make_linear(width_in, width_out, bias=bias)
 
 
 class SemiEmb(MLP):
@@ -112,21 +109,10 @@ class SemiEmb(MLP):
 
     Args:
         laplacian_weight: :math:`\gamma`, finite and not negative; 0 is an MLP.
-        **kwargs: For :class:`~crossgcn.MLP`, such as ``bias``.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int = 2,
-        dropout: float = 0.5,
-        *,
-        laplacian_weight: float = 0.3,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, dropout, **kwargs)
+    def __init__(self, *args: Any, laplacian_weight: float = 0.3, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         if not (math.isfinite(laplacian_weight) and laplacian_weight >= 0):
             raise BadInput(
                 f"laplacian_weight must be a finite number of at least 0; got {laplacian_weight}"
@@ -156,9 +142,8 @@ def laplacian_penalty(scores: Tensor, laplacian: SparseMatrix) -> Tensor:
     .. math:: \mathrm{tr}(\mathbf{P}^{\top}\mathbf{L}\mathbf{P})
         = \frac{1}{|E|}\sum_{\{i,j\}\in E}\|\mathbf{p}_i-\mathbf{p}_j\|^2
 
-    Args:
-        scores: Class scores of all nodes; :math:`\mathbf{P}` is their softmax.
-        laplacian: :func:`~crossgcn.graph.mean_laplacian` of the graph.
+    :math:`\mathbf{P}` is the softmax of the class scores of all nodes, :math:`\mathbf{L}` is
+    :func:`~crossgcn.graph.mean_laplacian`.
     """
     predictions = scores.softmax(dim=-1)
     return (predictions * (laplacian @ predictions)).sum()

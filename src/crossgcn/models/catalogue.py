@@ -220,16 +220,10 @@ def build_model(
     dropout: float = 0.5,
     **overrides: Any,
 ) -> NodeClassifier:
-    """Build the model of a preset.
+    """Build the model of a preset, such as ``"cross-gcn"``.
 
-    Args:
-        name: A preset, such as ``"cross-gcn"``.
-        in_channels: Features per node.
-        out_channels: Number of classes, or 1 to predict a number.
-        hidden_channels: Width of the hidden layers.
-        num_layers: Number of layers.
-        dropout: Probability of dropping an entry of a layer's input.
-        **overrides: Settings that replace the preset's; ``None`` keeps the preset's.
+    ``out_channels`` is the number of classes, or 1 to predict a number. ``overrides`` replace the
+    preset's settings; ``None`` keeps the preset's.
     """
     preset = get_preset(name)
     given = {option: value for option, value in overrides.items() if value is not None}

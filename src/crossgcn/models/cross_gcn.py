@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from crossgcn.errors import BadInput
 from crossgcn.layers import CrossGCNConv
-from crossgcn.layers.catalogue import ONLY_OF_CROSS, TRANSFORMS, find_part
+from crossgcn.layers.catalogue import ONLY_OF_CROSS
 from crossgcn.layers.graph_convolution import Aggregation
 from crossgcn.models.node_classifier import NodeClassifier, Residual, layer_widths
 
@@ -26,7 +26,7 @@ class CrossGCN(NodeClassifier):
         aggr: The aggregation of every layer, see :class:`~crossgcn.CrossGCNConv`; GCN's
             normalised sum by default.
         transform: The feature transform, see :class:`~crossgcn.CrossGCNConv`; one for all
-            layers or one per layer: ``["mlp", "linear"]``. A layer of order 1 is linear.
+            layers or one per layer: ``["mlp", "linear"]``.
         residual: ``"none"``, ``"add"`` or ``"norm"``, see
             :class:`~crossgcn.models.node_classifier.NodeClassifier`.
         **kwargs: For every :class:`~crossgcn.CrossGCNConv`, such as
@@ -54,45 +54,28 @@ class CrossGCN(NodeClassifier):
         **kwargs: Any,
     ) -> None:
         widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
-        orders = list(order) if isinstance(order, Sequence) else [order] * num_layers
-        if len(orders) != num_layers:
-            raise BadInput(
-                f"order={list(orders)} names {len(orders)} layers, but num_layers is {num_layers}: "
-                "give one order for all layers or one per layer"
-            )
-        transforms = [transform] * num_layers if isinstance(transform, str) else list(transform)
-        if len(transforms) != num_layers:
-            raise BadInput(
-                f"transform={transforms} names {len(transforms)} layers, but num_layers is "
-                f"{num_layers}: give one transform for all layers or one per layer"
-            )
+        orders = _one_per_layer("order", order, num_layers)
+        transforms = _one_per_layer("transform", transform, num_layers)
         if residual == "add" and not any(a == b for a, b in widths[1:]):
             raise BadInput(
                 "residual='add' needs a layer whose input and output have the same width, and none "
                 f"of these {num_layers} layers has: give at least 3 layers"
             )
-        super().__init__(
-            (
-                CrossGCNConv(
-                    width_in,
-                    width_out,
-                    layer_order,
-                    aggr=aggr,
-                    **_settings(name, layer_order, kwargs),
-                )
-                for (width_in, width_out), layer_order, name in zip(
-                    widths, orders, transforms, strict=True
-                )
-            ),
-            dropout,
-            residual=residual,
+        others = {name: value for name, value in kwargs.items() if name not in ONLY_OF_CROSS}
+        layers = (
+            CrossGCNConv(
+                *width, order, aggr=aggr, transform=name, **(kwargs if name == "cross" else others)
+            )
+            for width, order, name in zip(widths, orders, transforms, strict=True)
         )
+        super().__init__(layers, dropout, residual=residual)
 
 
-def _settings(transform: str, order: int, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a layer's arguments: without crosses it is linear, and has no order weights."""
-    if transform == "cross":
-        return {"transform": transform, **settings}
-    part = find_part("transform", transform, TRANSFORMS)
-    kept = {name: value for name, value in settings.items() if name not in ONLY_OF_CROSS}
-    return {"transform": "linear" if order == 1 and part.has_order else transform, **kept}
+def _one_per_layer(what: str, given: Any, num_layers: int) -> list[Any]:
+    values = [given] * num_layers if isinstance(given, str | int) else list(given)
+    if len(values) != num_layers:
+        raise BadInput(
+            f"{what}={values} names {len(values)} layers, but num_layers is {num_layers}: "
+            f"give one {what} for all layers or one per layer"
+        )
+    return values

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
+from crossgcn.layers import CrossGCNConv
 from crossgcn.layers.aggregation.several_hops import RandomPropagation
+from crossgcn.layers.cross_feature_transform import make_linear
 from crossgcn.models.node_classifier import NodeClassifier, layer_widths
 
 
@@ -36,12 +37,8 @@ class CrossGrand(NodeClassifier):
     sparse. With ``order=1`` it is GRAND without crosses.
 
     Args:
-        in_channels: Features per node; ``-1`` to infer it from the first input.
-        hidden_channels: Width of the hidden layers.
-        out_channels: Number of classes.
         num_layers: Layers of the perceptron, of which the first propagates.
-        dropout: Probability of dropping an entry of a layer's input.
-        input_dropout: The same for the features; ``dropout`` by default.
+        input_dropout: Probability of dropping an entry of the features; ``dropout`` by default.
         order: Highest order of the crosses in the first layer. The others have none:
             ``order=[2, 1]`` is the same as ``order=2``.
         hops: Number of hops that features are averaged over.
@@ -52,7 +49,6 @@ class CrossGrand(NodeClassifier):
         warm_up: Steps over which :math:`\gamma` grows from 0. Without it, untrained draws may
             agree on one class for all nodes.
         aggregate_first: Propagate, then cross; ``False`` crosses each node first.
-        bias: Add a bias in each layer.
         **kwargs: For the first layer, such as ``order_weights``.
     """
 
@@ -98,10 +94,7 @@ class CrossGrand(NodeClassifier):
             aggr=partial(RandomPropagation, hops=hops, node_drop=node_drop),
             **kwargs,
         )
-        perceptron = (
-            CrossFeatureTransform(*width, order=1, order_weights="fixed", bias=bias)
-            for width in others
-        )
+        perceptron = (make_linear(*width, bias=bias) for width in others)
         super().__init__([propagating, *perceptron], dropout, input_dropout=input_dropout)
         self.draws = check_count("draws", draws)
         self.consistency = consistency
@@ -131,11 +124,8 @@ def consistency_penalty(draws: Sequence[Tensor], temperature: float) -> Tensor:
     .. math:: \frac{1}{SN}\sum_{s,i} \|\mathbf{p}^{(s)}_i - \bar{\mathbf{p}}'_i\|^2, \qquad
         \bar{p}'_{ic} = \bar{p}_{ic}^{1/T} \Big/ \sum_{c'} \bar{p}_{ic'}^{1/T}
 
-    No gradient flows through the mean. Stacked models are summed.
-
-    Args:
-        draws: Class scores of all nodes, ``[..., nodes, classes]``, one for each draw.
-        temperature: :math:`T`.
+    No gradient flows through the mean. Stacked models are summed. Each of the ``draws`` is class
+    scores of all nodes, ``[..., nodes, classes]``.
     """
     predictions = torch.stack(list(draws)).softmax(dim=-1)
     with torch.no_grad():

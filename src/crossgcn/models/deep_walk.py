@@ -24,14 +24,8 @@ def random_walks(
 ) -> NDArray[np.int32]:
     """Draw random walks from every node, as in DeepWalk.
 
-    Edges are undirected, neighbours are equally likely, and self-loops are not taken.
-
-    Args:
-        edge_index: The ends of each edge, ``[2, edges]``, in one direction or both.
-        num_nodes: Number of nodes, isolated ones included.
-        walks_per_node: Walks that start at each node.
-        walk_length: Nodes per walk, the first one included.
-        seed: Of the walks.
+    Edges are undirected and may be given in one direction or both. Neighbours are equally likely,
+    and self-loops are not taken.
 
     Returns:
         A walk per row, ``[walks_per_node * num_nodes, walk_length]``, in rounds that start once
@@ -75,11 +69,7 @@ class DeepWalkSettings:
     Citeseer.
 
     Attributes:
-        walks_per_node: Walks that start at each node.
-        walk_length: Nodes per walk.
         window: Largest distance of a context node on a walk.
-        dimensions: Length of an embedding.
-        epochs: Passes over the walks.
         negative: Negative samples per context node.
     """
 
@@ -103,18 +93,6 @@ def embed_nodes(
     Walks are the sentences of gensim's Word2Vec with negative sampling, on one thread, so that the
     same seed gives the same bytes. Vectors are scaled to length 1; that of an isolated node is
     zero.
-
-    Args:
-        edge_index: The ends of each edge, ``[2, edges]``.
-        num_nodes: Number of nodes.
-        seed: Of walks and training.
-        settings: Walks and skip-gram.
-
-    Returns:
-        ``[num_nodes, dimensions]``.
-
-    Raises:
-        BadInput: If gensim is not installed, or there is no edge between nodes.
     """
     settings = settings or DeepWalkSettings()
     word2vec = _import_word2vec()

@@ -26,7 +26,6 @@ class NodeClassifier(nn.Module):
     :attr:`penalty_reason` and :meth:`penalty`.
 
     Args:
-        layers: The layers, first to last.
         dropout: Probability of dropping an entry of a layer's input.
         input_dropout: The same for the first layer; ``dropout`` by default.
         residual: ``"add"`` adds the input of a layer to its output before the next ReLU, if both
@@ -144,7 +143,6 @@ class NodeClassifier(nn.Module):
         """Compute class scores of each node, before any softmax.
 
         Args:
-            x: Node features, dense or sparse.
             edge_index: What a graph layer takes; or a sequence of one matrix per hop, whose
                 receptive field may shrink from hop to hop. A model without hops ignores it.
             edge_weight: One weight per edge of a COO ``edge_index``.
@@ -214,11 +212,8 @@ def calibrate(model: nn.Module, x: Tensor | SparseMatrix, edges: Edges) -> None:
 
     Args:
         model: A model that is not trained yet; layers without scaling are left as they are.
-        x: Node features, as the model takes them.
-        edges: Edges, as the model takes them; ``PreparedGraph.view`` gives both.
-
-    Raises:
-        BadInput: If the model is several models stacked.
+        x: Node features, as the model takes them, like ``edges``; ``PreparedGraph.view`` gives
+            both.
     """
     models = getattr(model, "num_models", None)
     if models is not None:

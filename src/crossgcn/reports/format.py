@@ -4,7 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
+
+Summary = dict[str, Any]
+"""A result as the JSON object that a command prints."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is called, and whether it is a share that is shown in percent."""
+
+    label: str
+    percent: bool = True
+
+    def show(self, value: float) -> str:
+        """Return one value as text."""
+        return percent(value) if self.percent else f"{value:.3f}"
+
+
+METRICS: Final[Mapping[str, Metric]] = {
+    "accuracy": Metric("accuracy"),
+    "auc": Metric("AUC"),
+    "ap": Metric("AP"),
+    "mrr": Metric("MRR"),
+}
+"""The metrics that tables and pages show, by their name in records."""
+
+
+def get_metric(name: str) -> Metric:
+    """Return a metric of :data:`METRICS`, or that of Hits@K."""
+    return METRICS.get(name) or Metric(name.capitalize())
+
 
 LONGEST_NAME: Final = 160
 """Longer names of columns, values and classes lose their middle."""
@@ -53,6 +84,13 @@ def paired_text(model: Mapping[str, Any]) -> str:
     if model["paired_se"] is None:
         return difference
     return f"{difference} ± {100 * model['paired_se']:.2f}"
+
+
+def relation(interval: Sequence[float] | None) -> str:
+    """Return what a model does to the baseline, by the interval of their difference."""
+    if interval is None or interval[0] <= 0 <= interval[1]:
+        return "cannot be told apart from"
+    return "beats" if interval[0] > 0 else "falls behind"
 
 
 def interval_text(interval: Sequence[float], digits: int = 2) -> str:

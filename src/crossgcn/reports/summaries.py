@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from math import fsum
 from typing import Any
 
 from crossgcn.experiments.experiment import RepeatedRuns
-from crossgcn.experiments.statistics import paired_difference
+from crossgcn.experiments.statistics import PairedDifference, paired_difference, summarise
 from crossgcn.models.catalogue import get_preset
+from crossgcn.reports.format import Summary
 from crossgcn.training.config import RunConfig
-
-Summary = dict[str, Any]
 
 FindPaper = Callable[[RunConfig], Any]
 """Returns the paper's number for a configuration, a dataclass, or ``None``."""
@@ -22,9 +21,34 @@ def no_paper(config: RunConfig) -> None:
     """Return that the paper has no number."""
 
 
+def mean_and_sd(values: Sequence[float]) -> Summary:
+    """Return ``mean`` and ``sd`` of one value per split."""
+    summary = summarise(values)
+    return {"mean": summary.mean, "sd": summary.sd}
+
+
+def paired(difference: PairedDifference | None) -> Summary:
+    """Return a paired difference as three entries, all ``None`` for the baseline itself."""
+    return {
+        "paired_difference": None if difference is None else difference.mean,
+        "paired_se": None if difference is None else difference.standard_error,
+        "paired_interval": None if difference is None else difference.interval(),
+    }
+
+
+def where_run(environment: Mapping[str, Any]) -> Summary:
+    """Return the versions, threads, device and commit of a record."""
+    return {
+        "versions": environment["versions"],
+        "threads": environment["threads"],
+        "device": environment.get("gpu", "cpu"),
+        "commit": environment["commit"],
+    }
+
+
 def summarise_training(runs: RepeatedRuns, find_paper: FindPaper = no_paper) -> Summary:
     """Summarise one model over its splits."""
-    return _shared(runs) | _model(runs, find_paper)
+    return _protocol(runs) | _model(runs, find_paper)
 
 
 def summarise_comparison(
@@ -32,26 +56,21 @@ def summarise_comparison(
 ) -> Summary:
     """Summarise several models, each paired split by split with the baseline of its depth."""
     baselines = {runs.config.num_layers: runs for runs in all_runs if runs.config.model == baseline}
-    models = []
-    for runs in all_runs:
+
+    def difference(runs: RepeatedRuns) -> PairedDifference | None:
         against = baselines[runs.config.num_layers]
-        difference = paired_difference(
-            runs.test_accuracy, against.test_accuracy, test_to_train=runs.test_to_train
-        )
-        models.append(
-            _model(runs, find_paper)
-            | {
-                "paired_difference": None if runs is against else difference.mean,
-                "paired_se": None if runs is against else difference.standard_error,
-                "paired_interval": None if runs is against else difference.interval(),
-            }
-        )
+        ours, theirs = runs.test_accuracy, against.test_accuracy
+        if runs is against:
+            return None
+        return paired_difference(ours, theirs, test_to_train=runs.test_to_train)
+
+    models = [_model(runs, find_paper) | paired(difference(runs)) for runs in all_runs]
     seconds = fsum(runs.seconds for runs in all_runs)
-    return _shared(all_runs[0]) | {"baseline": baseline, "models": models, "seconds": seconds}
+    return _protocol(all_runs[0]) | {"baseline": baseline, "models": models, "seconds": seconds}
 
 
-def _shared(runs: RepeatedRuns) -> Summary:
-    config, environment = runs.config, runs.records[0]["environment"]
+def _protocol(runs: RepeatedRuns) -> Summary:
+    config = runs.config
     return {
         "dataset": config.dataset,
         "splits": config.splits,
@@ -61,30 +80,21 @@ def _shared(runs: RepeatedRuns) -> Summary:
         "repeats": config.repeats,
         "seed": config.seed,
         "epochs": config.epochs,
-        "versions": environment["versions"],
-        "threads": environment["threads"],
-        "device": environment.get("gpu", "cpu"),
-        "commit": environment["commit"],
+        **where_run(runs.records[0]["environment"]),
     }
 
 
-_TREATMENT = ("epochs", "learning_rate", "weight_decay")
-
-
 def _model(runs: RepeatedRuns, find_paper: FindPaper) -> Summary:
-    config, summary = runs.config, runs.summary
-    paper = find_paper(config)
+    config, paper = runs.config, find_paper(runs.config)
+    shown = {*config.model_settings(), "epochs", "learning_rate", "weight_decay"}
     return {
         "model": config.model,
         **dict.fromkeys(config.model_settings()),
         **dict(get_preset(config.model).settings),
-        **config.model_dump(
-            mode="json", include={*config.model_settings(), *_TREATMENT}, exclude_none=True
-        ),
+        **config.model_dump(mode="json", include=shown, exclude_none=True),
         "parameters": runs.records[0]["parameters"],
         "test_accuracy": runs.test_accuracy,
-        "mean": summary.mean,
-        "sd": summary.sd,
+        **mean_and_sd(runs.test_accuracy),
         "validation_accuracy": runs.validation_accuracy,
         "best_epoch": [record["best_epoch"] for record in runs.records],
         "trained_order_weights": [record["order_weights"] for record in runs.records],

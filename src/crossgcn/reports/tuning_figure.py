@@ -18,15 +18,22 @@ from optuna.distributions import BaseDistribution, FloatDistribution, IntDistrib
 
 from crossgcn.data.files import replacing
 from crossgcn.experiments.tune.space import extremes
+from crossgcn.experiments.tune.trials import Trial
 from crossgcn.experiments.tune.tuning import TunedModel, TuningResult
 from crossgcn.reports.figure_style import INK, WIDTH, figure_style, tidy
 
-_OURS: Final = "#D55E00"
-_TWIN: Final = "#0072B2"
+_COLOURS: Final = ("#D55E00", "#0072B2")
 _MOST_COLUMNS: Final = 5
 
-Side = tuple[TunedModel, str]
-"""A model and its colour."""
+_MARKS: Final = {"*": "chosen", "v": "below", "x": "failed"}
+"""Markers of trials that the legend names."""
+
+_LOOKS: Final[dict[str, dict[str, Any]]] = {
+    "*": {"markersize": 12, "markeredgecolor": "white", "zorder": 6},
+    "v": {"alpha": 0.5, "markeredgewidth": 0},
+    "x": {"markeredgewidth": 1.5, "zorder": 5},
+    "o": {"alpha": 0.5, "markeredgewidth": 0},
+}
 
 
 def write_tuning_figure(path: Path, result: TuningResult) -> None:
@@ -40,18 +47,18 @@ def write_tuning_figure(path: Path, result: TuningResult) -> None:
 
 def draw_tuning(result: TuningResult) -> Figure:
     """Draw the trials in order and, below, a panel for each searched setting."""
-    sides: list[Side] = [(result.ours, _OURS), *([(result.twin, _TWIN)] if result.twin else [])]
+    models = [result.ours, *([result.twin] if result.twin else [])]
     search = result.ours.search
     space = {name: entry for name, entry in search.space.items() if not entry.single()}
     rows = ceil(len(space) / _MOST_COLUMNS)
     columns = ceil(len(space) / rows)
     figure = Figure(figsize=(WIDTH, 3.4 + 2.1 * rows), layout="constrained")
     grid = figure.add_gridspec(rows + 1, columns, height_ratios=[1.5, *[1.0] * rows])
-    floor = _floor(sides)
+    floor = _floor(models)
     history = figure.add_subplot(grid[0, :])
-    for tuned, colour in sides:
+    for tuned, colour in zip(models, _COLOURS, strict=False):
         _draw_trials(history, tuned, [trial.number for trial in tuned.trials], colour, floor)
-        _draw_best(history, tuned, colour, floor)
+        _draw_best(history, tuned, colour)
     history.set_ylabel("validation accuracy, %")
     history.set_xlabel("trial")
     history.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -59,10 +66,10 @@ def draw_tuning(result: TuningResult) -> Figure:
     tidy(history)
     for place, (name, distribution) in enumerate(space.items()):
         axes = figure.add_subplot(grid[1 + place // columns, place % columns], sharey=history)
-        for tuned, colour in reversed(sides):
+        for tuned, colour in reversed([*zip(models, _COLOURS, strict=False)]):
             if name in tuned.search.space:
                 places = [_position(distribution, trial.values[name]) for trial in tuned.trials]
-                _draw_trials(axes, tuned, places, colour, floor)
+                _draw_trials(axes, tuned, places, colour, floor, failed=False)
         _set_x_axis(axes, distribution)
         axes.set_title(name)
         tidy(axes)
@@ -70,58 +77,44 @@ def draw_tuning(result: TuningResult) -> Figure:
             axes.tick_params(labelleft=False)
         else:
             axes.set_ylabel("validation, %")
-    _add_legend(figure, sides, floor)
+    _add_legend(figure, models, floor)
     return figure
 
 
+def _mark(tuned: TunedModel, trial: Trial, floor: float) -> str:
+    """Return the marker of a trial: chosen, failed, below the floor, or none of these."""
+    if trial is tuned.chosen:
+        return "*"
+    if trial.score is None:
+        return "x"
+    return "v" if 100 * trial.score < floor else "o"
+
+
 def _draw_trials(
-    axes: Axes, tuned: TunedModel, xs: Sequence[float], colour: str, floor: float
+    axes: Axes,
+    tuned: TunedModel,
+    xs: Sequence[float],
+    colour: str,
+    floor: float,
+    *,
+    failed: bool = True,
 ) -> None:
-    """Draw a dot per trial, a triangle at the floor for scores below it, a star for the chosen."""
+    """Draw a marker per trial, at the floor if its score is lower or missing."""
     for x, trial in zip(xs, tuned.trials, strict=True):
-        if trial.score is None:
-            continue
-        score = 100 * trial.score
-        if trial is tuned.chosen:
-            axes.plot(x, score, zorder=6, clip_on=False, **_star(colour))
-            continue
-        axes.plot(
-            x,
-            max(score, floor),
-            marker="v" if score < floor else "o",
-            color=colour,
-            alpha=0.5,
-            markeredgewidth=0,
-            linestyle="none",
-            clip_on=False,
-        )
+        if failed or trial.score is not None:
+            mark = _mark(tuned, trial, floor)
+            score = floor if trial.score is None else max(100 * trial.score, floor)
+            look = {"color": colour, "linestyle": "none", "clip_on": False, **_LOOKS[mark]}
+            axes.plot(x, score, marker=mark, **look)
 
 
-def _draw_best(axes: Axes, tuned: TunedModel, colour: str, floor: float) -> None:
-    """Draw the best score so far as steps, and crosses for failed trials."""
+def _draw_best(axes: Axes, tuned: TunedModel, colour: str) -> None:
+    """Draw the best score so far as steps."""
     done = [(trial.number, 100 * trial.score) for trial in tuned.trials if trial.score is not None]
     numbers, scores = ([*each] for each in zip(*done, strict=True))
-    best = list(accumulate(scores, max))
-    axes.plot(
-        [*numbers, tuned.trials[-1].number],
-        [*best, best[-1]],
-        drawstyle="steps-post",
-        color=colour,
-    )
-    for trial in tuned.trials:
-        if trial.score is None:
-            axes.plot(trial.number, floor, marker="x", color=colour, clip_on=False, zorder=5)
-
-
-def _star(colour: str) -> dict[str, Any]:
-    return {
-        "marker": "*",
-        "color": colour,
-        "markersize": 12,
-        "markeredgecolor": "white",
-        "markeredgewidth": 0.8,
-        "linestyle": "none",
-    }
+    best = [*accumulate(scores, max)]
+    ends = [*numbers, tuned.trials[-1].number]
+    axes.plot(ends, [*best, best[-1]], drawstyle="steps-post", color=colour)
 
 
 def _position(distribution: BaseDistribution, value: Any) -> float:
@@ -160,23 +153,23 @@ def _short(number: float) -> str:
     return digits.replace("e-0", "e-")
 
 
-def _floor(sides: Sequence[Side]) -> float:
+def _floor(models: Sequence[TunedModel]) -> float:
     """Return the lowest score drawn, so that bad trials do not flatten the rest."""
-    trials = [trial for tuned, _ in sides for trial in tuned.trials]
+    trials = [trial for tuned in models for trial in tuned.trials]
     scores = [100 * trial.score for trial in trials if trial.score is not None]
     best = max(scores)
     return max(min(scores), best - max(4 * (best - median(scores)), 2.0))
 
 
-def _add_legend(figure: Figure, sides: Sequence[Side], floor: float) -> None:
+def _add_legend(figure: Figure, models: Sequence[TunedModel], floor: float) -> None:
     handles = [
         Line2D([], [], color=colour, marker="o", label=tuned.config.model)
-        for tuned, colour in sides
+        for tuned, colour in zip(models, _COLOURS, strict=False)
     ]
-    handles.append(Line2D([], [], label="chosen", **_star(INK)))
-    scores = [trial.score for tuned, _ in sides for trial in tuned.trials]
-    if any(score is not None and 100 * score < floor for score in scores):
-        handles.append(Line2D([], [], color=INK, marker="v", linestyle="none", label="below"))
-    if None in scores:
-        handles.append(Line2D([], [], color=INK, marker="x", linestyle="none", label="failed"))
+    used = {_mark(tuned, trial, floor) for tuned in models for trial in tuned.trials}
+    handles += [
+        Line2D([], [], color=INK, marker=mark, linestyle="none", label=label, **_LOOKS[mark])
+        for mark, label in _MARKS.items()
+        if mark in used
+    ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))

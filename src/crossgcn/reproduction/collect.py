@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.files import write_json
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.experiments.experiment import RepeatedRuns
-from crossgcn.reproduction.items import CellKey, CellPlace, Frozen
+from crossgcn.experiments.run_folder import read_curve
+from crossgcn.reproduction.items import CellKey, CellPlace, Frozen, Place, Settings
 from crossgcn.reproduction.plan import Choice, ItemPlan, PlannedCell
 from crossgcn.training.config import RunConfig
-from crossgcn.training.records import EPOCHS
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class Curve(Frozen):
     """Accuracy (a fraction) per epoch, mean and standard deviation over runs.
 
-    Attributes:
-        epoch: Counted from 1.
-        train: On the training nodes, with dropout.
+    Epochs count from 1. Training accuracy is measured with dropout.
     """
 
     epoch: tuple[int, ...]
@@ -41,7 +40,7 @@ class Curve(Frozen):
 class ChoiceResult(Frozen):
     """Settings that validation chose from; their test accuracy is not read."""
 
-    settings: Mapping[str, Any]
+    settings: Settings
     validation_accuracy: float
 
 
@@ -53,28 +52,24 @@ class CellResult(CellPlace):
         candidates: What it chose from.
         test_accuracy: Fractions, one per split (one per seed if there is a single split).
         validation_accuracy: Likewise, at the selected epochs.
-        best_epoch: The selected epoch of each run.
-        curve: For ``curves``.
         timing: For ``timing``: the record of :mod:`crossgcn.reproduction.epoch_time`.
         statistics: For ``statistics``: our value, by name.
     """
 
-    chosen: Mapping[str, Any] = Field(default_factory=dict)
+    chosen: Settings = Field(default_factory=dict)
     candidates: tuple[ChoiceResult, ...] = ()
     test_accuracy: tuple[float, ...] = ()
     validation_accuracy: tuple[float, ...] = ()
     best_epoch: tuple[int, ...] = ()
     curve: Curve | None = None
-    timing: Mapping[str, Any] | None = None
-    statistics: Mapping[str, Any] | None = None
+    timing: Settings | None = None
+    statistics: Settings | None = None
 
 
 class ItemResult(Frozen):
     """The results of an item.
 
     Attributes:
-        item: Name of the item.
-        cells: The cells that were run, in the item's order.
         shortened: What ``--quick`` left out, a line each; empty for a full run.
         skipped: What could not be run and how to provide it, a line each.
         failed: What failed and why, a line each.
@@ -94,30 +89,38 @@ class ItemResult(Frozen):
         """Return the cells that a selector matches."""
         return [cell for cell in self.cells if key.matches(cell)]
 
+    def at(self, place: Place) -> CellResult | None:
+        """Return the cell at a place, if it was run."""
+        return next((cell for cell in self.cells if cell.place == place), None)
+
     def find(self, panel: str, row: str, column: str) -> CellResult | None:
         """Return the cell at a place, if it was run."""
-        found = self.matching(CellKey(panel=panel, row=row, column=column))
-        return found[0] if found else None
+        return self.at((row, panel, column))
 
 
-def write_item_result(path: Path, result: ItemResult) -> None:
-    """Write a result as JSON, whole or not at all."""
+def write_model(path: Path, result: BaseModel) -> None:
+    """Write a result as JSON without its defaults, whole or not at all."""
     write_json(path, result.model_dump(mode="json", exclude_defaults=True))
 
 
-def read_item_result(path: Path) -> ItemResult:
-    """Read a result.
+def read_model(path: Path, model: type[Model], what: str, how: str) -> Model:
+    """Read a result that :func:`write_model` wrote; ``what`` and ``how`` are words of messages.
 
     Raises:
         BadInput: If the file is missing or holds something else.
     """
     try:
-        return ItemResult(**json.loads(path.read_bytes()))
+        return model(**json.loads(path.read_bytes()))
     except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); run the item first") from None
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); {how} it first") from None
     except (ValueError, TypeError, ValidationError) as error:
         first = str(error).splitlines()[0]
-        raise BadInput(f"{path}: is not the result of an item ({first}); run it again") from None
+        raise BadInput(f"{path}: is not {what} ({first}); {how} it again") from None
+
+
+def read_item_result(path: Path) -> ItemResult:
+    """Read the result of an item."""
+    return read_model(path, ItemResult, "the result of an item", "run")
 
 
 RunsOf = Callable[[RunConfig], RepeatedRuns]
@@ -131,27 +134,21 @@ def collect_item(
 ) -> ItemResult:
     """Assemble the result of an item.
 
-    A function that raises :class:`WorkFailed` leaves its cell out.
-
-    Args:
-        plan: What was run.
-        runs_of: Returns the finished runs of a configuration.
-        folders_of: Returns their folders, which hold the learning curves.
-        timing_of: Returns the measurement of a configuration, for timings.
+    A function that raises :class:`WorkFailed` leaves its cell out. ``folders_of`` returns the
+    folders of finished runs, which hold the learning curves.
     """
     cells = []
     environments: list[Mapping[str, Any]] = []
     failed = []
     for planned in plan.cells:
+        cell, choice = planned.cell, planned.choices[0]
         try:
-            choice = planned.choices[0]
             if plan.item.kind == "statistics":
-                counted = dataset_statistics(planned.cell.settings["dataset"])
-                found: dict[str, Any] = {"statistics": {"value": counted[planned.cell.column]}}
+                counted = dataset_statistics(cell.settings["dataset"])
+                found: dict[str, Any] = {"statistics": {"value": counted[cell.column]}}
             elif plan.item.kind == "timing":
-                timing = timing_of(choice.config)
-                found = {"timing": timing}
-                environments.append(timing["environment"])
+                found = {"timing": timing_of(choice.config)}
+                environments.append(found["timing"]["environment"])
             else:
                 choice, runs = choose(planned, runs_of)
                 found = _trained(planned, runs, runs_of)
@@ -159,12 +156,10 @@ def collect_item(
                     found["curve"] = mean_curve(folders_of(choice.config))
                 environments += [record["environment"] for record in runs.records]
         except WorkFailed as error:
-            place = (planned.cell.row, planned.cell.panel, planned.cell.column)
-            failed.append(f"{', '.join(filter(None, place))}: {error}")
+            failed.append(f"{', '.join(filter(None, cell.place))}: {error}")
             continue
-        place_of_cell = {name: getattr(planned.cell, name) for name in CellPlace.model_fields}
-        place_of_cell["settings"] = choice.config.identity()
-        cells.append(CellResult(**place_of_cell, chosen=dict(choice.chosen), **found))
+        found |= {"settings": choice.config.identity(), "chosen": dict(choice.chosen)}
+        cells.append(CellResult(**cell.model_dump(exclude={"settings", "choose"}), **found))
     return ItemResult(
         item=plan.item.name,
         cells=tuple(cells),
@@ -183,15 +178,15 @@ def choose(planned: PlannedCell, runs_of: RunsOf) -> tuple[Choice, RepeatedRuns]
 
 
 def _trained(planned: PlannedCell, runs: RepeatedRuns, runs_of: RunsOf) -> dict[str, Any]:
-    candidates = [
+    candidates = tuple(
         ChoiceResult(
             settings=dict(choice.chosen),
             validation_accuracy=fmean(runs_of(choice.config).validation_accuracy),
         )
         for choice in planned.choices
-    ]
+    )
     return {
-        "candidates": tuple(candidates) if len(candidates) > 1 else (),
+        "candidates": candidates if len(candidates) > 1 else (),
         "test_accuracy": tuple(runs.test_accuracy),
         "validation_accuracy": tuple(runs.validation_accuracy),
         "best_epoch": tuple(record["best_epoch"] for record in runs.records),
@@ -200,20 +195,15 @@ def _trained(planned: PlannedCell, runs: RepeatedRuns, runs_of: RunsOf) -> dict[
 
 def mean_curve(folders: Sequence[Path]) -> Curve:
     """Average the learning curves of several runs."""
-    runs = []
-    for folder in folders:
-        with (folder / EPOCHS).open(newline="") as file:
-            runs.append(list(csv.DictReader(file)))
+    curves = [read_curve(folder) for folder in folders]
     columns: dict[str, tuple[float, ...]] = {}
     for name in ("train", "test"):
-        steps = [
-            [float(row[f"{name}_accuracy"]) for row in rows] for rows in zip(*runs, strict=True)
-        ]
-        columns[name] = tuple(round(fmean(values), 6) for values in steps)
+        epochs = list(zip(*(curve[f"{name}_accuracy"] for curve in curves), strict=True))
+        columns[name] = tuple(round(fmean(values), 6) for values in epochs)
         columns[f"{name}_sd"] = tuple(
-            round(stdev(values), 6) if len(values) > 1 else 0.0 for values in steps
+            round(stdev(values), 6) if len(values) > 1 else 0.0 for values in epochs
         )
-    return Curve(epoch=tuple(int(row["epoch"]) for row in runs[0]), **columns)
+    return Curve(epoch=tuple(map(int, curves[0]["epoch"])), **columns)
 
 
 @cache

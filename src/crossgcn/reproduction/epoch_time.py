@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
@@ -23,6 +21,7 @@ from crossgcn.training.config import RunConfig
 from crossgcn.training.device import enough_memory
 from crossgcn.training.records import describe_dataset, describe_environment
 from crossgcn.training.steps.full_batch import FullBatchStep
+from crossgcn.training.trainer import seeded
 
 
 def measurement_identity(
@@ -51,11 +50,8 @@ def measure_epoch_seconds(
     rows that the training nodes depend on are computed.
 
     Args:
-        config: Model, widths, dropout, splits and seed; its ``epochs`` is not used.
-        data: The graph, from :func:`~crossgcn.data.load_dataset`.
-        epochs: Epochs to time.
-        warmup: Epochs before them that are not timed.
-        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` is a GPU where there is one.
+        config: Its ``epochs`` is not used.
+        warmup: Epochs before the others, which are not timed.
 
     Returns:
         A record for JSON: ``seconds`` of each epoch with ``mean``, ``sd`` (``None`` for one
@@ -70,9 +66,10 @@ def measure_epoch_seconds(
             "to warm up"
         )
     place = choose_device(device)
+    on_gpu = place.type == "cuda"
     split = make_splits(data, config.splits, num_splits=1, train=config.train, seed=config.seed)[0]
-    with enough_memory(_sizes(config, data), place), _seeded(config.seed, place):
-        if place.type == "cuda":
+    with enough_memory(_sizes(config, data), place), seeded(config.seed):
+        if on_gpu:
             torch.cuda.reset_peak_memory_stats(place)
         model = build_model(
             config.model, data.x.size(1), data.num_classes, **config.model_settings()
@@ -92,12 +89,8 @@ def measure_epoch_seconds(
         "mean": fmean(timed),
         "sd": stdev(timed) if epochs > 1 else None,
         "median": median(timed),
-        "losses": [
-            value if math.isfinite(value) else None for value in (losses[warmup], losses[-1])
-        ],
-        "peak_memory_bytes": (
-            torch.cuda.max_memory_allocated(place) if place.type == "cuda" else None
-        ),
+        "losses": [x if math.isfinite(x) else None for x in (losses[warmup], losses[-1])],
+        "peak_memory_bytes": torch.cuda.max_memory_allocated(place) if on_gpu else None,
         "environment": describe_environment(place),
     }
 
@@ -128,13 +121,6 @@ def _processor() -> str:
 def _wait_for(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-@contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
 
 
 def _sizes(config: RunConfig, data: Data) -> str:

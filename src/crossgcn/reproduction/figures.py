@@ -7,6 +7,7 @@ from itertools import product
 from math import ceil
 from typing import Any, Final
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -125,12 +126,11 @@ def _draw_lines(item: Item, result: ItemResult) -> Figure | None:
     for axes, panel in zip(grid, panels, strict=True):
         if timing:
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
+            axes.yaxis.set_minor_locator(NullLocator())
         for row, colour in colours(item).items():
             line = [cell for cell in cells if (cell.panel, cell.row) == (panel, row)]
             (_draw_times if timing else _draw_line)(axes, line, colour)
-        if timing:
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
-            axes.yaxis.set_minor_locator(NullLocator())
         axes.set_title(panel)
         _set_x_axis(axes, item, [cell for cell in cells if cell.panel == panel])
     grid[0].set_ylabel("seconds an epoch" if timing else "test accuracy, %")
@@ -139,18 +139,20 @@ def _draw_lines(item: Item, result: ItemResult) -> Figure | None:
 
 
 def _draw_line(axes: Axes, line: Sequence[CellResult], colour: str) -> None:
-    xs, means, lows, highs = [], [], [], []
-    for cell in sorted(line, key=lambda cell: cell.x or 0.0):
-        ours = measured(cell)
-        assert ours is not None and cell.x is not None
-        xs.append(cell.x)
-        means.append(ours.mean)
-        lows.append(ours.mean - (ours.sd or 0.0))
-        highs.append(ours.mean + (ours.sd or 0.0))
-        if cell.paper is not None:
+    line = sorted(line, key=lambda cell: cell.x or 0.0)
+    for cell in line:
+        if cell.paper is not None and cell.x is not None:
             axes.errorbar(cell.x, cell.paper.mean, cell.paper.sd, **_hollow(colour))
-    axes.plot(xs, means, color=colour, marker="o")
-    axes.fill_between(xs, lows, highs, color=colour, alpha=0.2, linewidth=0)
+    ours = [value for cell in line if (value := measured(cell)) is not None]
+    means, sds = [value.mean for value in ours], [value.sd or 0.0 for value in ours]
+    _draw_band(axes, [cell.x for cell in line], means, sds, color=colour, marker="o")
+
+
+def _draw_band(axes: Axes, xs: Any, means: Any, sds: Any, **style: Any) -> None:
+    """Draw means as a line, and a band of one standard deviation."""
+    axes.plot(xs, means, **style)
+    low, high = np.subtract(means, sds), np.add(means, sds)
+    axes.fill_between(xs, low, high, color=style["color"], alpha=0.2, linewidth=0)
 
 
 def _draw_times(axes: Axes, line: Sequence[CellResult], colour: str) -> None:
@@ -178,22 +180,14 @@ def _draw_curves(item: Item, result: ItemResult) -> Figure | None:
         pair[0].set_ylabel("accuracy, %")
         for cell in cells:
             if cell.panel == panel and cell.curve is not None:
-                curve, colour = cell.curve, shades[cell.row]
-                _draw_curve(pair[0], curve.epoch, curve.train, curve.train_sd, colour)
-                _draw_curve(pair[1], curve.epoch, curve.test, curve.test_sd, colour)
+                for axes, side in zip(pair, ("train", "test"), strict=True):
+                    mean, sd = getattr(cell.curve, side), getattr(cell.curve, f"{side}_sd")
+                    band = (np.multiply(100, each) for each in (mean, sd))
+                    _draw_band(axes, cell.curve.epoch, *band, color=shades[cell.row])
     for axes in grid[-1]:
         axes.set_xlabel("epoch")
     _add_legend(figure, item, cells, "ours: mean, band of one sd")
     return figure
-
-
-def _draw_curve(
-    axes: Axes, epochs: Sequence[int], means: Sequence[float], sds: Sequence[float], colour: str
-) -> None:
-    low = [100 * (mean - sd) for mean, sd in zip(means, sds, strict=True)]
-    high = [100 * (mean + sd) for mean, sd in zip(means, sds, strict=True)]
-    axes.plot(epochs, [100 * mean for mean in means], color=colour)
-    axes.fill_between(epochs, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
 def _panels_of(item: Item, cells: Sequence[CellResult]) -> list[str]:

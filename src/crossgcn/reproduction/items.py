@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import product
@@ -16,7 +17,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from crossgcn.errors import unknown_name
-from crossgcn.reproduction.item_names import ITEM_NAMES
+from crossgcn.reproduction import ITEM_NAMES
+from crossgcn.training.config import RunConfig
+
+Settings = Mapping[str, Any]
+Choices = Mapping[str, tuple[Any, ...]]
+Place = tuple[str, str, str]
+"""Row, panel and column."""
 
 
 class Frozen(BaseModel):
@@ -52,11 +59,7 @@ class CellKey(Frozen):
 
     def matches(self, cell: CellPlace) -> bool:
         """Return whether the cell is selected."""
-        return (
-            self.panel in (None, cell.panel)
-            and self.row in (None, cell.row)
-            and self.column in (None, cell.column)
-        )
+        return all(label in (None, getattr(cell, part)) for part, label in self)
 
 
 class CellPlace(Frozen):
@@ -66,7 +69,6 @@ class CellPlace(Frozen):
         x: Position on the axis of a figure.
         reason: Why our number differs from the paper's.
         compare_with: Label of the row for paired differences.
-        settings: Settings of :class:`~crossgcn.training.config.RunConfig`.
     """
 
     panel: str
@@ -76,13 +78,18 @@ class CellPlace(Frozen):
     paper: PaperValue | None = None
     reason: str | None = None
     compare_with: str | None = None
-    settings: Mapping[str, Any] = Field(default_factory=dict)
+    settings: Settings = Field(default_factory=dict)
+
+    @property
+    def place(self) -> Place:
+        """Row, panel and column."""
+        return self.row, self.panel, self.column
 
 
 class Cell(CellPlace):
     """A cell to run; ``choose`` has settings with several values, for validation to choose."""
 
-    choose: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict)
+    choose: Choices = Field(default_factory=dict)
 
     def choices(self) -> Iterator[dict[str, Any]]:
         """Yield every combination of the settings to choose from."""
@@ -91,17 +98,12 @@ class Cell(CellPlace):
 
 
 class Line(Frozen):
-    """A panel, a row or a column.
-
-    Attributes:
-        x: Position of a column on the axis of a figure.
-        choose: As in :class:`Cell`.
-    """
+    """A panel, a row or a column; ``x`` is the position of a column on the axis of a figure."""
 
     label: str
     x: float | None = None
-    settings: Mapping[str, Any] = Field(default_factory=dict)
-    choose: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict)
+    settings: Settings = Field(default_factory=dict)
+    choose: Choices = Field(default_factory=dict)
 
 
 class Row(Line):
@@ -109,12 +111,10 @@ class Row(Line):
 
     Attributes:
         made_to_match: Generated from the paper's numbers, so agreement means nothing.
-        compare_with: Label of the row for paired differences.
         paper: The printed numbers, by ``column`` or ``panel/column``.
         reasons: Why ours are outside the paper's deviation, likewise.
         presets: Further presets that the paper's numbers apply to.
-        columns: The columns of this row; all if left out.
-        panels: The panels of this row; all if left out.
+        columns: The columns of this row; all if left out. So are ``panels``.
     """
 
     made_to_match: bool = False
@@ -159,13 +159,7 @@ class Check(Frozen):
 
 
 class Claim(Frozen):
-    """A claim of the paper.
-
-    Attributes:
-        says: The claim, in our words.
-        finding: What is known beyond the numbers.
-        checks: All must hold.
-    """
+    """A claim of the paper in our words, what is known beyond its numbers, and its checks."""
 
     says: str
     finding: str = ""
@@ -176,7 +170,7 @@ class Quick(Frozen):
     """How ``--quick`` shortens an item: columns to keep, settings to replace."""
 
     columns: tuple[str, ...] | None = None
-    settings: Mapping[str, Any] = Field(default_factory=dict)
+    settings: Settings = Field(default_factory=dict)
 
 
 class Item(Frozen):
@@ -186,12 +180,10 @@ class Item(Frozen):
         name: The argument of ``crossgcn reproduce``.
         source: Such as ``Table 5``.
         kind: How it is run and shown.
-        log_x: Use a logarithmic axis (base 2).
         paper_says: The trend that the paper describes, for the caption.
         protocol: What the paper leaves open, and how it is run here.
         not_reproducible: Why other numbers cannot be expected to agree, if the paper does not
             say enough.
-        settings: Settings of every cell.
     """
 
     name: str
@@ -203,7 +195,7 @@ class Item(Frozen):
     paper_says: str = ""
     protocol: str = ""
     not_reproducible: str | None = None
-    settings: Mapping[str, Any] = Field(default_factory=dict)
+    settings: Settings = Field(default_factory=dict)
     panels: tuple[Line, ...] = (Line(label=""),)
     rows: tuple[Row, ...] = Field(min_length=1)
     columns: tuple[Line, ...] = (Line(label=""),)
@@ -217,19 +209,24 @@ class Item(Frozen):
 
     @model_validator(mode="after")
     def _check_labels(self) -> Item:
-        rows, columns = {row.label for row in self.rows}, {line.label for line in self.columns}
-        panels = {panel.label for panel in self.panels}
+        labels = {
+            part: {None, *(line.label for line in lines)}
+            for part, lines in (
+                ("panel", self.panels),
+                ("row", self.rows),
+                ("column", self.columns),
+            )
+        }
         for row in self.rows:
-            if row.compare_with not in {None, *rows}:
+            if row.compare_with not in labels["row"]:
                 raise ValueError(f"{row.label} is compared with {row.compare_with}, not a row")
             for place in (*row.paper, *row.reasons):
                 panel, _, column = place.rpartition("/")
-                if column not in columns or (panel and panel not in panels):
+                if column not in labels["column"] or (panel or None) not in labels["panel"]:
                     raise ValueError(f"{row.label} has a number for {place!r}, which is no cell")
         for claim in self.claims:
             for key in (key for check in claim.checks for key in check.selectors()):
-                known = zip((key.row, key.column, key.panel), (rows, columns, panels), strict=True)
-                if any(label not in {None, *labels} for label, labels in known):
+                if any(label not in labels[part] for part, label in key):
                     raise ValueError(f"a check of {claim.says!r} names no cell: {key}")
         return self
 
@@ -240,21 +237,16 @@ class Item(Frozen):
                 continue
             if row.panels is not None and panel.label not in row.panels:
                 continue
-            places = (f"{panel.label}/{column.label}", column.label)
-            settings: dict[str, Any] = {**self.settings}
-            choose: dict[str, tuple[Any, ...]] = {}
-            for line in (panel, row, column):
-                settings |= line.settings
-                choose |= line.choose
+            general, own = column.label, f"{panel.label}/{column.label}"
             yield Cell(
                 panel=panel.label,
                 row=row.label,
                 column=column.label,
                 x=column.x,
-                settings=settings,
-                choose=choose,
-                paper=next((row.paper[place] for place in places if place in row.paper), None),
-                reason=next((row.reasons[place] for place in places if place in row.reasons), None),
+                settings={**self.settings, **panel.settings, **row.settings, **column.settings},
+                choose={**panel.choose, **row.choose, **column.choose},
+                paper=row.paper.get(own, row.paper.get(general)),
+                reason=row.reasons.get(own, row.reasons.get(general)),
                 compare_with=None if row.compare_with == row.label else row.compare_with,
             )
 
@@ -266,3 +258,53 @@ def read_item(name: str) -> Item:
         raise unknown_name("item", name, ITEM_NAMES)
     path = files("crossgcn.reproduction").joinpath("items", f"{name}.toml")
     return Item(name=name, **tomllib.loads(path.read_text(encoding="utf-8")))
+
+
+_TABLES = ("citation", "citeseer-cross")
+_FREE = {"hidden_channels", "dropout", "input_dropout", "order"}
+"""Model settings that may differ from the paper's; ``order`` has a rule of its own."""
+
+
+@dataclass(frozen=True)
+class PaperResult:
+    """A cell of a table in the paper, in percent; ``method`` is the paper's name of the model."""
+
+    method: str
+    source: str
+    mean: float
+    sd: float | None
+
+
+def paper_result(config: RunConfig) -> PaperResult | None:
+    """Return the paper's number for a configuration, if there is a comparable one.
+
+    There is none if a setting that defines the preset was changed, or under another protocol
+    than the paper's. The protocol on Citeseer-Cross is not known (NOTE[D8]), so there the
+    paper's number applies to both of ours.
+    """
+    if config.order not in (None, 2, (2,) * config.num_layers):
+        return None
+    if config.splits == "public" or (config.train == "all" and config.dataset != "citeseer-cross"):
+        return None
+    for source, row, cell in _printed():
+        settings = {"dataset": config.dataset} | config.model_settings()
+        same = all(
+            value == cell.settings.get(name)
+            for name, value in settings.items()
+            if name not in _FREE and name not in cell.choose
+        )
+        if same and config.model in (cell.settings["model"], *row.presets):
+            assert cell.paper is not None
+            return PaperResult(row.label, source, cell.paper.mean, cell.paper.sd)
+    return None
+
+
+@cache
+def _printed() -> tuple[tuple[str, Row, Cell], ...]:
+    """Return the cells with a printed number, with their table and row."""
+    return tuple(
+        (item.source, next(row for row in item.rows if row.label == cell.row), cell)
+        for item in map(read_item, _TABLES)
+        for cell in item.cells()
+        if cell.paper is not None
+    )

@@ -37,14 +37,7 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class ItemPlan:
-    """What to run for an item.
-
-    Attributes:
-        cells: The cells that can be run.
-        shortened: What is left out on purpose, a line each.
-        skipped: What cannot be run and how to provide it, a line each.
-        splits: Which training sets are used (``authors`` or ``random``), by dataset.
-    """
+    """What to run for an item; the other attributes are those of the result."""
 
     item: Item
     cells: tuple[PlannedCell, ...]
@@ -69,7 +62,6 @@ def plan_item(
     """Decide what of an item is run.
 
     Args:
-        item: The item.
         quick: Few splits, few epochs, few columns.
         splits: The kind of training sets; defaults to the authors' if they are on this machine.
         datasets: Run only these; defaults to all.
@@ -108,13 +100,11 @@ def plan_item(
             continue
         if quick:
             cell = _with_fewer_choices(cell)
-        choices = tuple(
-            Choice(
-                chosen, _config(item, {"splits": protocol, **cell.settings, **chosen}, overrides)
-            )
-            for chosen in cell.choices()
+        settings = {"splits": protocol, **cell.settings}
+        choices = (
+            Choice(chosen, _config(item, settings | chosen, overrides)) for chosen in cell.choices()
         )
-        planned.append(PlannedCell(cell, choices))
+        planned.append(PlannedCell(cell, tuple(choices)))
     return ItemPlan(
         item,
         tuple(planned),
@@ -141,8 +131,8 @@ def _config(item: Item, settings: Mapping[str, Any], overrides: Mapping[str, Any
 def _needs_gensim(cell: Cell) -> bool:
     """Return whether the model of a cell takes embeddings that cannot be made here."""
     model = cell.settings.get("model")
-    by_embedding = model is not None and get_preset(model).inputs == "embedding"
-    return by_embedding and find_spec("gensim") is None
+    embeds = model is not None and get_preset(model).inputs == "embedding"
+    return embeds and find_spec("gensim") is None
 
 
 def _with_fewer_choices(cell: Cell) -> Cell:

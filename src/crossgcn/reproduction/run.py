@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import torch
-from torch_geometric.data import Data
 
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.files import write_json
@@ -28,25 +24,21 @@ from crossgcn.reproduction.plan import ItemPlan, config_name
 from crossgcn.training.config import RunConfig
 from crossgcn.training.pool import train_many
 from crossgcn.training.records import finished_run
-from crossgcn.training.trainer import JointTrainer, Record, Run, shared_settings
+from crossgcn.training.trainer import JointTrainer, Record, Run, shared_settings, using_threads
 
 _TIMED_EPOCHS, _TIMED_EPOCHS_ON_A_GPU = 4, 50
 _UNITS_PER_SECOND = 1_000_000
 _COSTLY = ("model", "num_layers", "order", "hidden_channels", "aggregate_first")
 """Settings that decide how long an epoch takes."""
 
+_load = cache(load_dataset)
+
 
 class Reproduction:
     """Items of the paper, ready to run.
 
-    The constructor loads the data and finds the runs that are finished already.
-
-    Args:
-        plans: What to run for each item.
-        out: Folder for the records.
-        workers: Processes that share the work.
-        threads: Threads of each run.
-        device: ``cpu``, ``cuda`` or ``auto``.
+    The constructor loads the data and finds the runs that are finished already. ``workers``
+    processes share the work, and each run has ``threads`` threads.
     """
 
     def __init__(
@@ -78,15 +70,22 @@ class Reproduction:
             name: list(experiments[shared_settings(config)].runs_of(config, self._folder(config)))
             for name, config in self.configs.items()
         }
-        self._records: dict[str, dict[int, Record]] = {name: {} for name in self.configs}
+        timed = [cell for plan in plans if plan.item.kind == "timing" for cell in plan.cells]
+        timed.sort(key=lambda cell: cell.cell.x or 0)  # compared models follow each other closely
+        self._timed = {config_name(c): c for c in (cell.choices[0].config for cell in timed)}
+        self._outcomes: dict[str, dict[int, Record | WorkFailed]] = {}
         for name, runs in self._runs.items():
-            for position, run in enumerate(runs):
-                assert run.folder is not None
-                found = finished_run(run.folder, self.trainer.identity(run))
-                if found is not None:
-                    self._records[name][position] = found
+            found = (
+                finished_run(run.folder, self.trainer.identity(run)) if run.folder else None
+                for run in runs
+            )
+            self._outcomes[name] = {i: each for i, each in enumerate(found) if each is not None}
+        self._timings: dict[str, Record | WorkFailed] = {
+            name: record
+            for name, config in self._timed.items()
+            if (record := self._found_timing(config)) is not None
+        }
         self._costs: dict[str, int] = {}
-        self._failures: dict[str, dict[int, WorkFailed]] = {}
 
     @property
     def num_runs(self) -> int:
@@ -105,18 +104,15 @@ class Reproduction:
         """
         waiting, untimed = self._waiting(), self._untimed()
         names = list(dict.fromkeys(name for name, _ in waiting))
-        kinds: dict[tuple[Any, ...], int] = {}
-        for name in names:
-            config = self.configs[name]
-            kind = (*shared_settings(config), *(getattr(config, name) for name in _COSTLY))
-            if kind not in kinds:
-                kinds[kind] = self._time(self._runs[name])
-            self._costs[name] = kinds[kind]
-            if on_config is not None:
-                on_config(len(self._costs), len(names) + len(untimed))
-        for done, config in enumerate(untimed, len(names) + 1):
-            seconds = self._measure(config, epochs=1)["mean"]
-            self._costs[config_name(config)] = max(1, round(seconds * _UNITS_PER_SECOND))
+        kinds: dict[tuple[Any, ...], float] = {}
+        for done, name in enumerate((*names, *untimed), 1):
+            if name in untimed:
+                seconds = self._measure(untimed[name], epochs=1)["mean"]
+            else:
+                config = self.configs[name]
+                kind = (*shared_settings(config), *(getattr(config, each) for each in _COSTLY))
+                seconds = kinds[kind] = kinds.get(kind) or self._time(self._runs[name])
+            self._costs[name] = max(1, round(seconds * _UNITS_PER_SECOND))
             if on_config is not None:
                 on_config(done, len(names) + len(untimed))
         units = sum(self.configs[name].epochs * self._costs[name] for name, _ in waiting)
@@ -151,17 +147,13 @@ class Reproduction:
         done = 0
         results: dict[str, ItemResult] = {}
 
-        def finish(plan: ItemPlan) -> None:
-            result = collect_item(plan, self._runs_of, self._folders_of, self._timing_of)
-            results[plan.item.name] = result
-            if on_item is not None:
-                on_item(plan, result)
-
         def finish_items() -> None:
             for plan in self.plans:
-                over = all(self._is_over(config_name(config)) for config in plan.configs())
-                if over and plan.item.kind != "timing" and plan.item.name not in results:
-                    finish(plan)
+                if plan.item.name not in results and self._is_over(plan):
+                    result = collect_item(plan, self._runs_of, self._folders_of, self._timing_of)
+                    results[plan.item.name] = result
+                    if on_item is not None:
+                        on_item(plan, result)
 
         def count(units: int) -> None:
             nonlocal done
@@ -169,16 +161,10 @@ class Reproduction:
             if on_work is not None:
                 on_work(done, total)
 
-        def keep(place: int, record: Record) -> None:
+        def keep(place: int, outcome: Record | WorkFailed) -> None:
             name, position = waiting[place]
-            self._records[name][position] = record
-            if self._is_over(name):
-                finish_items()
-
-        def fail(place: int, error: WorkFailed) -> None:
-            name, position = waiting[place]
-            self._failures.setdefault(name, {})[position] = error
-            if self._is_over(name):
+            self._outcomes[name][position] = outcome
+            if len(self._outcomes[name]) == len(self._runs[name]):
                 finish_items()
 
         finish_items()
@@ -188,21 +174,20 @@ class Reproduction:
             workers=self.workers,
             on_epochs=count,
             on_record=keep,
-            on_failure=fail,
+            on_failure=keep,
         )
-        for config in untimed:
+        for name, config in untimed.items():
             if on_timing is not None:
                 on_timing(f"{config.model}, hidden size {config.hidden_channels}")
             path = self._timing_path(config)
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                write_json(path, self._measure(config, config.epochs))
+                self._timings[name] = self._measure(config, config.epochs)
+                write_json(path, self._timings[name])
             except WorkFailed as error:
-                self._failures[config_name(config)] = {0: error}
-            count(self._units_of_timing(config))
-        for plan in self.plans:
-            if plan.item.kind == "timing":
-                finish(plan)
+                self._timings[name] = error
+            count(self._units_of_timing(name))
+        finish_items()
         return [results[plan.item.name] for plan in self.plans]
 
     def _folder(self, config: RunConfig) -> Path:
@@ -213,16 +198,21 @@ class Reproduction:
             (name, position)
             for name, runs in self._runs.items()
             for position in range(len(runs))
-            if position not in self._records[name]
+            if position not in self._outcomes[name]
         ]
 
-    def _is_over(self, name: str) -> bool:
-        """Return whether all runs of a configuration are finished or failed."""
-        ended = len(self._records[name]) + len(self._failures.get(name, ()))
-        return ended == len(self._runs[name])
+    def _untimed(self) -> dict[str, RunConfig]:
+        return {name: config for name, config in self._timed.items() if name not in self._timings}
 
-    def _time(self, runs: Sequence[Run]) -> int:
-        """Return the units of work in one epoch of runs of one configuration."""
+    def _is_over(self, plan: ItemPlan) -> bool:
+        """Return whether all runs of an item are finished or failed."""
+        if plan.item.kind == "timing":
+            return not self._untimed()
+        names = map(config_name, plan.configs())
+        return all(len(self._outcomes[name]) == len(self._runs[name]) for name in names)
+
+    def _time(self, runs: Sequence[Run]) -> float:
+        """Return the seconds of one epoch of a run, from runs of one configuration."""
         on_gpu = self.trainer.device.type == "cuda"
         epochs = _TIMED_EPOCHS_ON_A_GPU if on_gpu else _TIMED_EPOCHS
         short = runs[0].config.model_copy(update={"epochs": epochs})
@@ -231,38 +221,22 @@ class Reproduction:
         ends: list[tuple[float, int]] = []
         self.trainer.train(trial, lambda count: ends.append((time.perf_counter(), count)))
         if len(ends) < 2:
-            return 1
+            return 0.0
         counted = sum(count for _, count in ends[1:])
-        seconds = (ends[-1][0] - ends[0][0]) / counted / len(trial)
-        return max(1, round(seconds * _UNITS_PER_SECOND))
+        return (ends[-1][0] - ends[0][0]) / counted / len(trial)
 
     def _runs_of(self, config: RunConfig) -> RepeatedRuns:
-        name = config_name(config)
-        for error in self._failures.get(name, {}).values():
-            raise error
-        records = self._records[name]
-        return RepeatedRuns(config, tuple(records[position] for position in sorted(records)))
+        outcomes = self._outcomes[config_name(config)]
+        return RepeatedRuns(config, tuple(_no_failure(outcomes[i]) for i in sorted(outcomes)))
+
+    def _timing_of(self, config: RunConfig) -> Record:
+        return _no_failure(self._timings[config_name(config)])
 
     def _folders_of(self, config: RunConfig) -> list[Path]:
         return [run.folder for run in self._runs[config_name(config)] if run.folder is not None]
 
-    def _untimed(self) -> list[RunConfig]:
-        """Return the configurations to time, by width, so that compared models follow closely."""
-        plans = [plan for plan in self.plans if plan.item.kind == "timing"]
-        planned = [cell for plan in plans for cell in plan.cells]
-        planned.sort(key=lambda cell: cell.cell.x or 0)
-        configs = (cell.choices[0].config for cell in planned)
-        return [config for config in configs if self._found_timing(config) is None]
-
-    def _units_of_timing(self, config: RunConfig) -> int:
-        return config.epochs * self._costs.get(config_name(config), 1)
-
-    def _timing_of(self, config: RunConfig) -> Record:
-        for error in self._failures.get(config_name(config), {}).values():
-            raise error
-        found = self._found_timing(config)
-        assert found is not None
-        return found
+    def _units_of_timing(self, name: str) -> int:
+        return self._timed[name].epochs * self._costs.get(name, 1)
 
     def _timing_path(self, config: RunConfig) -> Path:
         return self._folder(config).with_suffix(".json")
@@ -273,7 +247,7 @@ class Reproduction:
             found = json.loads(self._timing_path(config).read_bytes())
         except (OSError, ValueError):
             return None
-        with _threads(self.workers * self.threads):
+        with using_threads(self.workers * self.threads):
             wanted = measurement_identity(
                 config, _load(config.dataset), epochs=config.epochs, device=self.device
             )
@@ -283,22 +257,13 @@ class Reproduction:
         return found if same else None
 
     def _measure(self, config: RunConfig, epochs: int) -> Record:
-        with _threads(self.workers * self.threads):
+        with using_threads(self.workers * self.threads):
             return measure_epoch_seconds(
                 config, _load(config.dataset), epochs=epochs, device=self.device
             )
 
 
-@cache
-def _load(dataset: str) -> Data:
-    return load_dataset(dataset)
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _no_failure(outcome: Record | WorkFailed) -> Record:
+    if isinstance(outcome, WorkFailed):
+        raise outcome
+    return outcome

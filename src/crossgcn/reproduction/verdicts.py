@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Final, Literal
 
 from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
 from crossgcn.reproduction.collect import CellResult, ItemResult
-from crossgcn.reproduction.items import CellKey, CellPlace, Check, Claim, Item
+from crossgcn.reproduction.items import CellKey, Check, Claim, Item, Place
 
 VerdictName = Literal[
     "within one sd",
@@ -114,9 +115,6 @@ def _as_printed(ours: float, paper: float) -> bool:
 
 
 CheckOutcome = Literal["shown", "refuted", "not shown", "not tested"]
-Place = tuple[str, str, str]
-"""Row, panel and column."""
-
 Found = CellResult | None
 Compared = tuple[CheckOutcome, str, str]
 """The outcome, the number behind it in words, and the number alone."""
@@ -144,24 +142,21 @@ def evaluate_check(check: Check, item: Item, result: ItemResult) -> Iterator[Che
     if check.narrower_than is not None:
         yield from _narrower(check.cell, check.narrower_than, item, result)
         return
-    places = {_place(cell): cell for cell in item.cells()}
+    places = {cell.place: cell for cell in item.cells()}
     for place, planned in places.items():
         if not check.cell.matches(planned):
             continue
-        cell = _find(result, place)
+        cell = result.at(place)
         if check.or_row is not None:
             place, cell = _better_on_validation(place, check.or_row, result)
-        for key in (check.better_than, check.slower_than, check.close_to):
+        for key, compare in (
+            (check.better_than, _better),
+            (check.slower_than, partial(_slower, at_most=check.at_most)),
+            (check.close_to, partial(_close, within=check.within or 0.0)),
+        ):
             if key is None or (other := _other(place, key)) == place or other not in places:
                 continue
-            found = _find(result, other)
-            if key is check.better_than:
-                outcome = _better(cell, found)
-            elif key is check.slower_than:
-                outcome = _times(cell, found, check.at_most)
-            else:
-                outcome = _close(cell, found, check.within or 0.0)
-            yield CheckResult(_both(place, other), *outcome)
+            yield CheckResult(_both(place, other), *compare(cell, result.at(other)))
         if check.at_most is not None and check.slower_than is None:
             yield CheckResult(place, *_bounded(cell, check.at_most, -1))
         if check.at_least is not None:
@@ -171,7 +166,7 @@ def evaluate_check(check: Check, item: Item, result: ItemResult) -> Iterator[Che
 def _better_on_validation(place: Place, or_row: str, result: ItemResult) -> tuple[Place, Found]:
     """Return the cell at a place or that of another row, whichever validates better."""
     other = (or_row, *place[1:])
-    cell, rival = _find(result, place), _find(result, other)
+    cell, rival = result.at(place), result.at(other)
     if cell is None or rival is None:
         return place, None
     if sum(rival.validation_accuracy) > sum(cell.validation_accuracy):
@@ -194,16 +189,14 @@ def _better(cell: Found, other: Found) -> Compared:
 
 
 def _bounded(cell: Found, bound: float, sign: int) -> Compared:
-    ours = measured(cell)
-    word = "at least" if sign > 0 else "at most"
+    ours, expected = measured(cell), f"{'at least' if sign > 0 else 'at most'} {bound:g} expected"
     if ours is None:
-        return "not tested", f"not run; {word} {bound:g} expected", ""
+        return "not tested", f"not run; {expected}", ""
     mean = f"{ours.mean:.1f}"
-    holds = sign * (ours.mean - bound) >= 0
-    return _shown(holds), f"{mean}, {word} {bound:g} expected", mean
+    return _shown(sign * (ours.mean - bound) >= 0), f"{mean}, {expected}", mean
 
 
-def _times(cell: Found, other: Found, at_most: float | None) -> Compared:
+def _slower(cell: Found, other: Found, at_most: float | None) -> Compared:
     ours, theirs = measured(cell), measured(other)
     if ours is None or theirs is None:
         return "not tested", "not timed", ""
@@ -218,10 +211,9 @@ def _close(cell: Found, other: Found, within: float) -> Compared:
     ours, theirs = measured(cell), measured(other)
     if ours is None or theirs is None:
         return "not tested", "not run", ""
-    difference = ours.mean - theirs.mean
-    number = f"{difference:+z.2f}"
+    number = f"{ours.mean - theirs.mean:+z.2f}"
     text = f"{number} points, at most {within:g} either way expected"
-    return _shown(abs(difference) <= within), text, number
+    return _shown(abs(ours.mean - theirs.mean) <= within), text, number
 
 
 def _narrower(
@@ -229,20 +221,17 @@ def _narrower(
 ) -> Iterator[CheckResult]:
     """Check that the means of one row vary less over the columns than those of another."""
     for panel in (panel.label for panel in item.panels if first.panel in (None, panel.label)):
+        place = (f"{first.row} against {second.row}", panel, first.column or "")
         means: list[dict[str, float]] = []
         for key in (first, second):
             cells = result.matching(CellKey(panel=panel, row=key.row, column=first.column))
-            ours = ((cell.column, measured(cell)) for cell in cells)
-            means.append({column: value.mean for column, value in ours if value is not None})
+            means.append({cell.column: ours.mean for cell in cells if (ours := measured(cell))})
         shared = means[0].keys() & means[1].keys()
-        place = (f"{first.row} against {second.row}", panel, first.column or "")
         if len(shared) < 2:
             yield CheckResult(place, "not tested", "fewer than two columns were run")
             continue
-        one, two = (
-            max(row[column] for column in shared) - min(row[column] for column in shared)
-            for row in means
-        )
+        rows = [[row[column] for column in shared] for row in means]
+        one, two = (max(row) - min(row) for row in rows)
         text = f"varies by {one:.1f} points, the other by {two:.1f}"
         yield CheckResult(place, _shown(one < two), text, f"{one:.1f} against {two:.1f}")
 
@@ -251,23 +240,10 @@ def _shown(holds: bool) -> CheckOutcome:
     return "shown" if holds else "refuted"
 
 
-def _place(cell: CellPlace) -> Place:
-    return cell.row, cell.panel, cell.column
-
-
-def _find(result: ItemResult, place: Place) -> Found:
-    row, panel, column = place
-    return result.find(panel, row, column)
-
-
 def _other(place: Place, key: CellKey) -> Place:
     """Return the place that a selector means; it takes from ``place`` what it leaves out."""
     row, panel, column = place
-    return (
-        row if key.row is None else key.row,
-        panel if key.panel is None else key.panel,
-        column if key.column is None else key.column,
-    )
+    return key.row or row, key.panel or panel, key.column or column
 
 
 def _both(place: Place, other: Place) -> Place:
@@ -277,7 +253,7 @@ def _both(place: Place, other: Place) -> Place:
     return row, panel, column
 
 
-_WORDS: Final[dict[str, str]] = {
+_WORDS: Final = {
     "shown": "Holds",
     "refuted": "Refuted",
     "not shown": "Not shown",
@@ -311,8 +287,8 @@ class ClaimResult:
         total = len(self.checks)
         if total == 1:
             return f"{self.checks[0].text[:1].upper()}{self.checks[0].text[1:]}."
-        found = [(word, [c for c in self.checks if c.outcome == word]) for word in _WORDS]
-        found = [(word, checks) for word, checks in found if checks]
+        outcomes = {word: [c for c in self.checks if c.outcome == word] for word in _WORDS}
+        found = [(word, checks) for word, checks in outcomes.items() if checks]
         parts = [f"{_WORDS[word]} for {'; '.join(self._labels(checks))}." for word, checks in found]
         if sum(map(len, parts)) > _TOO_LONG:
             parts = [f"{_WORDS[word]} in {len(checks)} of {total}." for word, checks in found]

@@ -18,15 +18,8 @@ class Adam:
     bookkeeping takes longer than the step of a small model. This class passes contiguous views
     of the same memory to the same fused function, or to a Triton kernel on a GPU.
 
-    Weight decay adds :math:`\lambda\theta` to the gradient, which is the gradient of the
-    objective's penalty :math:`\frac{\lambda}{2}\theta^2`.
-
-    Args:
-        decayed: Weights with weight decay.
-        others: Weights without.
-
-    Attributes:
-        groups: The weights by their decay, with their running means.
+    The decay of ``decayed`` weights adds :math:`\lambda\theta` to the gradient, which is the
+    gradient of the objective's penalty :math:`\frac{\lambda}{2}\theta^2`.
     """
 
     def __init__(
@@ -68,10 +61,8 @@ class _Group:
         self.weights = list(weights)
         self.weight_decay = weight_decay
         self.orders = [_storage_order(weight) for weight in self.weights]
-        self.memory = [
-            weight.detach().permute(order)
-            for weight, order in zip(self.weights, self.orders, strict=True)
-        ]
+        pairs = zip(self.weights, self.orders, strict=True)
+        self.memory = [weight.detach().permute(order) for weight, order in pairs]
         self.means = [torch.zeros_like(memory) for memory in self.memory]
         self.squares = [torch.zeros_like(memory) for memory in self.memory]
         self.steps = [memory.new_zeros(()) for memory in self.memory]
@@ -97,12 +88,7 @@ class _Group:
             return
         with torch.no_grad():
             adam(
-                memory,
-                laid_out,
-                means,
-                squares,
-                [],
-                steps,
+                *(memory, laid_out, means, squares, [], steps),
                 fused=True,
                 capturable=memory[0].is_cuda,
                 amsgrad=False,

@@ -89,12 +89,7 @@ def check_memory(model: NodeClassifier, graph: PreparedGraph, device: torch.devi
 
 @contextmanager
 def enough_memory(what: str, device: torch.device, remedy: str | None = None) -> Iterator[None]:
-    """Turn torch's many out-of-memory errors into one.
-
-    Args:
-        what: The work and its sizes.
-        remedy: What to do about it; by default, what helps in full-batch training.
-    """
+    """Turn torch's many out-of-memory errors into one; ``what`` is the work and its sizes."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:

@@ -48,7 +48,8 @@ def _store_of_this_start(store: Store, launch: Launch, timeout: float) -> Store:
         number = store.add("crossgcn/round", 1)
         names = [token]
         for rank in range(1, launch.world_size):
-            _wait_for(store, f"crossgcn/{number}/{rank}", end, launch)
+            while not store.check([f"crossgcn/{number}/{rank}"]):
+                _pause(end, launch)
             names.append(store.get(f"crossgcn/{number}/{rank}").decode())
         store.set(f"crossgcn/{number}/all", ",".join(names))
         return PrefixStore(f"crossgcn/{number}/work", store)
@@ -58,11 +59,6 @@ def _store_of_this_start(store: Store, launch: Launch, timeout: float) -> Store:
         everyone = f"crossgcn/{number}/all"
         if store.check([everyone]) and token in store.get(everyone).decode().split(","):
             return PrefixStore(f"crossgcn/{number}/work", store)
-        _pause(end, launch)
-
-
-def _wait_for(store: Store, key: str, end: float, launch: Launch) -> None:
-    while not store.check([key]):
         _pause(end, launch)
 
 
@@ -122,11 +118,7 @@ class Processes:
         return json.loads(self._share_bytes(json.dumps(make()).encode() if self.leads else b""))
 
     def share_tensors(self, state: State | None) -> State | None:
-        """Return the leading process's tensors in all processes; ``None`` if it has none.
-
-        Args:
-            state: On the CPU; ignored in the other processes.
-        """
+        """Return the leading process's tensors, on the CPU, in all; ``None`` if it has none."""
         if self.world_size == 1:
             return state
         content = self._share_bytes(b"" if state is None else tensors_to_bytes(state))
@@ -212,17 +204,13 @@ def lost_processes_named() -> Iterator[None]:
     try:
         yield
     except (dist.DistError, RuntimeError) as error:
-        if isinstance(error, CrossGCNError) or not _is_of_connection(error):
+        named = any(sign in str(error).lower() for sign in _SIGNS)
+        if isinstance(error, CrossGCNError) or not (isinstance(error, dist.DistError) or named):
             raise
         raise LostProcess(
             "another process of this training ended or cannot be reached; what is on disk is "
             "kept, and the same command with --resume continues, on any number of processes"
         ) from None
-
-
-def _is_of_connection(error: Exception) -> bool:
-    text = str(error).lower()
-    return isinstance(error, dist.DistError) or any(sign in text for sign in _SIGNS)
 
 
 def _timeout() -> float:

@@ -96,7 +96,7 @@ def train_model_batch(
         step,
         validation=step.scorer(validation),
         curve=curve,
-        test=(lambda: curve or step.scorer(test)) if read_test else None,
+        test=(lambda: (curve or step.scorer(test)).evaluate()) if read_test else None,
         on_epochs=on_epochs,
         on_metrics=on_metrics,
     )

@@ -65,12 +65,11 @@ class Inputs:
                 self._embedded[config.seed] = self._embed(config.seed)
             return self._embedded[config.seed]
         if self._whole is None:
-            stored = getattr(self._graph, "stored", None)
-            self._whole = (
-                PreparedGraph(self._graph.x, self._graph.edge_index, self._weight)
-                if stored is None
-                else PreparedGraph.from_source(source_of(stored))
-            )
+            graph, stored = self._graph, getattr(self._graph, "stored", None)
+            if stored is not None:
+                self._whole = PreparedGraph.from_source(source_of(stored))
+            else:
+                self._whole = PreparedGraph(graph.x, graph.edge_index, graph.edge_weight)
         return self._whole
 
     def hop_source(self, model: CrossHops, split: Split) -> GraphSource:
@@ -125,19 +124,12 @@ class Inputs:
         """Return what a record says of embeddings once they are learned."""
         if not _takes_embedding(config):
             return {}
-        vectors = self.of(config).x
-        assert isinstance(vectors, Tensor)
-        return {"embedding_sha256": digest(vectors)}
+        return {"embedding_sha256": digest(self.of(config).x)}  # type: ignore[arg-type]
 
     @property
     def _graph(self) -> Data:
         assert self._data is not None, "the process that started this one should have prepared this"
         return self._data
-
-    @property
-    def _weight(self) -> Tensor | None:
-        weight: Tensor | None = getattr(self._graph, "edge_weight", None)
-        return weight
 
     def _embed(self, seed: int) -> PreparedGraph:
         edge_index, num_nodes = self._graph.edge_index, self._graph.x.size(0)

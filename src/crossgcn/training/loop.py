@@ -8,7 +8,6 @@ weights, a :class:`~crossgcn.training.selection.Selection` keeps the best ones, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import torch
 
@@ -17,18 +16,8 @@ from crossgcn.training.device import capture
 from crossgcn.training.selection import Diverged, EpochMetrics, Scores, Selection, TrainedModel
 from crossgcn.training.steps.step import Step
 
-
-class Scorer(Protocol):
-    """Scores nodes with the weights as they are now."""
-
-    def __call__(self) -> Scores:
-        """Return losses and scores that should grow, ``[models]`` each."""
-        ...
-
-    def evaluate(self) -> list[dict[str, float]]:
-        """Return every metric, for each model."""
-        ...
-
+Scorer = Callable[[], Scores]
+"""Returns losses and scores that should grow of the weights as they are now, ``[models]`` each."""
 
 _EPOCHS_PER_WAIT = 25
 """Epochs of a CUDA graph that are queued before the loop waits for them."""
@@ -39,7 +28,7 @@ def fit(
     *,
     validation: Scorer | None,
     curve: Scorer | None = None,
-    test: Callable[[], Scorer] | None = None,
+    test: Callable[[], list[dict[str, float]]] | None = None,
     checkpoint: Checkpoint | None = None,
     on_epochs: Callable[[int], None] | None = None,
     on_metrics: Callable[[EpochMetrics], None] | None = None,
@@ -55,8 +44,8 @@ def fit(
             selected weights, and nothing else of it can be used.
         validation: Scores the validation nodes; without it, the last epoch is selected.
         curve: Scores the test nodes in each epoch, for a figure.
-        test: Makes the scorer of the test nodes; called only when the epoch is selected. ``None``
-            does not read them.
+        test: Returns every metric of the test nodes, for each model; called only when the epoch
+            is selected. ``None`` does not read them.
         checkpoint: Where training is resumed from, if the file exists, and saved to.
         on_epochs: Called regularly with the number of epochs done since the last call; an
             exception raised in it stops the training.
@@ -70,7 +59,7 @@ def fit(
     step.release()
     tested: list[dict[str, float]] | None = None
     if test is not None and selection.sound.any():
-        tested = test().evaluate()
+        tested = test()
     states = step.widen(selection.best_states(), selection.best_epoch.tolist())
     return [
         selection.result(position, state, None if tested is None else tested[position])

@@ -1,6 +1,6 @@
 """Metrics of predictions, computed by scikit-learn, and which one fits which task.
 
-The names and the tasks are listed without importing scikit-learn: the command line shows them.
+The command line shows the names, so this module imports NumPy and scikit-learn only to compute.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Literal
 
 from crossgcn.errors import BadInput, unknown_name
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
 Task = Literal["binary", "multiclass", "regression"]
-Array = NDArray[Any]
 
 _CLASSES: tuple[Task, ...] = ("binary", "multiclass")
 _NUMBER: tuple[Task, ...] = ("regression",)
@@ -91,6 +92,7 @@ def evaluate(y: Array, scores: Array) -> dict[str, float]:
 
 def compute(name: str, y: Array, scores: Array) -> float:
     """Return one metric; see :func:`evaluate`."""
+    import numpy as np
     from sklearn import metrics
 
     scores = scores.astype(np.float64)
@@ -133,6 +135,8 @@ def compute(name: str, y: Array, scores: Array) -> float:
 
 def _calibration_error(y: Array, probabilities: Array) -> float:
     """Return the mean gap between confidence and accuracy, over ten bins of confidence."""
+    import numpy as np
+
     confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
     bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
     gaps = [

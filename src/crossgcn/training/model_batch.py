@@ -74,7 +74,7 @@ def stack_models(models: Sequence[NodeClassifier], *, round_outputs_to: int = 1)
     ``[models, nodes, classes]``. The models do not influence each other.
 
     Args:
-        models: All of one architecture; they are not changed.
+        models: They are not changed.
         round_outputs_to: Pad the outputs of the last layer with zero weights to a multiple of
             this number. A GPU reads rows of such lengths in whole words.
     """
@@ -121,26 +121,18 @@ def _has_no_other_weights(layer: nn.Module, transform: nn.Module) -> bool:
     return (
         isinstance(transform, CrossFeatureTransform)
         and transform.aggregator is None
-        and (aggregation is None or not any(True for _ in aggregation.parameters()))
+        and not (aggregation is not None and list(aggregation.parameters()))
     )
 
 
 def unstack_state(state: State, position: int, shapes: Mapping[str, torch.Size]) -> State:
-    """Return the state of one model, given the state of the stacked one.
-
-    Args:
-        shapes: Shape of each tensor of a single model.
-    """
+    """Return the state of one model, whose tensors have ``shapes``, from the stacked one's."""
     return {
-        name: _crop(value[position], shapes[name]).clone(memory_format=torch.contiguous_format)
+        name: value[position][tuple(map(slice, shapes[name]))].clone(
+            memory_format=torch.contiguous_format
+        )
         for name, value in state.items()
     }
-
-
-def _crop(tensor: Tensor, shape: torch.Size) -> Tensor:
-    for dim, length in enumerate(shape):
-        tensor = tensor.narrow(dim, 0, length)
-    return tensor
 
 
 def state_shapes(model: nn.Module) -> dict[str, torch.Size]:

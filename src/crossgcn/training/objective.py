@@ -61,7 +61,6 @@ class Objective:
     passes, and the scores of all draws are concatenated.
 
     Args:
-        model: Its mode, training or evaluation, is not changed.
         nodes: The training nodes of each model.
         step: The number of the step, which its owner counts up. Without it, terms with a warm-up
             have their full weight.
@@ -107,36 +106,32 @@ class Objective:
 
     def __call__(self) -> Pass:
         """Run the model over its inputs."""
-        penalties: list[Tensor] = []
-        if self.model.penalty_reason is not None:
-            scores = self._draw(self.model, penalties)
-        else:
-            scores = self.model(*self.inputs)
+        scores, penalties = self._scores()
         decay = order_weight_penalty(self.model, self.weight_decay)
         if decay is not None:
             penalties.append(decay)
         losses, accuracies, slope = self.targets.score(scores)
         return Pass(scores, slope, losses, accuracies, tuple(penalties))
 
-    def _draw(self, model: NodeClassifier, penalties: list[Tensor]) -> Tensor:
-        """Return the scores of the training nodes in every draw, one after the other."""
+    def _scores(self) -> tuple[Tensor, list[Tensor]]:
+        """Return the scores of the training nodes in every draw, and the model's penalty."""
+        model = self.model
+        if model.penalty_reason is None:
+            return model(*self.inputs), []
         draws = []
         for draw in range(model.draws):
             model.choose_draw(draw)
             draws.append(model(*self.inputs))
-        penalty = model.penalty([self._of_classes(d) for d in draws], self.matrix, self.step)
-        if penalty is not None:
-            penalties.append(penalty)
-        return torch.cat([self._at_nodes(scores) for scores in draws], dim=1)
+        of_classes = [scores[..., : self.targets.num_classes] for scores in draws]
+        penalty = model.penalty(of_classes, self.matrix, self.step)
+        scores = torch.cat([self._at_nodes(scores) for scores in draws], dim=1)
+        return scores, [] if penalty is None else [penalty]
 
     def _at_nodes(self, scores: Tensor) -> Tensor:
         """Return the rows of the training nodes, ``[models, nodes, width]``."""
         if scores.dim() == 2:
             scores = scores.unsqueeze(0)
         return scores.gather(1, self.rows.unsqueeze(-1).expand(-1, -1, scores.size(-1)))
-
-    def _of_classes(self, scores: Tensor) -> Tensor:
-        return scores[..., : self.targets.num_classes]
 
 
 def make_optimizer(model: torch.nn.Module, learning_rate: float, weight_decay: float) -> Adam:

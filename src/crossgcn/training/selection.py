@@ -119,13 +119,7 @@ class Selection:
     def record(
         self, train: Scores, validation: Scores | None = None, test: Tensor | None = None
     ) -> None:
-        """Record the metrics of one more epoch, and keep its weights where they are the best.
-
-        Args:
-            train: On the training nodes.
-            validation: On the validation nodes, if there are any.
-            test: Accuracies on the test nodes, for a curve.
-        """
+        """Record the metrics of one more epoch, and keep its weights where they are the best."""
         finite = train[0].isfinite()
         self.validates = validation is not None
         if validation is None:
@@ -197,12 +191,7 @@ class Selection:
     def result(
         self, position: int, state: State, test: dict[str, float] | None
     ) -> TrainedModel | Diverged:
-        """Return the outcome for one model.
-
-        Args:
-            state: Its selected weights.
-            test: Metrics of the test nodes with these weights.
-        """
+        """Return the outcome for one model, given its selected weights."""
         history, best_epoch = self.metrics(position), int(self.best_epoch[position])
         rows = self.history[: int(self.epoch), position].tolist()
         for epoch, (train_loss, _, validation_loss, *_, sound) in enumerate(rows, start=1):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
@@ -64,7 +64,6 @@ def slow_matrix(
 
 
 @given(multigraphs(), st.booleans(), st.booleans(), st.integers(1, 70))
-@settings(max_examples=60, deadline=None)
 def test_a_multigraph_becomes_the_matrix_scipy_makes_of_it(
     tmp_path_factory: pytest.TempPathFactory,
     multigraph: tuple[int, NDArray[np.int64], NDArray[np.float32]],

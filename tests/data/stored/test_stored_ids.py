@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crossgcn.data import build_graph, open_graph
@@ -14,7 +14,6 @@ from crossgcn.data.stored.open import StoredIds, encode_ids
 from crossgcn.errors import BadInput
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.text(max_size=6)), st.integers(1, 5), st.data())
 def test_names_come_back_to_the_last_character(
     names: list[str], piece: int, draw: st.DataObject

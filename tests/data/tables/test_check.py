@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clean_tables import draw_edges, make_customers, make_random_nodes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -27,8 +27,9 @@ from crossgcn.data.tables import (
     make_plan,
     read_table,
 )
+from crossgcn.data.tables.cells import quote
 from crossgcn.data.tables.checks.leaks import count_errors, count_errors_of_neighbours
-from crossgcn.data.tables.checks.problems import Rules, quote, show_name
+from crossgcn.data.tables.checks.problems import Rule, show_name
 from crossgcn.errors import BadInput
 
 Command = Callable[..., CompletedProcess[str]]
@@ -95,7 +96,7 @@ def test_tables_can_be_loaded_unless_there_is_an_error(
 
 def test_every_rule_has_a_bad_table() -> None:
     shown = {bad.kind for bad in BAD_TABLES} - {UNREADABLE}
-    assert len(shown) > 40 and shown == Rules.names
+    assert len(shown) > 40 and shown == Rule.names
     assert len({bad.name for bad in BAD_TABLES}) == len(BAD_TABLES)
 
 
@@ -114,12 +115,12 @@ def test_no_false_alarm_on_customer_tables() -> None:
         assert check(nodes, draw_edges(nodes["customer"], nodes["leaves"], seed), "leaves") == []
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_no_false_alarm_on_random_tables(seed: int) -> None:
     nodes = make_random_nodes(seed)
     edges = draw_edges(nodes["id"], nodes["label"], seed)
     assert check(nodes, edges, "label") == []
-    if seed < 4:
+    if seed < 3:
         assert check(nodes, None, "label") == []
         assert check(nodes, edges, None) == []
 
@@ -354,7 +355,6 @@ def any_frames(draw: st.DrawFn) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(names, cells, strict=True)), dtype=object)
 
 
-@settings(deadline=None)
 @given(any_frames(), any_frames(), st.booleans())
 def test_any_table_can_be_checked(
     nodes: pd.DataFrame, edges: pd.DataFrame, has_target: bool

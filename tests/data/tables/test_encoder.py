@@ -131,7 +131,6 @@ def same(first: sparse.csr_array, second: sparse.csr_array) -> bool:
 
 
 @given(rows, rows)
-@settings(max_examples=50, deadline=None)
 def test_each_row_has_one_category_and_one_bucket(
     cells: list[tuple[str, str, str]], others: list[tuple[str, str, str]]
 ) -> None:
@@ -150,7 +149,6 @@ def test_each_row_has_one_category_and_one_bucket(
 
 
 @given(rows, rows)
-@settings(max_examples=50, deadline=None)
 def test_json_changes_no_bit(
     cells: list[tuple[str, str, str]], others: list[tuple[str, str, str]]
 ) -> None:
@@ -163,7 +161,6 @@ def test_json_changes_no_bit(
 
 
 @given(rows, st.randoms(use_true_random=False))
-@settings(max_examples=50, deadline=None)
 def test_the_order_of_rows_does_not_matter(cells: list[tuple[str, str, str]], random: Any) -> None:
     order = list(range(len(cells)))
     random.shuffle(order)
@@ -175,7 +172,6 @@ def test_the_order_of_rows_does_not_matter(cells: list[tuple[str, str, str]], ra
 
 
 @given(rows, st.lists(st.tuples(st.text(), numbers, st.text()), min_size=1, max_size=9))
-@settings(max_examples=50, deadline=None)
 def test_no_category_or_word_is_too_strange(
     cells: list[tuple[str, str, str]], others: list[tuple[str, str, str]]
 ) -> None:

@@ -16,7 +16,7 @@ from crossgcn.data.tables import (
     load_new_tables,
     load_tables,
 )
-from crossgcn.data.tables.columns import name_classes
+from crossgcn.data.tables.labels import name_classes
 from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
 

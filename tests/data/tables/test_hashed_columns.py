@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crossgcn.data.preprocess import Preprocess
@@ -59,7 +59,6 @@ cells = st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=4).map(";".joi
 
 
 @given(cells, cells, st.integers(1, 5))
-@settings(max_examples=80, deadline=None)
 def test_a_value_is_the_sum_of_its_words(seen: list[str], later: list[str], bits: int) -> None:
     column = HashEncoder.fit("tags", distinct_of([*seen, "a;b"]), bits=bits, is_list=True)
     counts = Counter(word for cell in [*seen, "a;b"] for word in {*cell.split(";")} - {""})

@@ -18,13 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crossgcn.data.tables import Table, read_batches, read_headers, read_table
-from crossgcn.data.tables.table import (
-    Distinct,
-    Separator,
-    find_separator,
-    parse_number,
-    split_words,
-)
+from crossgcn.data.tables.cells import Separator, find_separator, parse_number, split_words
+from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
 
 IDS = [

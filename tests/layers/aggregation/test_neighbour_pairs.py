@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 import torch
 from aggregation_cases import EDGES, NODES, WEIGHTS, dense, join, vectors
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -38,7 +38,6 @@ def test_two_products_hold_all_pairs(own: bool, weights: Tensor | None) -> None:
 
 
 @given(seed=st.integers(0, 2**16), own=st.booleans(), nodes=st.integers(1, 10))
-@settings(deadline=None, max_examples=40)
 def test_all_pairs_of_any_graph(seed: int, own: bool, nodes: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     edges = torch.randint(nodes, (2, 2 * nodes), generator=generator)

@@ -13,7 +13,6 @@ from crossgcn.layers.other_crossings.cin import CompressedInteractionNetwork
 
 def full_weight(network: CompressedInteractionNetwork, layer: int) -> Tensor:
     """W^k of a layer counted from 0, ``[feature_maps, before, fields]``."""
-    assert network.field_weight is not None
     if network.rank is None:
         if layer == 0:
             return network.field_weight
@@ -33,11 +32,7 @@ def pair_by_pair(network: CompressedInteractionNetwork, x: Tensor) -> Tensor:
     outputs = []
     for row in x:
         out = network.weight @ row
-        fields = (
-            []
-            if network.embedding is None
-            else [value * vector for value, vector in zip(row, network.embedding.mT, strict=True)]
-        )
+        fields = [v * vector for v, vector in zip(row, network.embedding.mT, strict=True)]
         before, pooled = fields, []
         for layer in range(network.order - 1):
             maps = []
@@ -49,13 +44,12 @@ def pair_by_pair(network: CompressedInteractionNetwork, x: Tensor) -> Tensor:
                 maps.append(total)
             pooled += [each.sum() for each in maps]
             before = maps
-        if network.read_out is not None:
-            out = out + network.read_out @ torch.stack(pooled)
+        out = out + network.read_out @ torch.stack(pooled)
         outputs.append(out)
     return add_bias(network, torch.stack(outputs).detach())
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("order", [2, 3, 4])
 @pytest.mark.parametrize("case", ["cin, rank 2", "cin, full"])
 def test_equals_the_sums_over_all_pairs_of_fields(case: str, order: int) -> None:
     torch.manual_seed(order)

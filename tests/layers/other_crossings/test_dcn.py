@@ -16,7 +16,6 @@ def row_by_row(network: CrossNetwork, x: Tensor) -> Tensor:
     for start in x:
         state = start
         for layer in range(network.order - 1):
-            assert network.cross_weight is not None
             product = torch.dot(network.cross_weight[layer], state)
             state = start * product + state
             if network.cross_bias is not None:
@@ -25,7 +24,7 @@ def row_by_row(network: CrossNetwork, x: Tensor) -> Tensor:
     return add_bias(network, torch.stack(outputs).detach())
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("order", [2, 3, 4, 6])
 @pytest.mark.parametrize("case", ["dcn", "dcn, no biases"])
 def test_equals_the_recursion_over_whole_rows(case: str, order: int) -> None:
     torch.manual_seed(order)
@@ -35,7 +34,7 @@ def test_equals_the_recursion_over_whole_rows(case: str, order: int) -> None:
     torch.testing.assert_close(network(x), row_by_row(network, x), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("order", [1, 2, 4])
+@pytest.mark.parametrize("order", [2, 4])
 def test_each_order_costs_one_vector(order: int) -> None:
     network = CrossNetwork(50, 8, order, cross_bias=False, bias=False)
     assert sum(p.numel() for p in network.parameters()) == 50 * (8 + order - 1)

@@ -33,7 +33,7 @@ def row_by_row(network: CrossNetworkV2, x: Tensor) -> Tensor:
     return add_bias(network, torch.stack(outputs).detach())
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("order", [2, 3, 4])
 @pytest.mark.parametrize("case", ["dcn-v2, full", "dcn-v2, rank 2", "dcn-v2, no biases"])
 def test_equals_the_recursion_over_whole_rows(case: str, order: int) -> None:
     torch.manual_seed(order)
@@ -58,7 +58,7 @@ def test_a_low_rank_is_a_full_matrix_of_that_rank() -> None:
 
 @pytest.mark.parametrize(("rank", "each"), [(None, 50 * 50), (4, 2 * 50 * 4)])
 def test_each_order_costs_a_matrix(rank: int | None, each: int) -> None:
-    for order in (1, 2, 4):
+    for order in (2, 4):
         network = CrossNetworkV2(50, 8, order, rank=rank, cross_bias=False, bias=False)
         assert sum(p.numel() for p in network.parameters()) == 50 * 8 + (order - 1) * each
 

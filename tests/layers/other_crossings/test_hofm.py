@@ -8,7 +8,7 @@ from math import prod
 import pytest
 import torch
 from crossing_cases import add_bias, make_crossing, random_rows, to_csr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -22,7 +22,6 @@ def combination_by_combination(machine: HigherOrderFM, x: Tensor) -> Tensor:
         for unit in range(machine.out_channels):
             total = sum(w * v for w, v in zip(machine.weight[unit].tolist(), row, strict=True))
             for order in range(2, machine.order + 1):
-                assert machine.factors is not None
                 for vector in machine.factors[order - 2, unit].tolist():
                     scaled = [p * v for p, v in zip(vector, row, strict=True)]
                     total += sum(prod(chosen) for chosen in combinations(scaled, order))
@@ -30,7 +29,7 @@ def combination_by_combination(machine: HigherOrderFM, x: Tensor) -> Tensor:
     return add_bias(machine, outputs)
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("order", [2, 3, 4, 5])
 @pytest.mark.parametrize("case", ["hofm", "hofm, rank 3"])
 def test_equals_the_sum_over_all_combinations(case: str, order: int) -> None:
     torch.manual_seed(order)
@@ -43,7 +42,6 @@ def test_equals_the_sum_over_all_combinations(case: str, order: int) -> None:
 
 
 @given(order=st.integers(2, 5), feature=st.integers(0, 5), seed=st.integers(0, 2**16))
-@settings(deadline=None, max_examples=30)
 def test_no_feature_is_multiplied_with_itself(order: int, feature: int, seed: int) -> None:
     """In one feature, with the others as they are, the output is a straight line."""
     torch.manual_seed(seed)
@@ -65,7 +63,7 @@ def test_single_precision_is_enough_for_rows_of_words(order: int) -> None:
     assert error < 1e-6
 
 
-@pytest.mark.parametrize(("order", "rank"), [(1, 1), (2, 1), (4, 1), (3, 5)])
+@pytest.mark.parametrize(("order", "rank"), [(2, 1), (4, 1), (3, 5)])
 def test_each_order_costs_rank_vectors_for_each_unit(order: int, rank: int) -> None:
     machine = HigherOrderFM(50, 8, order, rank=rank, bias=False)
     count = sum(p.numel() for p in machine.parameters())

@@ -8,6 +8,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+_ON_CITESEER = "Citeseer's graph and labels; normals whose"
+
+_DESCRIPTIONS = {
+    "citeseer": "papers, citations, six fields; binary bag of words; 15 nodes unlabelled",
+    "cora": "papers, citations, seven topics; binary bag of words",
+    "pubmed": "papers, citations, three kinds of diabetes; tf-idf words",
+    "citeseer-cross": f"{_ON_CITESEER} pairwise signs give the class",
+    "citeseer-cross-3": f"{_ON_CITESEER} signs in threes give the class",
+    "citeseer-cross-4": f"{_ON_CITESEER} signs in fours give the class",
+    "citeseer-cross-pairs": (
+        "citeseer-cross with the products of two features in place of the features"
+    ),
+    "reddit400k-shaped": (
+        "a random graph of the size of Reddit400K, for measuring speed; 60 % train"
+    ),
+}
+
+Origin = Literal["bundled", "generated", "planetoid"]
+"""In the package, drawn from a seed, or read from Planetoid's files."""
+
 
 @dataclass(frozen=True)
 class CatalogueEntry:
@@ -18,7 +38,6 @@ class CatalogueEntry:
         edges: Distinct undirected edges between two different nodes.
         self_loops: Nodes that an edge joins to themselves.
         classes: Of the labelled nodes.
-        origin: In the package, drawn from a seed, or read from Planetoid's files.
     """
 
     name: str
@@ -28,78 +47,24 @@ class CatalogueEntry:
     self_loops: int
     features: int
     classes: int
-    origin: Literal["bundled", "generated", "planetoid"]
+    origin: Origin
 
 
-def _on_citeseer(name: str, description: str, features: int) -> CatalogueEntry:
-    """Describe a dataset with the graph and labels of Citeseer."""
-    return CatalogueEntry(name, description, 3327, 4552, 124, features, 6, "generated")
-
-
-_ENTRIES = (
-    CatalogueEntry(
-        "citeseer",
-        "papers, citations, six fields; binary bag of words; 15 nodes unlabelled",
-        nodes=3327,
-        edges=4552,
-        self_loops=124,
-        features=3703,
-        classes=6,
-        origin="bundled",
-    ),
-    CatalogueEntry(
-        "cora",
-        "papers, citations, seven topics; binary bag of words",
-        nodes=2708,
-        edges=5278,
-        self_loops=0,
-        features=1433,
-        classes=7,
-        origin="planetoid",
-    ),
-    CatalogueEntry(
-        "pubmed",
-        "papers, citations, three kinds of diabetes; tf-idf words",
-        nodes=19717,
-        edges=44324,
-        self_loops=3,
-        features=500,
-        classes=3,
-        origin="planetoid",
-    ),
-    _on_citeseer(
-        "citeseer-cross",
-        "Citeseer's graph and labels; normals whose pairwise signs give the class",
-        12,
-    ),
-    _on_citeseer(
-        "citeseer-cross-3",
-        "Citeseer's graph and labels; normals whose signs in threes give the class",
-        18,
-    ),
-    _on_citeseer(
-        "citeseer-cross-4",
-        "Citeseer's graph and labels; normals whose signs in fours give the class",
-        24,
-    ),
-    _on_citeseer(
-        "citeseer-cross-pairs",
-        "citeseer-cross with the products of two features in place of the features",
-        66,
-    ),
-    CatalogueEntry(
-        "reddit400k-shaped",
-        "a random graph of the size of Reddit400K, for measuring speed; 60 % train",
-        nodes=30000,
-        edges=386742,
-        self_loops=0,
-        features=602,
-        classes=41,
-        origin="generated",
-    ),
+_ENTRIES: tuple[tuple[str, tuple[int, int, int, int, int], Origin], ...] = (
+    ("citeseer", (3327, 4552, 124, 3703, 6), "bundled"),
+    ("cora", (2708, 5278, 0, 1433, 7), "planetoid"),
+    ("pubmed", (19717, 44324, 3, 500, 3), "planetoid"),
+    ("citeseer-cross", (3327, 4552, 124, 12, 6), "generated"),
+    ("citeseer-cross-3", (3327, 4552, 124, 18, 6), "generated"),
+    ("citeseer-cross-4", (3327, 4552, 124, 24, 6), "generated"),
+    ("citeseer-cross-pairs", (3327, 4552, 124, 66, 6), "generated"),
+    ("reddit400k-shaped", (30000, 386742, 0, 602, 41), "generated"),
 )
 
-CATALOGUE: dict[str, CatalogueEntry] = {entry.name: entry for entry in _ENTRIES}
+CATALOGUE: dict[str, CatalogueEntry] = {
+    name: CatalogueEntry(name, _DESCRIPTIONS[name], *counts, origin)
+    for name, counts, origin in _ENTRIES
+}
 
 DATASET_NAMES: tuple[str, ...] = tuple(CATALOGUE)
 

@@ -30,9 +30,7 @@ def plant_crosses(
     nothing about the class. Unlabelled nodes (-1) have no positive product.
 
     Args:
-        y: Class of each node, -1 for unlabelled.
-        num_classes: Number of column groups.
-        order: Columns in a group (:math:`K`).
+        order: Columns of a class (:math:`K`).
         generator: A generator on the CPU.
     """
     if order < 1:
@@ -75,9 +73,7 @@ def cross_columns(num_features: int, order: int = 2) -> Tensor:
     """Return the columns that each cross multiplies, ``[crosses, order]``.
 
     Crosses are in lexicographic order: 01, 02, 03, 12, 13, 23 for four features and order 2.
-
-    Raises:
-        BadInput: There is no cross of this order, or more than 1,000,000.
+    There may be at most 1,000,000.
     """
     if not 1 <= order <= num_features:
         raise BadInput(
@@ -91,9 +87,9 @@ def cross_columns(num_features: int, order: int = 2) -> Tensor:
             f"{MAX_COLUMNS:,} columns that can be written out; lower the order, choose fewer "
             "features, or use CrossFeatureTransform, which learns crosses without listing them"
         )
+    # torch.combinations makes a table of num_features ** order first.
     flat = chain.from_iterable(combinations(range(num_features), order))
-    columns = np.fromiter(flat, np.int64, count * order).reshape(count, order)
-    return torch.from_numpy(columns)
+    return torch.from_numpy(np.fromiter(flat, np.int64, count * order).reshape(count, order))
 
 
 def explicit_crosses(x: Tensor, order: int = 2) -> Tensor:
@@ -106,11 +102,8 @@ def explicit_crosses(x: Tensor, order: int = 2) -> Tensor:
     returns which column is which cross.
 
     Args:
-        x: Features, dense ``[rows, features]``.
+        x: Dense features ``[rows, features]``.
         order: Columns of one cross (:math:`K`).
-
-    Raises:
-        BadInput: There are too many crosses to write out.
     """
     if x.layout != torch.strided or x.dim() != 2:
         raise BadInput(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch_geometric.data import Data
 
+from crossgcn.data.datasets.weighted_nodes import Integers, WeightedNodes
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.stored.format import check_free_space
 from crossgcn.data.stored.open import StoredGraph, open_graph
@@ -26,9 +26,6 @@ DEGREE_TAIL, MOST_LIKELY = 1.6, 100.0
 
 SIGNAL = 0.12
 """Standard deviation of the class means of a feature, whose noise has 1."""
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def reddit400k_shaped(seed: int = 0) -> Data:
@@ -51,7 +48,10 @@ def reddit400k_shaped(seed: int = 0) -> Data:
         raise BadInput(f"seed is {seed}; give 0 or more")
     random = np.random.default_rng([seed, NUM_NODES])
     y = random.permutation(np.repeat(np.arange(NUM_CLASSES), class_sizes(NUM_NODES, NUM_CLASSES)))
-    edges = _draw_edges(y, random)
+    nodes = WeightedNodes(y, DEGREE_TAIL, MOST_LIKELY, random)
+    edges = nodes.draw_edges(
+        NUM_EDGES, SAME_CLASS, lambda: nodes.draw(NUM_EDGES // 2, random), random
+    )
     x = random.standard_normal((NUM_NODES, NUM_FEATURES), dtype=np.float32)
     means = random.standard_normal((NUM_CLASSES, NUM_FEATURES), dtype=np.float32)
     x += np.float32(SIGNAL) * means[y]
@@ -76,35 +76,6 @@ def class_sizes(num_nodes: int, num_classes: int) -> Integers:
     sizes: Integers = np.floor(num_nodes * share / share.sum()).astype(np.int64)
     sizes[0] += num_nodes - sizes.sum()
     return sizes
-
-
-def _draw_edges(y: Integers, random: np.random.Generator) -> Integers:
-    """Draw pairs of different nodes until enough are distinct; return ``[2, edges]``."""
-    weights = np.minimum((1 - random.random(NUM_NODES)) ** (-1 / DEGREE_TAIL), MOST_LIKELY)
-    by_class = np.argsort(y, kind="stable")
-    reach = np.concatenate([[0.0], np.cumsum(weights[by_class])])
-    last = np.cumsum(np.bincount(y, minlength=NUM_CLASSES))
-    start, stop = reach[np.concatenate([[0], last[:-1]])], reach[last]
-    keys = np.empty(0, np.int64)
-    while len(keys) < NUM_EDGES:
-        count = NUM_EDGES // 2
-        first = _node_at(random.random(count) * reach[-1], reach, by_class)
-        same = random.random(count) < SAME_CLASS
-        low = np.where(same, start[y[first]], 0.0)
-        high = np.where(same, stop[y[first]], reach[-1])
-        second = _node_at(low + random.random(count) * (high - low), reach, by_class)
-        key = np.minimum(first, second) * NUM_NODES + np.maximum(first, second)
-        keys = np.concatenate([keys, key[first != second]])
-        _, when = np.unique(keys, return_index=True)
-        keys = keys[np.sort(when)]
-    return np.stack(np.divmod(keys[:NUM_EDGES], NUM_NODES))
-
-
-def _node_at(position: Floats, reach: Floats, by_class: Integers) -> Integers:
-    """Return the node whose interval of the cumulative weights holds each position."""
-    at = np.searchsorted(reach, position, side="right") - 1
-    nodes: Integers = by_class[np.minimum(at, NUM_NODES - 1)]
-    return nodes
 
 
 PIECE = 1 << 20
@@ -142,7 +113,6 @@ def large_graph(
 
     Args:
         out: The folder, new or empty.
-        num_edges: Undirected edges to draw.
         memory_limit: Bytes that sorting may take.
     """
     for name, value, least in (
@@ -171,7 +141,9 @@ def large_graph(
         progress=progress,
     ) as writer:
         writer.set_labels(nodes.labels, num_classes)
-        writer.set_roles(_draw_roles(num_nodes, random)[None])
+        bounds = round(TRAIN_SHARE * num_nodes), round(VALIDATION_SHARE * num_nodes)
+        roles = np.repeat(np.array([1, 2, 3], np.int8), [*bounds, num_nodes - sum(bounds)])
+        writer.set_roles(random.permutation(roles)[None])
         means = random.standard_normal((num_classes, num_features), dtype=np.float32)
         means *= np.float32(MEAN_LENGTH / num_features**0.5)
         rows = max(1, PIECE // num_features)
@@ -198,36 +170,21 @@ class _Nodes:
     def __init__(self, num_nodes: int, num_classes: int, random: np.random.Generator) -> None:
         self._sizes = class_sizes(num_nodes, num_classes)
         self._starts = np.cumsum(self._sizes) - self._sizes
+        self._class_of_rank = np.repeat(np.arange(num_classes), self._sizes)
         self._node_of_rank = random.permutation(num_nodes)
         self.labels: Integers = np.empty(num_nodes, np.int64)
-        self.labels[self._node_of_rank] = np.repeat(np.arange(num_classes), self._sizes)
+        self.labels[self._node_of_rank] = self._class_of_rank
 
     def draw_edges(self, count: int, seed: list[int]) -> tuple[Integers, Integers]:
         random = np.random.default_rng(seed)
-        first = self._draw_classes(random, count)
-        second = np.where(
-            random.random(count) < SAME_CLASS, first, self._draw_classes(random, count)
-        )
+        first = self._class_of_rank[random.integers(len(self.labels), size=count)]
+        same = random.random(count) < SAME_CLASS
+        other = self._class_of_rank[random.integers(len(self.labels), size=count)]
+        second = np.where(same, first, other)
         return self._draw_nodes(random, first), self._draw_nodes(random, second)
-
-    def _draw_classes(self, random: np.random.Generator, count: int) -> Integers:
-        """Draw classes in proportion to their sizes."""
-        at = random.integers(self._sizes.sum(), size=count)
-        found: Integers = np.searchsorted(self._starts, at, side="right") - 1
-        return found
 
     def _draw_nodes(self, random: np.random.Generator, classes: Integers) -> Integers:
         share = random.random(len(classes)) ** (1 / (1 - TAIL))
         ranks = (share * self._sizes[classes]).astype(np.int64)
         drawn: Integers = self._node_of_rank[self._starts[classes] + ranks]
         return drawn
-
-
-def _draw_roles(num_nodes: int, random: np.random.Generator) -> NDArray[np.int8]:
-    train = round(TRAIN_SHARE * num_nodes)
-    validation = round(VALIDATION_SHARE * num_nodes)
-    roles = np.full(num_nodes, 3, np.int8)
-    roles[:train] = 1
-    roles[train : train + validation] = 2
-    shuffled: NDArray[np.int8] = random.permutation(roles)
-    return shuffled

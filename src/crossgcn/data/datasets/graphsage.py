@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,70 @@ from torch_geometric.data import Data
 from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import BadInput
 
+GRAPH_ENDING = "-G.json"
+_ENDINGS = (GRAPH_ENDING, "-id_map.json", "-class_map.json", "-feats.npy")
 
-@dataclass(frozen=True)
-class NodeLinkGraph:
-    """Nodes in the order of the file, and edges ``[2, edges]`` as positions in ``ids``."""
+_CHUNK = 8192
+"""Rows of features in memory at a time: Reddit's file holds 1.1 GB."""
 
-    ids: list[str]
-    roles: NDArray[np.int8]
-    edges: NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 
-def read_json(path: Path, object_hook: Any = None) -> dict[str, Any]:
-    """Read a JSON object from a file."""
+def read_graphsage(folder: Path | str, prefix: str = "reddit") -> Data:
+    """Read ``PREFIX-G.json``, ``-id_map.json``, ``-class_map.json`` and ``-feats.npy``.
+
+    As in GraphSAGE, features are standardised with the mean and standard deviation of the
+    training nodes (a column that is constant on them is only centred), and nodes without
+    ``val`` and ``test`` flags are dropped. Unlike GraphSAGE, which hides edges of validation
+    and test nodes in training, all edges are kept: models here train on the whole graph,
+    without the labels of those nodes.
+
+    Returns:
+        A graph as from :func:`~crossgcn.data.load_dataset`, named ``prefix``, with one public
+        split and nodes in the order of the graph file.
+
+    Raises:
+        BadInput: Names the file, the node or row, and the remedy.
+    """
+    graph_file, id_file, class_file, feature_file = _find_files(Path(folder), prefix)
+    ids, roles, edges = _read_node_link(graph_file)
+    training = roles == 1
+    if not training.any():
+        raise BadInput(f"{graph_file}: no node trains; write val and test as false for some")
+    row_of = _read_json(id_file)
+    features = _open_features(feature_file)
+    if len(features) != len(row_of):
+        raise BadInput(
+            f"{feature_file}: has {len(features)} rows, but {id_file.name} has {len(row_of)} ids; "
+            "give one row per id, and take both files from the same download"
+        )
+    rows = _look_up(ids, row_of, id_file, "row", len(features))
+    repeated = np.flatnonzero(np.bincount(rows) > 1)
+    if len(repeated):
+        raise BadInput(f"{id_file}: row {repeated[0]} belongs to two nodes; give each its own")
+    y = _look_up(ids, _read_json(class_file), class_file, "class", 2**31)
+    data = Data(
+        x=torch.from_numpy(_standardise(features, rows, training, feature_file)),
+        edge_index=torch.from_numpy(edges),
+        y=torch.from_numpy(y),
+        roles=torch.from_numpy(roles).unsqueeze(0),
+        name=prefix,
+    )
+    return canonical_graph(data, str(graph_file))
+
+
+def _find_files(folder: Path, prefix: str) -> list[Path]:
+    paths = [folder / f"{prefix}{ending}" for ending in _ENDINGS]
+    for path in paths:
+        if not path.is_file():
+            raise BadInput(
+                f"{path}: no such file; a graph of GraphSAGE is the four files "
+                f"{', '.join(path.name for path in paths)} in one folder"
+            )
+    return paths
+
+
+def _read_json(path: Path, object_hook: Any = None) -> dict[str, Any]:
     try:
         with path.open(encoding="utf-8") as file:
             content = json.load(file, object_hook=object_hook)
@@ -45,18 +96,18 @@ def read_json(path: Path, object_hook: Any = None) -> dict[str, Any]:
     return content
 
 
-def read_node_link(path: Path) -> NodeLinkGraph:
-    """Read nodes, their roles and their links from networkx's node-link JSON.
+def _read_node_link(path: Path) -> tuple[list[str], NDArray[np.int8], Integers]:
+    """Read networkx's node-link JSON.
 
     networkx up to 1.11 writes the ends of a link as positions in the list of nodes, later
     versions as ids; both are read. A node without both flags ``val`` and ``test`` is dropped
     with its links, as in GraphSAGE's own reader.
 
-    Raises:
-        BadInput: Names file, node or link, and the remedy.
+    Returns:
+        The id and the role of each node, and edges ``[2, edges]`` as positions of nodes.
     """
     ends = _LinkEnds(path)
-    content = read_json(path, ends)
+    content = _read_json(path, ends)
     nodes = _list_of(content, ("nodes",), path)
     links = _list_of(content, ("links", "edges"), path)
     for position, link in enumerate(links):
@@ -68,15 +119,22 @@ def read_node_link(path: Path) -> NodeLinkGraph:
             "links; use these two names nowhere else"
         )
     roles = np.array([_role(node, position, path) for position, node in enumerate(nodes)], np.int8)
-    position_of_code = _find_nodes(list(ends.code_of), nodes, path)
+    names = [node.get("id") for node in nodes]
+    position_of_code = _find_nodes(list(ends.code_of), names, path)
     kept = roles > 0
-    new_position = np.where(kept, np.cumsum(kept) - 1, -1)
-    codes = np.array(ends.codes, np.int64).reshape(-1, 2).T
-    edges = new_position[position_of_code][codes]
-    ids = [_id(nodes[position], position, path) for position in np.flatnonzero(kept).tolist()]
-    if not ids:
+    if not kept.any():
         raise BadInput(f"{path}: no node has both flags, val and test; write them for every node")
-    return NodeLinkGraph(ids, roles[kept], edges[:, (edges >= 0).all(axis=0)])
+    ids = []
+    for position in np.flatnonzero(kept).tolist():
+        if not _is_name(names[position]):
+            raise BadInput(
+                f"{path}: node {position} has the id {names[position]!r}; "
+                "give it a text or a number"
+            )
+        ids.append(str(names[position]))
+    new_position = np.where(kept, np.cumsum(kept) - 1, -1)
+    edges = new_position[position_of_code][np.array(ends.codes, np.int64).reshape(-1, 2).T]
+    return ids, roles[kept], edges[:, (edges >= 0).all(axis=0)]
 
 
 class _LinkEnds:
@@ -91,13 +149,17 @@ class _LinkEnds:
         if "source" not in found or "target" not in found or "val" in found:
             return found
         for end in (found["source"], found["target"]):
-            if type(end) is not int and type(end) is not str:
+            if not _is_name(end):
                 raise BadInput(
                     f"{self.path}: link {len(self.codes) // 2} has an end {end!r}; "
                     "give the position or the id of a node"
                 )
             self.codes.append(self.code_of.setdefault(end, len(self.code_of)))
         return None
+
+
+def _is_name(value: object) -> bool:
+    return type(value) in (int, str)
 
 
 def _list_of(content: dict[str, Any], names: tuple[str, ...], path: Path) -> list[Any]:
@@ -126,25 +188,16 @@ def _role(node: Any, position: int, path: Path) -> int:
     return 2 if flags[0] else 3 if flags[1] else 1
 
 
-def _id(node: dict[str, Any], position: int, path: Path) -> str:
-    if type(node.get("id")) is not int and type(node.get("id")) is not str:
-        raise BadInput(
-            f"{path}: node {position} has the id {node.get('id')!r}; give it a text or a number"
-        )
-    return str(node["id"])
-
-
-def _find_nodes(ends: list[str | int], nodes: list[Any], path: Path) -> NDArray[np.int64]:
+def _find_nodes(ends: list[str | int], names: list[Any], path: Path) -> Integers:
     """Return the position of the node that each distinct end of a link names."""
     position_of: dict[str | int, int] = {}
-    for position, node in enumerate(nodes):
-        name = node.get("id") if type(node.get("id")) in (int, str) else None
-        if name is not None and position_of.setdefault(name, position) != position:
+    for position, name in enumerate(names):
+        if _is_name(name) and position_of.setdefault(name, position) != position:
             raise BadInput(
                 f"{path}: nodes {position_of[name]} and {position} both have the id {name!r}; "
                 "give every node its own"
             )
-    by_position = [end if type(end) is int and 0 <= end < len(nodes) else -1 for end in ends]
+    by_position = [end if type(end) is int and 0 <= end < len(names) else -1 for end in ends]
     by_id = [position_of.get(end, -1) for end in ends]
     if -1 not in by_position and -1 not in by_id and by_position != by_id:
         raise BadInput(
@@ -155,91 +208,23 @@ def _find_nodes(ends: list[str | int], nodes: list[Any], path: Path) -> NDArray[
     if -1 in found:
         raise BadInput(
             f"{path}: a link ends in {ends[found.index(-1)]!r}, which is neither the id of a node "
-            f"nor a position 0 to {len(nodes) - 1}; add the node, or take the link out"
+            f"nor a position 0 to {len(names) - 1}; add the node, or take the link out"
         )
     return np.array(found, np.int64)
-
-
-GRAPH_ENDING = "-G.json"
-_ENDINGS = (GRAPH_ENDING, "-id_map.json", "-class_map.json", "-feats.npy")
-
-_CHUNK = 8192
-"""Rows of features in memory at a time: Reddit's file holds 1.1 GB."""
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-
-def read_graphsage(folder: Path | str, prefix: str = "reddit") -> Data:
-    """Read ``PREFIX-G.json``, ``-id_map.json``, ``-class_map.json`` and ``-feats.npy``.
-
-    As in GraphSAGE, features are standardised with the mean and standard deviation of the
-    training nodes (a column that is constant on them is only centred), and nodes without
-    ``val`` and ``test`` flags are dropped. Unlike GraphSAGE, which hides edges of validation
-    and test nodes in training, all edges are kept: models here train on the whole graph,
-    without the labels of those nodes.
-
-    Returns:
-        A graph as from :func:`~crossgcn.data.load_dataset`, named ``prefix``, with one public
-        split and nodes in the order of the graph file.
-
-    Raises:
-        BadInput: Names the file, the node or row, and the remedy.
-    """
-    graph_file, id_file, class_file, feature_file = _find_files(Path(folder), prefix)
-    graph = read_node_link(graph_file)
-    training = graph.roles == 1
-    if not training.any():
-        raise BadInput(f"{graph_file}: no node trains; write val and test as false for some")
-    row_of = read_json(id_file)
-    features = _open_features(feature_file)
-    if len(features) != len(row_of):
-        raise BadInput(
-            f"{feature_file}: has {len(features)} rows, but {id_file.name} has {len(row_of)} ids; "
-            "give one row per id, and take both files from the same download"
-        )
-    rows = _look_up(graph.ids, row_of, id_file, "row", len(features))
-    repeated = np.flatnonzero(np.bincount(rows) > 1)
-    if len(repeated):
-        raise BadInput(f"{id_file}: row {repeated[0]} belongs to two nodes; give each its own")
-    y = _look_up(graph.ids, read_json(class_file), class_file, "class", 2**31)
-    data = Data(
-        x=torch.from_numpy(_standardise(features, rows, training, feature_file)),
-        edge_index=torch.from_numpy(graph.edges),
-        y=torch.from_numpy(y),
-        roles=torch.from_numpy(graph.roles).unsqueeze(0),
-        name=prefix,
-    )
-    return canonical_graph(data, str(graph_file))
-
-
-def _find_files(folder: Path, prefix: str) -> list[Path]:
-    paths = [folder / f"{prefix}{ending}" for ending in _ENDINGS]
-    for path in paths:
-        if not path.is_file():
-            raise BadInput(
-                f"{path}: no such file; a graph of GraphSAGE is the four files "
-                f"{', '.join(path.name for path in paths)} in one folder"
-            )
-    return paths
 
 
 def _open_features(path: Path) -> NDArray[Any]:
     try:
         features = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        kind, shape = features.dtype, list(features.shape)
+    except (OSError, ValueError, EOFError, AttributeError) as error:
         raise BadInput(
             f"{path}: not a .npy file of plain numbers, or cut short ({error}); "
             "download it again, or write it with numpy.save"
         ) from None
-    if (
-        not isinstance(features, np.ndarray)
-        or features.ndim != 2
-        or features.dtype.kind not in "fiu"
-    ):
-        what = getattr(features, "dtype", "several arrays"), list(getattr(features, "shape", ()))
-        raise BadInput(f"{path}: holds {what[0]} {what[1]}; it must be numbers [nodes, features]")
-    return features
+    if len(shape) != 2 or kind.kind not in "fiu":
+        raise BadInput(f"{path}: holds {kind} {shape}; it must be numbers [nodes, features]")
+    return np.asarray(features)
 
 
 def _look_up(ids: list[str], values: dict[str, Any], path: Path, what: str, end: int) -> Integers:
@@ -250,17 +235,14 @@ def _look_up(ids: list[str], values: dict[str, Any], path: Path, what: str, end:
             raise BadInput(
                 f"{path}: node {name!r} of the graph is not in it; give every node its {what}"
             )
-        value = values[name]
+        value = number = values[name]
         if isinstance(value, list):
             raise BadInput(
                 f"{path}: node {name!r} has a list for a {what}; graphs with several classes per "
                 "node (GraphSAGE's ppi) cannot be used, give one class per node"
             )
-        number = (
-            int(value)
-            if isinstance(value, str) and value.isdecimal() and len(value) < 19
-            else value
-        )
+        if isinstance(value, str) and value.isdecimal() and len(value) < 19:
+            number = int(value)
         if type(number) is not int or not 0 <= number < end:
             raise BadInput(
                 f"{path}: node {name!r} has the {what} {value!r}; give a whole number "
@@ -274,29 +256,25 @@ def _standardise(
     features: NDArray[Any], rows: Integers, training: NDArray[np.bool_], path: Path
 ) -> NDArray[np.float32]:
     """Return features with mean 0 and deviation 1 over the training nodes."""
-    count, width = int(training.sum()), features.shape[1]
-    mean, square = np.zeros(width), np.zeros(width)
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler()
     with np.errstate(over="ignore", invalid="ignore"):
-        for chunk in _chunks(features, rows[training], path):
-            mean += chunk.sum(axis=0) / count
-        for chunk in _chunks(features, rows[training], path):
-            square += np.square(chunk - mean).sum(axis=0) / count
-    for column in np.flatnonzero(~np.isfinite(square)):
+        for _, chunk in _chunks(features, rows[training], path):
+            scaler.partial_fit(chunk)
+    for column in np.flatnonzero(~np.isfinite(scaler.var_)):
         raise BadInput(
             f"{path}: the squares of column {column} are too large to be added up; scale it down"
         )
-    deviation = np.sqrt(square)
-    # A deviation below this is the rounding error of a constant column.
-    deviation[deviation <= 10 * np.finfo(np.float64).eps * np.abs(mean)] = 1.0
-    standard = np.empty((len(rows), width), np.float32)
-    start = 0
-    for chunk in _chunks(features, rows, path):
-        standard[start : start + len(chunk)] = (chunk - mean) / deviation
-        start += len(chunk)
+    standard = np.empty((len(rows), features.shape[1]), np.float32)
+    for start, chunk in _chunks(features, rows, path):
+        standard[start : start + len(chunk)] = scaler.transform(chunk)
     return standard
 
 
-def _chunks(features: NDArray[Any], rows: Integers, path: Path) -> Iterator[Floats]:
+def _chunks(
+    features: NDArray[Any], rows: Integers, path: Path
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
     for start in range(0, len(rows), _CHUNK):
         chunk = features[rows[start : start + _CHUNK]].astype(np.float64)
         bad = np.argwhere(~np.isfinite(chunk))
@@ -306,4 +284,4 @@ def _chunks(features: NDArray[Any], rows: Integers, path: Path) -> Iterator[Floa
                 f"{path}: row {rows[start + row]}, column {column} is {chunk[row, column]}; "
                 "replace missing and infinite values by finite numbers"
             )
-        yield chunk
+        yield start, chunk

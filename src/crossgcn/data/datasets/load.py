@@ -43,10 +43,6 @@ def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
         ``x``, ``edge_index`` (unique, and undirected unless ``directed`` is true), ``y`` (-1
         for unlabelled), ``num_classes``, ``name`` and, where there are any, ``edge_weight``
         and ``roles``.
-
-    Raises:
-        BadInput: The name is unknown, the file unusable, or the dataset not on this machine;
-            the message then names ``crossgcn data get``.
     """
     path = Path(name_or_path)
     if path.suffix == ".npz":

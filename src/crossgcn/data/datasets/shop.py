@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from numpy.typing import NDArray
 
 from crossgcn.data.datasets.shop_customers import (
     CLASSES,
@@ -18,10 +17,11 @@ from crossgcn.data.datasets.shop_customers import (
     PlantedCross,
     allot,
     draw_customers,
-    draw_friends,
     draw_survey,
 )
+from crossgcn.data.datasets.weighted_nodes import Integers, WeightedNodes
 from crossgcn.data.files import replacing
+from crossgcn.data.stored.format import check_target
 from crossgcn.data.tables.export import write_table
 from crossgcn.errors import BadInput
 
@@ -35,19 +35,20 @@ EDGES_PER_NODE = 5
 NEW_PER_NODE = 0.05
 UNLABELLED = 0.03
 
+ALIKE = 0.35
+"""Share of friends drawn from the same class; others are drawn from all customers."""
+
+POPULARITY_TAIL, MOST_POPULAR = 2.5, 10.0
+"""Exponent of the power law of popularity, and its largest value."""
+
 
 @dataclass(frozen=True)
 class Shop:
     """Tables of a shop's customers and their friends, and of new customers to score.
 
-    Attributes:
-        nodes: A row per customer: ``customer``, features, and ``buys``, of which some are
-            missing.
-        edges: A row per pair of a ``customer`` and a ``friend``.
-        new_nodes: Like ``nodes`` without ``buys``.
-        new_edges: Edges of new customers, to each other and to the others.
-        new_answers: ``customer`` and ``buys`` of the new ones.
-        crosses: The planted crosses.
+    ``nodes`` has a row per ``customer`` with features and ``buys``, of which some are missing;
+    ``edges`` a row per pair of a ``customer`` and a ``friend``. New customers have edges to each
+    other and to the others, and what they buy is in ``new_answers``.
     """
 
     nodes: pd.DataFrame
@@ -73,8 +74,7 @@ def make_shop(
     crosses learn something too. Friends tend to buy alike.
 
     Args:
-        num_nodes: Customers to learn from; there are 5 % as many new ones, and five edges for
-            each.
+        num_nodes: Customers to learn from; there are 5 % as many new ones, and five edges each.
         num_columns: Of the node table; random answers to a survey fill it up.
         crosses: Whether to plant the pairs. Without them, each of the features is more frequent
             in its class by itself, independently of the other.
@@ -85,8 +85,8 @@ def make_shop(
     shares = np.array(list(CLASSES.values()))
     classes = np.concatenate([allot(shares, count, random) for count in (num_nodes, num_new)])
     known, new = np.split(np.arange(len(classes)), [num_nodes])
-    edges = draw_friends(classes[known], known, EDGES_PER_NODE * num_nodes, random)
-    new_edges = draw_friends(classes, new, EDGES_PER_NODE * num_new, random)
+    edges = _draw_friends(classes[known], known, random)
+    new_edges = _draw_friends(classes, new, random)
     ids = pd.Series([f"u_{number}" for number in range(1, len(classes) + 1)], name="customer")
     customers = pd.concat(
         [
@@ -123,7 +123,19 @@ def _check_sizes(num_nodes: int, num_columns: int, seed: int) -> None:
         raise BadInput(f"seed is {seed}; give 0 or more")
 
 
-def _name_ends(pairs: NDArray[np.int64], ids: pd.Series) -> pd.DataFrame:
+def _draw_friends(classes: Integers, askers: Integers, random: np.random.Generator) -> Integers:
+    """Draw pairs of an asker and a friend, who can be any customer; popular ones more often."""
+    nodes = WeightedNodes(classes, POPULARITY_TAIL, MOST_POPULAR, random)
+    num_edges = EDGES_PER_NODE * len(askers)
+    asking = nodes.weights[askers] / nodes.weights[askers].sum()
+
+    def draw_askers() -> Integers:
+        return np.concatenate([askers, random.choice(askers, num_edges, p=asking)])
+
+    return nodes.draw_edges(num_edges, ALIKE, draw_askers, random)
+
+
+def _name_ends(pairs: Integers, ids: pd.Series) -> pd.DataFrame:
     names = ids.to_numpy(dtype=object)
     return pd.DataFrame({"customer": names[pairs[0]], "friend": names[pairs[1]]})
 
@@ -133,28 +145,21 @@ FileFormat = Literal["csv", "parquet"]
 
 def write_shop(folder: Path, shop: Shop, file_format: FileFormat = "csv") -> tuple[Path, ...]:
     """Write the tables and ``README.md`` to a new or empty folder, and return the files."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BadInput(f"{folder} is there and not empty: give a folder that is new or empty")
+    check_target(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(
             f"{folder}: cannot be made ({error.strerror}); give another folder"
         ) from None
-    tables = {
-        "nodes": shop.nodes,
-        "edges": shop.edges,
-        "new_nodes": shop.new_nodes,
-        "new_edges": shop.new_edges,
-        "new_answers": shop.new_answers,
-    }
-    paths = {name: folder / f"{name}.{file_format}" for name in tables}
-    for name, frame in tables.items():
-        write_table(paths[name], frame)
-    page = folder / "README.md"
-    with replacing(page) as file:
+    paths = []
+    for name in ("nodes", "edges", "new_nodes", "new_edges", "new_answers"):
+        paths.append(folder / f"{name}.{file_format}")
+        write_table(paths[-1], getattr(shop, name))
+    paths.append(folder / "README.md")
+    with replacing(paths[-1]) as file:
         file.write(describe_shop(shop, file_format).encode())
-    return (*paths.values(), page)
+    return tuple(paths)
 
 
 def describe_shop(shop: Shop, file_format: FileFormat = "csv") -> str:

@@ -1,4 +1,4 @@
-"""Draw the customers of the example shop, given what they buy, and their friends."""
+"""Draw the customers of the example shop, given what they buy."""
 
 from __future__ import annotations
 
@@ -19,58 +19,40 @@ CLASSES: Mapping[str, float] = {"books": 0.28, "garden": 0.26, "sports": 0.24, "
 
 
 @dataclass(frozen=True)
-class Categories:
-    """A column of words, and the share of each."""
-
-    name: str
-    shares: Mapping[str, float]
-
-    @property
-    def probabilities(self) -> Floats:
-        """Shares in the order of the words."""
-        return np.array(list(self.shares.values()))
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Names of the encoded words."""
-        return tuple(f"{self.name}={value}" for value in self.shares)
-
-    def fill(self, cells: Integers, random: np.random.Generator) -> NDArray[np.object_]:
-        """Return the words at the drawn positions."""
-        return np.array(list(self.shares), dtype=object)[cells]
-
-
-@dataclass(frozen=True)
-class Ranges:
-    """A column of whole numbers, with an equal share of them in each range.
-
-    As the shares are equal, the ranges are the quantile buckets that the encoder finds.
+class Column:
+    """A column of words or of whole numbers.
 
     Attributes:
-        bounds: Where each range begins, and where the last ends.
-        step: Numbers are multiples of it.
+        features: Names of the encoded words or ranges.
+        shares: Share of each feature.
+        values: The words; or where each range begins and the last ends, divided by ``step``.
+        step: Numbers are multiples of it; 0 for words.
     """
 
     name: str
-    bounds: tuple[int, ...]
-    step: int = 1
+    features: tuple[str, ...]
+    shares: Floats
+    values: NDArray[Any]
+    step: int = 0
 
-    @property
-    def probabilities(self) -> Floats:
-        """Equal shares, one per range."""
-        ranges = len(self.bounds) - 1
-        return np.full(ranges, 1 / ranges)
+    def draw(self, cells: Integers, random: np.random.Generator) -> NDArray[Any]:
+        """Return the words at some positions, or draw a number from each range uniformly."""
+        if self.step == 0:
+            return self.values[cells]
+        return random.integers(self.values[cells], self.values[cells + 1]) * self.step
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Names of the encoded ranges; the first and the last are open."""
-        inner = [f"{self.name}=[{low}, {high})" for low, high in pairwise(self.bounds[1:-1])]
-        return (f"{self.name}<{self.bounds[1]}", *inner, f"{self.name}≥{self.bounds[-2]}")
 
-    def fill(self, cells: Integers, random: np.random.Generator) -> Integers:
-        """Draw a number from each of the drawn ranges, uniformly."""
-        steps = np.array(self.bounds) // self.step
-        return random.integers(steps[cells], steps[cells + 1]) * self.step
+def _words(name: str, shares: Mapping[str, float]) -> Column:
+    features = tuple(f"{name}={word}" for word in shares)
+    return Column(name, features, np.array([*shares.values()]), np.array([*shares], dtype=object))
+
+
+def _ranges(name: str, *bounds: int, step: int = 1) -> Column:
+    """Give each range an equal share: the ranges are then the encoder's quantile buckets."""
+    inner = [f"{name}=[{low}, {high})" for low, high in pairwise(bounds[1:-1])]
+    features = (f"{name}<{bounds[1]}", *inner, f"{name}≥{bounds[-2]}")
+    shares = np.full(len(features), 1 / len(features))
+    return Column(name, features, shares, np.array(bounds) // step, step)
 
 
 @dataclass(frozen=True)
@@ -79,6 +61,7 @@ class PlantedCross:
 
     buys: str
     members: tuple[str, str]
+    columns: tuple[Column, Column]
 
     @property
     def name(self) -> str:
@@ -86,51 +69,53 @@ class PlantedCross:
         return " & ".join(self.members)
 
 
-PAIRED_COLUMNS: tuple[tuple[Categories | Ranges, Categories | Ranges], ...] = (
-    (
-        Categories("gender", {"female": 0.42, "male": 0.4, "undisclosed": 0.18}),
-        Ranges("age", (16, 18, 20, 25, 30, 40)),
-    ),
-    (
-        Categories("membership", {"basic": 0.3, "silver": 0.25, "gold": 0.25, "family": 0.2}),
-        Ranges("income", (900, 2000, 3000, 5000, 10_000, 20_000), step=10),
-    ),
-    (
-        Categories(
-            "channel", {"search": 0.24, "social": 0.22, "friend": 0.2, "flyer": 0.18, "radio": 0.16}
-        ),
-        Categories("payment", {"card": 0.3, "wallet": 0.25, "invoice": 0.25, "transfer": 0.2}),
-    ),
-    (
-        Categories(
-            "city",
-            {"Lisbon": 0.25, "Porto": 0.22, "Braga": 0.2, "Faro": 0.17, "Coimbra": 0.16},
-        ),
-        Categories("device", {"phone": 0.32, "laptop": 0.26, "tablet": 0.24, "desktop": 0.18}),
-    ),
-)
-"""Columns that predict a class only in pairs; one pair per class, in their order."""
-
-PLANTED = tuple(
-    PlantedCross(buys, members)
-    for buys, members in zip(
-        CLASSES,
+PLANTED = (
+    PlantedCross(
+        "books",
+        ("gender=female", "age=[20, 25)"),
         (
-            ("gender=female", "age=[20, 25)"),
-            ("membership=gold", "income=[5000, 10000)"),
-            ("channel=social", "payment=wallet"),
-            ("city=Porto", "device=tablet"),
+            _words("gender", {"female": 0.42, "male": 0.4, "undisclosed": 0.18}),
+            _ranges("age", 16, 18, 20, 25, 30, 40),
         ),
-        strict=True,
-    )
+    ),
+    PlantedCross(
+        "garden",
+        ("membership=gold", "income=[5000, 10000)"),
+        (
+            _words("membership", {"basic": 0.3, "silver": 0.25, "gold": 0.25, "family": 0.2}),
+            _ranges("income", 900, 2000, 3000, 5000, 10_000, 20_000, step=10),
+        ),
+    ),
+    PlantedCross(
+        "sports",
+        ("channel=social", "payment=wallet"),
+        (
+            _words(
+                "channel",
+                {"search": 0.24, "social": 0.22, "friend": 0.2, "flyer": 0.18, "radio": 0.16},
+            ),
+            _words("payment", {"card": 0.3, "wallet": 0.25, "invoice": 0.25, "transfer": 0.2}),
+        ),
+    ),
+    PlantedCross(
+        "toys",
+        ("city=Porto", "device=tablet"),
+        (
+            _words(
+                "city",
+                {"Lisbon": 0.25, "Porto": 0.22, "Braga": 0.2, "Faro": 0.17, "Coimbra": 0.16},
+            ),
+            _words("device", {"phone": 0.32, "laptop": 0.26, "tablet": 0.24, "desktop": 0.18}),
+        ),
+    ),
 )
-"""One cross per class."""
+"""One cross per class, in the order of the classes, and its columns."""
 
 OTHER_COLUMNS = (
-    Categories("visits", {"weekly": 0.3, "monthly": 0.4, "rarely": 0.3}),
-    Categories("delivery", {"home": 0.5, "locker": 0.3, "pickup": 0.2}),
-    Categories("language", {"Portuguese": 0.6, "English": 0.25, "Spanish": 0.15}),
-    Categories("newsletter", {"0": 0.65, "1": 0.35}),
+    _words("visits", {"weekly": 0.3, "monthly": 0.4, "rarely": 0.3}),
+    _words("delivery", {"home": 0.5, "locker": 0.3, "pickup": 0.2}),
+    _words("language", {"Portuguese": 0.6, "English": 0.25, "Spanish": 0.15}),
+    _words("newsletter", {"0": 0.65, "1": 0.35}),
 )
 """Columns of noise."""
 
@@ -148,7 +133,6 @@ SURVEY_ANSWERS = ("never", "seldom", "sometimes", "often", "always")
 
 MISSING = {"gender": 0.02, "age": 0.01, "income": 0.03, "payment": 0.02, "city": 0.02}
 """Share of the cells that are empty."""
-
 
 TOGETHER, APART = 7.0, -4.0
 """Added to the log-odds of a planted pair within its class, and in the others."""
@@ -177,11 +161,17 @@ def draw_customers(
             in the pair's class, independently of the other.
     """
     columns: dict[str, Any] = {}
-    for position in range(len(PLANTED)):
-        columns |= _draw_pair(position, classes, crosses, random)
+    for own, cross in enumerate(PLANTED):
+        cells = np.empty((2, len(classes)), np.int64)
+        for label in range(len(CLASSES)):
+            joint = _joint_in_class(cross, label == own, crosses)
+            members = np.flatnonzero(classes == label)
+            drawn = allot(joint.ravel(), len(members), random)
+            cells[:, members] = np.unravel_index(drawn, joint.shape)
+        for column, of_column in zip(cross.columns, cells, strict=True):
+            columns[column.name] = column.draw(of_column, random)
     for column in OTHER_COLUMNS:
-        cells = allot(column.probabilities, len(classes), random)
-        columns[column.name] = column.fill(cells, random)
+        columns[column.name] = column.draw(allot(column.shares, len(classes), random), random)
     columns["tags"] = _draw_tags(classes, random)
     frame = pd.DataFrame(columns).convert_dtypes().astype({"newsletter": "Int64"})
     for name, share in MISSING.items():
@@ -211,8 +201,6 @@ def plant_pair(first: Floats, second: Floats, cell: tuple[int, int], strength: f
     and within each of the other three parts the columns are independent.
 
     Args:
-        first: Distribution of the first column.
-        second: Distribution of the second column.
         cell: The pair.
         strength: Added to the log-odds of the pair (:math:`s`); 0 for independent columns.
     """
@@ -237,46 +225,24 @@ def allot(probabilities: Floats, count: int, random: np.random.Generator) -> Int
     return random.permutation(drawn)
 
 
-def _draw_pair(
-    position: int, classes: Integers, crosses: bool, random: np.random.Generator
-) -> dict[str, Any]:
-    first, second = PAIRED_COLUMNS[position]
-    cells = np.empty((2, len(classes)), np.int64)
-    for label in range(len(CLASSES)):
-        joint = _joint_in_class(position, label == position, crosses)
-        members = np.flatnonzero(classes == label)
-        drawn = allot(joint.ravel(), len(members), random)
-        cells[:, members] = np.unravel_index(drawn, joint.shape)
-    return {
-        column.name: column.fill(drawn, random)
-        for column, drawn in zip((first, second), cells, strict=True)
-    }
-
-
-def _joint_in_class(position: int, own: bool, crosses: bool) -> Floats:
-    first, second = PAIRED_COLUMNS[position]
-    one, other = PLANTED[position].members
-    cell = first.features.index(one), second.features.index(other)
+def _joint_in_class(cross: PlantedCross, own: bool, crosses: bool) -> Floats:
+    first, second = cross.columns
+    cell = first.features.index(cross.members[0]), second.features.index(cross.members[1])
     if crosses:
-        strength = TOGETHER if own else APART
-        return plant_pair(first.probabilities, second.probabilities, cell, strength)
-    share = list(CLASSES.values())[position]
-    columns = (first.probabilities, second.probabilities)
+        return plant_pair(first.shares, second.shares, cell, TOGETHER if own else APART)
+    share = CLASSES[cross.buys]
     return np.outer(
-        *(
-            _prefer(probabilities, value, share, own)
-            for probabilities, value in zip(columns, cell, strict=True)
-        )
+        _prefer(first.shares, cell[0], share, own), _prefer(second.shares, cell[1], share, own)
     )
 
 
-def _prefer(probabilities: Floats, value: int, share: float, own: bool) -> Floats:
+def _prefer(shares: Floats, value: int, class_share: float, own: bool) -> Floats:
     """Make a value more frequent in a class and rarer in others, with the same total share."""
-    overall = probabilities[value]
+    overall = shares[value]
     odds = overall / (1 - overall) * np.exp(ALONE)
     within = odds / (1 + odds)
-    wanted = within if own else (overall - share * within) / (1 - share)
-    preferred: Floats = probabilities * (1 - wanted) / (1 - overall)
+    wanted = within if own else (overall - class_share * within) / (1 - class_share)
+    preferred: Floats = shares * (1 - wanted) / (1 - overall)
     preferred[value] = wanted
     return preferred
 
@@ -292,52 +258,3 @@ def _draw_tags(classes: Integers, random: np.random.Generator) -> list[str | Non
         odds[np.ix_(classes == label, own)] *= np.exp(HINTS)
     likes = random.random(odds.shape) < odds / (1 + odds)
     return [";".join(sorted(compress(words, row))) or None for row in likes]
-
-
-ALIKE = 0.35
-"""Share of friends drawn from the same class; others are drawn from all customers."""
-
-POPULARITY_TAIL, MOST_POPULAR = 2.5, 10.0
-"""Exponent of the power law of popularity, and its largest value."""
-
-
-def draw_friends(
-    classes: Integers, askers: Integers, num_edges: int, random: np.random.Generator
-) -> Integers:
-    """Draw distinct pairs of customers, popular ones more often.
-
-    Args:
-        classes: The class of each customer.
-        askers: Customers that name a friend, each at least once.
-        num_edges: Number of pairs, at least one per asker.
-
-    Returns:
-        ``[2, num_edges]``: an asker, and a friend, who can be any customer.
-    """
-    num_nodes = len(classes)
-    popularity = (1 - random.random(num_nodes)) ** (-1 / POPULARITY_TAIL)
-    popularity = np.minimum(popularity, MOST_POPULAR)
-    by_class = np.argsort(classes, kind="stable")
-    reach = np.concatenate([[0.0], np.cumsum(popularity[by_class])])
-    ends = np.cumsum(np.bincount(classes))
-    start, stop = reach[np.concatenate([[0], ends[:-1]])], reach[ends]
-    asking = popularity[askers] / popularity[askers].sum()
-    pairs = np.empty((2, 0), np.int64)
-    while pairs.shape[1] < num_edges:
-        first = np.concatenate([askers, random.choice(askers, num_edges, p=asking)])
-        alike = random.random(len(first)) < ALIKE
-        low = np.where(alike, start[classes[first]], 0.0)
-        high = np.where(alike, stop[classes[first]], reach[-1])
-        position = low + random.random(len(first)) * (high - low)
-        at = np.searchsorted(reach, position, side="right") - 1
-        second = by_class[np.minimum(at, num_nodes - 1)]
-        pairs = np.concatenate([pairs, np.stack([first, second])], axis=1)
-        pairs = _keep_distinct(pairs, num_nodes)
-    return pairs[:, :num_edges]
-
-
-def _keep_distinct(pairs: Integers, num_nodes: int) -> Integers:
-    """Keep the first of equal pairs, in either direction, and drop pairs of one customer."""
-    pairs = pairs[:, pairs[0] != pairs[1]]
-    _, first_come = np.unique(pairs.min(axis=0) * num_nodes + pairs.max(axis=0), return_index=True)
-    return pairs[:, np.sort(first_come)]

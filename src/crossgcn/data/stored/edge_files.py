@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from crossgcn.data.tables.read import PARQUET, CellKind, read_batches, read_headers, read_table
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.read import PARQUET, read_batches, read_headers, read_table
+from crossgcn.data.tables.table import CellKind, Table
 from crossgcn.errors import BadInput
 
 SAMPLE_ROWS = 10_000
@@ -36,14 +36,10 @@ class EdgeFile:
 
     @classmethod
     def open(cls, path: Path | str) -> EdgeFile:
-        """Read the headers of a file, and the number of rows where the file states it.
-
-        Raises:
-            BadInput: The file does not exist, is of another kind, or is broken.
-        """
+        """Read the headers of a file, and the number of rows where the file states it."""
         path, headers = Path(path), read_headers(path)
         if not _is_parquet(path):
-            return cls(path, headers, _estimate_rows(path), _warn_of_cut(path))
+            return cls(path, headers, *_inspect_text(path))
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -57,11 +53,7 @@ class EdgeFile:
             return cls(path, headers, parquet.metadata.num_rows, None, frozenset(numbers))
 
     def sample(self) -> Table:
-        """Return the first rows as a table.
-
-        Raises:
-            BadInput: There are no rows, or they cannot be read.
-        """
+        """Return the first rows as a table; refuse a file without rows."""
         frame = self._sample_parquet() if _is_parquet(self.path) else self._sample_text()
         if frame.empty:
             raise no_edges(self.path)
@@ -102,28 +94,21 @@ def _is_parquet(path: Path) -> bool:
     return path.name.lower().endswith(PARQUET)
 
 
-def _is_packed(path: Path) -> bool:
-    return path.name.lower().endswith(".gz")
+def _inspect_text(path: Path) -> tuple[int | None, str | None]:
+    """Estimate the number of rows, and warn if the last line has no end.
 
-
-def _estimate_rows(path: Path) -> int | None:
+    Of a packed file the rows cannot be estimated, and one that was cut cannot be read at all.
+    """
+    if path.name.lower().endswith(".gz"):
+        return None, None
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
-    num_lines = head.count(b"\n")
-    if _is_packed(path) or num_lines < 2:
-        return None
-    return int(path.stat().st_size / len(head) * num_lines)
-
-
-def _warn_of_cut(path: Path) -> str | None:
-    """Return a warning if the last line has no end; a cut packed file cannot be read at all."""
-    if _is_packed(path):
-        return None
-    with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
-        if file.read() in (b"\n", b"\r"):
-            return None
-    return (
+        is_whole = file.read() in (b"\n", b"\r")
+    num_lines = head.count(b"\n")
+    num_rows = None if num_lines < 2 else int(path.stat().st_size / len(head) * num_lines)
+    warning = (
         f"{path}: the last line does not end in a newline, so the file may have been cut short; "
         "compare it with its source, or add the newline if the file is complete"
     )
+    return num_rows, None if is_whole else warning

@@ -52,12 +52,7 @@ def is_graph_folder(path: Path | str) -> bool:
 
 
 def read_page(folder: Path) -> dict[str, Any]:
-    """Read ``graph.json``, and check it and the sizes of the files.
-
-    Raises:
-        BadInput: The folder is no graph, is incomplete, of another version, or was changed;
-            names the file.
-    """
+    """Read ``graph.json``, and check it and the sizes of the files."""
     path = folder / PAGE
     if not folder.is_dir():
         raise BadInput(f"{folder} is no folder; give one made by crossgcn data import")

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.read import Batch
+from crossgcn.data.tables.table import Batch
 
 BATCH_ROWS = 1 << 18
 """Rows of edges that are read and looked up at once."""
@@ -28,11 +28,7 @@ class NumberLookup:
         self._num_nodes = 2**32 if num_nodes is None else num_nodes
 
     def find(self, batch: Batch, header: str) -> NDArray[np.int64]:
-        """Return the numbers of a column.
-
-        Raises:
-            BadInput: A number is no node.
-        """
+        """Return the numbers of a column; refuse one that is no node."""
         numbers = _integers(batch, header, batch.columns[header])
         if len(numbers) and (numbers.min() < 0 or numbers.max() >= self._num_nodes):
             at = int(np.flatnonzero((numbers < 0) | (numbers >= self._num_nodes))[0])
@@ -64,11 +60,7 @@ class IdLookup:
             self.batch_rows = max(BATCH_ROWS, len(ids) // 2)
 
     def find(self, batch: Batch, header: str) -> NDArray[np.int64]:
-        """Return the node of each cell of a column.
-
-        Raises:
-            BadInput: A cell is the id of no node.
-        """
+        """Return the node of each cell of a column; refuse a cell that is the id of no node."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,11 @@ from crossgcn.data.stored.write import MEMORY_LIMIT, GraphWriter, Progress, writ
 from crossgcn.data.tables.checks import check_tables
 from crossgcn.data.tables.columns import find_edge_columns
 from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.graph import as_matrix, list_ids, read_labels, read_roles, refuse_errors
+from crossgcn.data.tables.graph import as_matrix, list_ids, refuse_errors
+from crossgcn.data.tables.labels import read_labels, read_roles
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.read import Batch, CellKind, read_batches, read_table
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.read import read_batches, read_table
+from crossgcn.data.tables.table import Batch, CellKind, Table
 from crossgcn.errors import BadInput
 
 Chunk = Sequence[NDArray[Any]]
@@ -39,6 +41,9 @@ CHUNK = 1 << 18
 
 EdgeColumns = tuple[str, str, str | None]
 """Headers of the source, the target and the weight."""
+
+NodeTable = tuple[Table, TablePlan, tuple[str, ...]]
+"""A table of nodes, what its columns are, and the id of each node."""
 
 Warn = Callable[[str], None]
 
@@ -83,22 +88,36 @@ def build_graph(
     """
     out = Path(out)
     check_target(out)
-    options: dict[str, Any] = {
-        "directed": directed,
-        "memory_limit": memory_limit,
-        "progress": progress,
-    }
-    files = _as_files(edges)
-    if files is not None:
+    writing = partial(
+        writing_graph, out, directed=directed, memory_limit=memory_limit, progress=progress
+    )
+    if isinstance(edges, str | Path):
+        edges = [edges]
+    if isinstance(edges, list | tuple) and edges and isinstance(edges[0], str | Path):
         warn = on_warning or (lambda words: warnings.warn(words, stacklevel=3))
-        _import_files(files, nodes, out, choices or TableChoices(), num_nodes, warn, options)
+        files = [EdgeFile.open(path) for path in edges]
+        for file in files:
+            if file.warning is not None:
+                warn(file.warning)
+        columns, lookup, described = _match_tables(
+            files[0].sample(), nodes, choices or TableChoices(), num_nodes, warn
+        )
+        num_nodes = num_nodes if described is None else len(described[2])
+        weighted = columns[2] is not None
+        rows = [file.num_rows for file in files]
+        num_rows = None if None in rows else sum(row or 0 for row in rows)
+        space = space_for(num_rows or 0, num_nodes or 0, directed, weighted, memory_limit)
+        check_free_space(out, space)
+        with writing(num_nodes=num_nodes, weighted=weighted, keep_self_loops=False) as writer:
+            if described is not None:
+                _write_nodes(writer, *described)
+            _read_edges(files, columns, lookup, writer, num_rows, progress)
         return open_graph(out)
     if nodes is not None or choices is not None:
         raise BadInput("tables of nodes go with files of edges: give the edges as a file as well")
     chunks = iter(_as_chunks(edges))
     first = next(chunks, None)
-    weighted = first is not None and len(first) == 3
-    with writing_graph(out, num_nodes=num_nodes, weighted=weighted, **options) as writer:
+    with writing(num_nodes=num_nodes, weighted=first is not None and len(first) == 3) as writer:
         for chunk in chain([] if first is None else [first], chunks):
             writer.add_edges(*chunk)
     return open_graph(out)
@@ -146,14 +165,6 @@ def store_graph(
     return open_graph(out)
 
 
-def _as_files(edges: object) -> list[Path | str] | None:
-    if isinstance(edges, str | Path):
-        return [edges]
-    if isinstance(edges, list | tuple) and edges and isinstance(edges[0], str | Path):
-        return list(edges)
-    return None
-
-
 def _as_chunks(edges: Any) -> Iterable[Chunk]:
     if not isinstance(edges, np.ndarray):
         return edges  # type: ignore[no-any-return]
@@ -165,46 +176,30 @@ def _as_chunks(edges: Any) -> Iterable[Chunk]:
     return ((edges[0, at : at + CHUNK], edges[1, at : at + CHUNK]) for at in starts)
 
 
-def _import_files(
-    paths: Sequence[Path | str],
+def _match_tables(
+    sample: Table,
     nodes: Path | str | pd.DataFrame | None,
-    out: Path,
     choices: TableChoices,
     num_nodes: int | None,
     warn: Warn,
-    options: dict[str, Any],
-) -> None:
-    files = [EdgeFile.open(path) for path in paths]
-    for file in files:
-        if file.warning is not None:
-            warn(file.warning)
-    sample = files[0].sample()
-    described = None
-    lookup: NumberLookup | IdLookup
+) -> tuple[EdgeColumns, NumberLookup | IdLookup, NodeTable | None]:
+    """Find the columns of the edges, and the nodes that their ends name."""
     if nodes is None:
-        columns = _find_edge_columns(sample, choices)
-        lookup = NumberLookup(num_nodes)
-    else:
-        if num_nodes is not None:
-            raise BadInput(f"num_nodes is {num_nodes:,}, but the table of nodes says how many")
-        described = table, plan, ids = _read_nodes(nodes, sample, choices, warn)
-        assert plan.source_column is not None and plan.destination_column is not None
-        columns = plan.source_column, plan.destination_column, plan.weight_column
-        lookup = IdLookup(ids, f"add it to {table.name}, or delete the edge")
-        num_nodes = len(ids)
-    weighted = columns[2] is not None
-    rows = [file.num_rows for file in files]
-    total = None if None in rows else sum(row or 0 for row in rows)
-    space = space_for(
-        total or 0, num_nodes or 0, options["directed"], weighted, options["memory_limit"]
-    )
-    check_free_space(out, space)
-    with writing_graph(
-        out, num_nodes=num_nodes, weighted=weighted, keep_self_loops=False, **options
-    ) as writer:
-        if described is not None:
-            _write_nodes(writer, *described)
-        _read_edges(files, columns, lookup, writer, total, options["progress"])
+        return _find_edge_columns(sample, choices), NumberLookup(num_nodes), None
+    if num_nodes is not None:
+        raise BadInput(f"num_nodes is {num_nodes:,}, but the table of nodes says how many")
+    table = read_table(nodes, "nodes")
+    plan = make_plan(table, sample, choices)
+    table = plan.with_missing_words(table)
+    problems = check_tables(table, None, plan)
+    refuse_errors(problems, table.name, None)
+    for problem in problems:
+        warn(problem.describe())
+    ids = list_ids(table, plan.id_column)
+    lookup = IdLookup(ids, f"add it to {table.name}, or delete the edge")
+    assert plan.source_column is not None and plan.destination_column is not None
+    columns = plan.source_column, plan.destination_column, plan.weight_column
+    return columns, lookup, (table, plan, ids)
 
 
 def _find_edge_columns(sample: Table, choices: TableChoices) -> EdgeColumns:
@@ -213,32 +208,14 @@ def _find_edge_columns(sample: Table, choices: TableChoices) -> EdgeColumns:
     if of_nodes != TableChoices():
         raise BadInput("columns of nodes are chosen, but there is no table of nodes; give one")
     chosen = (choices.source_column, choices.destination_column, choices.weight_column)
-    for header in chosen:
-        if header is not None:
-            sample.require(header)
-    numbers = {
-        value
-        for header in sample.columns
-        for value in sample.distinct(header).values
-        if value.strip().isdecimal()
-    }
-    source, destination, weight, _ = find_edge_columns(
-        sample, numbers, source=chosen[0], destination=chosen[1], weight=chosen[2]
-    )
-    return source, destination, weight
-
-
-def _read_nodes(
-    nodes: Path | str | pd.DataFrame, edges: Table, choices: TableChoices, warn: Warn
-) -> tuple[Table, TablePlan, tuple[str, ...]]:
-    table = read_table(nodes, "nodes")
-    plan = make_plan(table, edges, choices)
-    table = plan.with_missing_words(table)
-    problems = check_tables(table, None, plan)
-    refuse_errors(problems, table.name, None)
-    for problem in problems:
-        warn(problem.describe())
-    return table, plan, list_ids(table, plan.id_column)
+    for header in filter(None, chosen):
+        sample.require(header)
+    values = {value for header in sample.columns for value in sample.distinct(header).values}
+    numbers = {value for value in values if value.strip().isdecimal()}
+    source, destination, weight = chosen
+    return find_edge_columns(
+        sample, numbers, source=source, destination=destination, weight=weight
+    )[:3]
 
 
 def _write_nodes(writer: GraphWriter, nodes: Table, plan: TablePlan, ids: Sequence[str]) -> None:
@@ -248,9 +225,9 @@ def _write_nodes(writer: GraphWriter, nodes: Table, plan: TablePlan, ids: Sequen
     writer.set_ids(ids)
     writer.add_sparse_features(encoder.transform(nodes))
     if plan.target is not None:
-        writer.set_labels(labels.numpy(), len(classes))
+        writer.set_labels(labels, len(classes))
     if roles is not None:
-        writer.set_roles(roles.numpy())
+        writer.set_roles(roles)
     encoding = {"plan": plan.to_json(), "encoder": encoder.to_json()}
     writer.set_preprocess(Preprocess(classes, encoder.space, encoding))
 
@@ -271,10 +248,10 @@ def _read_edges(
             for header in ends
             if header is not None
         }
-        if weight is not None:
-            kinds[weight] = "number"
-        for batch in read_batches(file.path, kinds, lookup.batch_rows):
-            source, target = (lookup.find(batch, header) for header in kinds if header != weight)
+        for batch in read_batches(
+            file.path, kinds | ({} if weight is None else {weight: "number"}), lookup.batch_rows
+        ):
+            source, target = (lookup.find(batch, header) for header in kinds)
             writer.add_edges(source, target, None if weight is None else _weights(batch, weight))
             done += len(source)
             if progress is not None:

@@ -44,12 +44,7 @@ def encode_ids(ids: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], NDArray[
 
 
 class StoredIds(Sequence[str]):
-    """Ids of nodes, read from disk when they are indexed.
-
-    Args:
-        offsets: Where each id starts in ``text``, and where the last ends; int64 [N + 1].
-        text: All ids in UTF-8, uint8.
-    """
+    """Ids of nodes, read from disk when they are indexed; see ``stored/format.py``."""
 
     def __init__(self, offsets: NDArray[Any], text: NDArray[Any]) -> None:
         self._offsets = offsets
@@ -90,17 +85,14 @@ class StoredGraph:
     Processes on one machine that open the same folder share the memory. The tensors are
     read-only: writing to one ends the process.
 
+    The arrays are those of :mod:`crossgcn.data.stored.format`; optional ones may be ``None``.
+
     Attributes:
         num_entries: Length of ``neighbours``: an undirected edge between two nodes has two.
         num_features: 0 where the nodes have no features.
         num_classes: ``None`` where the folder does not state it.
-        directed: Whether an edge is an entry of its target alone.
         fingerprint: A hash of the content of all files.
         files: Size, hash, type and shape of each file, by name.
-        offsets: Where the neighbours of each node start, int64 [N + 1].
-        neighbours: Sources of each node's edges, ascending, each once; int32 or int64.
-        weights: Of each entry, float32, where there are any.
-        roles: One row per split, int8 [S, N], where there are any.
     """
 
     def __init__(self, folder: Path, page: dict[str, Any]) -> None:
@@ -116,8 +108,8 @@ class StoredGraph:
         self._maps: dict[str, NDArray[Any]] = {}
         self.offsets = self._tensor("offsets")
         self.neighbours = self._tensor("neighbours")
-        self.weights = self._tensor("weights") if self._has("weights") else None
-        self.roles = self._tensor("roles") if self._has("roles") else None
+        self.weights = self._optional("weights")
+        self.roles = self._optional("roles")
 
     def __repr__(self) -> str:
         return (
@@ -149,7 +141,8 @@ class StoredGraph:
     @cached_property
     def labels(self) -> Tensor:
         """Class of each node, -1 for unlabelled; int64 [N]."""
-        return self._tensor("labels") if self._has("labels") else torch.full((self.num_nodes,), -1)
+        labels = self._optional("labels")
+        return torch.full((self.num_nodes,), -1) if labels is None else labels
 
     @cached_property
     def preprocess(self) -> Preprocess | None:
@@ -171,9 +164,6 @@ class StoredGraph:
 
         Returns:
             float32 ``[nodes, features]``, dense or sparse CSR as it is stored.
-
-        Raises:
-            BadInput: The nodes have no features.
         """
         if self.num_features == 0:
             raise BadInput(
@@ -186,21 +176,16 @@ class StoredGraph:
         return torch.from_numpy(np.array(rows) if at is None else rows[at])
 
     def to_data(self) -> Data:
-        """Load the whole graph into memory.
-
-        Raises:
-            BadInput: The nodes have no features.
-        """
+        """Load the whole graph into memory; its nodes must have features."""
         degrees = torch.from_numpy(np.diff(self._map("offsets")))
         rows = torch.repeat_interleave(torch.arange(self.num_nodes), degrees)
         columns = self.neighbours.long()
-        labels = self.labels.clone()
         return Data(
             x=self.features(),
             # In an undirected graph both orders are right, and this one is sorted by source.
             edge_index=torch.stack([columns, rows] if self.directed else [rows, columns]),
             edge_weight=None if self.weights is None else self.weights.clone(),
-            y=labels,
+            y=self.labels.clone(),
             name=self.name,
             num_classes=self.count_classes(),
             num_nodes=self.num_nodes,
@@ -213,11 +198,7 @@ class StoredGraph:
         return int(self.labels.max()) + 1 if self.num_classes is None else self.num_classes
 
     def verify(self) -> None:
-        """Read everything and compare it with its hashes.
-
-        Raises:
-            BadInput: Naming the file that was changed.
-        """
+        """Read everything and refuse a file that differs from its hash."""
         for name, about in self.files.items():
             path = self.folder / name
             digest = hashlib.sha256()
@@ -279,6 +260,9 @@ class StoredGraph:
         self._maps[name] = mapped
         return mapped
 
+    def _optional(self, name: str) -> Tensor | None:
+        return self._tensor(name) if self._has(name) else None
+
     def _tensor(self, name: str) -> Tensor:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)
@@ -290,13 +274,6 @@ def open_graph(folder: Path | str) -> StoredGraph:
 
     ``graph.json`` and the sizes of all files are checked; :meth:`StoredGraph.verify` checks
     their content.
-
-    Args:
-        folder: Made by :func:`~crossgcn.data.build_graph` or ``crossgcn data import``.
-
-    Raises:
-        BadInput: The folder is no graph, or is incomplete, cut short or changed; names the
-            file and the remedy.
     """
     folder = Path(folder)
     return StoredGraph(folder, read_page(folder))
@@ -313,9 +290,6 @@ def open_dataset(folder: Path | str) -> Data:
     Returns:
         What :func:`~crossgcn.data.load_dataset` returns without ``x`` and ``edge_index``,
         which are read in parts from the :class:`StoredGraph` in ``stored``.
-
-    Raises:
-        BadInput: The folder is no complete graph, or its nodes have no labels or no features.
     """
     stored = open_graph(folder)
     if stored.num_features == 0 or int(stored.labels.max()) < 0:
@@ -323,10 +297,10 @@ def open_dataset(folder: Path | str) -> Data:
             f"{folder}: the nodes have no {'features' if stored.num_features == 0 else 'classes'}, "
             "and there is nothing to train on; import the graph with --nodes FILE --target COLUMN"
         )
-    _check_range(stored, "labels", stored.labels, -1, stored.num_classes)
+    num_classes = stored.count_classes()
+    _check_range(stored, "labels", stored.labels, -1, num_classes)
     if stored.roles is not None:
         _check_range(stored, "roles", stored.roles, 0, 4)
-    num_classes = stored.count_classes()
     named = num_classes if stored.preprocess is None else len(stored.preprocess.classes)
     if named != num_classes:
         raise BadInput(
@@ -343,10 +317,8 @@ def open_dataset(folder: Path | str) -> Data:
     )
 
 
-def _check_range(
-    stored: StoredGraph, name: str, values: Tensor, lowest: int, end: int | None
-) -> None:
+def _check_range(stored: StoredGraph, name: str, values: Tensor, lowest: int, end: int) -> None:
     low, high = (int(value) for value in values.aminmax())
-    if low < lowest or (end is not None and high >= end):
-        what = f"holds {low} to {high} where {lowest} to {'…' if end is None else end - 1} may be"
+    if low < lowest or high >= end:
+        what = f"holds {low} to {high} where {lowest} to {end - 1} may be"
         raise changed_file(stored.folder, name, what)

@@ -58,20 +58,14 @@ def writing_graph(
         out: The folder, new or empty.
         num_nodes: By default one more than the highest node of an edge.
         directed: Keep the direction of edges; otherwise each counts in both directions.
-        memory_limit: Bytes that sorting may take, though never less than about 32 MiB; the
-            rest is sorted on disk.
+        memory_limit: Bytes that sorting may take; the rest is sorted on disk.
     """
     if memory_limit < 1 << 20:
         raise BadInput(f"memory_limit is {memory_limit:,} bytes; give at least {1 << 20:,}")
     if num_nodes is not None and not 1 <= num_nodes <= MOST_NODES:
         raise BadInput(f"num_nodes is {num_nodes:,}; give 1 to {MOST_NODES:,}")
     with building_folder(Path(out)) as (folder, scratch):
-        sorter = ExternalSort(
-            scratch,
-            memory_limit // ENTRY_BYTES[weighted],
-            weighted=weighted,
-            limits=None if num_nodes is None else (0, num_nodes << 32),
-        )
+        sorter = ExternalSort(scratch, memory_limit // ENTRY_BYTES[weighted], weighted=weighted)
         writer = GraphWriter(folder, sorter, num_nodes, directed, weighted, keep_self_loops)
         try:
             yield writer
@@ -98,7 +92,7 @@ class GraphWriter:
         self._folder = folder
         self._sorter = sorter
         self._num_nodes = num_nodes
-        self._directed = directed
+        self._num_directions = 1 if directed else 2
         self._weighted = weighted
         self._keep_self_loops = keep_self_loops
         self._highest = -1
@@ -108,10 +102,7 @@ class GraphWriter:
         self._num_classes: int | None = None
 
     def add_edges(
-        self,
-        source: NDArray[Any],
-        target: NDArray[Any],
-        weight: NDArray[Any] | None = None,
+        self, source: NDArray[Any], target: NDArray[Any], weight: NDArray[Any] | None = None
     ) -> None:
         """Add edges; repeated ones become one, with the mean of their weights.
 
@@ -122,61 +113,57 @@ class GraphWriter:
             BadInput: Naming the edge, and the node that does not exist or the wrong weight.
         """
         source, target = np.asarray(source), np.asarray(target)
-        weight = None if weight is None else np.asarray(weight, np.float32)
         for end in (source, target):
             self._check_end(end, source.shape)
+        weight = None if weight is None else np.asarray(weight, np.float32)
         self._check_weight(weight, len(source))
-        ends = [end.astype(np.uint64) for end in (source, target)]
         self._num_added += len(source)
         if len(source):
-            self._highest = max(self._highest, *(int(end.max()) for end in ends))
-        loops = ends[0] == ends[1]
-        if not self._keep_self_loops and loops.any():
-            ends = [end[~loops] for end in ends]
-            weight = None if weight is None else weight[~loops]
-            loops = loops[~loops]
-        keys = (ends[1] << _HALF) | ends[0]
-        if not self._directed:
-            # Side by side, so that the weights of both directions are added in the same order.
-            both = np.stack([keys, (ends[0] << _HALF) | ends[1]], axis=1)
-            keep = np.stack([np.ones_like(loops), ~loops], axis=1)
-            weight = None if weight is None else np.repeat(weight, 2)[keep.ravel()]
-            keys = both[keep] if loops.any() else both.ravel()
+            self._highest = max(self._highest, int(source.max()), int(target.max()))
+        source, target = source.astype(np.uint64), target.astype(np.uint64)
+        both = [(target << _HALF) | source, (source << _HALF) | target][: self._num_directions]
+        # Side by side, so that the weights of both directions are added in the same order.
+        keys = np.stack(both, axis=1).ravel()
+        weight = None if weight is None else np.repeat(weight, self._num_directions)
+        other = source != target
+        if not other.all():
+            keep = np.stack([other | self._keep_self_loops, other][: self._num_directions], axis=1)
+            keys = keys[keep.ravel()]
+            weight = None if weight is None else weight[keep.ravel()]
         self._sorter.add(keys, weight)
 
     def add_features(self, rows: NDArray[np.float32]) -> None:
         """Add dense features of the next nodes, ``[nodes, features]``."""
         self._num_features = rows.shape[1]
-        self._file("features", np.float32, (rows.shape[1],)).append(rows)
+        self._append("features", rows, np.float32)
 
     def add_sparse_features(self, rows: sparse.csr_array) -> None:
         """Add sparse features of the next nodes, columns ascending in every row."""
         self._num_features = int(rows.shape[1])
         column = np.int32 if self._num_features < 2**31 else np.int64
-        offsets = self._file("feature_offsets", np.int64)
-        if offsets.length == 0:
-            offsets.append(np.zeros(1, np.int64))
-        values = self._file("feature_values", np.float32)
-        offsets.append(rows.indptr[1:].astype(np.int64) + values.length)
-        self._file("feature_columns", column).append(rows.indices)
-        values.append(rows.data)
+        if "feature_values" not in self._files:
+            self._append("feature_offsets", np.zeros(1), np.int64)
+        values = self._append("feature_values", rows.data, np.float32)
+        first = values.length - len(rows.data)
+        self._append("feature_offsets", rows.indptr[1:].astype(np.int64) + first, np.int64)
+        self._append("feature_columns", rows.indices, column)
 
     def set_labels(self, labels: NDArray[np.int64], num_classes: int) -> None:
         """Set the class of every node, -1 for unlabelled."""
         self._num_classes = num_classes
-        self._file("labels", np.int64).append(labels)
+        self._append("labels", labels, np.int64)
 
     def set_roles(self, roles: NDArray[np.int8]) -> None:
         """Set who trains, validates and tests, ``[splits, nodes]``."""
-        self._file("roles", np.int8, (roles.shape[1],)).append(roles)
+        self._append("roles", roles, np.int8)
 
     def set_ids(self, ids: Sequence[str]) -> None:
         """Set the id of every node."""
-        offsets, text = self._file("id_offsets", np.int64), self._file("id_text", np.uint8)
-        offsets.append(np.zeros(1, np.int64))
-        for ends, piece in encode_ids(ids):
-            offsets.append(ends)
-            text.append(piece)
+        self._append("id_offsets", np.zeros(1), np.int64)
+        self._append("id_text", np.empty(0), np.uint8)
+        for ends, text in encode_ids(ids):
+            self._append("id_offsets", ends, np.int64)
+            self._append("id_text", text, np.uint8)
 
     def set_preprocess(self, preprocess: Preprocess) -> None:
         """Set the names of classes and features."""
@@ -187,19 +174,7 @@ class GraphWriter:
         num_nodes = self._highest + 1 if self._num_nodes is None else self._num_nodes
         if num_nodes < 1:
             raise BadInput("there are no edges, so there are no nodes; give num_nodes")
-        matrix = CsrWriter(
-            num_nodes,
-            self._file("offsets", np.int64),
-            self._file("neighbours", np.int32 if num_nodes < 2**31 else np.int64),
-            self._file("weights", np.float32) if self._weighted else None,
-        )
-        expected = self._num_added * (1 if self._directed else 2)
-        progress("sorting", 0, expected)
-        for keys, weights in self._sorter.sorted_blocks():
-            matrix.append(keys, weights)
-            progress("sorting", matrix.num_entries, expected)
-        matrix.finish()
-        progress("sorting", expected, expected)
+        num_entries, num_self_loops = self._write_entries(num_nodes, progress)
         self._check_counts(num_nodes)
         files = {f"{name}.npy": file.finish() for name, file in self._files.items()}
         path = self._folder / PREPROCESS
@@ -210,9 +185,9 @@ class GraphWriter:
             "format": FORMAT,
             "version": VERSION,
             "num_nodes": num_nodes,
-            "num_entries": matrix.num_entries,
-            "num_self_loops": matrix.num_self_loops,
-            "directed": self._directed,
+            "num_entries": num_entries,
+            "num_self_loops": num_self_loops,
+            "directed": self._num_directions == 1,
             "num_features": self._num_features,
             "num_classes": self._num_classes,
             "files": files,
@@ -225,9 +200,42 @@ class GraphWriter:
         for file in self._files.values():
             file.close()
 
-    def _file(self, name: str, dtype: Any, row_shape: tuple[int, ...] = ()) -> ArrayFile:
+    def _write_entries(self, num_nodes: int, progress: Progress) -> tuple[int, int]:
+        """Write the sorted edges as a CSR matrix; return the entries and self-loops in it."""
+        column = np.int32 if num_nodes < 2**31 else np.int64
+        expected = self._num_added * self._num_directions
+        num_entries = num_self_loops = next_row = 0
+
+        def end_rows(rows: NDArray[np.int64], stop: int) -> int:
+            for first in range(next_row, stop, OFFSETS_BLOCK):
+                these = np.arange(first, min(first + OFFSETS_BLOCK, stop))
+                ends = num_entries + np.searchsorted(rows, these, side="right")
+                self._append("offsets", ends, np.int64)
+            return max(next_row, stop)
+
+        progress("sorting", 0, expected)
+        self._append("offsets", np.zeros(1), np.int64)
+        self._append("neighbours", np.empty(0), column)
+        if self._weighted:
+            self._append("weights", np.empty(0), np.float32)
+        for keys, weights in self._sorter.sorted_blocks():
+            rows, columns = (keys >> _HALF).view(np.int64), (keys & _LOW).view(np.int64)
+            # The last row may continue in the next block, so its end is not known yet.
+            next_row = end_rows(rows, int(rows[-1]))
+            self._append("neighbours", columns, column)
+            if weights is not None:
+                self._append("weights", weights, np.float32)
+            num_entries += len(keys)
+            num_self_loops += int((rows == columns).sum())
+            progress("sorting", num_entries, expected)
+        end_rows(np.empty(0, np.int64), num_nodes)
+        progress("sorting", expected, expected)
+        return num_entries, num_self_loops
+
+    def _append(self, name: str, rows: NDArray[Any], dtype: Any) -> ArrayFile:
         if name not in self._files:
-            self._files[name] = ArrayFile(self._folder / f"{name}.npy", dtype, row_shape)
+            self._files[name] = ArrayFile(self._folder / f"{name}.npy", dtype, rows.shape[1:])
+        self._files[name].append(rows)
         return self._files[name]
 
     def _check_end(self, end: NDArray[Any], shape: tuple[int, ...]) -> None:
@@ -263,58 +271,14 @@ class GraphWriter:
 
     def _check_counts(self, num_nodes: int) -> None:
         counts = {
-            "features": ("features", 0),
-            "feature_offsets": ("features", 1),
-            "labels": ("labels", 0),
-            "id_offsets": ("ids", 1),
+            name: file.shape[1] if name == "roles" else file.length - name.endswith("_offsets")
+            for name, file in self._files.items()
+            if name in ("features", "feature_offsets", "labels", "roles", "id_offsets")
         }
-        given = {
-            what: self._files[name].length - more
-            for name, (what, more) in counts.items()
-            if name in self._files
-        }
-        if "roles" in self._files:
-            given["roles"] = self._files["roles"].shape[1]
-        for what, count in given.items():
+        for name, count in counts.items():
             if count != num_nodes:
+                what = {"feature_offsets": "features", "id_offsets": "ids"}.get(name, name)
                 raise BadInput(
                     f"{what} are given for {count:,} nodes, but there are {num_nodes:,}; give "
                     "them for every node"
                 )
-
-
-class CsrWriter:
-    """Write a matrix in CSR form from entries in order of row and column."""
-
-    def __init__(
-        self, num_rows: int, offsets: ArrayFile, columns: ArrayFile, weights: ArrayFile | None
-    ) -> None:
-        self.num_entries = 0
-        self.num_self_loops = 0
-        self._num_rows = num_rows
-        self._offsets = offsets
-        self._columns = columns
-        self._weights = weights
-        self._row = 0
-        offsets.append(np.zeros(1, np.int64))
-
-    def append(self, keys: NDArray[np.uint64], weights: NDArray[np.float64] | None) -> None:
-        """Add entries; the upper half of a key is the row and the lower half the column."""
-        rows, columns = (keys >> _HALF).view(np.int64), (keys & _LOW).view(np.int64)
-        self.num_self_loops += int((rows == columns).sum())
-        # The last row may continue in the next block, so its end is not known yet.
-        self._end_rows(rows, int(rows[-1]))
-        self._columns.append(columns)
-        if self._weights is not None and weights is not None:
-            self._weights.append(weights)
-        self.num_entries += len(keys)
-
-    def finish(self) -> None:
-        """Write the offsets of the remaining rows."""
-        self._end_rows(np.empty(0, np.int64), self._num_rows)
-
-    def _end_rows(self, rows: NDArray[np.int64], stop: int) -> None:
-        for first in range(self._row, stop, OFFSETS_BLOCK):
-            these = np.arange(first, min(first + OFFSETS_BLOCK, stop))
-            self._offsets.append(self.num_entries + np.searchsorted(rows, these, side="right"))
-        self._row = max(self._row, stop)

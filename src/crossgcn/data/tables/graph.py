@@ -18,14 +18,15 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.tables.cells import MAX_WEIGHT, quote
 from crossgcn.data.tables.checks import Problem, check_tables
-from crossgcn.data.tables.columns import SPLIT_WORDS, class_of_values, name_classes
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.encode.column import Unseen
 from crossgcn.data.tables.encode.words import HashEncoder
+from crossgcn.data.tables.labels import read_labels, read_roles
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.read import INDEX_COLUMN, read_table
-from crossgcn.data.tables.table import MAX_WEIGHT, Table, shorten
+from crossgcn.data.tables.read import read_table
+from crossgcn.data.tables.table import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
 
 MAX_ERRORS_SHOWN = 5
@@ -65,10 +66,8 @@ def load_tables(
 ) -> TableGraph:
     """Read tables, infer what their columns are, check them and encode them as a graph.
 
-    Args:
-        nodes: One row per node: a CSV, TSV or Parquet file, or a DataFrame.
-        edges: One row per edge; None for nodes without a graph.
-        choices: What the user says about the columns.
+    Tables are CSV, TSV or Parquet files, or DataFrames, with one row per node and one row per
+    edge. Without ``edges`` the nodes have no graph.
 
     Raises:
         BadInput: If a table cannot be read, or the check finds errors.
@@ -85,7 +84,8 @@ def load_tables(
     refuse_errors(problems, node_table.name, shlex.join(command) if are_files else None)
     ids = list_ids(node_table, plan.id_column)
     encoder = TableEncoder.fit(node_table, plan)
-    y, classes = read_labels(node_table, plan.target)
+    labels, classes = read_labels(node_table, plan.target)
+    roles = read_roles(node_table, plan.split_column, labels)
     edge_index, edge_weight = read_edges(
         edge_table, plan, ids, f"add it to {node_table.name}, or delete the edge"
     )
@@ -93,21 +93,17 @@ def load_tables(
         x=as_features(encoder.transform(node_table)),
         edge_index=torch.from_numpy(edge_index),
         edge_weight=None if edge_weight is None else torch.from_numpy(edge_weight),
-        y=y,
+        y=torch.from_numpy(labels),
         num_classes=len(classes),
         name=node_table.name,
-        roles=read_roles(node_table, plan.split_column, y),
+        roles=None if roles is None else torch.from_numpy(roles),
     )
     data = canonical_graph(data, node_table.name)
     return TableGraph(data, ids, classes, encoder, plan, tuple(problems))
 
 
 def list_ids(nodes: Table, column: str) -> tuple[str, ...]:
-    """Return the id of each node.
-
-    Raises:
-        BadInput: If an id is missing or not unique.
-    """
+    """Return the id of each node; refuse ids that are missing or not unique."""
     distinct = nodes.distinct(column)
     if distinct.blank.any():
         row = int(np.argmax(distinct.blank[distinct.codes]))
@@ -120,18 +116,10 @@ def list_ids(nodes: Table, column: str) -> tuple[str, ...]:
         first, second = np.flatnonzero(distinct.codes == repeated[0])[:2]
         raise BadInput(
             f"{nodes.name}, row {nodes.row_number(second)}, column {column}: "
-            f"{shorten(distinct.values[repeated[0]])} is the id of row "
+            f"{quote(distinct.values[repeated[0]])} is the id of row "
             f"{nodes.row_number(first)} as well; keep one of the rows, or rename one"
         )
     return tuple(nodes.frame[column].tolist())
-
-
-def find_nodes(table: Table, column: str, ids: Sequence[str]) -> NDArray[np.int64]:
-    """Return the position of each cell among the ids, -1 where it is not one of them."""
-    positions = {name: at for at, name in enumerate(ids)}
-    distinct = table.distinct(column)
-    found = np.array([positions.get(value, -1) for value in distinct.values], np.int64)
-    return found[distinct.codes]
 
 
 def read_edges(
@@ -140,14 +128,11 @@ def read_edges(
     """Return the edges ``[2, edges]`` without self-loops, and their weights if they have any.
 
     ``remedy`` says what to do about an end that is none of the ``ids``.
-
-    Raises:
-        BadInput: If an end is not a node, or a weight is not a number from 0 up.
     """
     if edges is None or plan.source_column is None or plan.destination_column is None:
         return np.empty((2, 0), np.int64), None
     columns = [edges.require(name) for name in (plan.source_column, plan.destination_column)]
-    ends = np.stack([find_nodes(edges, column, ids) for column in columns])
+    ends = np.stack([edges.find(column, ids) for column in columns])
     for column, found in zip(columns, ends, strict=True):
         edges.refuse_cells(column, found < 0, "there is no node {value}", remedy)
     is_loop = ends[0] == ends[1]
@@ -162,40 +147,6 @@ def read_edges(
         "write a number that is not negative",
     )
     return ends[:, ~is_loop], weights[~is_loop].astype(np.float32)
-
-
-def read_labels(nodes: Table, target: str | None) -> tuple[Tensor, tuple[str, ...]]:
-    """Return the label of each node, -1 for none, and the names of the classes."""
-    if target is None:
-        return torch.full((len(nodes),), -1), ()
-    distinct = nodes.distinct(target)
-    classes = name_classes(distinct)
-    labels: dict[str | None, int] = {name: label for label, name in enumerate(classes)}
-    of_value = np.array([labels.get(name, -1) for name in class_of_values(distinct)], np.int64)
-    return torch.from_numpy(of_value[distinct.codes]), classes
-
-
-def read_roles(nodes: Table, column: str | None, y: Tensor) -> Tensor | None:
-    """Return the role of each node as one split, int8 ``[1, nodes]``: 0 for no role.
-
-    Nodes without a label have no role. Without a column there are no roles.
-
-    Raises:
-        BadInput: If a cell names no role.
-    """
-    if column is None:
-        return None
-    distinct = nodes.distinct(column)
-    words = [value.strip().lower() for value in distinct.values]
-    of_value = np.array([SPLIT_WORDS.get(word, -1) for word in words], np.int8)
-    roles = np.where(distinct.missing, 0, of_value)[distinct.codes].astype(np.int8)
-    nodes.refuse_cells(
-        column,
-        roles < 0,
-        "{value} is not a part of a split",
-        "write train, validation or test, or leave the cell empty",
-    )
-    return torch.where(y < 0, 0, torch.from_numpy(roles[None]))
 
 
 def as_features(matrix: sparse.csr_array) -> Tensor:
@@ -253,11 +204,7 @@ def describe_encoding(graph: TableGraph) -> Preprocess:
 
 
 def read_encoding(preprocess: Preprocess) -> tuple[TableEncoder, TablePlan]:
-    """Return the encoder and the plan of a saved model.
-
-    Raises:
-        BadInput: If the model was not trained on tables, or its files contradict each other.
-    """
+    """Return the encoder and the plan of a saved model; refuse what contradicts itself."""
     if preprocess.encoding is None or preprocess.space is None:
         raise BadInput(
             "the model was not trained on tables, so nothing says how one is encoded: train it "
@@ -310,15 +257,12 @@ def load_new_tables(
 
     Edges connect new nodes, or new and known ones. ``known_ids`` are the nodes trained on, in
     their order.
-
-    Raises:
-        BadInput: Naming the file, the row, the value and the remedy.
     """
     node_table = read_table(nodes, "nodes")
     ids = list_ids(node_table, node_table.require(plan.id_column))
     node_table.refuse_cells(
         plan.id_column,
-        find_nodes(node_table, plan.id_column, known_ids) >= 0,
+        node_table.find(plan.id_column, known_ids) >= 0,
         "the model was trained on {value}",
         "give new nodes only, or rename it if it is another node",
     )

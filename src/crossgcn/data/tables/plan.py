@@ -7,14 +7,14 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from crossgcn.data.tables.cells import MISSING_WORDS
 from crossgcn.data.tables.columns import (
     find_edge_columns,
     find_id_column,
     find_split_column,
     infer_kind,
 )
-from crossgcn.data.tables.read import INDEX_COLUMN
-from crossgcn.data.tables.table import MISSING_WORDS, Table
+from crossgcn.data.tables.table import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
 
 ColumnKind = Literal["id", "target", "split", "categorical", "flag", "numeric", "list", "ignored"]
@@ -29,6 +29,19 @@ HASHED_KINDS: tuple[ColumnKind, ...] = ("categorical", "list")
 MAX_HASH_BITS = 22
 """Four million features, each with a name and weights."""
 
+NODE_CHOICES: dict[str, ColumnKind] = {
+    "target": "target",
+    "id_column": "id",
+    "split_column": "split",
+    "categorical": "categorical",
+    "numeric": "numeric",
+    "lists": "list",
+    "ignored": "ignored",
+}
+"""Choices that name columns of the node table, and the kind that each gives them."""
+
+EDGE_CHOICES = ("source_column", "destination_column", "weight_column")
+
 
 @dataclass(frozen=True)
 class TableChoices:
@@ -36,15 +49,9 @@ class TableChoices:
 
     Attributes:
         target: Column of the node table to predict; None for nodes to be scored.
-        id_column: Column of the node table.
-        source_column: Column of the edge table.
-        destination_column: Column of the edge table.
         weight_column: Column of the edge table; edges weigh 1 without it.
         split_column: Column of the node table that names training, validation and test nodes.
-        categorical: Columns to take as categories.
-        numeric: Columns to take as numbers.
         lists: Columns to take as lists of words.
-        ignored: Columns to leave out.
         missing: Words for a missing value, in any case, in every column; blank cells are always
             missing. By default :data:`MISSING_WORDS`, except in the target, where every word is
             a class.
@@ -65,6 +72,41 @@ class TableChoices:
     missing: tuple[str, ...] | None = None
     hash_features: int | None = None
 
+    def check(self, nodes: Table, edges: Table | None) -> dict[str, ColumnKind]:
+        """Check that choices name columns, each once; return the chosen kinds of node columns."""
+        bits = self.hash_features
+        if bits is not None and not 1 <= bits <= MAX_HASH_BITS:
+            raise BadInput(
+                f"hash_features is {bits}; give 1 to {MAX_HASH_BITS}, for two to the power of that "
+                "many features"
+            )
+        kinds: dict[str, ColumnKind] = {}
+        for choice, kind in NODE_CHOICES.items():
+            names = getattr(self, choice)
+            for name in names if isinstance(names, tuple) else [] if names is None else [names]:
+                nodes.require(name)
+                if kinds.setdefault(name, kind) != kind:
+                    raise BadInput(
+                        f"column {name!r} is chosen as {kinds[name]} and as {kind}; choose one of "
+                        "them"
+                    )
+        seen: dict[str, str] = {}
+        for choice in EDGE_CHOICES:
+            name = getattr(self, choice)
+            if name is None:
+                continue
+            if edges is None:
+                raise BadInput(
+                    f"{choice} is {name!r}, but there is no table of edges; give one, or leave the "
+                    "choice out"
+                )
+            if seen.setdefault(edges.require(name), choice) != choice:
+                raise BadInput(
+                    f"column {name!r} of {edges.name} is chosen as {seen[name]} and as {choice}; "
+                    "choose one of them"
+                )
+        return kinds
+
 
 class SavedModel(BaseModel):
     """Something of the tables that is saved with a trained model, in ``preprocess.json``."""
@@ -79,11 +121,7 @@ class SavedModel(BaseModel):
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
-        """Read what :meth:`to_json` returned.
-
-        Raises:
-            BadInput: Naming the entry that is missing, unknown or damaged.
-        """
+        """Read what :meth:`to_json` returned; refuse it with the entry that is damaged."""
         try:
             return cls.model_validate(content)
         except ValidationError as error:
@@ -94,10 +132,8 @@ class SavedModel(BaseModel):
             ) from None
 
 
-class ColumnPlan(BaseModel):
+class ColumnPlan(SavedModel):
     """What a column of the node table is taken for, and why in a few words."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     kind: ColumnKind
@@ -154,11 +190,10 @@ class TablePlan(SavedModel):
 def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> TablePlan:
     """Decide what every column is: as the user chose, else by its name and content.
 
-    Raises:
-        BadInput: If a choice names no column or a column twice, or if no column can hold the
-            ids or the ends of the edges.
+    Refuse choices that contradict each other or name no column, and tables in which no column
+    can hold the ids or the ends of the edges.
     """
-    chosen = _check_choices(nodes, edges, choices)
+    chosen = choices.check(nodes, edges)
     missing = choices.missing
     if missing is not None:
         missing = tuple(sorted({word.strip().lower() for word in missing} - {""}))
@@ -185,7 +220,8 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     if missing is not None:
         words = f"and cells that say {', '.join(missing)}" if missing else "alone"
         reasons.append(f"missing values: blank cells {words}: as chosen")
-    kinds: dict[str | None, tuple[ColumnKind, str]] = {
+    known: dict[str | None, tuple[ColumnKind, str]] = {
+        INDEX_COLUMN: ("ignored", NO_HEADER),
         **{name: (kind, "as chosen") for name, kind in chosen.items()},
         choices.target: ("target", "to be predicted"),
         split_column: ("split", "who trains"),
@@ -193,13 +229,7 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     }
     columns = []
     for name in nodes.columns:
-        kind: ColumnKind
-        if name in kinds:
-            kind, reason = kinds[name]
-        elif name == INDEX_COLUMN:
-            kind, reason = "ignored", NO_HEADER
-        else:
-            kind, reason = infer_kind(nodes.distinct(name))
+        kind, reason = known[name] if name in known else infer_kind(nodes.distinct(name))
         columns.append(ColumnPlan(name=name, kind=kind, reason=reason))
     plan = TablePlan(
         columns=tuple(columns),
@@ -229,50 +259,3 @@ def _with_missing_words(nodes: Table, missing: tuple[str, ...] | None, target: s
     if missing is not None:
         return nodes.with_missing_words(missing)
     return nodes.with_missing_words(MISSING_WORDS, () if target is None else (target,))
-
-
-def _check_choices(
-    nodes: Table, edges: Table | None, choices: TableChoices
-) -> dict[str, ColumnKind]:
-    """Check that choices name columns, each once; return the chosen kinds of node columns."""
-    bits = choices.hash_features
-    if bits is not None and not 1 <= bits <= MAX_HASH_BITS:
-        raise BadInput(
-            f"hash_features is {bits}; give 1 to {MAX_HASH_BITS}, for two to the power of that "
-            "many features"
-        )
-    of_nodes: list[tuple[str | None, ColumnKind]] = [
-        (choices.target, "target"),
-        (choices.id_column, "id"),
-        (choices.split_column, "split"),
-        *((name, "categorical") for name in choices.categorical),
-        *((name, "numeric") for name in choices.numeric),
-        *((name, "list") for name in choices.lists),
-        *((name, "ignored") for name in choices.ignored),
-    ]
-    kinds: dict[str, ColumnKind] = {}
-    for name, kind in of_nodes:
-        if name is not None and kinds.setdefault(name, kind) != kind:
-            raise BadInput(
-                f"column {name!r} is chosen as {kinds[name]} and as {kind}; choose one of them"
-            )
-    for name in kinds:
-        nodes.require(name)
-    of_edges: dict[str, str] = {}
-    for choice in ("source_column", "destination_column", "weight_column"):
-        name = getattr(choices, choice)
-        if name is None:
-            continue
-        if edges is None:
-            raise BadInput(
-                f"{choice} is {name!r}, but there is no table of edges; give one, or leave the "
-                "choice out"
-            )
-        edges.require(name)
-        if name in of_edges:
-            raise BadInput(
-                f"column {name!r} of {edges.name} is chosen as {of_edges[name]} and as {choice}; "
-                "choose one of them"
-            )
-        of_edges[name] = choice
-    return kinds

@@ -1,91 +1,31 @@
-"""A table of text: what its cells say, and the different values of a column."""
+"""A table of text, and the different values of a column."""
 
 from __future__ import annotations
 
 import difflib
-import json
 import re
-import unicodedata
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crossgcn.data.tables.cells import DATE, MISSING_WORDS, parse_numbers, quote
 from crossgcn.errors import BadInput
 
-MISSING_WORDS = frozenset({"na", "n/a", "nan", "null", "none"})
-"""Words for a missing value, in lower case; blank cells are always missing."""
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-MAX_WEIGHT = float(np.finfo(np.float32).max)
-"""The largest weight of an edge."""
+INDEX_COLUMN = "Unnamed: 0"
+"""What pandas calls a first column without a header: the index of a DataFrame it wrote."""
 
-_NUMBER = re.compile(
-    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
-)
+CellKind = Literal["integer", "text", "number"]
+"""Type of a column read in batches: 64-bit integers, text as written, or 64-bit floats."""
 
-Separator = Literal["json", ";", "|", ",", " "]
-
-
-def parse_number(text: str) -> float | None:
-    """Return the number in a cell, infinities included, or None.
-
-    Digits are ASCII, the decimal sign is a point, and nothing separates thousands: ``1,5``,
-    ``1 000`` and ``1_000`` are not numbers. Surrounding space is ignored.
-    """
-    text = text.strip()
-    return float(text) if _NUMBER.fullmatch(text) else None
-
-
-def split_words(cell: str, separator: Separator) -> list[str]:
-    """Return the different words of a cell in order, without surrounding space.
-
-    With ``json``, a cell that is not a JSON array is split at commas; brackets and quotes are
-    dropped.
-    """
-    if separator == "json":
-        words = _split_json(cell)
-    else:
-        words = cell.split(None if separator == " " else separator)
-    return list(dict.fromkeys(filter(None, map(str.strip, words))))
-
-
-def _split_json(cell: str) -> list[str]:
-    try:
-        content = json.loads(cell)
-    except ValueError:
-        content = None
-    if isinstance(content, list):
-        return [item if isinstance(item, str) else json.dumps(item) for item in content]
-    return [word.strip().strip("'\"") for word in cell.strip().strip("[]").split(",")]
-
-
-def find_separator(cells: Sequence[str]) -> Separator:
-    """Return the separator that most cells of a column contain."""
-    if sum(cell.startswith("[") and cell.endswith("]") for cell in cells) * 2 > len(cells):
-        return "json"
-    marks: tuple[Separator, ...] = (";", "|", ",")
-    holding = {mark: sum(mark in cell for cell in cells) for mark in marks}
-    best = max(marks, key=lambda mark: holding[mark])
-    return best if holding[best] else " "
-
-
-def shorten(text: str, length: int = 40) -> str:
-    """Return a value as messages show it: in quotes, and cut when it is long."""
-    return repr(text if len(text) <= length else text[: length - 1] + "…")
-
-
-def fold_spelling(text: str) -> str:
-    """Return the text without case, extra spaces and variants of encoding accents."""
-    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    return " ".join(plain.casefold().split())
-
-
-_DIGITS_ONLY = re.compile(r"[0-9eE.+-]*")
-"""NumPy and :func:`parse_number` agree on text made of these characters."""
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -109,52 +49,59 @@ class Distinct:
         return cls(codes.astype(np.int64, copy=False), tuple(values.tolist()), missing_words)
 
     @cached_property
+    def texts(self) -> list[str]:
+        """The values without surrounding space, which may be the same for some."""
+        return list(map(str.strip, self.values))
+
+    @cached_property
     def counts(self) -> NDArray[np.int64]:
         """Number of cells of each value."""
         return np.bincount(self.codes, minlength=len(self.values))
 
     @cached_property
-    def missing(self) -> NDArray[np.bool_]:
-        """Whether each value is blank or a word for a missing value."""
-        return self.blank | self.is_one_of(self.missing_words)
+    def blank(self) -> Mask:
+        """Whether each value is empty or only space."""
+        return np.array([not text for text in self.texts], bool)
 
     @cached_property
-    def blank(self) -> NDArray[np.bool_]:
-        """Whether each value is empty or only space."""
-        return np.array([not value.strip() for value in self.values], bool)
-
-    def is_one_of(self, words: Set[str]) -> NDArray[np.bool_]:
-        """Return whether each value is one of the lower-case words, in any case."""
-        return np.array([value.strip().lower() in words for value in self.values], bool)
+    def missing(self) -> Mask:
+        """Whether each value is blank or a word for a missing value."""
+        return self.blank | self.is_one_of(self.missing_words)
 
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
         """Each value as a number; NaN where it is missing or not a number."""
         numbers = np.full(len(self.values), np.nan)
-        present = np.array(self.values, dtype=object)[~self.missing]
-        try:
-            if not _DIGITS_ONLY.fullmatch("".join(present)):
-                raise ValueError
-            numbers[~self.missing] = present.astype(np.float64)
-        except ValueError:
-            parsed = map(parse_number, present)
-            numbers[~self.missing] = [np.nan if number is None else number for number in parsed]
+        numbers[~self.missing] = parse_numbers([text for text, _ in self.present])
         return numbers
 
     @cached_property
     def present(self) -> list[tuple[str, int]]:
         """Values that are not missing, without surrounding space, and their counts."""
-        chosen = np.flatnonzero(~self.missing)
-        counts = self.counts[chosen].tolist()
-        return [
-            (self.values[at].strip(), count)
-            for at, count in zip(chosen.tolist(), counts, strict=True)
-        ]
+        counts = self.counts.tolist()
+        return [(self.texts[at], counts[at]) for at in np.flatnonzero(~self.missing).tolist()]
 
     @cached_property
     def num_present(self) -> int:
         """Number of cells with a value."""
-        return int(self.counts[~self.missing].sum())
+        return self.num_cells(~self.missing)
+
+    def is_one_of(self, words: Set[str]) -> Mask:
+        """Return whether each value is one of the lower-case words, in any case."""
+        return np.array([text.lower() in words for text in self.texts], bool)
+
+    @cached_property
+    def dates(self) -> Mask:
+        """Whether each value is a date."""
+        return self.matches(DATE)
+
+    def matches(self, pattern: re.Pattern[str]) -> Mask:
+        """Return whether each value, without surrounding space, matches a pattern."""
+        return np.array([pattern.fullmatch(text) is not None for text in self.texts], bool)
+
+    def num_cells(self, values: Mask) -> int:
+        """Return the number of cells that hold the chosen values."""
+        return int(self.counts[values].sum())
 
     def first_row(self, code: int) -> int:
         """Return the position of the first cell that holds a value."""
@@ -203,17 +150,22 @@ class Table:
             self._distinct[column, words] = Distinct.of(self.frame[column], words)
         return self._distinct[column, words]
 
+    def find(self, column: str, ids: Sequence[str]) -> NDArray[np.int64]:
+        """Return the position of each cell among different ids, -1 where it is none of them."""
+        distinct = self.distinct(column)
+        known, wanted = (pd.Index(np.array(names, object)) for names in (ids, distinct.values))
+        found: NDArray[np.int64] = known.get_indexer(wanted).astype(np.int64)
+        return found[distinct.codes]
+
     def with_missing_words(self, words: Iterable[str], blank_columns: Iterable[str] = ()) -> Table:
         """Return the same table with other words for a missing value."""
         return replace(self, missing_words=frozenset(words), blank_columns=frozenset(blank_columns))
 
-    def refuse_cells(
-        self, column: str, wrong: NDArray[np.bool_], message: str, remedy: str
-    ) -> None:
+    def refuse_cells(self, column: str, wrong: Mask, message: str, remedy: str) -> None:
         """Raise an error about the first wrong cell of a column, ``{value}``, if there is one."""
         rows = np.flatnonzero(wrong)
         if len(rows):
-            what = message.format(value=shorten(str(self.frame[column].iloc[rows[0]])))
+            what = message.format(value=quote(str(self.frame[column].iloc[rows[0]])))
             raise BadInput(
                 f"{self.name}, row {self.row_number(rows[0])}, column {column}: {what} "
                 f"({len(rows)} such in all); {remedy}"
@@ -232,3 +184,33 @@ class Table:
             + (f"did you mean {hint}? " if hint else "")
             + f"its {len(self.columns)} columns are {shown}"
         )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive rows of a file, for tables that are too large to be read whole.
+
+    Attributes:
+        columns: Arrow arrays by header; empty cells are null.
+        first_row: Number of the first row, counted as by :class:`Table`.
+    """
+
+    name: str
+    columns: Mapping[str, pa.Array]
+    first_row: int
+
+    def error(self, header: str, position: int, what: str, remedy: str) -> BadInput:
+        """Return an error that names file, row, column and value of a cell."""
+        value = self.columns[header][position].as_py()
+        shown = "an empty cell" if value is None else quote(str(value))
+        return BadInput(
+            f"{self.name}, row {self.first_row + position}, column {header}: {shown} {what}; "
+            f"{remedy}"
+        )
+
+
+def arrow_type(kind: CellKind) -> pa.DataType:
+    """Return the Arrow type of a column read in batches."""
+    import pyarrow as pa
+
+    return {"integer": pa.int64(), "text": pa.string(), "number": pa.float64()}[kind]

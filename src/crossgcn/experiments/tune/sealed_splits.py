@@ -25,9 +25,7 @@ def draw_sealed_roles(
     and settings chosen by the mean over splits have seen the labels of every node. Here the
     test nodes are those of the first stratified split, and only the other nodes are redrawn.
     A quarter of each class validates, and the rest, or ``train`` nodes per class, train.
-
-    Returns:
-        Roles ``[num_splits, nodes]``: 1 trains, 2 validates, 3 tests.
+    Return roles ``[num_splits, nodes]``: 1 trains, 2 validates, 3 tests.
     """
     (first,) = make_splits(data, "stratified", num_splits=1, train=train, seed=seed)
     roles = torch.zeros(num_splits, len(data.y), dtype=torch.int8)

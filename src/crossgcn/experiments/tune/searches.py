@@ -58,14 +58,9 @@ def make_searches(
         settings: Settings of :class:`~crossgcn.RunConfig`; ``None`` means not given.
         fix: Further settings, as ``NAME=VALUE``.
         depths: Numbers of layers; several are searched.
-        config_file: A TOML file with settings.
         defaults: Values of settings that are neither given nor searched.
-        space_file: A TOML file with the space; defaults to the space of the model.
+        space_file: Defaults to the space of the model.
         twin: Search the twin too, if the model has one.
-
-    Raises:
-        BadInput: If a setting is unknown, fixed at two values, or both fixed and searched,
-            or if nothing is left to search.
     """
     fixed = {name: value for name, value in settings.items() if value is not None}
     model = RunConfig.create(config_file=config_file, model=fixed.get("model")).model
@@ -129,9 +124,6 @@ def check_models(search: Search, *, first_layer_only: bool) -> None:
 
     Such a trial would fail for the model and not for its twin, which would then be searched
     for longer.
-
-    Raises:
-        BadInput: With the values and the reason.
     """
     for values in _models_to_try(search.space):
         try:
@@ -149,9 +141,8 @@ def check_models(search: Search, *, first_layer_only: bool) -> None:
 def _models_to_try(space: Space) -> Iterator[dict[str, Any]]:
     """Yield all combinations of interacting settings, and the extremes of every other one."""
     settings = [name for name in RunConfig().model_settings() if name in space]
-    joint = [name for name in settings if name in _INTERACTING]
-    values = [_values(space[name]) for name in joint]
-    combinations = [dict(zip(joint, each, strict=True)) for each in product(*values)]
+    joint = {name: _values(space[name]) for name in settings if name in _INTERACTING}
+    combinations = [dict(zip(joint, each, strict=True)) for each in product(*joint.values())]
     yield from combinations
     for name in settings:
         if name not in joint:

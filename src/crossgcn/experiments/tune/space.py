@@ -119,10 +119,9 @@ def default_space(model: str) -> Space:
 
 def takes(model: str, setting: str) -> bool:
     """Return whether a setting has a meaning for a preset."""
-    of_some_models = RunConfig().model_settings().keys() - {
-        *("num_layers", "hidden_channels", "dropout")
-    }
-    return setting not in of_some_models or setting in get_preset(model).options
+    of_all_models = {"num_layers", "hidden_channels", "dropout"}
+    special = setting in RunConfig().model_settings() and setting not in of_all_models
+    return not special or setting in get_preset(model).options
 
 
 def without_crosses(settings: Mapping[str, Any], twin: str) -> dict[str, Any]:
@@ -142,10 +141,7 @@ def tunable_settings(model: str) -> list[str]:
 
 
 def check_space(space: Space, base: RunConfig, where: str = "the search space") -> None:
-    """Refuse unknown settings and values that :class:`~crossgcn.RunConfig` refuses.
-
-    ``base`` holds the other settings; ``where`` names the space in messages.
-    """
+    """Refuse unknown settings and values that :class:`~crossgcn.RunConfig` refuses."""
     for name, distribution in space.items():
         if name not in tunable_settings(base.model):
             raise unknown_name(f"setting in {where}", name, tunable_settings(base.model))
@@ -181,22 +177,16 @@ def default_values(base: RunConfig, space: Space) -> dict[str, Any]:
     signature = inspect.signature(preset.load()).parameters
     values = {}
     for name, distribution in space.items():
-        value = getattr(base, name)
-        if value is None:
-            value = preset.settings.get(name)
-        if value is None and name in signature:
-            value = signature[name].default
+        own = signature[name].default if name in signature else None
+        found = (getattr(base, name), preset.settings.get(name), own)
+        value = next((each for each in found if each is not None), None)
         if contains(distribution, value):
             values[name] = value
     return values
 
 
 def read_space(path: Path) -> Space:
-    """Read a space from a TOML file; :func:`check_space` checks the names of its settings.
-
-    Raises:
-        BadInput: If it cannot be read, naming the setting at fault.
-    """
+    """Read a space from a TOML file; :func:`check_space` checks the names of its settings."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

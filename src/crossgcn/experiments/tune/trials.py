@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -23,7 +22,7 @@ import optuna
 from optuna.samplers import TPESampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import TrialState, create_trial
 
 from crossgcn.errors import BadInput
 from crossgcn.experiments.tune.space import Space, decode, encode
@@ -36,14 +35,7 @@ RANDOM_TRIALS = 10
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings that were tried.
-
-    Attributes:
-        number: Counted from 0.
-        validation_accuracy: One per run, ordered by split and repeat; empty if failed.
-        seconds: Total time of its runs.
-        failure: Why it failed, if it did.
-    """
+    """Settings that were tried; ``validation_accuracy`` is one per run, by split and repeat."""
 
     number: int
     values: dict[str, Any]
@@ -76,17 +68,9 @@ def open_journal(folder: Path) -> JournalStorage:
 
 
 class TrialLog:
-    """The trials of one model.
+    """The trials of one model, in a journal from :func:`open_journal` of the same folder.
 
-    Args:
-        folder: Holds the journal and the runs of unfinished trials.
-        journal: From :func:`open_journal` of the same folder.
-        model: Name of the model.
-        space: What is searched.
-        identity: What the trials depend on, as JSON; must be equal to continue a search.
-
-    Raises:
-        BadInput: If the journal holds another search of this model.
+    ``identity`` is what the trials depend on, as JSON; it must be equal to continue a search.
     """
 
     def __init__(
@@ -99,17 +83,29 @@ class TrialLog:
     ) -> None:
         self.folder = folder / model
         self.space = dict(space)
-        with _quiet():
-            self._study = optuna.create_study(
-                storage=journal, study_name=model, direction="maximize", load_if_exists=True
-            )
+        self._study = _create_study(storage=journal, study_name=model, load_if_exists=True)
         identity = json.loads(json.dumps(identity))
         found = self._study.user_attrs.get("search")
         if found is None:
             self._study.set_user_attr("search", identity)
-        else:
-            _check_same(found, identity, folder)
-        self.trials = [_read(trial) for trial in self._study.trials]
+            found = identity
+        for name in {**identity, **found}:
+            before, now = found.get(name), identity.get(name)
+            if before == now:
+                continue
+            if isinstance(before, dict) and isinstance(now, dict):
+                part = next(key for key in {**now, **before} if before.get(key) != now.get(key))
+                name, before, now = f"{name}: {part}", before.get(part), now.get(part)
+            raise BadInput(
+                f"{folder} holds a search with another {name} ({before}, not {now}): give another "
+                "--out, or the options of that search to continue it"
+            )
+        self.trials = []
+        for trial in self._study.trials:
+            values = {name: decode(value) for name, value in trial.params.items()}
+            accuracy = tuple(trial.user_attrs.get("validation_accuracy", ()))
+            result = trial.user_attrs | {"validation_accuracy": accuracy}
+            self.trials.append(Trial(trial.number, values, **result))
 
     def propose(self, seed: int, first: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings for the next trial.
@@ -120,11 +116,7 @@ class TrialLog:
         """
         number = len(self.trials)
         own_seed = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
-        with _quiet():
-            study = optuna.create_study(
-                direction="maximize",
-                sampler=TPESampler(n_startup_trials=RANDOM_TRIALS, seed=own_seed),
-            )
+        study = _create_study(sampler=TPESampler(n_startup_trials=RANDOM_TRIALS, seed=own_seed))
         study.add_trials(self._study.trials)
         if number == 0:
             study.enqueue_trial({name: encode(value) for name, value in first.items()})
@@ -133,16 +125,15 @@ class TrialLog:
 
     def add(self, trial: Trial) -> None:
         """Write a finished trial to the journal, in a single line."""
-        result: dict[str, Any] = {"failure": trial.failure}
-        if trial.failure is None:
-            result = {"validation_accuracy": trial.validation_accuracy, "seconds": trial.seconds}
+        done = trial.failure is None
+        names = ("validation_accuracy", "seconds") if done else ("failure",)
         self._study.add_trial(
             create_trial(
-                state=TrialState.COMPLETE if trial.failure is None else TrialState.FAIL,
+                state=TrialState.COMPLETE if done else TrialState.FAIL,
                 value=trial.score,
                 params={name: encode(value) for name, value in trial.values.items()},
                 distributions=self.space,
-                user_attrs=result,
+                user_attrs={name: getattr(trial, name) for name in names},
             )
         )
         self.trials.append(trial)
@@ -156,37 +147,11 @@ class TrialLog:
         shutil.rmtree(self.runs_of(number), ignore_errors=True)
 
 
-def _read(trial: FrozenTrial) -> Trial:
-    result = trial.user_attrs
-    return Trial(
-        trial.number,
-        {name: decode(value) for name, value in trial.params.items()},
-        tuple(result.get("validation_accuracy", ())),
-        result.get("seconds", 0.0),
-        result.get("failure"),
-    )
-
-
-def _check_same(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
-    for name in {**wanted, **found}:
-        before, now = found.get(name), wanted.get(name)
-        if before == now:
-            continue
-        if isinstance(before, dict) and isinstance(now, dict):
-            part = next(key for key in {**now, **before} if before.get(key) != now.get(key))
-            name, before, now = f"{name}: {part}", before.get(part), now.get(part)
-        raise BadInput(
-            f"{folder} holds a search with another {name} ({before}, not {now}): give another "
-            "--out, or the options of that search to continue it"
-        )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Optuna from announcing new studies."""
+def _create_study(**arguments: Any) -> optuna.Study:
+    """Create a study without Optuna's announcement."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
-        yield
+        return optuna.create_study(direction="maximize", **arguments)
     finally:
         optuna.logging.set_verbosity(verbosity)

@@ -41,7 +41,6 @@ class TunedModel:
     Attributes:
         trials: All trials, including failed ones.
         chosen: The first trial with the best mean validation accuracy.
-        config: The chosen settings, for :class:`~crossgcn.Experiment` or a file.
         runs: The runs with the chosen settings over all splits, test nodes read.
         folder: The saved model of the run with the best validation accuracy.
         test_reads: How many chosen trials were tested in the output folder; more than 1 if a
@@ -93,7 +92,6 @@ class Tuning:
         search_splits: Number of splits per trial, the first ones; defaults to all.
         first_layer_only: A single ``order`` is the order of the first layer alone.
         data: The graph, unless it is to be loaded by name.
-        ids: The ids of the nodes.
         preprocess: The meaning of features and classes, saved with the models.
     """
 
@@ -149,6 +147,8 @@ class Tuning:
     ) -> TuningResult:
         """Search, choose, train the chosen settings over all splits, and test them.
 
+        The other arguments are those of :meth:`crossgcn.Experiment.run`.
+
         The models take turns, so they have had equally many trials whenever the search ends.
         A trial fails if one of its runs diverges, and the search goes on.
 
@@ -156,9 +156,6 @@ class Tuning:
             out: Output folder; finished trials found there are not repeated.
             trials: Number of trials per model.
             timeout: Seconds after which no further trial starts, once every model had one.
-            workers: Processes that share the runs of a trial.
-            threads: Threads of each run.
-            device: As for :meth:`crossgcn.Experiment.run`.
             on_epochs: Called with the approximate epochs done and the epochs in total.
             on_trial: Called with the model's name and each trial, including those found.
 
@@ -173,41 +170,35 @@ class Tuning:
         progress = _Progress((trials + 1) * len(self.searches), epochs, on_epochs)
         trainer = self.experiment.trainer(threads=threads, device=device, read_test=False)
         journal = open_journal(out / _TRIALS)
-        logs = [
-            TrialLog(
-                out / _TRIALS,
-                journal,
-                search.base.model,
-                search.space,
-                self._identity(search, trainer),
-            )
+        sides = [
+            (search, TrialLog(out / _TRIALS, journal, search.base.model, search.space, identity))
             for search in self.searches
+            for identity in [self._identity(search, trainer)]
         ]
-        made: list[list[Trial]] = [[] for _ in logs]
+        made: list[list[Trial]] = [[] for _ in sides]
         for number in range(trials):
             # A twin whose settings are all fixed needs a single trial.
             turn = [
-                place
-                for place, log in enumerate(logs)
+                (search, log, own)
+                for (search, log), own in zip(sides, made, strict=True)
                 if number == 0 or not all(entry.single() for entry in log.space.values())
             ]
             late = timeout is not None and time.monotonic() - started > timeout
-            if number and late and any(len(logs[place].trials) <= number for place in turn):
+            if number and late and any(len(log.trials) <= number for _, log, _ in turn):
                 break
-            for place in turn:
-                log, search = logs[place], self.searches[place]
+            for search, log, own in turn:
                 if len(log.trials) <= number:
                     log.add(self._try(search, log, trainer, workers, progress))
                 log.remove_runs(number)
-                made[place].append(log.trials[number])
+                own.append(log.trials[number])
                 progress.finish()
                 if on_trial is not None:
                     on_trial(search.base.model, log.trials[number])
         work = {"workers": workers, "threads": threads, "device": device}
-        chosen = [_choose(search, done) for search, done in zip(self.searches, made, strict=True)]
+        chosen = [_choose(search, own) for search, own in zip(self.searches, made, strict=True)]
         tuned = [
-            self._test(search, tuple(done), best, out, work, progress)
-            for search, done, best in zip(self.searches, made, chosen, strict=True)
+            self._test(search, tuple(own), best, out, work, progress)
+            for search, own, best in zip(self.searches, made, chosen, strict=True)
         ]
         return TuningResult(tuned[0], tuned[1] if len(tuned) > 1 else None)
 
@@ -229,7 +220,7 @@ class Tuning:
             trainer,
             runs,
             workers=workers,
-            on_epochs=lambda epochs: progress.advance(epochs / total),
+            on_epochs=lambda epochs: progress.show(progress.share + epochs / total),
             on_failure=diverged.__setitem__,
         )
         if diverged:
@@ -289,10 +280,7 @@ class _Progress:
         self.total, self.epochs, self.report = total, epochs, report
         self.finished, self.share = 0, 0.0
 
-    def advance(self, share: float) -> None:
-        self.show(self.share + share, 1)
-
-    def show(self, done: float, total: float) -> None:
+    def show(self, done: float, total: float = 1) -> None:
         self.share = done / total
         if self.report is not None:
             done = self.finished + min(self.share, 1.0)
@@ -300,7 +288,7 @@ class _Progress:
 
     def finish(self) -> None:
         self.finished += 1
-        self.show(0, 1)
+        self.show(0)
 
 
 def _choose(search: Search, trials: list[Trial]) -> Trial:

@@ -82,7 +82,7 @@ class BatchShares:
         nodes = self.nodes
         if self._shuffle:
             nodes = torch.from_numpy(shuffled(nodes.numpy(), draw_key(self.seed, epoch)))
-        for batch in nodes.split(self.batch_size) if nodes.numel() else ():
+        for batch in torch.split(nodes, self.batch_size) if nodes.numel() else ():
             yield batch.tensor_split(self._world_size)[self._rank], batch.numel()
 
 

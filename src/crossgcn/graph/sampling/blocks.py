@@ -126,8 +126,12 @@ def _block(
         sources = np.concatenate([sources, columns[has_loop]])[order]
         values = np.concatenate([values, own[has_loop]])[order]
         starts = np.concatenate([[0], np.cumsum(drawn + has_loop)])
-    parts = (torch.from_numpy(part) for part in (starts, sources, values))
-    block = SparseMatrix(*parts, (rows.size, num_columns))
+    block = SparseMatrix(
+        torch.from_numpy(starts),
+        torch.from_numpy(sources),
+        torch.from_numpy(values),
+        (rows.size, num_columns),
+    )
     if own_columns is not None or rows.size < num_columns:
         block.own = torch.from_numpy(columns)
     return block

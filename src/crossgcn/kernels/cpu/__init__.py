@@ -31,11 +31,18 @@ def drop_backward(
     """See :func:`crossgcn.kernels.plain.drop_backward`."""
     gradient, x = gradient.contiguous(), x.contiguous()
     out = torch.empty_like(gradient)
+    models = draws.seeds.numel()
+    each = np.arange(models + 1, dtype=np.int64) * (x.numel() // models)
     call(
         cpu_loops.drop,
         x.numel(),
-        *(_array(each).reshape(-1) for each in (gradient, x, out)),
-        *_drawn(x, starts, draws, p),
+        *(_array(tensor).reshape(-1) for tensor in (gradient, x, out)),
+        each if starts is None else _array(starts),
+        _array(draws.seeds),
+        draws.step.item(),
+        draws.site,
+        np.uint32(threshold(p)),
+        np.float32(1.0 / (1.0 - p)),
         activate,
     )
     return out
@@ -89,19 +96,3 @@ def cross_backward(
 
 def _array(tensor: Tensor) -> Any:
     return tensor.detach().numpy()
-
-
-def _drawn(x: Tensor, starts: Tensor | None, draws: Draws, p: float) -> tuple[Any, ...]:
-    if starts is None:
-        models = draws.seeds.numel()
-        bounds = np.arange(models + 1, dtype=np.int64) * (x.numel() // models)
-    else:
-        bounds = _array(starts)
-    return (
-        bounds,
-        _array(draws.seeds),
-        draws.step.item(),
-        draws.site,
-        np.uint32(threshold(p)),
-        np.float32(1.0 / (1.0 - p)),
-    )

@@ -61,6 +61,13 @@ def _mix(bits: Any) -> Any:
     return np.uint32(bits ^ (bits >> _SIXTEEN))
 
 
+@_jit(inline="always")
+def _key(seed: Any, step: Any, site: Any) -> Any:
+    key = _mix(np.uint32(seed))
+    key = _mix(np.uint32(key + np.uint32(step)))
+    return _mix(np.uint32(key + np.uint32(site)))
+
+
 @_compiled
 def drop(
     taken: Any,
@@ -77,9 +84,7 @@ def drop(
     """Mask and scale ``taken``; with ``activate``, also zero it where ``x`` is not positive."""
     nothing = np.float32(0.0)
     for model in range(seeds.size):
-        key = _mix(np.uint32(seeds[model]))
-        key = _mix(np.uint32(key + np.uint32(step)))
-        key = _mix(np.uint32(key + np.uint32(site)))
+        key = _key(seeds[model], step, site)
         stride = np.uint32(key | np.uint32(1))
         entries = slice(starts[model], starts[model + 1])
         value, sign, result = taken[entries], x[entries], out[entries]
@@ -350,9 +355,7 @@ def drop_ordered(
     ``order`` holds the position of each value where :func:`drop` would see it.
     """
     nothing = np.float32(0.0)
-    key = _mix(np.uint32(seed))
-    key = _mix(np.uint32(key + np.uint32(step)))
-    key = _mix(key)
+    key = _key(seed, step, 0)
     stride = np.uint32(key | np.uint32(1))
     for k in numba.prange(values.size):
         bits = _mix(np.uint32(order[k] * stride + key))

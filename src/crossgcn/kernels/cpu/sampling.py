@@ -24,14 +24,10 @@ def draw_entries(
     offsets: Array, neighbours: Array, nodes: Array, fanout: int, key: int, skip_own: bool
 ) -> tuple[Array, Array]:
     """See :func:`crossgcn.kernels.sampling.draw_entries`."""
-    starts = np.empty(nodes.size + 1, dtype=np.int64)
-    own = np.empty(nodes.size, dtype=np.int64)
-    checked = _count(offsets, neighbours, nodes, fanout, skip_own, starts, own)
+    checked, *drawn = _draw(offsets, neighbours, nodes, fanout, np.uint64(key), skip_own)
     if checked < nodes.size:
         raise NoRow(int(nodes[checked]))
-    entries = np.empty(starts[-1], dtype=np.int64)
-    _draw(offsets, nodes, fanout, np.uint64(key), starts, own, entries)
-    return starts, entries
+    return drawn[0], drawn[1]
 
 
 def find_own(offsets: Array, neighbours: Array, nodes: Array) -> Array:
@@ -41,35 +37,6 @@ def find_own(offsets: Array, neighbours: Array, nodes: Array) -> Array:
     if checked < nodes.size:
         raise NoRow(int(nodes[checked]))
     return own
-
-
-def number(known: Array, found: Array) -> tuple[Array, Array]:
-    """See :func:`crossgcn.kernels.sampling.number`."""
-    nodes = np.empty(known.size + found.size, dtype=np.int64)
-    nodes[: known.size] = known
-    numbers = np.empty(found.size, dtype=np.int64)
-    # A power of two, at least twice the number of nodes.
-    slots = np.full(1 << (2 * nodes.size + 1).bit_length(), -1, dtype=np.int64)
-    count = _number(known.size, nodes, found, slots, numbers)
-    return nodes[:count].copy(), numbers
-
-
-def insert_own(
-    starts: Array,
-    nodes: Array,
-    columns: Array,
-    values: Array,
-    own_nodes: Array,
-    own_columns: Array,
-    own_values: Array,
-) -> tuple[Array, Array, Array]:
-    """See :func:`crossgcn.kernels.sampling.insert_own`."""
-    rows = own_nodes.size
-    more = np.empty(columns.size + rows, dtype=columns.dtype)
-    merged = np.empty(columns.size + rows, dtype=values.dtype)
-    own = (own_nodes, own_columns, own_values)
-    _insert(starts, nodes, columns, values, *own, more, merged)
-    return starts + np.arange(rows + 1), more, merged
 
 
 def row_weights(
@@ -126,26 +93,19 @@ def _find_all(offsets: Any, neighbours: Any, nodes: Any, own: Any) -> Any:
 
 
 @_jit()
-def _count(
-    offsets: Any, neighbours: Any, nodes: Any, fanout: Any, skip_own: Any, starts: Any, own: Any
-) -> Any:
-    """Return what :func:`_find_all` returns."""
-    total = 0
+def _draw(
+    offsets: Any, neighbours: Any, nodes: Any, fanout: Any, key: Any, skip_own: Any
+) -> tuple[Any, Any, Any]:
+    """Return what :func:`_find_all` returns, and starts and entries of the draws."""
+    starts = np.zeros(nodes.size + 1, dtype=np.int64)
+    own = np.empty(nodes.size, dtype=np.int64)
     for i in range(nodes.size):
         if not _is_row(offsets, neighbours, nodes[i]):
-            return i
-        starts[i] = total
+            return i, starts, own
         own[i] = _find(offsets, neighbours, nodes[i]) if skip_own else -1
         degree = offsets[nodes[i] + 1] - offsets[nodes[i]] - (own[i] >= 0)
-        total += degree if fanout == ALL or degree < fanout else fanout
-    starts[nodes.size] = total
-    return nodes.size
-
-
-@_jit()
-def _draw(
-    offsets: Any, nodes: Any, fanout: Any, key: Any, starts: Any, own: Any, entries: Any
-) -> None:
+        starts[i + 1] = starts[i] + (degree if fanout == ALL or degree < fanout else fanout)
+    entries = np.empty(starts[-1], dtype=np.int64)
     size = 1
     while size < 2 * fanout:
         size *= 2
@@ -165,6 +125,7 @@ def _draw(
         for k in range(places.size):
             entry = first + places[k]
             places[k] = entry + 1 if own[i] >= 0 and entry >= own[i] else entry
+    return nodes.size, starts, entries
 
 
 @_jit(inline="always")
@@ -218,18 +179,25 @@ def _add(place: Any, stamp: Any, slots: Any, stamps: Any) -> Any:
 
 
 @_jit()
-def _number(known: Any, nodes: Any, found: Any, slots: Any, numbers: Any) -> Any:
-    """Number nodes by a hash table of positions in ``nodes``; return how many there are."""
-    for i in range(known):
+def number(known: Any, found: Any) -> tuple[Any, Any]:
+    """See :func:`crossgcn.kernels.sampling.number`; a hash table holds positions in ``nodes``."""
+    nodes = np.empty(known.size + found.size, dtype=np.int64)
+    nodes[: known.size] = known
+    numbers = np.empty(found.size, dtype=np.int64)
+    size = 1  # a power of two, at least twice the number of nodes
+    while size <= 2 * nodes.size + 1:
+        size *= 2
+    slots = np.full(size, -1, dtype=np.int64)
+    for i in range(known.size):
         _look_up(nodes[i], i, nodes, slots)
-    count = known
+    count = known.size
     for i in range(found.size):
         place = _look_up(np.int64(found[i]), count, nodes, slots)
         if place == count:
             nodes[count] = found[i]
             count += 1
         numbers[i] = place
-    return count
+    return nodes[:count].copy(), numbers
 
 
 @_jit()
@@ -246,7 +214,7 @@ def _look_up(node: Any, count: Any, nodes: Any, slots: Any) -> Any:
 
 
 @_jit()
-def _insert(
+def insert_own(
     starts: Any,
     nodes: Any,
     columns: Any,
@@ -254,11 +222,13 @@ def _insert(
     own_nodes: Any,
     own_columns: Any,
     own_values: Any,
-    more: Any,
-    merged: Any,
-) -> None:
+) -> tuple[Any, Any, Any]:
+    """See :func:`crossgcn.kernels.sampling.insert_own`."""
+    rows = own_nodes.size
+    more = np.empty(columns.size + rows, dtype=columns.dtype)
+    merged = np.empty(columns.size + rows, dtype=values.dtype)
     to = 0
-    for row in range(own_nodes.size):
+    for row in range(rows):
         waiting = True
         for k in range(starts[row], starts[row + 1]):
             if waiting and nodes[k] > own_nodes[row]:
@@ -269,6 +239,7 @@ def _insert(
         if waiting:
             more[to], merged[to] = own_columns[row], own_values[row]
             to += 1
+    return starts + np.arange(rows + 1), more, merged
 
 
 @_jit()

@@ -10,8 +10,9 @@ from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power
 
 def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
     """See :func:`crossgcn.kernels.plain.cross`."""
+    models, rows, width = projections.shape
     order = order_weights.size(1)
-    models, rows, channels = _sizes(projections, order)
+    channels = width // order
     out = projections.new_empty(models, rows, channels)
     if out.numel() == 0:
         return out
@@ -40,8 +41,9 @@ def cross_backward(
     with_order_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """See :func:`crossgcn.kernels.plain.cross_backward`."""
+    models, rows, width = projections.shape
     order = order_weights.size(1)
-    models, rows, channels = _sizes(projections, order)
+    channels = width // order
     block_rows, block_channels = _tile(channels, order)
     grid = (blocks(rows, block_rows), blocks(channels, block_channels), models)
     grad_projections = torch.empty_like(projections, memory_format=torch.contiguous_format)
@@ -66,11 +68,6 @@ def cross_backward(
     if not with_order_weights:
         return grad_projections, None
     return grad_projections, sums.sum(dim=2).to(order_weights.dtype)
-
-
-def _sizes(projections: Tensor, order: int) -> tuple[int, int, int]:
-    models, rows, width = projections.shape
-    return models, rows, width // order
 
 
 def _tile(channels: int, order: int) -> tuple[int, int]:

@@ -138,14 +138,8 @@ def adam(
 ) -> None:
     """Make one step of Adam, in place, on contiguous tensors.
 
-    Args:
-        weight: Updated, like ``mean`` and ``square``.
-        gradient: Of the loss without weight decay.
-        mean: Running mean of the gradients.
-        square: Running mean of their squares.
-        step: Number of this step, from 1, on the device.
-        learning_rate: The step size.
-        weight_decay: λ; λ times the weight is added to the gradient.
+    ``mean`` and ``square`` are the running means of gradients and their squares. ``step`` counts
+    from 1 and is on the device. ``weight_decay`` times the weight is added to the gradient.
     """
     with on_device_of(weight):
         _adam[(blocks(weight.numel(), _BLOCK),)](

@@ -54,8 +54,6 @@ def aligned(
     """Copy a matrix into aligned rows that are padded with zeros.
 
     Args:
-        source: ``[rows, columns]``.
-        dtype: Type of the copy.
         turn: Transpose.
         split: Write two matrices: the TF32 part of each number, and its remainder.
         dropping: Drop entries of the copy without scaling the others.

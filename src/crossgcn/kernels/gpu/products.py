@@ -7,7 +7,7 @@ TF32 and bfloat16, PyTorch multiplies the dropped and aligned copy.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -164,10 +164,10 @@ _ADD_BLOCK = 512
 class ProductShape(NamedTuple):
     """Launch parameters of a product.
 
+    A program computes a tile of ``block_rows`` and ``block_columns``; all blocks are powers of two.
+
     Attributes:
-        block_rows: Rows of a program's tile of the result, a power of two.
-        block_columns: Columns of the tile, a power of two.
-        block_depth: Terms that are read at once, a power of two.
+        block_depth: Terms that are read at once.
         num_warps: Warps of a program; four together feed Hopper's tensor cores.
         num_stages: Tiles that are loaded ahead.
         chunks: Upper bound of the parts that the sum is cut into, one program each.
@@ -189,85 +189,84 @@ def along_rows(
     Args:
         left: ``[rows, terms]``, from :func:`with_readable_rows`.
         right: ``[width, terms]`` from :func:`aligned`, split or not.
-        shape: Launch parameters.
         dropping: The scale and the random bits.
         drop: Drop entries of ``left``; they may be dropped already.
     """
     (rows, terms), (width, stride) = left.shape, right[0].shape
-    chunk, chunks = _cut(terms, shape)
-    parts = left.new_empty(chunks, rows, width)
-    if parts.numel() and terms:
-        grid = blocks(width, shape.block_columns), blocks(rows, shape.block_rows), chunks
-        with on_device_of(left):
-            multiply_along_rows[grid](
-                left,
-                right[0],
-                right[-1],
-                parts,
-                *dropping.arguments,
-                dropping.scale,
-                ROWS=rows,
-                WIDTH=width,
-                TERMS=terms,
-                LEFT_STRIDE=left.stride(0),
-                STRIDE=stride,
-                DROP=drop and dropping.draws is not None,
-                SPLIT=len(right) > 1,
-                CHUNK=chunk,
-                **_meta(shape),
-            )
-    return _add(parts, any_terms=terms > 0)
+    return _multiply(
+        multiply_along_rows,
+        (left, right[0], right[-1]),
+        (rows, width),
+        terms,
+        (blocks(width, shape.block_columns), blocks(rows, shape.block_rows)),
+        shape,
+        dropping,
+        drop,
+        TERMS=terms,
+        ROWS=rows,
+        LEFT_STRIDE=left.stride(0),
+        STRIDE=stride,
+        SPLIT=len(right) > 1,
+    )
 
 
 def down_columns(
     left: Tensor, right: Tensor, shape: ProductShape, dropping: Dropping, drop: bool
 ) -> Tensor:
-    """``scale * left.T @ right``, the entries of ``left`` dropped if asked for.
+    """Compute ``scale * left.T @ right``.
 
-    Args:
-        left: ``[rows, features]``, rows readable.
-        right: ``[rows, width]``, contiguous.
-        shape: How the work is shared out.
-        dropping: Gives the scale, and the entries to drop.
-        drop: Whether they are still to be dropped.
+    ``left`` is ``[rows, features]``, from :func:`with_readable_rows`, ``right`` is
+    ``[rows, width]`` and contiguous. The others are as for :func:`along_rows`.
     """
     (rows, width), features = right.shape, left.size(1)
-    chunk, chunks = _cut(rows, shape)
-    parts = left.new_empty(chunks, features, width)
-    if parts.numel() and rows:
-        grid = blocks(features, shape.block_rows), blocks(width, shape.block_columns), chunks
-        with on_device_of(left):
-            multiply_down_columns[grid](
-                left,
-                right,
+    return _multiply(
+        multiply_down_columns,
+        (left, right),
+        (features, width),
+        rows,
+        (blocks(features, shape.block_rows), blocks(width, shape.block_columns)),
+        shape,
+        dropping,
+        drop,
+        ROWS=rows,
+        FEATURES=features,
+        STRIDE=left.stride(0),
+    )
+
+
+def _multiply(
+    kernel: Any,
+    operands: tuple[Tensor, ...],
+    size: tuple[int, int],
+    terms: int,
+    grid: tuple[int, int],
+    shape: ProductShape,
+    dropping: Dropping,
+    drop: bool,
+    **sizes: int,
+) -> Tensor:
+    """Launch a kernel for each chunk of the terms, none of them empty, and add the chunks."""
+    chunk = blocks(blocks(terms, shape.block_depth), shape.chunks) * shape.block_depth
+    chunks = blocks(terms, chunk) if terms else 1
+    parts = operands[0].new_empty(chunks, *size)
+    if parts.numel() and terms:
+        with on_device_of(parts):
+            kernel[(*grid, chunks)](
+                *operands,
                 parts,
                 *dropping.arguments,
                 dropping.scale,
-                ROWS=rows,
-                WIDTH=width,
-                FEATURES=features,
-                STRIDE=left.stride(0),
+                WIDTH=size[1],
                 DROP=drop and dropping.draws is not None,
                 CHUNK=chunk,
-                **_meta(shape),
+                BLOCK_ROWS=shape.block_rows,
+                BLOCK_COLUMNS=shape.block_columns,
+                BLOCK_DEPTH=shape.block_depth,
+                num_warps=shape.num_warps,
+                num_stages=shape.num_stages,
+                **sizes,
             )
-    return _add(parts, any_terms=rows > 0)
-
-
-def _cut(terms: int, shape: ProductShape) -> tuple[int, int]:
-    """Return the length of a chunk and the number of chunks, none of them empty."""
-    chunk = blocks(blocks(terms, shape.block_depth), shape.chunks) * shape.block_depth
-    return chunk, blocks(terms, chunk) if terms else 1
-
-
-def _meta(shape: ProductShape) -> dict[str, int]:
-    return {
-        "BLOCK_ROWS": shape.block_rows,
-        "BLOCK_COLUMNS": shape.block_columns,
-        "BLOCK_DEPTH": shape.block_depth,
-        "num_warps": shape.num_warps,
-        "num_stages": shape.num_stages,
-    }
+    return _add(parts, any_terms=terms > 0)
 
 
 def _add(parts: Tensor, any_terms: bool) -> Tensor:
@@ -300,8 +299,6 @@ class Plan(NamedTuple):
     Attributes:
         keep: Write the dropped matrix, and keep it for the gradient.
         turn: For the gradient, transpose both operands first.
-        forward: Launch parameters of the product.
-        backward: Launch parameters of the gradient.
     """
 
     keep: bool
@@ -337,7 +334,6 @@ class DroppedProduct:
     Args:
         x: ``[rows, features]``, a constant; see :func:`pad_rows`.
         draws: Random bits of one model; ``None`` drops nothing.
-        p: Probability of dropping an entry.
         precision: Of the products; sums are in float32.
     """
 

@@ -22,11 +22,12 @@ _CACHE = 1 << 28
 class RowSumShape(NamedTuple):
     """Launch parameters.
 
+    All but ``num_warps`` are powers of two.
+
     Attributes:
-        block_columns: Columns of a program, a power of two.
-        unroll: Entries of a segment that are gathered at once, a power of two.
-        group: Segments of a program, a power of two.
-        num_warps: Warps of a program.
+        block_columns: Columns of a program.
+        unroll: Entries of a segment that are gathered at once.
+        group: Segments of a program.
     """
 
     block_columns: int

@@ -26,7 +26,6 @@ class GraphAttention(NodeAggregation):
     isolated node keeps its own vector.
 
     Args:
-        channels: Width of the vectors.
         heads: Must divide ``channels``; by default up to 8 heads of at least 4 channels.
         negative_slope: Of the LeakyReLU.
     """
@@ -80,10 +79,6 @@ class GraphAttention(NodeAggregation):
         target = hop.own_rows((by_head * self.for_target).sum(dim=-1))[hop.rows]
         return functional.leaky_relu(source + target, self.negative_slope)
 
-    def extra_repr(self) -> str:
-        """Describe it for ``print(model)``."""
-        return f"{self.channels}, heads={self.heads}, negative_slope={self.negative_slope}"
-
 
 class GraphAttentionV2(GraphAttention):
     r"""Attention that can rank neighbours differently for each node (GATv2).
@@ -91,8 +86,7 @@ class GraphAttentionV2(GraphAttention):
     .. math:: a_{ij} \propto w_{ij} \exp\bigl(\mathbf{s}^{\top}\,
         \mathrm{LeakyReLU}(\mathbf{x}_j + \mathbf{x}_i)\bigr)
 
-    Both ends share one feature transform, as GATv2's option ``share_weights``. Arguments are
-    those of :class:`GraphAttention`.
+    Both ends share one feature transform, as GATv2's option ``share_weights``.
     """
 
     def _make_parameters(self, heads: int, width: int) -> None:

@@ -31,7 +31,6 @@ class NeighbourPairs(NodeAggregation):
     the result is zero.
 
     Args:
-        channels: Width of the vectors.
         own: Whether the node itself counts as a neighbour.
     """
 
@@ -64,10 +63,6 @@ class NeighbourPairs(NodeAggregation):
         size = (squares / weights.masked_fill(none, 1.0) + limits.tiny).sqrt()
         return (mean / size).masked_fill(none, 0.0)
 
-    def extra_repr(self) -> str:
-        """Describe it for ``print(model)``."""
-        return f"{self.channels}, own={self.own}"
-
 
 class GCNAndPairs(NeighbourPairs):
     r"""GCN's sum plus gated products of pairs of neighbours.
@@ -78,17 +73,12 @@ class GCNAndPairs(NeighbourPairs):
     GCN's sum alone.
 
     Args:
-        channels: Width of the vectors.
         own: Whether the node itself is in pairs; it is always in the sum.
     """
 
     def __init__(self, channels: int, *, own: bool = True) -> None:
         super().__init__(channels, own=own)
         self.gate = nn.Parameter(torch.zeros(()))
-
-    def reset_parameters(self) -> None:
-        """Set the gate to 0."""
-        nn.init.zeros_(self.gate)
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
         """Add the sum and the gated products."""

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from crossgcn.graph import EdgeKind, SparseMatrix
+from crossgcn.layers.catalogue import describe_options
+from crossgcn.layers.feature_transform import reset_parameters
 
 
 class NodeAggregation(nn.Module):
@@ -15,11 +17,9 @@ class NodeAggregation(nn.Module):
     Any aggregation works with any feature transform. Subclasses implement :meth:`forward`; to
     have a name, they need a line in :data:`~crossgcn.layers.catalogue.AGGREGATIONS`.
 
-    Args:
-        channels: Width of the vectors, in and out.
-
     Attributes:
         name: Its name in that table.
+        channels: Width of the vectors, in and out.
         propagations: The kind of edges of each hop, see :data:`~crossgcn.graph.EDGE_RULES`.
         linear: Whether it commutes with a linear map of the vectors. Sparse features are then
             projected before they are aggregated.
@@ -46,24 +46,20 @@ class NodeAggregation(nn.Module):
         self.name = self.name or type(self).__name__
 
     def reset_parameters(self) -> None:
-        """Draw all parameters; by default there are none."""
+        """Draw all parameters; by default, set own ones to 0 and draw those of submodules."""
+        reset_parameters(self)
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
-        """Aggregate.
+        """Aggregate vectors ``[nodes, channels]`` into a row per target of the last hop.
 
-        Args:
-            x: The vector of each node, ``[nodes, channels]``; a row per column of the first hop.
-            hops: The edges of each hop, a row per target; ``hop.own_rows(x)`` selects the
-                targets' own vectors.
-
-        Returns:
-            A row per target of the last hop.
+        Nodes are the columns of the first hop. ``hop.own_rows(x)`` selects the vectors of a hop's
+        targets.
         """
         raise NotImplementedError
 
     def extra_repr(self) -> str:
         """Describe it for ``print(model)``."""
-        return str(self.channels)
+        return ", ".join([str(self.channels), *describe_options(self)])
 
 
 def weigh_messages(x: Tensor, hop: SparseMatrix) -> Tensor:

@@ -20,7 +20,6 @@ class PyGAggregation(NodeAggregation):
     PyG's layers. A node without a self-loop gets one of weight 1.
 
     Args:
-        channels: Width of the vectors.
         module: Aggregates the rows of a matrix by an index, and keeps their width.
         linear: Whether it is a weighted sum.
     """
@@ -33,10 +32,6 @@ class PyGAggregation(NodeAggregation):
         super().__init__(channels)
         self.module = module
         self.linear = linear
-
-    def reset_parameters(self) -> None:
-        """Draw the module's parameters."""
-        self.module.reset_parameters()
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
         """Aggregate; the module decides what a row without edges is."""
@@ -53,7 +48,6 @@ class LayerMessages(NodeAggregation):
     the same numbers.
 
     Args:
-        channels: Width of the vectors.
         reduce: A name (``"mean"``, ``"max"``, ``"min"``, ``"mul"``) or the ``Aggregation`` module
             of the layer, which owns its parameters.
         kind: The layer's edges.

@@ -32,11 +32,6 @@ class RecurrentAggregation(NodeAggregation):
         self.network = network(channels, channels)
         self.read_out = nn.Linear(channels, channels, bias=False)
 
-    def reset_parameters(self) -> None:
-        """Draw all parameters."""
-        self.network.reset_parameters()
-        self.read_out.reset_parameters()
-
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
         """Aggregate; a row without edges is zero."""
         (hop,) = hops
@@ -58,11 +53,10 @@ def _score(messages: Tensor) -> Tensor:
 
 
 def _pack(hop: SparseMatrix, score: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort messages as ``PackedSequence`` needs them.
+    """Sort messages as ``PackedSequence`` needs them: all first steps before all second ones.
 
-    Returns:
-        The order of the messages, all first steps before all second ones; the number of rows
-        that have each step; and the rows, longest first.
+    Return the order of the messages, the number of rows that have each step, and the rows,
+    longest first.
     """
     by_score = score.argsort(stable=True)
     within_rows = by_score[hop.rows[by_score].argsort(stable=True)]

@@ -25,7 +25,6 @@ class PersonalisedPageRank(NodeAggregation):
         + \beta\mathbf{X}, \qquad \mathbf{Z}^{(0)} = \mathbf{X}
 
     Args:
-        channels: Width of the vectors.
         hops: Number of steps, at least 1.
         teleport: :math:`\beta`.
     """
@@ -37,7 +36,8 @@ class PersonalisedPageRank(NodeAggregation):
         super().__init__(channels)
         if not 0.0 <= teleport <= 1.0:
             raise BadInput(f"teleport must be from 0 to 1; got {teleport}")
-        self.propagations = _GCN * check_count("hops", hops)
+        self.hops = check_count("hops", hops)
+        self.propagations = _GCN * hops
         self.teleport = teleport
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
@@ -48,10 +48,6 @@ class PersonalisedPageRank(NodeAggregation):
             reached = (1.0 - self.teleport) * (hop @ reached) + self.teleport * own
         return reached
 
-    def extra_repr(self) -> str:
-        """Describe it for ``print(model)``."""
-        return f"{self.channels}, hops={len(self.propagations)}, teleport={self.teleport}"
-
 
 class MixHop(NodeAggregation):
     r"""A sum of linear maps of several powers of the adjacency (MixHop).
@@ -61,7 +57,6 @@ class MixHop(NodeAggregation):
     This is a projection of the concatenated powers. It starts as their mean.
 
     Args:
-        channels: Width of the vectors.
         powers: The powers; 0 is the node itself, and the highest is at least 1.
     """
 
@@ -85,24 +80,17 @@ class MixHop(NodeAggregation):
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
         """Sum the mapped powers."""
-        reached, total = x, self._map(0, x)
+        maps = dict(zip(self.powers, self.maps.mT.unbind(-3), strict=True))
+        reached = x
+        total = x @ maps[0] if 0 in maps else None
         for power, hop in enumerate(hops, start=1):
             reached = hop @ reached
-            mapped = self._map(power, reached)
-            earlier = None if total is None else hop.own_rows(total)
-            total = mapped if earlier is None else earlier if mapped is None else earlier + mapped
+            total = None if total is None else hop.own_rows(total)
+            if power in maps:
+                mapped = reached @ maps[power]
+                total = mapped if total is None else total + mapped
         assert total is not None
         return total
-
-    def _map(self, power: int, reached: Tensor) -> Tensor | None:
-        """Map a power; ``None`` if it is not among the powers."""
-        if power not in self.powers:
-            return None
-        return reached @ self.maps[..., self.powers.index(power), :, :].mT
-
-    def extra_repr(self) -> str:
-        """Describe it for ``print(model)``."""
-        return f"{self.channels}, powers={list(self.powers)}"
 
 
 class Chebyshev(NodeAggregation):
@@ -118,7 +106,6 @@ class Chebyshev(NodeAggregation):
     its neighbours'.
 
     Args:
-        channels: Width of the vectors.
         hops: :math:`T`, at least 1.
     """
 
@@ -126,7 +113,8 @@ class Chebyshev(NodeAggregation):
 
     def __init__(self, channels: int, *, hops: int = 2) -> None:
         super().__init__(channels)
-        self.propagations = _SYMMETRIC * check_count("hops", hops)
+        self.hops = check_count("hops", hops)
+        self.propagations = _SYMMETRIC * hops
         self.maps = nn.Parameter(torch.empty(hops + 1, channels, channels))
         self.reset_parameters()
 
@@ -150,10 +138,6 @@ class Chebyshev(NodeAggregation):
             total = hop.own_rows(total) + last @ mapped
         return total
 
-    def extra_repr(self) -> str:
-        """Describe it for ``print(model)``."""
-        return f"{self.channels}, hops={len(self.propagations)}"
-
 
 class RandomPropagation(NodeAggregation):
     r"""The mean of several hops, with random node drop in training (GRAND).
@@ -165,7 +149,6 @@ class RandomPropagation(NodeAggregation):
     In training, a dropped node sends nothing. In evaluation no node is dropped.
 
     Args:
-        channels: Width of the vectors.
         hops: :math:`P`, at least 1.
         node_drop: :math:`\delta`, the probability of dropping a node.
     """
@@ -176,7 +159,9 @@ class RandomPropagation(NodeAggregation):
 
     def __init__(self, channels: int, *, hops: int = 8, node_drop: float = 0.5) -> None:
         super().__init__(channels)
-        self.propagations = _GCN * check_count("hops", hops)
+        self.hops = check_count("hops", hops)
+        self.propagations = _GCN * hops
+        self.node_drop = node_drop
         self.node_dropout = FeatureDropout(node_drop)
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
@@ -189,7 +174,3 @@ class RandomPropagation(NodeAggregation):
             reached = hop @ reached
             total = hop.own_rows(total) + reached
         return total / (len(hops) + 1)
-
-    def extra_repr(self) -> str:
-        """Describe it for ``print(model)``."""
-        return f"{self.channels}, hops={len(self.propagations)}, node_drop={self.node_dropout.p}"

@@ -100,9 +100,6 @@ class SelfAndNeighbours(NodeAggregation):
 
 
 def make_sage(channels: int, *, join: str = "mean", **settings: Any) -> SelfAndNeighbours:
-    """Make GraphSAGE's aggregation with any aggregation of its neighbours.
-
-    ``join="mean"`` is ``"raw-mean"`` and so on: a layer's normalised edges have no part in it.
-    """
+    """Make GraphSAGE's aggregation; ``join="mean"`` is ``"raw-mean"`` of the neighbours."""
     name = f"raw-{join}" if f"raw-{join}" in AGGREGATIONS else join
     return SelfAndNeighbours(make_aggregation(name, channels, **settings))

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from crossgcn import kernels
 from crossgcn.errors import BadInput
+from crossgcn.layers.feature_transform import reset_parameters
 
 
 class OrderSum:
@@ -92,11 +93,8 @@ class OrderAggregator(nn.Module):
     for each order and output unit, also implements :meth:`order_weights`: ``explain`` then
     reads it.
 
-    Args:
-        order: K.
-        channels: Width of the hidden vectors.
-
     Attributes:
+        channels: Width of the hidden vectors.
         stackable: Whether its parameters may have a first dimension of models, which its inputs
             then have too.
         capturable: Whether a CUDA graph can record it: it never waits for a number from the GPU.
@@ -117,7 +115,8 @@ class OrderAggregator(nn.Module):
         self.channels = channels
 
     def reset_parameters(self) -> None:
-        """Draw all parameters; by default there are none."""
+        """Set own parameters to 0 and draw those of submodules."""
+        reset_parameters(self)
 
     def forward(self, hidden: Sequence[Tensor]) -> Tensor:
         """Aggregate K tensors ``[..., nodes, channels]`` into one."""
@@ -135,16 +134,11 @@ class OrderAggregator(nn.Module):
 def cross_and_sum(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
     r"""Multiply up the projections and sum the orders, :math:`\sum_k \alpha_k \mathbf{h}^k`.
 
-    Backward recomputes the products instead of keeping them.
-
     Args:
         projections: ``[..., order * channels]``, one order after the other; with weights
             per model, ``[models, rows, order * channels]``.
         order_weights: :math:`\alpha`, ``[order]`` or ``[models, order]``.
         release: Use the sum of all projections as the first order (NOTE[D2]).
-
-    Returns:
-        ``[..., channels]``.
     """
     shape = projections.shape
     if order_weights.dim() == 1:

@@ -22,12 +22,7 @@ class WeightsPerUnit(OrderAggregator):
 
     def __init__(self, order: int, channels: int) -> None:
         super().__init__(order, channels)
-        self.gates = nn.Parameter(torch.empty((order - 1) * channels))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set all weights to 0."""
-        nn.init.zeros_(self.gates)
+        self.gates = nn.Parameter(torch.zeros((order - 1) * channels))
 
     def forward(self, hidden: Sequence[Tensor]) -> Tensor:
         """Sum the orders with a weight per unit."""
@@ -61,14 +56,8 @@ class AttentionOverOrders(OrderAggregator):
 
     def __init__(self, order: int, channels: int) -> None:
         super().__init__(order, channels)
-        self.query = nn.Parameter(torch.empty(channels))
-        self.offset = nn.Parameter(torch.empty(order))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set query and offsets to 0."""
-        nn.init.zeros_(self.query)
-        nn.init.zeros_(self.offset)
+        self.query = nn.Parameter(torch.zeros(channels))
+        self.offset = nn.Parameter(torch.zeros(order))
 
     def forward(self, hidden: Sequence[Tensor]) -> Tensor:
         """Average the orders of each row."""
@@ -119,11 +108,6 @@ class LSTMOverOrders(OrderAggregator):
         super().__init__(order, channels)
         self.lstm = nn.LSTM(channels, channels, batch_first=True)
         self.read_out = nn.Linear(channels, channels, bias=False)
-
-    def reset_parameters(self) -> None:
-        """Draw all parameters."""
-        self.lstm.reset_parameters()
-        self.read_out.reset_parameters()
 
     def forward(self, hidden: Sequence[Tensor]) -> Tensor:
         """Read the orders, first to last."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.feature_transform import FeatureCrossing, draw
+from crossgcn.layers.feature_transform import FeatureCrossing, draw, is_dense
 
 
 class CompressedInteractionNetwork(FeatureCrossing):
@@ -39,30 +39,27 @@ class CompressedInteractionNetwork(FeatureCrossing):
     that for features of mean square one each feature map and the read-out have mean square one.
 
     Args:
-        in_channels: Features per row.
-        out_channels: Width of the output.
-        order: Highest order K of the crosses, at least 1.
         feature_maps: H; ``out_channels`` by default.
         embedding_channels: C.
         rank: r of the decomposed weights; ``None`` for full weights.
-        bias: Add :math:`\mathbf{b}`.
 
     Attributes:
         weight: :math:`\mathbf{W}`, ``[out_channels, in_channels]``.
-        embedding: All :math:`\mathbf{v}_j`, ``[embedding_channels, in_channels]``; none of order 1.
+        embedding: All :math:`\mathbf{v}_j`, ``[embedding_channels, in_channels]``.
         field_weight: With ``rank``, :math:`\mathbf{U}^1` and then all :math:`\mathbf{V}^k`,
             ``[order, feature_maps, rank, in_channels]``; else :math:`\mathbf{W}^1`,
             ``[feature_maps, in_channels, in_channels]``.
         map_weight: With ``rank``, all other :math:`\mathbf{U}^k`,
             ``[order - 2, feature_maps, rank, feature_maps]``; else all other :math:`\mathbf{W}^k`,
-            ``[order - 2, feature_maps, feature_maps, in_channels]``; none below order 3.
+            ``[order - 2, feature_maps, feature_maps, in_channels]``.
         read_out: All :math:`\mathbf{r}_{kh}`, ``[out_channels, (order - 1) * feature_maps]``.
     """
 
-    embedding: nn.Parameter | None
-    field_weight: nn.Parameter | None
+    weight: nn.Parameter
+    embedding: nn.Parameter
+    field_weight: nn.Parameter
     map_weight: nn.Parameter | None
-    read_out: nn.Parameter | None
+    read_out: nn.Parameter
 
     def __init__(
         self,
@@ -80,21 +77,19 @@ class CompressedInteractionNetwork(FeatureCrossing):
         width = check_count("embedding_channels", embedding_channels)
         self.feature_maps, self.embedding_channels = maps, width
         self.rank = None if rank is None else check_count("rank", rank)
-        layers = self.num_layers = self.order - 1
         if self.rank is None:
             field_shape: tuple[int, ...] = (maps, in_channels, in_channels)
-            map_shape = (layers - 1, maps, maps, in_channels)
+            map_shape = (order - 2, maps, maps, in_channels)
         else:
-            field_shape = (layers + 1, maps, self.rank, in_channels)
-            map_shape = (layers - 1, maps, self.rank, maps)
-        self.weight = nn.Parameter(torch.empty(out_channels, in_channels))
-        for name, wanted, shape in (
-            ("embedding", layers > 0, (width, in_channels)),
-            ("field_weight", layers > 0, field_shape),
-            ("map_weight", layers > 1, map_shape),
-            ("read_out", layers > 0, (out_channels, layers * maps)),
-        ):
-            self.register_parameter(name, nn.Parameter(torch.empty(shape)) if wanted else None)
+            field_shape = (order, maps, self.rank, in_channels)
+            map_shape = (order - 2, maps, self.rank, maps)
+        self.add_parameters(
+            weight=(out_channels, in_channels),
+            embedding=(width, in_channels),
+            field_weight=field_shape,
+            map_weight=map_shape if order > 2 else None,
+            read_out=(out_channels, (order - 1) * maps),
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -102,23 +97,18 @@ class CompressedInteractionNetwork(FeatureCrossing):
         super().reset_parameters()
         nn.init.xavier_uniform_(self.weight)
         draw(self.embedding, 1.0)
-        if self.rank is None:
-            draw(self.field_weight, 1 / self.in_channels**2)
-            draw(self.map_weight, 1 / (self.feature_maps * self.in_channels))
-        else:
-            draw(self.field_weight, 1 / self.in_channels)
-            draw(self.map_weight, 1 / (self.feature_maps * self.rank))
-            if self.field_weight is not None:
-                with torch.no_grad():
-                    self.field_weight[0] /= self.rank**0.5
-        maps = max(1, self.num_layers) * self.feature_maps
-        draw(self.read_out, 1 / (maps * self.embedding_channels))
+        full, features = self.rank is None, self.in_channels
+        draw(self.field_weight, 1 / features**2 if full else 1 / features)
+        if self.map_weight is not None:
+            draw(self.map_weight, 1 / (self.feature_maps * (self.rank or features)))
+        if self.rank is not None:
+            with torch.no_grad():
+                self.field_weight[0] /= self.rank**0.5
+        draw(self.read_out, 1 / (self.read_out.size(-1) * self.embedding_channels))
 
     @property
     def num_projections(self) -> int:
         """Width of the linear part; with full weights, all features."""
-        if self.num_layers == 0:
-            return self.out_channels
         if self.rank is None:
             return self.in_channels
         fields = self.order * self.feature_maps * self.rank
@@ -127,24 +117,25 @@ class CompressedInteractionNetwork(FeatureCrossing):
     @property
     def kept_numbers(self) -> tuple[int, int]:
         """Estimate the numbers kept for backward, per row and per feature of a row."""
-        maps = self.num_layers * self.feature_maps * self.embedding_channels
-        if self.rank is None and self.num_layers:
+        maps = (self.order - 1) * self.feature_maps * self.embedding_channels
+        if self.rank is None:
             return self.out_channels + maps, 1 + self.embedding_channels + 2 * maps
-        return self.num_projections + maps * (1 + (self.rank or 0)), 1
+        return self.num_projections + maps * (1 + self.rank), 1
 
     def project(self, x: Tensor | SparseMatrix) -> Tensor:
         """Compute all projections in one matrix product; with full weights, return dense rows."""
-        if self.field_weight is None or self.embedding is None:
-            return x @ self.weight.mT
-        if self.rank is None:
-            return _dense(x)
-        embedded = self.field_weight.unsqueeze(-2) * self.embedding[..., None, None, None, :, :]
-        return x @ torch.cat([self.weight, embedded.flatten(-5, -2)], dim=-2).mT
+        if self.rank is not None:
+            embedded = self.field_weight.unsqueeze(-2) * self.embedding[..., None, None, None, :, :]
+            return x @ torch.cat([self.weight, embedded.flatten(-5, -2)], dim=-2).mT
+        if isinstance(x, Tensor) and is_dense(x):
+            return x
+        raise BadInput(
+            "a CompressedInteractionNetwork with full weights takes dense rows: pass x.to_dense(), "
+            "or give a rank, with which rows may be sparse"
+        )
 
     def combine(self, projections: Tensor) -> Tensor:
         """Cross the fields and read out the sums of their maps, without adding the bias."""
-        if self.read_out is None:
-            return projections
         if self.rank is None:
             linear = projections @ self.weight.mT
             maps = self._full_maps(projections)
@@ -154,13 +145,6 @@ class CompressedInteractionNetwork(FeatureCrossing):
             maps = self._decomposed_maps(torch.unflatten(fields, -1, shape).unbind(-4))
         pooled = torch.cat([each.sum(-1) for each in maps], dim=-1)
         return linear + pooled @ self.read_out.mT
-
-    def extra_repr(self) -> str:
-        """Describe it for ``print(model)``."""
-        return (
-            f"{super().extra_repr()}, feature_maps={self.feature_maps}, "
-            f"embedding_channels={self.embedding_channels}, rank={self.rank}"
-        )
 
     def _decomposed_maps(self, fields: Sequence[Tensor]) -> list[Tensor]:
         r"""Return the maps of every layer, ``[..., rows, feature_maps, embedding_channels]``.
@@ -179,7 +163,6 @@ class CompressedInteractionNetwork(FeatureCrossing):
 
     def _full_maps(self, x: Tensor) -> list[Tensor]:
         """Return the maps of every layer from dense rows and full weights."""
-        assert self.embedding is not None and self.field_weight is not None
         fields = x.unsqueeze(-2) * self.embedding.unsqueeze(-3)
         weights: list[Tensor] = [self.field_weight]
         if self.map_weight is not None:
@@ -191,12 +174,3 @@ class CompressedInteractionNetwork(FeatureCrossing):
             before = (partners * before.unsqueeze(-2)).sum(-1)
             maps.append(before.mT)
         return maps
-
-
-def _dense(x: Tensor | SparseMatrix) -> Tensor:
-    if isinstance(x, Tensor) and x.layout == torch.strided:
-        return x
-    raise BadInput(
-        "a CompressedInteractionNetwork with full weights takes dense rows: pass x.to_dense(), "
-        "or give a rank, with which rows may be sparse"
-    )

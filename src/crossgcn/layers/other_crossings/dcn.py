@@ -32,19 +32,16 @@ class CrossNetwork(FeatureCrossing):
     :math:`(1 + \frac{1}{K-1})^{K-1} < e` for every order.
 
     Args:
-        in_channels: Features per row.
-        out_channels: Width of the output.
-        order: Highest order K of the crosses, at least 1.
         cross_bias: Use :math:`\mathbf{b}_l`.
-        bias: Add :math:`\mathbf{b}`.
 
     Attributes:
         read_out: :math:`\mathbf{R}`, ``[out_channels, in_channels]``.
-        cross_weight: All :math:`\mathbf{w}_l`, ``[order - 1, in_channels]``; none of order 1.
+        cross_weight: All :math:`\mathbf{w}_l`, ``[order - 1, in_channels]``.
         cross_bias: All :math:`\mathbf{b}_l` in a row, ``[(order - 1) * in_channels]``, or none.
     """
 
-    cross_weight: nn.Parameter | None
+    read_out: nn.Parameter
+    cross_weight: nn.Parameter
     cross_bias: nn.Parameter | None
 
     def __init__(
@@ -57,52 +54,42 @@ class CrossNetwork(FeatureCrossing):
         bias: bool = True,
     ) -> None:
         super().__init__(in_channels, out_channels, order, bias)
-        layers = self.num_layers = self.order - 1
-        self.read_out = nn.Parameter(torch.empty(out_channels, in_channels))
-        weight = nn.Parameter(torch.empty(layers, in_channels)) if layers else None
-        shifts = nn.Parameter(torch.empty(layers * in_channels)) if layers and cross_bias else None
-        self.register_parameter("cross_weight", weight)
-        self.register_parameter("cross_bias", shifts)
+        self.add_parameters(
+            read_out=(out_channels, in_channels),
+            cross_weight=(order - 1, in_channels),
+            cross_bias=((order - 1) * in_channels,) if cross_bias else None,
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw all parameters."""
         super().reset_parameters()
         nn.init.xavier_uniform_(self.read_out)
-        draw(self.cross_weight, 1 / (self.in_channels * max(1, self.num_layers)))
-        if self.cross_bias is not None:
-            nn.init.zeros_(self.cross_bias)
+        draw(self.cross_weight, 1 / (self.in_channels * (self.order - 1)))
 
     @property
     def num_projections(self) -> int:
         """Width of the linear part."""
-        return self.out_channels + self.num_layers
+        return self.out_channels + self.order - 1
 
     def project(self, x: Tensor | SparseMatrix) -> Tensor:
-        r"""Read-out and inner products, ``[..., rows, out_channels + order - 1]``."""
-        weight: Tensor = self.read_out
-        if self.cross_weight is not None:
-            weight = torch.cat([weight, self.cross_weight], dim=-2)
-        return x @ weight.mT
+        """Compute read-out and inner products, ``[..., rows, out_channels + order - 1]``."""
+        return x @ torch.cat([self.read_out, self.cross_weight], dim=-2).mT
 
     def combine(self, projections: Tensor) -> Tensor:
         """Scale and shift the read-out, without adding the bias."""
-        if self.cross_weight is None:
-            return projections
         read, inner = projections.tensor_split([self.out_channels], dim=-1)
         products = inner.unbind(-1)
+        scale = torch.ones_like(products[0])
         if self.cross_bias is None:
-            scale = torch.ones_like(products[0])
             for product in products:
                 scale = scale + scale * product
             return scale.unsqueeze(-1) * read
 
-        by_layer = torch.unflatten(self.cross_bias, -1, (self.num_layers, self.in_channels))
+        by_layer = torch.unflatten(self.cross_bias, -1, (self.order - 1, self.in_channels))
         shifts = by_layer.cumsum(-2)
         before = torch.cat([torch.zeros_like(shifts[..., :1, :]), shifts[..., :-1, :]], dim=-2)
         shifted = (self.cross_weight * before).sum(-1, keepdim=True).unbind(-2)
-        scale = torch.ones_like(products[0])
         for product, constant in zip(products, shifted, strict=True):
             scale = scale + scale * product + constant
-        constant_part = shifts[..., -1:, :] @ self.read_out.mT
-        return scale.unsqueeze(-1) * read + constant_part
+        return scale.unsqueeze(-1) * read + shifts[..., -1:, :] @ self.read_out.mT

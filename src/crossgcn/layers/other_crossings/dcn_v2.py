@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from crossgcn.errors import check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.feature_transform import FeatureCrossing, draw, is_dense
-from crossgcn.layers.other_crossings.entries import Entries
+from crossgcn.layers.feature_transform import draw
+from crossgcn.layers.other_crossings.entries import DenseRows, Entries, EntryCrossing
 
 
-class CrossNetworkV2(FeatureCrossing):
+class CrossNetworkV2(EntryCrossing):
     r"""K-1 cross layers of DCN-v2, and a linear read-out.
 
     .. math::
@@ -34,13 +34,9 @@ class CrossNetworkV2(FeatureCrossing):
     add about as much as the input has.
 
     Args:
-        in_channels: Features per row.
-        out_channels: Width of the output.
-        order: Highest order K of the crosses, at least 1.
         rank: Of each :math:`\mathbf{W}_l`; ``None`` for full matrices, which are smaller if there
             are fewer features than twice the rank.
         cross_bias: Use :math:`\mathbf{b}_l`.
-        bias: Add :math:`\mathbf{b}`.
 
     Attributes:
         read_out: :math:`\mathbf{R}`, ``[out_channels, in_channels]``.
@@ -50,6 +46,7 @@ class CrossNetworkV2(FeatureCrossing):
         cross_bias: All :math:`\mathbf{b}_l` in a row, ``[(order - 1) * in_channels]``, or none.
     """
 
+    read_out: nn.Parameter
     cross_weight: nn.Parameter | None
     down_weight: nn.Parameter | None
     up_weight: nn.Parameter | None
@@ -66,96 +63,66 @@ class CrossNetworkV2(FeatureCrossing):
         bias: bool = True,
     ) -> None:
         super().__init__(in_channels, out_channels, order, bias)
-        self.rank = None if rank is None else check_count("rank", rank)
-        layers = self.num_layers = self.order - 1
-        full, product = layers and rank is None, layers and rank is not None
-        self.read_out = nn.Parameter(torch.empty(out_channels, in_channels))
-        for name, wanted, shape in (
-            ("cross_weight", full, (layers, in_channels, in_channels)),
-            ("down_weight", product, (layers, rank or 0, in_channels)),
-            ("up_weight", product, (layers, in_channels, rank or 0)),
-            ("cross_bias", layers and cross_bias, (layers * in_channels,)),
-        ):
-            self.register_parameter(name, nn.Parameter(torch.empty(shape)) if wanted else None)
+        self.rank = rank
+        full = rank is None
+        width = in_channels if rank is None else check_count("rank", rank)
+        self.add_parameters(
+            read_out=(out_channels, in_channels),
+            cross_weight=(order - 1, in_channels, in_channels) if full else None,
+            down_weight=None if full else (order - 1, width, in_channels),
+            up_weight=None if full else (order - 1, in_channels, width),
+            cross_bias=((order - 1) * in_channels,) if cross_bias else None,
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw all parameters."""
         super().reset_parameters()
         nn.init.xavier_uniform_(self.read_out)
-        share = 1 / max(1, self.num_layers)
-        draw(self.cross_weight, share / self.in_channels)
-        draw(self.down_weight, 1 / self.in_channels)
-        draw(self.up_weight, share / (self.rank or 1))
-        if self.cross_bias is not None:
-            nn.init.zeros_(self.cross_bias)
-
-    @property
-    def num_projections(self) -> int:
-        """Width of the linear part: all features, unless the order is 1."""
-        return self.in_channels if self.num_layers else self.out_channels
+        share = 1 / (self.order - 1)
+        if self.cross_weight is not None:
+            draw(self.cross_weight, share / self.in_channels)
+        if self.down_weight is not None and self.up_weight is not None:
+            draw(self.down_weight, 1 / self.in_channels)
+            draw(self.up_weight, share / self.up_weight.size(-1))
 
     @property
     def capturable(self) -> bool:
         """Not with full matrices, which group rows by their length."""
-        return self.cross_weight is None
+        return self.rank is not None
 
     @property
     def kept_numbers(self) -> tuple[int, int]:
         """Estimate the numbers kept for backward, per row and per feature of a row."""
-        return self.out_channels + self.num_layers * (self.rank or 0), 1 + 3 * self.num_layers
+        layers = self.order - 1
+        return self.out_channels + layers * (self.rank or 0), 1 + 3 * layers
 
-    def transform(self, x: Tensor | SparseMatrix) -> Tensor:
-        """Transform without adding the bias; sparse rows stay sparse."""
-        if is_dense(x) or self.num_layers == 0:
-            return self.combine(self.project(x))
-        return self._cross_entries(Entries(x))
-
-    def project(self, x: Tensor | SparseMatrix) -> Tensor:
-        """Return dense rows as they are; of order 1, apply the read-out."""
-        return x @ self.read_out.mT if self.num_layers == 0 else self._every_feature(x)
-
-    def combine(self, projections: Tensor) -> Tensor:
-        """Cross dense rows and read them out, without adding the bias."""
-        if self.num_layers == 0:
-            return projections
-        x, factor = projections, torch.ones_like(projections)
-        for full, down, up, shift in self._layers():
+    def combine(self, projections: Tensor | SparseMatrix) -> Tensor:
+        """Cross rows and read them out, without adding the bias."""
+        rows = (
+            Entries(projections)
+            if isinstance(projections, SparseMatrix)
+            else DenseRows(projections)
+        )
+        x = rows.values.to(self.read_out.dtype)
+        factor = torch.ones_like(x)
+        for weights, shift in self._layers():
             state = x * factor
-            if full is not None:
-                factor = factor + state @ full.mT
-            elif down is not None and up is not None:
-                factor = factor + state @ down.mT @ up.mT
+            if len(weights) == 1:
+                factor = factor + rows.pair_sums(state, weights[0])
+            else:
+                down, up = weights
+                factor = factor + rows.inner_products(rows.row_sums(state, down.mT), up)
             if shift is not None:
-                factor = factor + shift.unsqueeze(-2)
-        return (x * factor) @ self.read_out.mT
+                factor = factor + rows.of_columns(shift)
+        return rows.row_sums(x * factor, self.read_out.mT)
 
-    def extra_repr(self) -> str:
-        """Describe it for ``print(model)``."""
-        return f"{super().extra_repr()}, rank={self.rank}"
-
-    def _cross_entries(self, entries: Entries) -> Tensor:
-        """Cross the entries of sparse rows and read them out."""
-        values = entries.matrix.values.to(self.read_out.dtype)
-        factor = torch.ones_like(values)
-        for full, down, up, shift in self._layers():
-            state = values * factor
-            if full is not None:
-                factor = factor + entries.pair_sums(state, full)
-            elif down is not None and up is not None:
-                factor = factor + entries.inner_products(entries.row_sums(state, down.mT), up)
-            if shift is not None:
-                factor = factor + entries.of_columns(shift)
-        return entries.row_sums(values * factor, self.read_out.mT)
-
-    def _layers(self) -> Iterator[tuple[Tensor | None, ...]]:
-        """Yield each layer's full matrix, its two factors, and its bias, or ``None``."""
-        biases: Tensor | None = self.cross_bias
-        if biases is not None:
-            biases = torch.unflatten(biases, -1, (self.num_layers, self.in_channels))
+    def _layers(self) -> Iterator[tuple[Sequence[Tensor], Tensor | None]]:
+        """Yield each layer's full matrix or its two factors, and its bias."""
         weights = (self.cross_weight, self.down_weight, self.up_weight)
-        parts = [self._by_layer(weight, -3) for weight in weights]
-        return zip(*parts, self._by_layer(biases, -2), strict=True)
-
-    def _by_layer(self, weights: Tensor | None, dim: int) -> Sequence[Tensor | None]:
-        return [None] * self.num_layers if weights is None else weights.unbind(dim)
+        matrices = zip(*(each.unbind(-3) for each in weights if each is not None), strict=True)
+        shifts: Sequence[Tensor | None] = [None] * (self.order - 1)
+        if self.cross_bias is not None:
+            shape = (self.order - 1, self.in_channels)
+            shifts = torch.unflatten(self.cross_bias, -1, shape).unbind(-2)
+        return zip(matrices, shifts, strict=True)

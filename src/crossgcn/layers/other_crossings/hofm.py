@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from crossgcn.errors import check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.feature_transform import FeatureCrossing, draw, is_dense
-from crossgcn.layers.other_crossings.entries import sparse_rows
+from crossgcn.layers.feature_transform import draw
+from crossgcn.layers.other_crossings.entries import EntryCrossing
 
 
-class HigherOrderFM(FeatureCrossing):
+class HigherOrderFM(EntryCrossing):
     r"""A factorisation machine of order K for each output unit.
 
     .. math::
@@ -39,19 +39,15 @@ class HigherOrderFM(FeatureCrossing):
     together have a mean square of at most 1/2.
 
     Args:
-        in_channels: Features per row.
-        out_channels: Width of the output.
-        order: Highest order K of the crosses, at least 1.
         rank: r, factor vectors for each output unit and order.
-        bias: Add :math:`\mathbf{b}`.
 
     Attributes:
         weight: All :math:`\mathbf{w}_e`, ``[out_channels, in_channels]``.
-        factors: All :math:`\mathbf{p}^k_{es}`, ``[order - 1, out_channels, rank, in_channels]``;
-            none of order 1.
+        factors: All :math:`\mathbf{p}^k_{es}`, ``[order - 1, out_channels, rank, in_channels]``.
     """
 
-    factors: nn.Parameter | None
+    weight: nn.Parameter
+    factors: nn.Parameter
 
     def __init__(
         self,
@@ -64,25 +60,19 @@ class HigherOrderFM(FeatureCrossing):
     ) -> None:
         super().__init__(in_channels, out_channels, order, bias)
         self.rank = check_count("rank", rank)
-        self.weight = nn.Parameter(torch.empty(out_channels, in_channels))
-        shape = (self.order - 1, out_channels, self.rank, in_channels)
-        factors = nn.Parameter(torch.empty(shape)) if self.order > 1 else None
-        self.register_parameter("factors", factors)
+        self.add_parameters(
+            weight=(out_channels, in_channels),
+            factors=(order - 1, out_channels, rank, in_channels),
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw all parameters."""
         super().reset_parameters()
         nn.init.xavier_uniform_(self.weight)
-        if self.factors is not None:
-            terms = (self.order - 1) * self.rank
-            for order, factors in enumerate(self.factors.detach(), 2):
-                draw(factors, terms ** (-1 / order) / self.in_channels)
-
-    @property
-    def num_projections(self) -> int:
-        """Width of the linear part: all features, unless the order is 1."""
-        return self.out_channels if self.factors is None else self.in_channels
+        terms = (self.order - 1) * self.rank
+        for order, factors in enumerate(self.factors.detach(), 2):
+            draw(factors, terms ** (-1 / order) / self.in_channels)
 
     @property
     def kept_numbers(self) -> tuple[int, int]:
@@ -90,29 +80,10 @@ class HigherOrderFM(FeatureCrossing):
         sums = self.order * (self.order - 1) // 2
         return self.out_channels * (1 + 3 * self.rank * sums), self.order
 
-    def transform(self, x: Tensor | SparseMatrix) -> Tensor:
-        """Transform without adding the bias; sparse rows stay sparse."""
-        if is_dense(x) or self.factors is None:
-            return self.combine(self.project(x))
-        return self._cross_powers(sparse_rows(x), self.factors)
-
-    def project(self, x: Tensor | SparseMatrix) -> Tensor:
-        """Return dense rows as they are; of order 1, apply the linear map."""
-        return x @ self.weight.mT if self.factors is None else self._every_feature(x)
-
-    def combine(self, projections: Tensor) -> Tensor:
-        """Cross dense rows, without adding the bias."""
-        if self.factors is None:
-            return projections
-        return self._cross_powers(projections, self.factors)
-
-    def extra_repr(self) -> str:
-        """Describe it for ``print(model)``."""
-        return f"{super().extra_repr()}, rank={self.rank}"
-
-    def _cross_powers(self, x: Tensor | SparseMatrix, factors: Tensor) -> Tensor:
-        """Add the linear map and the ANOVA kernels of all orders."""
-        laid_out = factors.movedim(-1, -4)
+    def combine(self, projections: Tensor | SparseMatrix) -> Tensor:
+        """Add the linear map and the ANOVA kernels of all orders, without the bias."""
+        x = projections
+        laid_out = self.factors.movedim(-1, -4)
         first = torch.cat([self.weight.mT, laid_out.flatten(-3)], dim=-1)
         out, sums = (x @ first).tensor_split([self.out_channels], dim=-1)
         # Sums of power t are needed for orders from max(2, t) on.

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.files import read_json_object
@@ -18,10 +19,11 @@ from crossgcn.data.tables.graph import read_encoding
 from crossgcn.errors import BadInput
 from crossgcn.experiments.compare import majority_accuracy
 from crossgcn.experiments.predict import class_probabilities
-from crossgcn.experiments.run_folder import FinishedRun, RunFolder
+from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.run import ExplainedRun
 from crossgcn.explanation.strongest import field_strengths
+from crossgcn.reports.format import count
 from crossgcn.reports.run_report.scores import Calibration, Confusion
 from crossgcn.reports.run_report.view import (
     ClassCrosses,
@@ -32,11 +34,9 @@ from crossgcn.reports.run_report.view import (
     Curve,
     FieldStrengths,
     LayerWeights,
-    ModelView,
     NodeView,
     Role,
     RunView,
-    Sizes,
     Step,
 )
 
@@ -60,41 +60,46 @@ def view_run(
         run: The trained model with its graph.
         explained: Its crosses; ``None`` for a model without exact explanation. The report then
             shows neither crosses nor single nodes.
-        comparison: The answer of ``compare``, if there is one.
+        comparison: The answer of ``compare``.
         num_nodes: How many nodes to explain one by one: first misclassified test nodes, then other
             test nodes, then the others.
     """
-    saved, data, result = run.saved, run.data, _read_result(run.folder)
+    saved, data, test = run.saved, run.data, run.split.test
+    classes, num_classes = saved.preprocess.classes, data.num_classes
+    result = _read_result(run.folder)
     probabilities = class_probabilities(saved.model, data)
     predicted = probabilities.argmax(dim=1)
-    test = run.split.test
     plan = None if saved.preprocess.encoding is None else read_encoding(saved.preprocess)[1]
     space = saved.preprocess.space or FeatureSpace.unnamed(data.x.size(1))
+    counts = torch.bincount(data.y[data.y >= 0], minlength=num_classes).tolist()
+    orders = [int(getattr(layer, "order", 1)) for layer in saved.model.layers]
     return RunView(
         title=run.config.dataset,
         target="class" if plan is None else plan.target or "class",
-        sizes=_sizes(run, space),
-        model=_model(run),
-        environment=_environment(run.chosen.record),
-        recorded=str(result.get("finished", "at an unknown time")),
+        num_nodes=len(run.ids),
+        num_edges=_num_edges(data),
+        num_columns=len(set(space.fields)),
+        class_sizes=dict(zip(classes, counts, strict=True)),
+        model=run.config.model,
+        has_crosses=max(orders) > 1,
+        facts=_facts(run, orders, space, result),
         columns=tuple(ColumnView(c.name, c.kind, c.reason) for c in plan.columns) if plan else (),
         warnings=tuple(map(str, result.get("warnings", ()))),
-        test_accuracy=tuple(one.record["test_accuracy"] for one in run.runs),
+        test={"accuracy": tuple(one.record["test_accuracy"] for one in run.runs)},
         majority_accuracy=float(
             np.mean([majority_accuracy(data.y, s.train, s.test) for s in run.splits])
         ),
         shown_split=run.chosen.record["split"]["index"] + 1,
-        curves=tuple(map(_curve, run.runs)),
-        confusion=Confusion.measure(saved.preprocess.classes, data.y[test], predicted[test]),
+        curves=tuple(Curve(one.curve(), one.record["best_epoch"]) for one in run.runs),
+        confusion=Confusion.measure(classes, data.y[test], predicted[test]),
         calibration=Calibration.measure(
             probabilities[test].max(dim=1).values, predicted[test] == data.y[test]
         ),
         order_weights=_order_weights(run),
-        crosses=() if explained is None else _crosses(explained, saved.preprocess.classes, space),
-        fields=None if explained is None else _fields(run, space),
+        crosses=() if explained is None else _crosses(explained, classes, space),
+        fields=_fields(run, space) if explained is not None and max(orders) > 1 else None,
         comparison=comparison,
         nodes=() if explained is None else _nodes(run, probabilities, num_nodes),
-        num_nodes=len(run.ids),
         completeness=None if explained is None else explained.completeness,
     )
 
@@ -132,60 +137,46 @@ def _read_result(folder: Path) -> dict[str, Any]:
     return result if isinstance(result, dict) else {}
 
 
-def _sizes(run: RunFolder, space: FeatureSpace) -> Sizes:
-    y = run.data.y
-    counts = torch.bincount(y[y >= 0], minlength=run.data.num_classes).tolist()
-    edges = int(run.data.edge_index.size(1))
-    if not run.data.get("directed"):
-        loops = int((run.data.edge_index[0] == run.data.edge_index[1]).sum())
-        edges = (edges - loops) // 2 + loops
-    return Sizes(
-        nodes=len(y),
-        labelled=int((y >= 0).sum()),
-        edges=edges,
-        features=run.data.x.size(1),
-        fields=len(set(space.fields)),
-        classes=dict(zip(run.saved.preprocess.classes, counts, strict=True)),
-    )
+def _num_edges(data: Data) -> int:
+    """Count the edges; an undirected edge, which is stored in both directions, counts once."""
+    edges = int(data.edge_index.size(1))
+    if data.get("directed"):
+        return edges
+    loops = int((data.edge_index[0] == data.edge_index[1]).sum())
+    return (edges - loops) // 2 + loops
 
 
-def _model(run: RunFolder) -> ModelView:
-    config = run.config
-    orders = tuple(int(getattr(layer, "order", 1)) for layer in run.saved.model.layers)
-    return ModelView(
-        name=config.model,
-        num_layers=config.num_layers,
-        orders=orders,
-        hidden_channels=config.hidden_channels if config.num_layers > 1 else None,
-        parameters=run.chosen.record["parameters"],
-        epochs=config.epochs,
-        settings={
-            "dropout": f"{config.dropout:g}",
-            "learning rate": f"{config.learning_rate:g}",
-            "weight decay": f"{config.weight_decay:g}",
-            "splits": config.splits,
-            "seed": str(config.seed),
-        },
-    )
-
-
-def _environment(record: dict[str, Any]) -> dict[str, str]:
+def _facts(
+    run: RunFolder, orders: Sequence[int], space: FeatureSpace, result: dict[str, Any]
+) -> dict[str, str]:
+    config, record, labels = run.config, run.chosen.record, run.data.y
     environment = record["environment"]
-    shown = dict(environment["versions"])
-    shown |= {"threads": environment["threads"], "platform": environment["platform"]}
-    shown |= {"device": environment.get("gpu", "cpu"), "commit": environment["commit"] or "unknown"}
-    return {name: str(value) for name, value in shown.items()}
-
-
-def _curve(run: FinishedRun) -> Curve:
-    metrics = run.curve()
-    return Curve(
-        epochs=tuple(map(int, metrics["epoch"])),
-        train_loss=tuple(metrics["train_loss"]),
-        validation_loss=tuple(metrics["validation_loss"]),
-        validation_accuracy=tuple(metrics["validation_accuracy"]),
-        chosen_epoch=run.record["best_epoch"],
-    )
+    parts = [
+        config.model,
+        count(config.num_layers, "layer"),
+        f"order{'s' * (len(orders) > 1)} {' and '.join(map(str, orders))}",
+        f"{config.hidden_channels} hidden channels" if config.num_layers > 1 else "",
+        count(record["parameters"], "parameter"),
+    ]
+    facts = {
+        "model": ", ".join(filter(None, parts)),
+        "training": f"{count(len(run.runs), 'split')}, at most {config.epochs:,} epochs each",
+        "dropout": f"{config.dropout:g}",
+        "learning rate": f"{config.learning_rate:g}",
+        "weight decay": f"{config.weight_decay:g}",
+        "splits": config.splits,
+        "seed": config.seed,
+        "data": f"{count(len(labels), 'node')}, {int((labels >= 0).sum()):,} of them labelled; "
+        f"{count(_num_edges(run.data), 'edge')}; {count(run.data.x.size(1), 'feature')} of "
+        f"{count(len(set(space.fields)), 'column')}",
+        "finished": result.get("finished", "at an unknown time"),
+        **environment["versions"],
+        "threads": environment["threads"],
+        "platform": environment["platform"],
+        "device": environment.get("gpu", "cpu"),
+        "commit": environment["commit"] or "unknown",
+    }
+    return {name: str(value) for name, value in facts.items()}
 
 
 def _order_weights(run: RunFolder) -> tuple[LayerWeights, ...]:
@@ -224,8 +215,7 @@ def _crosses(
 
 
 def _fields(run: RunFolder, space: FeatureSpace) -> FieldStrengths | None:
-    crosses = max(int(getattr(layer, "order", 1)) for layer in run.saved.model.layers) > 1
-    if not crosses or len(space) > _MOST_PAIRS_OF_FEATURES:
+    if len(space) > _MOST_PAIRS_OF_FEATURES:
         return None
     fields, values = field_strengths(run.saved.model, run.data, space=space)
     return FieldStrengths(fields, tuple(map(tuple, values.tolist())))
@@ -233,7 +223,7 @@ def _fields(run: RunFolder, space: FeatureSpace) -> FieldStrengths | None:
 
 def _nodes(run: RunFolder, probabilities: Tensor, num_nodes: int) -> tuple[NodeView, ...]:
     y, predicted = run.data.y, probabilities.argmax(dim=1)
-    roles = _roles(run, len(y))
+    roles = _roles(run)
     wrong = (predicted != y) & (y >= 0)
     first = np.array([0 if role == "test" else 1 for role in roles])
     order = np.lexsort((np.arange(len(y)), ~wrong.numpy(), first))[:num_nodes]
@@ -262,7 +252,7 @@ def _nodes(run: RunFolder, probabilities: Tensor, num_nodes: int) -> tuple[NodeV
     return tuple(views)
 
 
-def _roles(run: RunFolder, num_nodes: int) -> list[Role]:
+def _roles(run: RunFolder) -> list[Role]:
     roles: list[Role] = ["unlabelled" if label < 0 else "other" for label in run.data.y.tolist()]
     names: tuple[Role, ...] = ("train", "validation", "test")
     for name in names:

@@ -6,10 +6,10 @@ tables as text, which it wraps, shortens and escapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import numpy as np
 from matplotlib import rc_context
@@ -27,47 +27,36 @@ from crossgcn.reports.run_report.view import (
     Curve,
     FieldStrengths,
     LayerWeights,
+    RunView,
 )
 
 BLUE: Final = "#0072B2"
 ORANGE: Final = "#D55E00"
+GREY: Final = "#7b8494"
 
 _HALF: Final = 4.7
 _MOST_POINTS: Final = 120
 
 
-class _Line(NamedTuple):
-    """The values of one split, and how to draw them."""
+def draw_figures(view: RunView) -> dict[str, str | None]:
+    """Draw all figures as SVG; ``None`` where there is nothing to draw.
 
-    curve: Curve
-    values: tuple[float, ...]
-    colour: str
-    strong: bool
-
-
-def draw_loss_curves(curves: Sequence[Curve], shown: int) -> str:
-    """Draw training and validation loss of every split; ``shown`` (from 1) is emphasised."""
-    splits = list(enumerate(curves, start=1))
-    training = [_Line(curve, curve.train_loss, BLUE, at == shown) for at, curve in splits]
-    validation = [_Line(curve, curve.validation_loss, ORANGE, at == shown) for at, curve in splits]
-    marks = {"training": BLUE, "validation": ORANGE}
-    return _draw_curves("loss-curves", "loss", training + validation, marks)
+    Of the curves, one for each split, that of the shown split is emphasised.
+    """
+    losses = {"train_loss": BLUE, "validation_loss": ORANGE}
+    return {
+        "comparison": None if view.comparison is None else _draw_comparison(view.comparison),
+        "order_weights": _draw_order_weights(view.order_weights),
+        "loss": _draw_curves("loss", view, losses),
+        "accuracy": _draw_curves("validation accuracy", view, {"validation_accuracy": ORANGE}),
+        "calibration": _draw_calibration(view.calibration),
+    }
 
 
-def draw_accuracy_curves(curves: Sequence[Curve], shown: int) -> str:
-    """Draw validation accuracy of every split, with the chosen epochs."""
-    lines = [
-        _Line(curve, curve.validation_accuracy, ORANGE, at == shown)
-        for at, curve in enumerate(curves, start=1)
-    ]
-    marks = {"validation": ORANGE}
-    return _draw_curves("accuracy-curves", "validation accuracy", lines, marks, shares=True)
-
-
-def draw_order_weights(layers: Sequence[LayerWeights]) -> str | None:
+def _draw_order_weights(layers: Sequence[LayerWeights]) -> str | None:
     """Draw the order weights of each layer; ``None`` if no layer has more than one order."""
     rows = [
-        (f"layer {layer}, order {order}", weights)
+        (f"layer {layer}, order {order}", weights, BLUE)
         for layer, each in enumerate(layers, start=1)
         if max(map(len, each.weights), default=0) > 1
         for order, weights in enumerate(zip(*each.weights, strict=True), start=1)
@@ -75,30 +64,18 @@ def draw_order_weights(layers: Sequence[LayerWeights]) -> str | None:
     if not rows:
         return None
     label = "Order weights, a dot for each split: " + "; ".join(
-        f"{name}: mean {fmean(weights):.2f}" for name, weights in rows
+        f"{name}: mean {fmean(weights):.2f}" for name, weights, _ in rows
     )
-    with figure_style("order-weights"):
-        figure = Figure(figsize=(_HALF, 0.75 + 0.34 * len(rows)), layout="constrained")
-        axes = figure.subplots()
-        for place, (_, weights) in enumerate(rows):
-            axes.plot(weights, [place] * len(weights), "o", color=BLUE, alpha=0.35, zorder=3)
-            axes.plot(fmean(weights), place, "D", color=ORANGE, markersize=6, zorder=4)
-        axes.axvline(0, color=INK, linewidth=0.8)
-        axes.set_yticks(range(len(rows)), [name for name, _ in rows])
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlabel("weight |α|")
-        axes.margins(x=0.06)
-        tidy(axes)
-        return to_svg(figure, "order-weights", label)
+    return _draw_dots("order-weights", rows, "weight |α|", label, from_zero=True)
 
 
-def draw_calibration(calibration: Calibration) -> str | None:
+def _draw_calibration(calibration: Calibration) -> str | None:
     """Draw accuracy over confidence, and the number of predictions; ``None`` without bins."""
     if not calibration.bins:
         return None
     confidence = [each.confidence for each in calibration.bins]
     accuracy = [each.accuracy for each in calibration.bins]
-    counts = [each.count for each in calibration.bins]
+    counts = [each.size for each in calibration.bins]
     with figure_style("calibration"):
         figure = Figure(figsize=(_HALF, 4.3), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
@@ -117,75 +94,96 @@ def draw_calibration(calibration: Calibration) -> str | None:
         return to_svg(figure, "calibration", label)
 
 
-def draw_comparison(comparison: ComparisonView) -> str:
-    """Draw the accuracy of every model: small dots for splits, a large dot for the mean."""
+def _draw_comparison(comparison: ComparisonView) -> str:
+    """Draw the accuracy of every model; the two that were judged are coloured."""
     judged = {comparison.with_crosses: ORANGE, comparison.without_crosses: BLUE}
-    models = comparison.models
-    with figure_style("comparison"), rc_context({"text.parse_math": False}):
-        figure = Figure(figsize=(_HALF, 0.75 + 0.34 * len(models)), layout="constrained")
+    rows = [
+        (each.name, [100 * value for value in each.test_accuracy], judged.get(each.name, GREY))
+        for each in comparison.models
+    ]
+    label = "Test accuracy of every model that was compared"
+    return _draw_dots("comparison", rows, "test accuracy, %", label)
+
+
+def _draw_dots(
+    name: str,
+    rows: Sequence[tuple[str, Sequence[float], str]],
+    title: str,
+    label: str,
+    *,
+    from_zero: bool = False,
+) -> str:
+    """Draw rows of small dots, with a large dot for the mean and a line of one deviation."""
+    with figure_style(name), rc_context({"text.parse_math": False}):
+        figure = Figure(figsize=(_HALF, 0.75 + 0.34 * len(rows)), layout="constrained")
         axes = figure.subplots()
-        for place, model in enumerate(models):
-            colour = judged.get(model.name, "#7b8494")
-            summary = summarise(model.test_accuracy)
-            dots = [100 * each for each in model.test_accuracy]
-            axes.plot(dots, [place] * len(dots), "o", color=colour, alpha=0.3, markersize=3.5)
+        for place, (_, values, colour) in enumerate(rows):
+            summary = summarise(values)
+            axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.3, markersize=3.5)
             axes.errorbar(
-                100 * summary.mean,
+                summary.mean,
                 place,
-                xerr=None if summary.sd is None else 100 * summary.sd,
+                xerr=summary.sd,
                 fmt="o",
                 markersize=7,
                 color=colour,
                 zorder=3,
             )
-        axes.set_yticks(range(len(models)), [model.name for model in models])
-        axes.set_ylim(len(models) - 0.4, -0.6)
-        axes.set_xlabel("test accuracy, %")
+        if from_zero:
+            axes.axvline(0, color=INK, linewidth=0.8)
+        axes.set_yticks(range(len(rows)), [words for words, *_ in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlabel(title)
         tidy(axes)
-        return to_svg(figure, "comparison", "Test accuracy of every model that was compared")
+        return to_svg(figure, name, label)
 
 
-def _draw_curves(
-    name: str, title: str, lines: Sequence[_Line], marks: dict[str, str], *, shares: bool = False
-) -> str:
-    """Draw lines over epochs; ``marks`` maps legend labels to colours."""
+def _draw_curves(title: str, view: RunView, colours: Mapping[str, str]) -> str | None:
+    """Draw metrics over the epochs, each in its colour with one line per split."""
+    if not view.curves:
+        return None
+    name = f"{title.split()[-1]}-curves"
     with figure_style(name):
         figure = Figure(figsize=(_HALF, 3.2), layout="constrained")
         axes = figure.subplots()
-        for line in lines:
-            _draw_line(axes, line)
+        for metric, colour in colours.items():
+            for split, curve in enumerate(view.curves, start=1):
+                _draw_line(axes, curve, metric, colour, strong=split == view.shown_split)
         axes.set_xlabel("epoch")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        if shares:
+        if "accuracy" in title:
             axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes.set_title(title)
-        handles = [Line2D([], [], color=colour, label=words) for words, colour in marks.items()]
+        handles = [
+            Line2D([], [], color=colour, label=metric.partition("_")[0])
+            for metric, colour in colours.items()
+        ]
         handles.append(Line2D([], [], color=INK, marker="o", linestyle="", label="chosen epoch"))
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
         tidy(axes)
         return to_svg(figure, name, f"{title} over the epochs")
 
 
-def _draw_line(axes: Axes, line: _Line) -> None:
-    epochs, values = line.curve.epochs, line.values
-    chosen = [i for i in range(len(values)) if epochs[i] == line.curve.chosen_epoch]
+def _draw_line(axes: Axes, curve: Curve, metric: str, colour: str, *, strong: bool) -> None:
+    epochs, values = curve.metrics["epoch"], curve.metrics[metric]
+    chosen = [i for i in range(len(values)) if epochs[i] == curve.chosen_epoch]
     evenly = np.linspace(0, len(values) - 1, min(len(values), _MOST_POINTS)).round().astype(int)
     places = sorted({*evenly.tolist(), *chosen})
     axes.plot(
         [epochs[i] for i in places],
         [values[i] for i in places],
-        color=line.colour,
-        linewidth=1.8 if line.strong else 0.8,
-        alpha=1.0 if line.strong else 0.3,
-        zorder=3 if line.strong else 2,
+        color=colour,
+        linewidth=1.8 if strong else 0.8,
+        alpha=1.0 if strong else 0.3,
+        zorder=3 if strong else 2,
     )
     axes.plot(
         [epochs[i] for i in chosen],
         [values[i] for i in chosen],
         "o",
         color=INK,
-        markersize=5.5 if line.strong else 2.5,
-        alpha=1.0 if line.strong else 0.5,
+        markersize=5.5 if strong else 2.5,
+        alpha=1.0 if strong else 0.5,
         zorder=5,
     )
 
@@ -241,7 +239,7 @@ def confusion_matrix(confusion: Confusion, most: int) -> Matrix:
             f"{names[true]} taken for {names[predicted]}: {count:,} ({percent(share)})",
         )
 
-    return _build(names, kept, make_cell)
+    return _matrix(names, kept, make_cell)
 
 
 def field_matrix(strengths: FieldStrengths, most: int) -> Matrix:
@@ -257,7 +255,7 @@ def field_matrix(strengths: FieldStrengths, most: int) -> Matrix:
         title = f"{names[one]} & {names[other]}: {value:.4g}"
         return Cell("" if text == "0" else text, round(share, 3), "plus", title)
 
-    return _build(names, kept, make_cell)
+    return _matrix(names, kept, make_cell)
 
 
 def _greatest(values: Sequence[float], most: int) -> list[int]:
@@ -265,7 +263,7 @@ def _greatest(values: Sequence[float], most: int) -> list[int]:
     return sorted(range(len(values)), key=lambda i: -values[i])[:most]
 
 
-def _build(
+def _matrix(
     names: Sequence[str], kept: Sequence[int], make_cell: Callable[[int, int], Cell]
 ) -> Matrix:
     return Matrix(

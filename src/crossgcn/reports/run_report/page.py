@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import islice
@@ -20,17 +20,19 @@ from markupsafe import Markup
 from crossgcn.data.files import replacing
 from crossgcn.errors import WorkFailed
 from crossgcn.experiments.statistics import summarise
-from crossgcn.reports.format import percent, readable, shorten, signed, with_spread
-from crossgcn.reports.run_report.figures import (
-    confusion_matrix,
-    draw_accuracy_curves,
-    draw_calibration,
-    draw_comparison,
-    draw_loss_curves,
-    draw_order_weights,
-    field_matrix,
+from crossgcn.reports.format import (
+    METRICS,
+    Metric,
+    count,
+    get_metric,
+    percent,
+    readable,
+    shorten,
+    signed,
+    with_spread,
 )
-from crossgcn.reports.run_report.view import NodeView, Role, RunView
+from crossgcn.reports.run_report.figures import confusion_matrix, draw_figures, field_matrix
+from crossgcn.reports.run_report.view import ClassCrosses, NodeView, Role, RunView
 
 MOST_BYTES: Final = 3_000_000
 
@@ -83,12 +85,12 @@ def render_run_report(view: RunView, *, most_bytes: int = MOST_BYTES) -> RunRepo
     ``most_bytes`` lists fewer crosses, classes and columns, then as many nodes as fit, and
     says so.
     """
-    figures = _draw_figures(view)
-    frame = pack_nodes((), view.classes, view.num_nodes, 0)
+    figures = {name: svg and Markup(svg) for name, svg in draw_figures(view).items()}
+    frame = pack_nodes((), view.classes, 0)
     for detail in DETAIL:
         size = len(_render(view, figures, frame, detail).encode())
         room = most_bytes - size - _SPARE
-        nodes = pack_nodes(view.nodes, view.classes, view.num_nodes, room)
+        nodes = pack_nodes(view.nodes, view.classes, room)
         enough = nodes.count == len(view.nodes) or room >= most_bytes // 5 or detail is DETAIL[-1]
         if room >= 0 and enough:
             page = _render(view, figures, nodes, detail)
@@ -107,18 +109,10 @@ class PackedNodes:
     count: int
 
 
-def pack_nodes(
-    nodes: Sequence[NodeView], classes: Sequence[str], num_nodes: int, room: int
-) -> PackedNodes:
-    """Put as many nodes as fit into JSON that is safe inside a page.
+def pack_nodes(nodes: Sequence[NodeView], classes: Sequence[str], room: int) -> PackedNodes:
+    """Put as many nodes as fit into ``room`` bytes into JSON that is safe inside a page.
 
     Labels occur in many waterfalls and are written once.
-
-    Args:
-        nodes: The most important first.
-        classes: Names of the classes.
-        num_nodes: Number of all nodes, shown or not.
-        room: Bytes that nodes and labels may take.
     """
     labels: dict[str, int] = {}
     rows: list[str] = []
@@ -135,7 +129,6 @@ def pack_nodes(
     frame = {
         "classes": [shorten(name) for name in classes],
         "roles": get_args(Role),
-        "total": num_nodes,
         "labels": list(labels),
     }
     return PackedNodes(f'{embed_json(frame)[:-1]},"nodes":[{",".join(rows)}]}}', len(rows))
@@ -170,32 +163,20 @@ def _round(value: float) -> float:
     return round(value, _DIGITS) + 0.0
 
 
-def _draw_figures(view: RunView) -> dict[str, Markup | None]:
-    """Draw all figures once; ``None`` where there is nothing to draw."""
-    curves, shown = view.curves, view.shown_split
-    drawings = {
-        "comparison": None if view.comparison is None else draw_comparison(view.comparison),
-        "order_weights": draw_order_weights(view.order_weights),
-        "loss": draw_loss_curves(curves, shown) if curves else None,
-        "accuracy": draw_accuracy_curves(curves, shown) if curves else None,
-        "calibration": draw_calibration(view.calibration),
-    }
-    return {name: None if svg is None else Markup(svg) for name, svg in drawings.items()}
-
-
 def _render(
-    view: RunView, figures: Mapping[str, Markup | None], nodes: PackedNodes, detail: Detail
+    view: RunView, figures: Mapping[str, str | None], nodes: PackedNodes, detail: Detail
 ) -> str:
     crosses = tuple(
-        replace(each, crosses=each.crosses[: detail.crosses], terms=each.terms[: detail.crosses])
-        for each in view.crosses
+        ClassCrosses(name, crosses[: detail.crosses], terms[: detail.crosses])
+        for name, crosses, terms in view.crosses
     )
     fixed = [
         str(layer)
         for layer, each in enumerate(view.order_weights, start=1)
         if not each.learned and max(map(len, each.weights), default=0) > 1
     ]
-    splits = len(view.comparison.models[0].test_accuracy) if view.comparison is not None else 0
+    num_splits = len(view.test["accuracy"])
+    compared = len(view.comparison.models[0].test_accuracy) if view.comparison is not None else 0
     fields = view.fields
     script = (files("crossgcn.reports") / "templates" / "run_report.js").read_text("utf-8")
     page = {
@@ -206,12 +187,13 @@ def _render(
         "confusion": confusion_matrix(view.confusion, detail.classes),
         "nodes": nodes,
         "detail": detail,
-        "mean_accuracy": fmean(view.test_accuracy),
+        "metrics": [(get_metric(name), values) for name, values in view.test.items()],
+        "num_splits": num_splits,
+        "beats_majority": fmean(view.test["accuracy"]) > view.majority_accuracy,
         "greatest_cross": _largest(each.strength for side in crosses for each in side.crosses),
         "greatest_term": _largest(each.strength for side in crosses for each in side.terms),
         "fixed_layers": f"layer{'s' * (len(fixed) > 1)} {' and '.join(fixed)}" if fixed else "",
-        "comparison_splits": "split" if splits == 1 else f"{splits} splits",
-        "environment": _environment_rows(view.environment),
+        "comparison_splits": "split" if compared == 1 else f"{compared} splits",
         "open_classes": 8,
         "first": 6,
         "most_warnings": 40,
@@ -224,16 +206,6 @@ def _render(
 
 def _largest(strengths: Iterable[float]) -> float:
     return max(map(abs, strengths), default=0.0)
-
-
-def _environment_rows(environment: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows = []
-    for name, value in environment.items():
-        if isinstance(value, Mapping):
-            value = ", ".join(f"{key} {each}" for key, each in value.items())
-        if value is not None:
-            rows.append((name.replace("_", " "), str(value)))
-    return rows
 
 
 def _content_policy(script: str) -> str:
@@ -256,6 +228,7 @@ def _templates() -> Environment:
         finalize=_finalize,
     )
     environment.filters |= {
+        "count": count,
         "lost": lambda drop: signed(100 * drop, 1).removeprefix("+"),
         "name": shorten,
         "number": "{:,}".format,
@@ -267,9 +240,12 @@ def _templates() -> Environment:
     return environment
 
 
-def _spread(values: Sequence[float]) -> str:
-    """Return mean ± standard deviation of fractions, in percent."""
+def _spread(values: Sequence[float], metric: Metric = METRICS["accuracy"]) -> str:
+    """Return mean ± standard deviation, in percent if the metric is a share."""
     summary = summarise(values)
+    if not metric.percent:
+        deviation = "" if summary.sd is None else f" ± {summary.sd:.3f}"
+        return f"{summary.mean:.3f}{deviation}"
     sd = None if summary.sd is None else 100 * summary.sd
     return f"{with_spread(100 * summary.mean, sd)}\u00a0%"
 

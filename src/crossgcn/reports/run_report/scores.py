@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 
 
-@dataclass(frozen=True)
-class ClassScore:
+class ClassScore(NamedTuple):
     """Scores of one class; ``None`` where they are not defined."""
 
     name: str
@@ -24,12 +23,7 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often each class was predicted for each true class.
-
-    Attributes:
-        counts: One row per true class, one column per predicted class.
-        accuracy: ``None`` without nodes.
-    """
+    """How often each class (column of ``counts``) was predicted for each true class (row)."""
 
     classes: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
@@ -61,34 +55,26 @@ class Confusion:
         return sum(map(sum, self.counts))
 
 
-@dataclass(frozen=True)
-class ReliabilityBin:
+class ReliabilityBin(NamedTuple):
     """Predictions of similar confidence: their mean confidence, accuracy and number."""
 
     confidence: float
     accuracy: float
-    count: int
+    size: int
 
 
 @dataclass(frozen=True)
 class Calibration:
     """Whether predictions made with 80 % confidence are right 80 % of the time.
 
-    Attributes:
-        bins: In ascending order of confidence, without empty bins.
+    ``bins`` are in ascending order of confidence; empty ones are left out.
     """
 
     bins: tuple[ReliabilityBin, ...]
 
     @classmethod
     def measure(cls, confidence: Any, correct: Any, num_bins: int = 10) -> Self:
-        """Sort predictions into bins of equal width.
-
-        Args:
-            confidence: Probability of each predicted class.
-            correct: Whether each prediction was right.
-            num_bins: Number of bins between 0 and 1.
-        """
+        """Sort predictions, each right or wrong, into bins of their probability."""
         given, right = np.asarray(confidence, np.float64), np.asarray(correct, np.int64)
         if not given.size:
             return cls(())
@@ -101,12 +87,12 @@ class Calibration:
     @property
     def total(self) -> int:
         """Number of predictions."""
-        return sum(each.count for each in self.bins)
+        return sum(each.size for each in self.bins)
 
     @property
     def expected_error(self) -> float | None:
         """Mean distance between confidence and accuracy, weighted by predictions."""
         if not self.bins:
             return None
-        distance = sum(each.count * abs(each.confidence - each.accuracy) for each in self.bins)
+        distance = sum(each.size * abs(each.confidence - each.accuracy) for each in self.bins)
         return distance / self.total

@@ -7,22 +7,20 @@ these classes, knows nothing of the page. Accuracies and probabilities are fract
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from crossgcn.reports.run_report.scores import Calibration, Confusion
 
 Role = Literal["train", "validation", "test", "unlabelled", "other"]
 
 
-@dataclass(frozen=True)
-class CrossView:
+class CrossView(NamedTuple):
     """A cross, or a single feature, of one class.
 
     Attributes:
-        name: As users read it: ``gender=female & age=[20, 25)``.
-        members: The names of its features.
+        name: As users read it: ``gender=female & age=[20, 25)``; ``members`` are its features.
         strength: Weight times occurrence, with its sign.
         weight: What one occurrence adds to the score of the class.
         support: Number of nodes that have it.
@@ -39,8 +37,7 @@ class CrossView:
     accuracy_drop: float | None = None
 
 
-@dataclass(frozen=True)
-class ClassCrosses:
+class ClassCrosses(NamedTuple):
     """The strongest crosses and single features (``terms``) of one class, strongest first."""
 
     class_name: str
@@ -48,16 +45,14 @@ class ClassCrosses:
     terms: tuple[CrossView, ...]
 
 
-@dataclass(frozen=True)
-class FieldStrengths:
+class FieldStrengths(NamedTuple):
     """How strongly columns of the table are crossed: a symmetric matrix of sums of |strength|."""
 
     fields: tuple[str, ...]
     values: tuple[tuple[float, ...], ...]
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One bar of a waterfall: a feature or cross, and what it adds to the logit."""
 
     label: str
@@ -69,9 +64,7 @@ class NodeView:
     """One node, its prediction, and why.
 
     Attributes:
-        id: As in the user's table.
         true_class: Position among the classes; ``None`` if unknown.
-        predicted_class: Position among the classes.
         probability: Of the predicted class.
         role: What the shown model used the node for.
         start: The bias, which is the logit of the predicted class without any feature.
@@ -94,53 +87,7 @@ class NodeView:
         return self.total - self.start - math.fsum(step.contribution for step in self.steps)
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """The size of the data.
-
-    Attributes:
-        nodes: Number of nodes.
-        labelled: Number of nodes whose class is known.
-        edges: Number of edges; undirected edges count once.
-        features: Columns of the encoded matrix.
-        fields: Columns of the table that were encoded.
-        classes: Number of nodes of each class, in the order of the model's outputs.
-    """
-
-    nodes: int
-    labelled: int
-    edges: int
-    features: int
-    fields: int
-    classes: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class ModelView:
-    """The trained model.
-
-    Attributes:
-        orders: Order of the crosses of each layer; 1 for a layer without crosses.
-        hidden_channels: ``None`` for a single layer.
-        settings: Other settings as text.
-    """
-
-    name: str
-    num_layers: int
-    orders: tuple[int, ...]
-    hidden_channels: int | None
-    parameters: int
-    epochs: int
-    settings: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def has_crosses(self) -> bool:
-        """Whether any layer multiplies features."""
-        return max(self.orders) > 1
-
-
-@dataclass(frozen=True)
-class ColumnView:
+class ColumnView(NamedTuple):
     """A column of the node table, what it was taken for, and why."""
 
     name: str
@@ -148,19 +95,14 @@ class ColumnView:
     reason: str
 
 
-@dataclass(frozen=True)
-class Curve:
-    """The learning curve of one run; metrics that were not recorded are empty."""
+class Curve(NamedTuple):
+    """The learning curve of one run: its metrics by name, with ``epoch`` among them."""
 
-    epochs: tuple[int, ...]
-    train_loss: tuple[float, ...]
-    validation_loss: tuple[float, ...]
-    validation_accuracy: tuple[float, ...]
+    metrics: Mapping[str, Sequence[float]]
     chosen_epoch: int
 
 
-@dataclass(frozen=True)
-class LayerWeights:
+class LayerWeights(NamedTuple):
     """The order weights (the paper's α) of one layer.
 
     Attributes:
@@ -172,8 +114,7 @@ class LayerWeights:
     learned: bool = True
 
 
-@dataclass(frozen=True)
-class ComparedModel:
+class ComparedModel(NamedTuple):
     """One model of a comparison; ``parameters`` is ``None`` where it has no meaning."""
 
     name: str
@@ -181,12 +122,10 @@ class ComparedModel:
     parameters: int | None = None
 
 
-@dataclass(frozen=True)
-class ComparisonView:
+class ComparisonView(NamedTuple):
     """The answer of ``compare``: whether crosses help on these tables.
 
     Attributes:
-        models: In the order in which they are shown.
         with_crosses: Name of the judged model with crosses, if any.
         without_crosses: Name of the model it was compared with.
         difference: Mean difference in accuracy over the splits.
@@ -209,33 +148,34 @@ class RunView:
     """The whole report.
 
     Attributes:
-        title: Name of the data.
-        target: The predicted column.
-        environment: Versions, commit, threads and the like, from the record.
-        recorded: When the run was made.
+        class_sizes: Number of nodes of each class, in the order of the model's outputs.
+        num_columns: Columns of the table that were encoded.
+        has_crosses: Whether any layer of the model multiplies features.
+        facts: How the run was made: settings, sizes, versions, as text.
         warnings: Warnings of the table checks, one sentence each.
-        test_accuracy: One value per split.
+        test: One value per split for each metric; the first metric is the headline.
         majority_accuracy: Accuracy of always predicting the most frequent class.
         shown_split: The split (from 1) whose model is shown wherever a single one is.
-        curves: One per split.
         confusion: Of the test nodes of the shown split; ``calibration`` likewise.
         order_weights: One per layer with crosses.
         crosses: One per class; empty for a model without exact explanation.
         fields: ``None`` for a model without crosses.
         nodes: Nodes that can be looked up, the most important first.
-        num_nodes: Number of all nodes.
         completeness: Share of the logits that the named contributions account for.
     """
 
     title: str
     target: str
-    sizes: Sizes
-    model: ModelView
-    environment: Mapping[str, object]
-    recorded: str
+    num_nodes: int
+    num_edges: int
+    num_columns: int
+    class_sizes: Mapping[str, int]
+    model: str
+    has_crosses: bool
+    facts: Mapping[str, str]
     columns: tuple[ColumnView, ...]
     warnings: tuple[str, ...]
-    test_accuracy: tuple[float, ...]
+    test: Mapping[str, tuple[float, ...]]
     majority_accuracy: float
     shown_split: int
     curves: tuple[Curve, ...]
@@ -246,10 +186,9 @@ class RunView:
     fields: FieldStrengths | None
     comparison: ComparisonView | None
     nodes: tuple[NodeView, ...]
-    num_nodes: int
     completeness: float | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes, in the order of the model's outputs."""
-        return tuple(self.sizes.classes)
+        return tuple(self.class_sizes)

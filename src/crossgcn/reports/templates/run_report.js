@@ -104,8 +104,8 @@
     panel.append(
       make(
         "p",
-        `Why ${named(node[PREDICTED])}? What its features, and those of its neighbours, add to the ` +
-          `logit of ${named(node[PREDICTED])} (probability ${percent(node[PROBABILITY])}).${truth}`,
+        `Predicted class: ${named(node[PREDICTED])}, probability ${percent(node[PROBABILITY])}.${truth} ` +
+          "The bars are what features of the node and its neighbours add to the logit of the predicted class.",
       ),
     );
     const list = make("table", undefined, "steps");

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
 from crossgcn.data.tables.checks import Problem, show_file, show_name
-from crossgcn.reports.format import count
+from crossgcn.reports.format import Summary, count
 from crossgcn.reports.terminal.tables import text_columns
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.data.tables.plan import ColumnPlan, TablePlan
     from crossgcn.data.tables.table import Table
-
-Summary = dict[str, Any]
 
 MOST_COLUMNS = 60
 """How many columns are listed one by one."""
@@ -34,15 +32,7 @@ def summarise_check(
     problems: Sequence[Problem],
     next_command: str,
 ) -> Summary:
-    """Return how the tables were read and what was found, as JSON.
-
-    Args:
-        nodes: The node table.
-        edges: The edge table, if there is one.
-        plan: How their columns are used.
-        problems: As the check returned them.
-        next_command: The command to suggest if there are no errors.
-    """
+    """Return how the tables were read and what was found; ``next_command`` if without errors."""
     severities = Counter(problem.severity for problem in problems)
     return {
         "nodes": {
@@ -113,7 +103,7 @@ def _sizes(summary: Summary) -> Text:
 
 
 def _columns_table(columns: Sequence[Summary]) -> RenderableType:
-    table = text_columns("column", "taken for", "why")
+    table = text_columns("column", "read as", "why")
     for column in columns[:MOST_COLUMNS]:
         style = "dim" if column["kind"] == "ignored" else None
         name = Text(show_name(column["name"]))

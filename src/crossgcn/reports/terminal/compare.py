@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import Group
 from rich.text import Text
 
 from crossgcn.experiments.candidates import CANDIDATES
 from crossgcn.experiments.compare import CandidateResult, TableComparison
 from crossgcn.experiments.statistics import PairedDifference
-from crossgcn.reports.format import accuracy_text, count, interval_text, paired_text, points
+from crossgcn.reports.format import (
+    Summary,
+    accuracy_text,
+    count,
+    interval_text,
+    paired_text,
+    points,
+)
+from crossgcn.reports.summaries import mean_and_sd, paired
 from crossgcn.reports.terminal.tables import number_columns
-
-Summary = dict[str, Any]
 
 
 def summarise_candidates(comparison: TableComparison, baseline: str | None = None) -> Summary:
@@ -41,22 +45,17 @@ def summarise_candidates(comparison: TableComparison, baseline: str | None = Non
 
 
 def _model(comparison: TableComparison, result: CandidateResult, baseline: str) -> Summary:
-    summary = result.summary
     itself = result.name == baseline
-    difference = comparison.difference(result.name, baseline)
     return {
         "model": result.name,
         "description": result.candidate.description,
         "parameters": result.parameters,
         "hidden_channels": result.hidden_channels,
         "test_accuracy": list(result.test_accuracy),
-        "mean": summary.mean,
-        "sd": summary.sd,
+        **mean_and_sd(result.test_accuracy),
         "validation_accuracy": list(result.validation_accuracy),
         "chosen_trials": list(result.trials),
-        "paired_difference": None if itself else difference.mean,
-        "paired_se": None if itself else difference.standard_error,
-        "paired_interval": None if itself else difference.interval(),
+        **paired(None if itself else comparison.difference(result.name, baseline)),
         "seconds": result.seconds,
         "train_options": None if result.train_options is None else list(result.train_options),
     }

@@ -44,43 +44,30 @@ def class_tables(explained: ExplainedRun, top: int, num_nodes: int) -> Iterator[
 
 def _table(frame: pd.DataFrame, num_nodes: int, title: str, num_models: int) -> Table:
     """Return one table; ``num_models`` is 0 for single features, which have no stability."""
+    stable, drop = num_models > 1, num_models > 0
     table = _wide_table(title)
-    table.add_column("strength", justify="right")
-    table.add_column("")
-    table.add_column("weight", justify="right")
-    table.add_column("nodes", justify="right")
-    if num_models > 1:
-        table.add_column("stable", justify="right")
-    if num_models:
-        table.add_column("drop", justify="right")
+    for name in ("strength", "", "weight", "nodes", *["stable"] * stable, *["drop"] * drop):
+        table.add_column(name, justify="right" if name else "left")
     largest = float(frame["strength"].abs().max()) or 1.0
     for row in frame.to_dict("records"):
-        cells = [
-            Text(str(row["cross"])),
-            Text(f"{row['strength']:+#.3g}"),
+        cells: list[RenderableType] = [
+            f"{row['strength']:+#.3g}",
             _bar(row["strength"], largest),
-            Text(f"{row['weight']:+#.3g}"),
-            Text(f"{row['support']:,} ({row['support'] / num_nodes:.0%})"),
+            f"{row['weight']:+#.3g}",
+            f"{row['support']:,} ({row['support'] / num_nodes:.0%})",
         ]
-        if num_models > 1:
-            cells.append(Text(f"{round(row['stability'] * num_models)}/{num_models}"))
-        if num_models:
-            cells.append(Text(points(row["accuracy_drop"], 1)))
-        table.add_row(*cells)
+        if stable:
+            cells.append(f"{round(row['stability'] * num_models)}/{num_models}")
+        if drop:
+            cells.append(points(row["accuracy_drop"], 1))
+        table.add_row(Text(str(row["cross"])), *cells)
     return table
 
 
 def node_tables(
     explanation: NodeExplanation, ids: Sequence[str], classes: Sequence[str], top: int
 ) -> Iterator[RenderableType]:
-    """Yield one class score of one node as a sum, and the nodes that contribute to it.
-
-    Args:
-        explanation: The explained score.
-        ids: Ids of all nodes.
-        classes: Names of the classes.
-        top: How many terms and nodes to list.
-    """
+    """Yield one class score of one node as a sum, and the ``top`` nodes that contribute to it."""
     yield Text(f"node {ids[explanation.node]}, class {classes[explanation.target]}", style="bold")
     ranking = sorted(zip(classes, explanation.logits.tolist(), strict=True), key=lambda p: -p[1])
     shown = ", ".join(f"{name} {value:+.3f}" for name, value in ranking[:6])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import fmean
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
@@ -12,15 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from crossgcn.reports.format import (
+    Summary,
     accuracy_text,
     count,
     interval_text,
     paired_text,
     points,
+    relation,
     with_spread,
 )
-
-Summary = dict[str, Any]
 
 MODEL_COLUMNS = ("model", "layers", "mean ± sd", "paper")
 """The columns of :func:`model_cells`."""
@@ -84,11 +83,16 @@ def comparison_table(summary: Summary) -> Group:
 
 def comparison_verdicts(summary: Summary) -> list[str]:
     """Return a sentence for each model whose paired difference has an interval."""
-    return [
-        _verdict(model, summary["baseline"])
-        for model in summary["models"]
-        if model["paired_interval"] is not None
-    ]
+    sentences = []
+    for model in summary["models"]:
+        interval = model["paired_interval"]
+        if interval is None:
+            continue
+        name = f"{model['model']} ({count(model['num_layers'], 'layer')})"
+        measured = f"{points(model['paired_difference'])} points, {interval_text(interval)}"
+        words = f"{name} {relation(interval)} {summary['baseline']}"
+        sentences.append(f"{words}: {measured}.")
+    return sentences
 
 
 def datasets_table(rows: list[Summary]) -> Table:
@@ -153,16 +157,3 @@ def _notes(models: list[Summary]) -> str:
         notes.append(f"trained differently ({'; '.join(each)})")
     notes.append("seconds: sum over all runs")
     return "; ".join(notes)
-
-
-def _verdict(model: Summary, baseline: str) -> str:
-    """Return whether the 95 % interval of the paired difference contains zero."""
-    low, high = model["paired_interval"]
-    name = f"{model['model']} ({count(model['num_layers'], 'layer')})"
-    interval = interval_text(model["paired_interval"])
-    measured = f"{points(model['paired_difference'])} points, {interval}"
-    if low > 0:
-        return f"{name} beats {baseline}: {measured}."
-    if high < 0:
-        return f"{name} falls behind {baseline}: {measured}."
-    return f"{name} and {baseline} cannot be told apart: {measured}."

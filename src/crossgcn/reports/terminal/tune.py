@@ -14,26 +14,27 @@ from rich.table import Table
 from crossgcn.data.files import replacing
 from crossgcn.experiments.tune.space import describe
 from crossgcn.experiments.tune.tuning import TunedModel, TuningResult
-from crossgcn.reports.format import accuracy_text, paired_text
-from crossgcn.reports.summaries import FindPaper, no_paper, summarise_training
+from crossgcn.reports.format import Summary, accuracy_text, paired_text
+from crossgcn.reports.summaries import (
+    FindPaper,
+    mean_and_sd,
+    no_paper,
+    paired,
+    summarise_training,
+)
 from crossgcn.reports.terminal.tables import comparison_verdicts, number_columns
 from crossgcn.training.config import RunConfig
-
-Summary = dict[str, Any]
 
 
 def summarise_tuning(result: TuningResult, find_paper: FindPaper = no_paper) -> Summary:
     """Return the tuned model, its twin, every trial of both, and their paired difference."""
     base = result.ours.search.base
-    difference = result.difference
     return {
         **summarise_training(result.ours.runs, find_paper),
         **{name: getattr(base, name) for name in ("dataset", "splits", "train")},
         **_model(result.ours),
         "twin": None if result.twin is None else _model(result.twin),
-        "paired_difference": None if difference is None else difference.mean,
-        "paired_se": None if difference is None else difference.standard_error,
-        "paired_interval": None if difference is None else difference.interval(),
+        **paired(result.difference),
         "seconds": result.ours.seconds + (result.twin.seconds if result.twin else 0.0),
     }
 
@@ -76,7 +77,7 @@ def _as_toml(value: Any) -> str:
 
 
 def _model(tuned: TunedModel) -> Summary:
-    summary, space = tuned.runs.summary, tuned.search.space
+    space = tuned.search.space
     scores = [-1.0 if trial.score is None else trial.score for trial in tuned.trials]
     return {
         "model": tuned.config.model,
@@ -87,8 +88,7 @@ def _model(tuned: TunedModel) -> Summary:
         "search_validation": tuned.chosen.score,
         "validation_accuracy": tuned.runs.validation_accuracy,
         "test_accuracy": tuned.runs.test_accuracy,
-        "mean": summary.mean,
-        "sd": summary.sd,
+        **mean_and_sd(tuned.runs.test_accuracy),
         "test_reads": tuned.test_reads,
         "num_trials": len(tuned.trials),
         "failed_trials": sum(trial.failure is not None for trial in tuned.trials),

@@ -99,7 +99,7 @@ class ChunkedRows(ExactRows):
         if self._gather is not None:
             self._gather(matrix)
         elif self._world_size > 1:
-            for part in matrix.split(_ROWS_AT_ONCE):
+            for part in torch.split(matrix, _ROWS_AT_ONCE):
                 moved = part.to(self.device)
                 dist.all_reduce(moved)
                 part.copy_(moved)

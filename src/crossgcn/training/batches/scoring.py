@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,8 +17,11 @@ from crossgcn.training.batches.layerwise import infer
 from crossgcn.training.batches.step import batch_inputs, score_part
 from crossgcn.training.device import multiplying_in
 from crossgcn.training.distributed import Processes
-from crossgcn.training.metrics import METRICS, Array, compute, evaluate
+from crossgcn.training.metrics import METRICS, compute, evaluate
 from crossgcn.training.steps.targets import standardised
+
+if TYPE_CHECKING:
+    from crossgcn.training.metrics import Array
 
 _NODES_AT_ONCE = 1024
 _KEPT_BYTES = 256 << 20
@@ -29,13 +33,8 @@ class ExactScorer:
 
     If the nodes' receptive fields are far smaller than the graph, only these are computed; they
     are cut out once and kept, unless they are large. Otherwise all nodes are scored, layer by
-    layer. Either way the processes share the work.
-
-    Args:
-        source: The graph, with its labels.
-        processes: The processes that share the work.
-        folder: Keep hidden values in temporary files there instead of in memory.
-        metric: The score to return.
+    layer, with hidden values in temporary files if there is a folder for them. Either way the
+    processes share the work.
     """
 
     def __init__(
@@ -155,12 +154,9 @@ class ExactScorer:
 
 
 def _bytes_of(matrix: Features) -> int:
-    parts = (
-        [matrix.row_offsets, matrix.columns, matrix.values]
-        if isinstance(matrix, SparseMatrix)
-        else [matrix]
-    )
-    return sum(part.nbytes for part in parts)
+    if not isinstance(matrix, SparseMatrix):
+        return matrix.nbytes
+    return sum(part.nbytes for part in (matrix.row_offsets, matrix.columns, matrix.values))
 
 
 def _fields_are_small(source: GraphSource, nodes: Tensor, hops: int) -> bool:

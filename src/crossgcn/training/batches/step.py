@@ -39,15 +39,11 @@ class MiniBatchStep(Step):
     that of the whole batch, also where the parts differ in size or one is empty.
 
     Args:
-        model: Trained in place, on its device.
         batches: This process's part of the batches.
-        config: Learning rate, weight decay and precision.
         seed: Decides the dropped entries, together with the process's rank.
         processes: The processes that share each batch.
-        unused: The columns that were removed from the model before.
         in_bag: Which nodes train which bag of the model, bool ``[bags, nodes]``; all train a
             model without bags.
-        class_weights: As for :func:`crossgcn.training.losses.score`.
 
     Attributes:
         totals: Sums of the loss and of correct predictions over this process's parts of
@@ -191,7 +187,6 @@ def batches_of(
     nodes: Tensor,
     *,
     fanouts: Sequence[int] | None,
-    aggregate_once: bool | None = None,
     folder: Path | None = None,
     num_workers: int = 0,
     **settings: Any,
@@ -199,24 +194,25 @@ def batches_of(
     """Return batches of nodes for a model.
 
     The batches of a model of one hop have all neighbours, whatever ``fanouts`` say. If it also
-    aggregates before it transforms, and the features are dense, their sums over neighbours are
-    computed once and batches hold the sums
+    aggregates before it transforms, without dropout, and the features are dense, their sums over
+    neighbours are computed once and batches hold the sums
     (:class:`~crossgcn.graph.sampling.batches.AggregatedRows`).
 
     Args:
-        fanouts: See :class:`~crossgcn.graph.sampling.batches.NodeBatches`.
-        aggregate_once: ``True`` computes the sums once even if dropout then drops their entries
-            instead of the features'; ``False`` never does. By default they are computed once
-            where it does not change the result.
+        fanouts: See :class:`~crossgcn.graph.sampling.batches.NodeBatches`; likewise
+            ``num_workers``.
         folder: Keep such sums in a temporary file there instead of in memory.
-        num_workers: Threads that prepare batches ahead of time.
-        **settings: ``batch_size``, ``seed``, ``shuffle``, ``rank`` and ``world_size``.
+        **settings: As for :class:`~crossgcn.graph.sampling.batches.BatchShares`.
     """
     if len(model.propagations) == 1:
-        fanouts = None
-        if aggregate_once is None:
-            aggregate_once = model.input_dropout.p == 0.0
-        if aggregate_once and _may_aggregate_once(model, source):
+        fanouts, layer = None, model.layers[0]
+        if (
+            isinstance(layer, GraphConvolution)
+            and layer.aggregate_first
+            and layer.sums_neighbours
+            and model.input_dropout.p == 0.0
+            and not isinstance(source.features(torch.zeros(1, dtype=torch.long)), SparseMatrix)
+        ):
             (kind,) = model.propagations
             return AggregatedRows(source, nodes, kind, folder=folder, **settings)
     rescaled = [
@@ -232,15 +228,4 @@ def batches_of(
         num_workers=num_workers,
         rescaled=rescaled,
         **settings,
-    )
-
-
-def _may_aggregate_once(model: NodeClassifier, source: GraphSource) -> bool:
-    """Whether the first layer needs only the sums of dense features over neighbours."""
-    layer = model.layers[0]
-    return (
-        isinstance(layer, GraphConvolution)
-        and layer.aggregate_first
-        and layer.sums_neighbours
-        and not isinstance(source.features(torch.zeros(1, dtype=torch.long)), SparseMatrix)
     )

@@ -173,7 +173,7 @@ def train_in_batches(
             step,
             validation=scorer(split.validation),
             curve=curve,
-            test=(lambda: curve or scorer(split.test)) if read_test else None,
+            test=(lambda: (curve or scorer(split.test)).evaluate()) if read_test else None,
             checkpoint=checkpoint,
             on_epochs=on_epochs,
         )
@@ -219,9 +219,8 @@ def hop_fanouts(
 ) -> tuple[int, ...] | None:
     """Return the neighbours to sample in each hop, nearest first; ``None`` for all of them.
 
-    Args:
-        fanout: One number for all hops or one per hop, -1 for all neighbours; 50 when left out.
-            A model of one hop always takes all neighbours.
+    ``fanout`` is one number for all hops or one per hop, -1 for all neighbours, and 50 when left
+    out. A model of one hop always takes all neighbours.
     """
     hops = len(propagations)
     fanout = FANOUT if fanout is None else fanout

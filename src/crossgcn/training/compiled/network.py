@@ -104,8 +104,8 @@ class CompiledNetwork:
         p = self.dropout if key is not None else 0.0
         if p == 0.0 and site == 0:
             return taken
-        flat = (array.reshape(-1) for array in (taken, x, out))
-        drop(*flat, key or (0, 0), p, site=site, activate=site > 0)
+        flat = [array.reshape(-1) for array in (taken, x, out)]
+        drop(flat[0], flat[1], flat[2], key or (0, 0), p, site=site, activate=site > 0)
         return out
 
 
@@ -270,8 +270,12 @@ def _row_sums(matrix: tuple[Array, ...], dense: Array, bias: Array, out: Array) 
     if work < _BAG_FROM:
         call(cpu_loops.row_sums, work, offsets, columns, values, dense, bias, out)
         return out
-    tensors = (torch.from_numpy(part) for part in (dense, columns[:entries], offsets))
-    sums = bag(*tensors, torch.from_numpy(values[:entries]))
+    sums = bag(
+        torch.from_numpy(dense),
+        torch.from_numpy(columns[:entries]),
+        torch.from_numpy(offsets),
+        torch.from_numpy(values[:entries]),
+    )
     if bias.size:
         cpu_loops.add_bias(bias, sums)
     return sums

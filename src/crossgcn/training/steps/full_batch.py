@@ -46,8 +46,6 @@ class FullBatchStep(Step):
     Args:
         models: Their weights are the start; they are not changed.
         nodes: The training nodes of each model.
-        config: Learning rate, weight decay and precision.
-        seeds: One per model; decides the dropped entries.
         device: ``cpu``, ``cuda``, or ``auto``.
 
     Attributes:

@@ -24,13 +24,11 @@ class Step:
 
     Args:
         model: Trained in place, on its device; one model, or several stacked.
-        config: Learning rate, weight decay and precision.
-        seeds: One per model.
         unused: The columns that were removed from the model before.
 
     Attributes:
-        losses: Of the last epoch, on the training nodes and with dropout, ``[models]``.
-        accuracies: Likewise.
+        losses: Of the last epoch, on the training nodes and with dropout, ``[models]``; likewise
+            ``accuracies``.
         count: Steps of the optimiser so far, a tensor on the device.
         capturable: Whether an epoch can be recorded as a CUDA graph.
         shapes: Shape of each tensor in the state of a single model.

@@ -67,12 +67,7 @@ def find_targets(
     nodes: Sequence[Tensor],
     device: torch.device,
 ) -> Targets:
-    """Cut a graph down to the inputs with which a model scores its nodes.
-
-    Args:
-        model: One model, or several stacked.
-        nodes: The nodes of each model.
-    """
+    """Cut a graph down to the inputs with which a model, or several stacked, score their nodes."""
     views: dict[int, ModelInputs] = {}
     for own in nodes:
         if id(own) not in views:
@@ -93,12 +88,7 @@ def find_targets(
 
 
 class NodeScorer:
-    """Scores nodes of a graph in memory, with the weights as they are at each call.
-
-    Args:
-        model: One model, or several stacked.
-        metric: The score to return.
-    """
+    """Scores nodes of a graph in memory, with the weights as they are at each call."""
 
     def __init__(
         self,

@@ -33,12 +33,7 @@ _WORTHWHILE = 1 << 16
 def find_unused_columns(
     model: NodeClassifier, graph: PreparedGraph | GraphSource
 ) -> UnusedColumns | None:
-    """Return the columns to leave out, or ``None`` where that saves little or changes results.
-
-    Args:
-        model: One of those to be trained.
-        graph: The graph that it is trained and scored on.
-    """
+    """Return the columns to leave out, or ``None`` where that saves little or changes results."""
     pieces: Iterable[Features]
     if isinstance(graph, PreparedGraph):
         first, width, pieces = graph.x, graph.x.size(1), [graph.x]

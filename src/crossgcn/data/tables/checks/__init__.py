@@ -5,9 +5,10 @@ from __future__ import annotations
 from crossgcn.data.tables.checks.columns import check_columns
 from crossgcn.data.tables.checks.edges import check_edges
 from crossgcn.data.tables.checks.leaks import check_leaks
-from crossgcn.data.tables.checks.problems import Place, Problem, show_file, show_name
-from crossgcn.data.tables.checks.rows import FEATURE_RULES, ID_RULES, ROW_RULES, NodeRows
-from crossgcn.data.tables.checks.target import Labels, check_target
+from crossgcn.data.tables.checks.problems import Problem, show_file, show_name
+from crossgcn.data.tables.checks.rows import check_ids, check_rows
+from crossgcn.data.tables.checks.target import check_target
+from crossgcn.data.tables.labels import Labels
 from crossgcn.data.tables.plan import TablePlan
 from crossgcn.data.tables.table import Table
 
@@ -22,14 +23,12 @@ def check_tables(nodes: Table, edges: Table | None, plan: TablePlan) -> list[Pro
     """
     nodes = plan.with_missing_words(nodes)
     labels = None if plan.target is None else Labels.of(nodes.distinct(plan.target))
-    rows = NodeRows(nodes, plan.id_column, plan.features)
     problems = [
-        *ID_RULES.apply(Place(nodes, plan.id_column)),
+        *check_ids(nodes, plan),
         *check_target(nodes, plan, labels),
-        *FEATURE_RULES.apply(rows),
         *check_columns(nodes, plan),
         *check_leaks(nodes, plan, labels),
-        *ROW_RULES.apply(rows),
+        *check_rows(nodes, plan),
         *([] if edges is None else check_edges(nodes, edges, plan, labels)),
     ]
     return sorted(problems, key=lambda problem: problem.severity != "error")

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crossgcn.data.tables.cells import find_separator, quote, split_words
 from crossgcn.data.tables.checks.problems import (
-    Hit,
+    Hits,
     Place,
     Problem,
-    Rules,
-    quote,
+    check_alike,
     share_of,
     show_name,
+    warning,
 )
-from crossgcn.data.tables.checks.target import Labels
 from crossgcn.data.tables.columns import MAX_CODES
-from crossgcn.data.tables.plan import ColumnPlan, TablePlan
-from crossgcn.data.tables.table import Distinct, Table, find_separator, split_words
+from crossgcn.data.tables.labels import Labels
+from crossgcn.data.tables.plan import ColumnKind, TablePlan
+from crossgcn.data.tables.table import Distinct, Mask, Table
 
 MIN_LABELS = 20
 
@@ -35,42 +36,99 @@ MIN_DIFFERENT = 5
 """Fewer nodes without the usual value: two columns may be alike by chance."""
 
 
-def check_leaks(nodes: Table, plan: TablePlan, labels: Labels | None) -> Iterator[Problem]:
-    """Yield problems of columns that repeat another one, or give the class away."""
-    copies = list(_find_copies(nodes, plan.features, plan.target))
-    yield from COPY_RULES.apply_to_columns(copies)
-    if labels is not None:
-        copied = {copy.column for copy in copies if copy.first == plan.target}
-        yield from LEAK_RULES.apply_to_columns(
-            _Predictor(nodes, column.name, column, labels)
-            for column in plan.features
-            if column.name not in copied
+@dataclass(frozen=True)
+class _Feature(Place):
+    """A column that becomes features.
+
+    Attributes:
+        copy_of: The target or an earlier column whose values correspond one to one.
+    """
+
+    kind: ColumnKind
+    target: str | None
+    labels: Labels | None
+    copy_of: str | None
+
+    def at_start(self) -> Hits:
+        """Yield a hit that shows the first row of this column and the one it copies."""
+        there = quote(str(self.table.frame[self.copy_of].iloc[0]))
+        yield self.at_row(0, first=show_name(str(self.copy_of)), there=there)
+
+    @warning(
+        "it says the same as column {first}, which is to be predicted: {value} here is {there} "
+        "there",
+        "leave it out with --ignore {column}",
+        stops=True,
+    )
+    def copies_target(self) -> Hits:
+        if self.copy_of is not None and self.copy_of == self.target:
+            yield from self.at_start()
+
+    @warning(
+        "it says the same as column {first}: {value} here is {there} there",
+        "leave one of them out with --ignore {column}",
+    )
+    def copied_column(self) -> Hits:
+        if self.copy_of is not None:
+            yield from self.at_start()
+
+    @warning(
+        "{what} alone tells the class of {accuracy} of the nodes: {value} means {label}",
+        "leave it out with --ignore {column} if it is known only once the class is",
+    )
+    def gives_label_away(self) -> Hits:
+        if self.labels is None:
+            return
+        labels, distinct = self.labels, self.distinct
+        known, num_classes = labels.known, len(labels.names)
+        classes = labels.codes[known]
+        if len(classes) < MIN_LABELS or num_classes < 2:
+            return
+        num_minority = len(classes) - int(labels.counts.max())
+        max_errors = min(MAX_ERROR_SHARE * len(classes), MAX_MAJORITY_SHARE * num_minority)
+        word = None
+        if self.kind == "list":
+            errors, word = _best_word(distinct, known, classes, num_classes)
+        else:
+            codes = _codes_of(distinct, self.kind)
+            errors = _count_errors_by_value(codes[known], classes, num_classes)
+        if self.kind == "numeric" and errors > max_errors:
+            errors = count_errors_of_neighbours(distinct.numbers[distinct.codes[known]], classes)
+            # A border between two classes costs the two nodes beside it.
+            borders = 2.0 * (num_classes - 1)
+            max_errors = max(max_errors, min(borders, 2 * MAX_MAJORITY_SHARE * num_minority))
+        if errors > max_errors:
+            return
+        filled = known & ~distinct.missing[distinct.codes]
+        shown = int(np.argmax(filled if filled.any() else known))
+        yield self.at_row(
+            shown,
+            what="the column" if word is None else f"the word {quote(word)}",
+            accuracy=share_of(len(classes) - errors, len(classes)),
+            label=quote(labels.names[labels.codes[shown]]),
         )
 
 
-@dataclass(frozen=True)
-class _Copy(Place):
-    """A column whose values correspond one to one to those of an earlier column."""
-
-    first: str
-    target: str | None
-
-    def at_start(self) -> Hit:
-        """Return a hit that shows the first row of both columns."""
-        there = quote(str(self.table.frame[self.first].iloc[0]))
-        return self.at_row(0, first=show_name(self.first), there=there)
+def check_leaks(nodes: Table, plan: TablePlan, labels: Labels | None) -> Iterator[Problem]:
+    """Yield problems of columns that repeat another one, or give the class away."""
+    copies = _find_copies(nodes, plan)
+    yield from check_alike(
+        [
+            _Feature(nodes, column.name, column.kind, plan.target, labels, copies.get(column.name))
+            for column in plan.features
+        ]
+    )
 
 
-def _find_copies(
-    nodes: Table, columns: Sequence[ColumnPlan], target: str | None
-) -> Iterator[_Copy]:
-    """Yield the columns that say the same of every node as an earlier column or the target."""
+def _find_copies(nodes: Table, plan: TablePlan) -> dict[str, str]:
+    """Map columns to the target, or an earlier column, that says the same of every node."""
     seen: dict[bytes, str] = {}
-    if target is not None:
-        seen[_renumber(nodes.distinct(target).codes)] = target
-    for column in columns:
+    copies = {}
+    if plan.target is not None:
+        seen[_renumber(nodes.distinct(plan.target).codes)] = plan.target
+    for column in plan.features:
         distinct = nodes.distinct(column.name)
-        codes = _codes_of(distinct, column)
+        codes = _codes_of(distinct, column.kind)
         if len(codes) - np.bincount(codes).max() < MIN_DIFFERENT:
             continue
         if column.kind == "numeric" and len(distinct.values) == len(codes) > MAX_CODES:
@@ -79,88 +137,15 @@ def _find_copies(
             key = _renumber(codes)
         first = seen.setdefault(key, column.name)
         if first != column.name:
-            yield _Copy(nodes, column.name, first, target)
-
-
-COPY_RULES = Rules[_Copy]()
-
-
-@COPY_RULES.rule(
-    "warning",
-    "it says the same as column {first}, which is to be predicted: {value} here is {there} there",
-    "leave it out with --ignore {column}",
-)
-def _copies_target(copy: _Copy) -> Iterator[Hit]:
-    if copy.first == copy.target:
-        yield copy.at_start()
-
-
-@COPY_RULES.rule(
-    "warning",
-    "it says the same as column {first}: {value} here is {there} there",
-    "leave one of them out with --ignore {column}",
-)
-def _copied_column(copy: _Copy) -> Iterator[Hit]:
-    if copy.first != copy.target:
-        yield copy.at_start()
-
-
-@dataclass(frozen=True)
-class _Predictor(Place):
-    """A column that may predict the class on its own."""
-
-    plan: ColumnPlan
-    labels: Labels
-
-
-LEAK_RULES = Rules[_Predictor]()
-
-
-@LEAK_RULES.rule(
-    "warning",
-    "{what} alone tells the class of {accuracy} of the nodes: {value} means {label}",
-    "leave it out with --ignore {column} if it is known only once the class is",
-)
-def _gives_label_away(column: _Predictor) -> Iterator[Hit]:
-    labels, distinct, kind = column.labels, column.distinct, column.plan.kind
-    known, num_classes = labels.known, len(labels.names)
-    classes = labels.codes[known]
-    if len(classes) < MIN_LABELS or num_classes < 2:
-        return
-    num_minority = len(classes) - int(labels.counts.max())
-    max_errors = min(MAX_ERROR_SHARE * len(classes), MAX_MAJORITY_SHARE * num_minority)
-    word = None
-    if kind == "list":
-        errors, word = _best_word(distinct, known, classes, num_classes)
-    else:
-        errors = _count_errors_by_value(
-            _codes_of(distinct, column.plan)[known], classes, num_classes
-        )
-    if kind == "numeric" and errors > max_errors:
-        errors = count_errors_of_neighbours(distinct.numbers[distinct.codes[known]], classes)
-        # A border between two classes costs the two nodes beside it.
-        borders = 2.0 * (num_classes - 1)
-        max_errors = max(max_errors, min(borders, 2 * MAX_MAJORITY_SHARE * num_minority))
-    if errors > max_errors:
-        return
-    filled = known & ~distinct.missing[distinct.codes]
-    shown = int(np.argmax(filled if filled.any() else known))
-    yield column.at_row(
-        shown,
-        what="the column" if word is None else f"the word {quote(word)}",
-        accuracy=share_of(len(classes) - errors, len(classes)),
-        label=quote(labels.names[labels.codes[shown]]),
-    )
+            copies[column.name] = first
+    return copies
 
 
 def count_errors(tables: NDArray[np.int64]) -> NDArray[np.int64]:
     """Count the errors of predicting each node's class from the others with its value.
 
     The prediction is the most frequent class among the other nodes; ties, and values of a
-    single node, are errors.
-
-    Args:
-        tables: ``[columns, values, classes]``, the number of nodes.
+    single node, are errors. ``tables`` has the number of nodes, ``[columns, values, classes]``.
     """
     ordered = np.sort(tables, axis=2)
     best, second = ordered[..., -1:], ordered[..., -2:-1]
@@ -198,14 +183,14 @@ def count_errors_of_neighbours(numbers: NDArray[np.float64], classes: NDArray[np
     return int((np.asarray(agreeing) < 3).sum())
 
 
-def _codes_of(distinct: Distinct, column: ColumnPlan) -> NDArray[np.int64]:
+def _codes_of(distinct: Distinct, kind: ColumnKind) -> NDArray[np.int64]:
     """Return the value of each cell as a code; equal numbers have the same code."""
-    if column.kind == "numeric":
+    if kind == "numeric":
         _, numbered = np.unique(distinct.numbers, return_inverse=True)
         return numbered[distinct.codes].astype(np.int64)
-    texts = [value.strip() for value in distinct.values]
-    if column.kind == "flag":
-        texts = [text.lower() for text in texts]
+    texts = distinct.texts
+    if kind == "flag":
+        texts = list(map(str.lower, texts))
     merged = np.where(distinct.missing, "", np.array(texts, dtype=object))
     return pd.factorize(merged)[0][distinct.codes].astype(np.int64)
 
@@ -216,7 +201,7 @@ def _renumber(codes: NDArray[np.int64]) -> bytes:
 
 
 def _best_word(
-    distinct: Distinct, known: NDArray[np.bool_], classes: NDArray[np.int64], num_classes: int
+    distinct: Distinct, known: Mask, classes: NDArray[np.int64], num_classes: int
 ) -> tuple[int, str | None]:
     """Return the fewest errors of predicting the class from a word, and the word."""
     separator = find_separator([value for value, _ in distinct.present])

@@ -1,30 +1,32 @@
 """Problems of tables, and the rules that find them.
 
-A rule has a name, a severity, a message, a remedy and a condition. The condition is a function
-that yields a :class:`Hit` for each place where the rule applies; :class:`Rules` decorates it with
-the rest and applies all rules to a subject, such as a column.
+A subject, such as a column, is a class; its rules are methods. :func:`error` and :func:`warning`
+decorate a method with a message and a remedy. The method yields a :class:`Hit` for each place
+where the rule applies.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crossgcn.data.tables.table import Distinct, Table, fold_spelling
+from crossgcn.data.tables.cells import MAX_VALUE_LENGTH, MISSING_WORDS, fold_spelling, quote
+from crossgcn.data.tables.table import Distinct, Mask, Table
 
 Severity = Literal["error", "warning"]
-
-MAX_VALUE_LENGTH = 60
 
 MAX_COLUMNS_SHOWN = 3
 """The same problem in more columns is reported once."""
 
 MAX_NAMES_SHOWN = 10
+
+MIN_MISSING_CELLS = 3
+MIN_MISSING_SHARE = 0.02
+"""A word for a missing value in fewer cells is not worth a warning."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,9 @@ class Problem:
     @property
     def place(self) -> str:
         """File, row and column."""
-        parts = [show_file(self.file)]
-        if self.row is not None:
-            parts.append(f"row {self.row}")
-        if self.column is not None:
-            parts.append(f"column {show_name(self.column)}")
-        return ", ".join(parts)
+        row = "" if self.row is None else f", row {self.row}"
+        column = "" if self.column is None else f", column {show_name(self.column)}"
+        return show_file(self.file) + row + column
 
     @property
     def statement(self) -> str:
@@ -85,62 +84,34 @@ class Hit:
     words: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Place:
-    """A column of a table."""
-
-    table: Table
-    column: str
-
-    @property
-    def distinct(self) -> Distinct:
-        """The different values of the column."""
-        return self.table.distinct(self.column)
-
-    def at_rows(self, rows: NDArray[np.bool_], **words: Any) -> Iterator[Hit]:
-        """Yield a hit at the first of the rows, if there are any."""
-        positions = np.flatnonzero(rows)
-        if len(positions):
-            yield self.at_row(int(positions[0]), count=len(positions), **words)
-
-    def at_values(self, values: NDArray[np.bool_], **words: Any) -> Iterator[Hit]:
-        """Yield a hit at the first cell with one of the different values, if there are any."""
-        yield from self.at_rows(values[self.distinct.codes], **words)
-
-    def at_row(
-        self, position: int, *, count: int = 1, value: str | None = None, **words: Any
-    ) -> Hit:
-        """Return a hit at one row; its value is the cell unless given."""
-        if value is None:
-            value = str(self.table.frame[self.column].iloc[position])
-        return Hit(self.table, self.column, position, value, count, words)
-
-    def whole(self, *, value: str | None = None, **words: Any) -> Hit:
-        """Return a hit about the column as a whole."""
-        return Hit(self.table, self.column, value=value, words=words)
+Hits = Iterator[Hit]
+Condition = Callable[[Any], Hits]
 
 
-Subject = TypeVar("Subject")
-Condition = Callable[[Subject], Iterable[Hit]]
-
-
-@dataclass(frozen=True)
-class Rule(Generic[Subject]):
-    """A kind of problem.
+class Rule:
+    """A kind of problem, named like the method with hyphens.
 
     Attributes:
         message: ``{value}`` stands for the cell, other names for the words of the hit.
         remedy: Likewise; ``{column}`` stands for the column as an option takes it.
-        find: The condition.
-        stops: Whether later rules are skipped where this one applies.
+        stops: Whether later rules of the subject are skipped where this one applies.
     """
 
-    name: str
-    severity: Severity
-    message: str
-    remedy: str
-    find: Condition[Subject]
-    stops: bool
+    names: ClassVar[set[str]] = set()
+
+    def __init__(
+        self, severity: Severity, message: str, remedy: str, stops: bool, find: Condition
+    ) -> None:
+        self.severity = severity
+        self.message = message
+        self.remedy = remedy
+        self.stops = stops
+        self.find = find
+
+    def __set_name__(self, owner: type[Subject], name: str) -> None:
+        self.name = name.replace("_", "-")
+        self.names.add(self.name)
+        owner.rules = (*vars(owner).get("rules", ()), self)
 
     def apply(self, subject: Subject) -> Iterator[Problem]:
         """Yield a problem for each hit."""
@@ -160,64 +131,94 @@ class Rule(Generic[Subject]):
             )
 
 
-class Rules(Generic[Subject]):
-    """Rules about one kind of subject, in the order in which they apply."""
+def error(message: str, remedy: str, *, stops: bool = False) -> Callable[[Condition], Rule]:
+    """Decorate a method that finds what stops training."""
+    return lambda find: Rule("error", message, remedy, stops, find)
 
-    names: ClassVar[set[str]] = set()
-    """Names of all rules about anything."""
 
-    def __init__(self) -> None:
-        self._rules: list[Rule[Subject]] = []
+def warning(message: str, remedy: str, *, stops: bool = False) -> Callable[[Condition], Rule]:
+    """Decorate a method that finds what may spoil training."""
+    return lambda find: Rule("warning", message, remedy, stops, find)
 
-    def rule(
-        self,
-        severity: Severity,
-        message: str,
-        remedy: str,
-        *,
-        name: str | None = None,
-        stops: bool = False,
-    ) -> Callable[[Condition[Subject]], Condition[Subject]]:
-        """Decorate a condition as a rule, named like the function with hyphens."""
 
-        def add(find: Condition[Subject]) -> Condition[Subject]:
-            called = name or find.__name__.strip("_").replace("_", "-")
-            self.names.add(called)
-            self._rules.append(Rule(called, severity, message, remedy, find, stops))
-            return find
+class Subject:
+    """Something that rules are about; they apply in the order of the methods."""
 
-        return add
+    rules: ClassVar[tuple[Rule, ...]] = ()
 
-    def apply(self, subject: Subject) -> Iterator[Problem]:
-        """Yield the problems of a subject."""
-        for rule in self._rules:
-            problems = list(rule.apply(subject))
+    def check(self) -> Iterator[Problem]:
+        """Yield the problems of the subject."""
+        for rule in self.rules:
+            problems = list(rule.apply(self))
             yield from problems
             if problems and rule.stops:
                 return
 
-    def apply_to_columns(self, columns: Iterable[Subject]) -> Iterator[Problem]:
-        """Yield the problems of columns; the same problem in many columns is reported once."""
-        by_kind: dict[str, list[Problem]] = {}
-        for column in columns:
-            for problem in self.apply(column):
-                by_kind.setdefault(problem.kind, []).append(problem)
-        for same in by_kind.values():
-            if len(same) <= MAX_COLUMNS_SHOWN:
-                yield from same
-                continue
-            names = [show_name(problem.column or "") for problem in same[1 : 1 + MAX_NAMES_SHOWN]]
-            num_more = len(same) - 1 - len(names)
-            more = f" and {num_more:,} more" if num_more else ""
-            message = f"{same[0].message}; likewise columns {', '.join(names)}{more}"
-            yield replace(same[0], message=message, count=sum(problem.count for problem in same))
+
+def check_alike(columns: Sequence[Subject]) -> Iterator[Problem]:
+    """Yield the problems of columns; the same problem in many columns is reported once."""
+    found = [problem for column in columns for problem in column.check()]
+    for kind in dict.fromkeys(rule.name for column in columns[:1] for rule in column.rules):
+        same = [problem for problem in found if problem.kind == kind]
+        if len(same) <= MAX_COLUMNS_SHOWN:
+            yield from same
+            continue
+        names = [show_name(problem.column or "") for problem in same[1 : 1 + MAX_NAMES_SHOWN]]
+        num_more = len(same) - 1 - len(names)
+        more = f" and {num_more:,} more" if num_more else ""
+        message = f"{same[0].message}; likewise columns {', '.join(names)}{more}"
+        yield replace(same[0], message=message, count=sum(problem.count for problem in same))
 
 
-def quote(value: str) -> str:
-    """Return a cell's text in quotes on one line, cut when it is long."""
-    if len(value) > MAX_VALUE_LENGTH:
-        return f"{value[:MAX_VALUE_LENGTH]!r}… ({len(value):,} characters)"
-    return repr(value)
+@dataclass(frozen=True)
+class Place(Subject):
+    """A column of a table."""
+
+    table: Table
+    column: str
+
+    @property
+    def distinct(self) -> Distinct:
+        """The different values of the column."""
+        return self.table.distinct(self.column)
+
+    def at_rows(self, rows: Mask, **words: Any) -> Hits:
+        """Yield a hit at the first of the rows, if there are any."""
+        positions = np.flatnonzero(rows)
+        if len(positions):
+            yield self.at_row(int(positions[0]), count=len(positions), **words)
+
+    def at_values(self, values: Mask, **words: Any) -> Hits:
+        """Yield a hit at the first cell with one of the different values, if there are any."""
+        yield from self.at_rows(values[self.distinct.codes], **words)
+
+    def at_similar(self, names: Sequence[str], similar: Mapping[int, int]) -> Hits:
+        """Yield a hit at the first value whose name is like that of an ``other`` one."""
+        for second, earlier in [*similar.items()][:1]:
+            row = self.distinct.first_row(second)
+            yield self.at_row(row, count=len(similar), other=quote(names[earlier]))
+
+    def at_missing_words(self) -> Hits:
+        """Yield a hit for each frequent word that usually means a missing value."""
+        for word in sorted(MISSING_WORDS):
+            said = self.distinct.is_one_of({word})
+            count, num_cells = self.distinct.num_cells(said), len(self.table)
+            if count >= max(MIN_MISSING_CELLS, MIN_MISSING_SHARE * num_cells):
+                others = ",".join(sorted(MISSING_WORDS - {word}))
+                share = share_of(count, num_cells)
+                yield from self.at_values(said, share=share, word=quote(word), others=others)
+
+    def at_row(
+        self, position: int, *, count: int = 1, value: str | None = None, **words: Any
+    ) -> Hit:
+        """Return a hit at one row; its value is the cell unless given."""
+        if value is None:
+            value = str(self.table.frame[self.column].iloc[position])
+        return Hit(self.table, self.column, position, value, count, words)
+
+    def whole(self, *, value: str | None = None, **words: Any) -> Hit:
+        """Return a hit about the column as a whole."""
+        return Hit(self.table, self.column, value=value, words=words)
 
 
 def show_file(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -84,10 +84,8 @@ class TableEncoder(SavedModel):
     def transform(self, nodes: Table) -> sparse.csr_array:
         """Return the features of each row, float32 ``[rows, features]``, sorted within rows.
 
-        Columns are found by their headers; other columns are ignored.
-
-        Raises:
-            BadInput: If a column is missing, or a cell is not the number or flag it should be.
+        Columns are found by their headers; other columns are ignored. Refuse a missing column,
+        and cells that are not the numbers or flags they should be.
         """
         nodes = nodes.with_missing_words(self.missing)
         headers = set(nodes.columns)
@@ -98,19 +96,12 @@ class TableEncoder(SavedModel):
                 f"{len(self.columns)} that features are made of); add it, with empty cells where "
                 "it is not known"
             )
-        no_index, no_value = np.empty(0, np.int32), np.empty(0, np.float32)
-        rows, features, values, width = [no_index], [no_index], [no_value], 0
-        for column in self.columns:
-            # Entries only: the row starts of two thousand flags would be a dense matrix.
-            block = column.encode(nodes).tocoo()
-            is_set = block.data != 0
-            rows.append(block.row[is_set])
-            features.append(block.col[is_set] + width)
-            values.append(block.data[is_set])
-            width += block.shape[1]
-        places = (np.concatenate(rows), np.concatenate(features))
-        entries = sparse.coo_array((np.concatenate(values), places), shape=(len(nodes), width))
-        return sparse.csr_array(entries)
+        blocks: list[Any] = [sparse.coo_array((len(nodes), 0), dtype=np.float32)]
+        # Entries only: the row starts of two thousand flags would be a dense matrix.
+        blocks += [column.encode(nodes).tocoo() for column in self.columns]
+        features = sparse.csr_array(sparse.hstack(blocks))
+        features.eliminate_zeros()
+        return features
 
     def find_unseen(self, nodes: Table) -> tuple[Unseen, ...]:
         """Return the values that the training table did not have, one entry per column."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 from scipy import sparse
 
-from crossgcn.data.tables.table import Distinct, Table, fold_spelling
-
-TRUE_WORDS = frozenset({"true", "yes", "y", "t"})
-FALSE_WORDS = frozenset({"false", "no", "n", "f"})
+from crossgcn.data.tables.cells import FALSE_WORDS, TRUE_WORDS
+from crossgcn.data.tables.plan import SavedModel
+from crossgcn.data.tables.table import Distinct, Mask, Table
 
 
 @dataclass(frozen=True)
@@ -33,34 +30,12 @@ class Unseen:
     example: str
     known: str | None
 
-    @classmethod
-    def of(
-        cls,
-        column: str,
-        distinct: Distinct,
-        found: Sequence[tuple[int, str]],
-        known: Iterable[str],
-    ) -> Unseen | None:
-        """Summarise the unseen words of a column; None if there are none.
 
-        ``found`` has the position of a value and an unseen word of it; ``known`` are the known
-        words, preferred ones first.
-        """
-        if not found:
-            return None
-        spellings: dict[str, str] = {}
-        for word in known:
-            spellings.setdefault(fold_spelling(word), word)
-        meant = ((word, spellings.get(fold_spelling(word))) for _, word in found)
-        example, like = next((pair for pair in meant if pair[1] is not None), (found[0][1], None))
-        holding = sorted({position for position, _ in found})
-        return cls(column, int(distinct.counts[holding].sum()), example, like)
-
-
-class ColumnEncoder(BaseModel):
+class ColumnEncoder(SavedModel):
     """Encodes one column as features; fitted to one table and then applied to others."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    refusal: ClassVar[tuple[str, str]] = ("", "")
+    """What is wrong with the cells of :meth:`find_wrong`, and the remedy."""
 
     column: str
 
@@ -73,18 +48,19 @@ class ColumnEncoder(BaseModel):
     def encode_values(self, distinct: Distinct) -> sparse.csr_array:
         """Return the features of each different value, float32 ``[values, features]``."""
 
-    def encode(self, nodes: Table) -> sparse.csr_array:
-        """Return the features of each cell, float32 ``[rows, features]``.
-
-        Raises:
-            BadInput: If a cell cannot be encoded.
-        """
-        distinct = nodes.distinct(self.column)
-        return self.encode_values(distinct)[distinct.codes]
+    def find_wrong(self, distinct: Distinct) -> Mask:
+        """Return which values of another table cannot be encoded."""
+        return np.zeros(len(distinct.values), bool)
 
     def find_unseen(self, distinct: Distinct) -> Unseen | None:
         """Return the values of another table that have no meaning of their own, if any."""
         return None
+
+    def encode(self, nodes: Table) -> sparse.csr_array:
+        """Return the features of each cell, float32 ``[rows, features]``; refuse wrong cells."""
+        distinct = nodes.distinct(self.column)
+        nodes.refuse_cells(self.column, self.find_wrong(distinct)[distinct.codes], *self.refusal)
+        return self.encode_values(distinct)[distinct.codes]
 
 
 def one_hot(features: NDArray[np.int64], num_features: int) -> sparse.csr_array:
@@ -103,6 +79,10 @@ class FlagEncoder(ColumnEncoder):
         has_missing: Whether missing values have a feature; otherwise they count as false.
     """
 
+    refusal = (
+        "{value} is not a flag",
+        "write 1 or 0, true or false, yes or no, or leave the cell empty",
+    )
     kind: Literal["flag"] = "flag"
     has_missing: bool
 
@@ -114,7 +94,7 @@ class FlagEncoder(ColumnEncoder):
     @property
     def feature_names(self) -> list[str]:
         """The column, then its missing values."""
-        return [self.column, *([f"{self.column}=(missing)"] if self.has_missing else [])]
+        return [self.column, f"{self.column}=(missing)"][: 1 + self.has_missing]
 
     def encode_values(self, distinct: Distinct) -> sparse.csr_array:
         """Return a one where the flag is true."""
@@ -122,19 +102,13 @@ class FlagEncoder(ColumnEncoder):
         features = np.where(_is_true(distinct), 0, -1)
         return one_hot(np.where(distinct.missing, missing, features), 1 + self.has_missing)
 
-    def encode(self, nodes: Table) -> sparse.csr_array:
-        """Return the features of each cell; refuse cells that are not flags."""
-        distinct = nodes.distinct(self.column)
-        is_false = (distinct.numbers == 0) | distinct.is_one_of(FALSE_WORDS)
-        nodes.refuse_cells(
-            self.column,
-            ~(_is_true(distinct) | is_false | distinct.missing)[distinct.codes],
-            "{value} is not a flag",
-            "write 1 or 0, true or false, yes or no, or leave the cell empty",
-        )
-        return super().encode(nodes)
+    def find_wrong(self, distinct: Distinct) -> Mask:
+        """Return which values are not flags."""
+        is_zero: Mask = distinct.numbers == 0
+        is_false = distinct.is_one_of(FALSE_WORDS) | is_zero
+        return ~(_is_true(distinct) | is_false | distinct.missing)
 
 
-def _is_true(distinct: Distinct) -> NDArray[np.bool_]:
-    is_one: NDArray[np.bool_] = distinct.numbers == 1
+def _is_true(distinct: Distinct) -> Mask:
+    is_one: Mask = distinct.numbers == 1
     return distinct.is_one_of(TRUE_WORDS) | is_one

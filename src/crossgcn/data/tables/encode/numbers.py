@@ -10,11 +10,12 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 from scipy import sparse
 
 from crossgcn.data.tables.encode.column import ColumnEncoder, one_hot
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.plan import SavedModel
+from crossgcn.data.tables.table import Distinct, Mask
 
 SLACK = 0.25
 """Greatest distance of a bound from its quantile, as a share of a bucket."""
@@ -30,7 +31,7 @@ DIGIT_COST = 0.3
 """Cost of one more digit."""
 
 
-class NumberBuckets(BaseModel):
+class NumberBuckets(SavedModel):
     """A partition of all numbers into ranges and frequent single values.
 
     Places are numbered from the left: ``2i`` is the range between bounds ``i - 1`` and ``i``,
@@ -43,8 +44,6 @@ class NumberBuckets(BaseModel):
         alone: The bounds with a bucket of their own.
         places: Places with a bucket, ascending: those with numbers in the training table.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     bounds: tuple[FiniteFloat, ...]
     alone: tuple[FiniteFloat, ...]
@@ -72,12 +71,7 @@ class NumberBuckets(BaseModel):
         A value in more than one of ``num_buckets`` cells, such as 0, gets a bucket of its own.
         The numbers below, between and above such values are cut at quantiles, into parts in
         proportion to their cells. Each cut then moves to a round number at most a quarter of a
-        bucket away.
-
-        Args:
-            numbers: The different values, finite and ascending; may be empty.
-            counts: Number of cells of each value.
-            num_buckets: Number of buckets to aim for.
+        bucket away. ``numbers`` are the different values, finite and ascending.
         """
         total = counts.sum()
         is_alone = counts * num_buckets > total
@@ -103,7 +97,7 @@ class NumberBuckets(BaseModel):
 
     def list_names(self) -> list[str]:
         """Return the ending of each bucket's feature name: ``<20``, ``=[20, 25)``, ``≥25``."""
-        return [self._name(place) for place in self.places]
+        return list(map(self._name, self.places))
 
     def _name(self, place: int) -> str:
         index, is_value = divmod(place, 2)
@@ -189,6 +183,10 @@ class NumberEncoder(ColumnEncoder):
             Standardised, they count as the mean.
     """
 
+    refusal = (
+        "{value} is not a number",
+        "write a number with a point for decimals, or leave the cell empty",
+    )
     kind: Literal["numeric"] = "numeric"
     buckets: NumberBuckets
     mean: FiniteFloat
@@ -233,16 +231,9 @@ class NumberEncoder(ColumnEncoder):
         ranges = one_hot(features, num_buckets + self.has_missing)
         return sparse.csr_array(sparse.hstack([ranges, sparse.csr_array(standard[:, None])]))
 
-    def encode(self, nodes: Table) -> sparse.csr_array:
-        """Return the features of each cell; refuse cells that are not numbers."""
-        distinct = nodes.distinct(self.column)
-        nodes.refuse_cells(
-            self.column,
-            (np.isnan(distinct.numbers) & ~distinct.missing)[distinct.codes],
-            "{value} is not a number",
-            "write a number with a point for decimals, or leave the cell empty",
-        )
-        return super().encode(nodes)
+    def find_wrong(self, distinct: Distinct) -> Mask:
+        """Return which values are not numbers."""
+        return np.isnan(distinct.numbers) & ~distinct.missing
 
 
 def _measure(numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
@@ -13,9 +12,10 @@ import numpy as np
 from pydantic import Field, model_validator
 from scipy import sparse
 
+from crossgcn.data.tables.cells import WHOLE, Separator, find_separator, fold_spelling, split_words
 from crossgcn.data.tables.encode.column import ColumnEncoder, Unseen
 from crossgcn.data.tables.plan import MAX_HASH_BITS
-from crossgcn.data.tables.table import Distinct, Separator, find_separator, split_words
+from crossgcn.data.tables.table import Distinct
 
 MAX_LIST_WORDS = 5_000
 """Number of words with a feature of their own in a column of lists."""
@@ -23,17 +23,14 @@ MAX_LIST_WORDS = 5_000
 WORDS_IN_NAME = 3
 """Number of words in the name of a hashed feature, the most frequent first."""
 
-WHOLE = re.compile(r"([+-]?[0-9]+)\.0+")
-"""A whole number with decimals, as some programs write codes in a column with gaps."""
-
 
 class WordEncoder(ColumnEncoder):
     """Base of encoders that look up or hash words."""
 
     @property
-    @abstractmethod
     def num_features(self) -> int:
         """The number of features."""
+        return len(self.feature_names)
 
     @abstractmethod
     def encode_cell(self, cell: str | None) -> Mapping[int, int]:
@@ -44,8 +41,8 @@ class WordEncoder(ColumnEncoder):
         features: list[int] = []
         entries: list[int] = []
         starts = [0]
-        for value, is_missing in zip(distinct.values, distinct.missing, strict=True):
-            encoded = self.encode_cell(None if is_missing else value)
+        for text, is_missing in zip(distinct.texts, distinct.missing, strict=True):
+            encoded = self.encode_cell(None if is_missing else text)
             features += encoded.keys()
             entries += encoded.values()
             starts.append(len(features))
@@ -94,11 +91,6 @@ class VocabularyEncoder(WordEncoder):
         """The words, then ``(other)``."""
         return [f"{self.column}{self.mark}{word}" for word in (*self.vocabulary, "(other)")]
 
-    @property
-    def num_features(self) -> int:
-        """The number of features."""
-        return len(self.vocabulary) + 1
-
     def encode_cell(self, cell: str | None) -> Mapping[int, int]:
         """Return a one at every word."""
         other = len(self.vocabulary)
@@ -111,10 +103,16 @@ class VocabularyEncoder(WordEncoder):
         found = [
             (position, word)
             for position in np.flatnonzero(~distinct.missing).tolist()
-            for word in self.split(distinct.values[position])
+            for word in self.split(distinct.texts[position])
             if self._look_up(word, known) is None
         ]
-        return Unseen.of(self.column, distinct, found, known)
+        if not found:
+            return None
+        spellings = {fold_spelling(word): word for word in reversed(known)}  # frequent words win
+        meant = ((word, spellings.get(fold_spelling(word))) for _, word in found)
+        example, like = next((pair for pair in meant if pair[1] is not None), (found[0][1], None))
+        holding = sorted({position for position, _ in found})
+        return Unseen(self.column, int(distinct.counts[holding].sum()), example, like)
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -154,21 +152,17 @@ class CategoryEncoder(VocabularyEncoder):
 
     def split(self, cell: str) -> list[str]:
         """Return the category as the only word."""
-        return [cell.strip()]
+        return [cell]
 
     @property
     def feature_names(self) -> list[str]:
         """The categories, then ``(other)``, then ``(missing)``."""
         return [*super().feature_names, *([f"{self.column}=(missing)"] * self.has_missing)]
 
-    @property
-    def num_features(self) -> int:
-        """The number of features."""
-        return super().num_features + self.has_missing
-
     def encode_cell(self, cell: str | None) -> Mapping[int, int]:
         """Return a one at the category."""
-        return {self.num_features - 1: 1} if cell is None else super().encode_cell(cell)
+        missing = {len(self.vocabulary) + self.has_missing: 1}
+        return missing if cell is None else super().encode_cell(cell)
 
     def _look_up(self, word: str, positions: Mapping[str, int]) -> int | None:
         """Return the position of a category, of ``7`` for ``7.0`` and the other way round."""
@@ -308,5 +302,5 @@ class HashEncoder(WordEncoder):
 def _hashed_words(cell: str, separator: Separator | None) -> list[str]:
     if separator is not None:
         return split_words(cell, separator)
-    whole = WHOLE.fullmatch(cell.strip())
-    return [whole[1] if whole else cell.strip()]
+    whole = WHOLE.fullmatch(cell)
+    return [whole[1] if whole else cell]

@@ -1,0 +1,158 @@
+"""What every command shares: options in groups, ``--seed`` and ``--json``, and the output."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+RUN = "Run"
+"""Title of the options about where and how a command runs."""
+
+
+def option(words: str, *names: str, panel: str | None = None, **more: Any) -> Any:
+    """Return an option for Typer; square brackets in its help are shown as they are."""
+    words = words.replace("[", "\\[")
+    return typer.Option(*names, help=words, rich_help_panel=panel, **more)
+
+
+def argument(words: str, metavar: str | None = None) -> Any:
+    """Return an argument for Typer, as :func:`option` does."""
+    return typer.Argument(help=words.replace("[", "\\["), metavar=metavar)
+
+
+def option_name(name: str) -> str:
+    """Return ``--hidden-channels`` for ``hidden_channels``."""
+    return f"--{name.replace('_', '-')}"
+
+
+RunArgument = Annotated[Path, argument("Folder written by crossgcn train.", "RUN")]
+SeedOption = Annotated[int, option("Random seed.", min=0, max=2**32 - 1)]
+UnusedSeedOption = Annotated[int | None, option("Ignored; accepted for consistency.", panel=RUN)]
+JsonOption = Annotated[
+    bool,
+    option("Print one JSON object on stdout, everything else on stderr.", "--json", panel=RUN),
+]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a command, as one JSON object and as text for people.
+
+    Attributes:
+        summary: Printed with ``--json``.
+        parts: Printed otherwise: strings as they are, ``Text`` wrapped between words, tables.
+        folder: Folder of the runs, which also gets the summary as ``result.json``.
+        exit_code: Of the command.
+    """
+
+    summary: dict[str, Any]
+    parts: Iterable[RenderableType] = ()
+    folder: Path | None = None
+    exit_code: int = 0
+
+    def give(self, as_json: bool) -> None:
+        """Write and print the result."""
+        if self.folder is not None:
+            from crossgcn.data.files import write_json
+
+            write_json(self.folder / "result.json", self.summary)
+        if as_json:
+            print(json.dumps(self.summary, ensure_ascii=False))
+        else:
+            console = answer_console()
+            for part in self.parts:
+                as_it_is = isinstance(part, str)
+                console.print(part, highlight=False, markup=False, soft_wrap=as_it_is)
+            if self.folder is not None:
+                print(f"\nWritten to {self.folder} (result.json, and a run.json for every run).")
+        if self.exit_code:
+            raise typer.Exit(self.exit_code)
+
+
+def answer_console() -> Console:
+    """Return the console for results; lines are not wrapped in files and pipes."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
+
+
+class OptionGroup(ABC):
+    """Options that a command takes as one dict; none of them has a default."""
+
+    @abstractmethod
+    def annotations(self) -> dict[str, Any]:
+        """Return the type and help of each option, as Typer takes them."""
+
+    @abstractmethod
+    def read(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return what the command gets for the values of these options."""
+
+
+def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
+    """Make a function a command for Typer, and print the answer that it returns.
+
+    A group of options, which is a dataclass such as ``RunOptions`` or a dict annotated with an
+    :class:`OptionGroup`, becomes single options. ``--seed`` and ``--json`` are added unless the
+    function takes them itself.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    parameters: dict[str, Parameter] = {}
+    groups: dict[str, tuple[list[str], Callable[[dict[str, Any]], Any]]] = {}
+
+    def add(name: str, annotation: Any, default: Any) -> None:
+        parameters[name] = Parameter(
+            name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+        )
+
+    for name, parameter in signature(function).parameters.items():
+        kind = hints[name]
+        notes = [note for note in get_args(kind) if isinstance(note, OptionGroup)]
+        if notes:
+            types = notes[0].annotations()
+            groups[name] = list(types), notes[0].read
+            for each, annotation in types.items():
+                add(each, annotation, None)
+        elif is_dataclass(kind):
+            types = get_type_hints(kind, include_extras=True)
+            groups[name] = list(types), partial(_make, kind)
+            for field in fields(kind):
+                add(field.name, types[field.name], field.default)
+        else:
+            add(name, kind, parameter.default)
+    added = {"seed", "as_json"}.difference(parameters)
+    if "seed" in added:
+        add("seed", UnusedSeedOption, None)
+    if "as_json" in added:
+        add("as_json", JsonOption, False)
+
+    @wraps(function)
+    def run(**values: Any) -> None:
+        as_json = values["as_json"]
+        for name in added:
+            del values[name]
+        for name, (names, read) in groups.items():
+            values[name] = read({each: values.pop(each) for each in names})
+        answer = function(**values)
+        if answer is not None:
+            answer.give(as_json)
+
+    del run.__wrapped__
+    run.__signature__ = Signature([*parameters.values()])  # type: ignore[attr-defined]
+    run.__annotations__ = {name: each.annotation for name, each in parameters.items()}
+    return run
+
+
+def _make(kind: Any, values: dict[str, Any]) -> Any:
+    return kind(**values)

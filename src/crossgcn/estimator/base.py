@@ -1,0 +1,198 @@
+"""Cross-GCN as a scikit-learn estimator: parameters, training, scores and the saved folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from crossgcn.errors import BadInput, WorkFailed
+from crossgcn.estimator.folder import describe_estimator, read_estimator
+from crossgcn.estimator.inputs import prepare_graph
+from crossgcn.graph import PreparedGraph, SparseMatrix
+from crossgcn.models.catalogue import build_model, first_layer_crosses, get_preset, has_orders
+from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.checkpoints import save_model
+from crossgcn.training.config import RunConfig
+from crossgcn.training.loop import fit
+from crossgcn.training.selection import Diverged
+from crossgcn.training.steps.full_batch import FullBatchStep
+from crossgcn.training.trainer import seeded
+
+GRAPH_ARGUMENTS = {"edge_index": True, "edge_weight": True, "node_index": True}
+"""Arguments of all methods that scikit-learn passes on, if metadata routing is on."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base class of the estimators; :class:`~crossgcn.CrossGCNClassifier` lists the parameters.
+
+    A subclass validates the targets in ``fit`` and passes them to :meth:`_train`; its
+    predictions start from :meth:`_score_rows`.
+    """
+
+    __metadata_request__fit = GRAPH_ARGUMENTS
+    __metadata_request__predict = GRAPH_ARGUMENTS
+    __metadata_request__score = GRAPH_ARGUMENTS
+
+    model: str = "cross-gcn"
+    num_layers: int = 2
+    hidden_channels: int | None = None
+    order: int | Sequence[int] | None = None
+    order_weights: str | Sequence[float] | None = None
+    first_order: str | None = None
+    aggregate_first: bool | None = None
+    bias: bool | None = True
+    laplacian_weight: float | None = None
+    aggr: str | None = None
+    feature_transform: str | Sequence[str] | None = None
+    scaling: str | None = None
+    residual: str | None = None
+    dropout: float | None = None
+    input_dropout: float | None = None
+    hops: int | None = None
+    node_drop: float | None = None
+    draws: int | None = None
+    consistency: float | None = None
+    temperature: float | None = None
+    warm_up: int | None = None
+    epochs: int | None = None
+    learning_rate: float | None = None
+    weight_decay: float | None = None
+    validation_fraction: float | None = None
+    random_state: int | np.random.RandomState | None = 0
+    device: str = "cpu"
+
+    def _configure(self) -> RunConfig:
+        """Return the checked parameters."""
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31)
+        parameters = self.get_params().items()
+        settings = {name: value for name, value in parameters if name in RunConfig.model_fields}
+        config = RunConfig.create(
+            defaults={"dropout": 0.2}, seed=seed, transform=self.feature_transform, **settings
+        )
+        if config.order is None and has_orders(config.model, config.transform):
+            config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
+        if get_preset(config.model).inputs != "features":
+            raise BadInput(
+                f"model {config.model!r} uses only the graph, not the features; choose another one"
+            )
+        return config
+
+    def _train(
+        self,
+        config: RunConfig,
+        graph: PreparedGraph,
+        y: Tensor,
+        out_channels: int,
+        rows: Tensor,
+        held_out: Tensor | None,
+    ) -> None:
+        """Train a model on ``rows`` and set the fitted attributes.
+
+        Args:
+            held_out: The rows that select the epoch; without them, the last epoch is kept.
+        """
+        settings = config.model_settings()
+        with seeded(config.seed):
+            model = build_model(config.model, graph.x.size(1), out_channels, **settings)
+        step = FullBatchStep(
+            [model], graph, y, [rows], config, seeds=[config.seed], device=self.device
+        )
+        (result,) = fit(step, validation=None if held_out is None else step.scorer([held_out]))
+        if isinstance(result, Diverged):
+            raise WorkFailed(
+                f"{result.reason}; standardise X (StandardScaler in a Pipeline), or lower "
+                "learning_rate or order"
+            )
+        model.load_state_dict(result.state)
+        self.model_: NodeClassifier = model.eval()
+        self.preset_ = config.model
+        self.settings_: dict[str, Any] = config.model_dump(mode="json", include=set(settings))
+        self.n_iter_ = len(result.history)
+        self.best_epoch_ = result.best_epoch
+        self.loss_curve_ = [epoch.train_loss for epoch in result.history]
+        self.validation_scores_: list[float] | None = None
+        self.validation_rows_: NDArray[np.int64] | None = None
+        if held_out is not None:
+            self.validation_scores_ = [epoch.validation_accuracy for epoch in result.history]
+            self.validation_rows_ = held_out.numpy()
+
+    @torch.no_grad()
+    def _score_rows(
+        self, X: Any, edge_index: Any, edge_weight: Any, node_index: Any
+    ) -> NDArray[np.float64]:
+        """Return the output of the model for every row, ``[rows, channels]``.
+
+        It is computed in 64 bits, so that rounding does not depend on how many rows are scored
+        together.
+        """
+        check_is_fitted(self, "model_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=False)
+        graph = prepare_graph(X, edge_index, edge_weight, node_index)
+        x = _in_64_bits(graph.x) if isinstance(graph.x, SparseMatrix) else graph.x.double()
+        hops = [_in_64_bits(graph.edges(kind)) for kind in self.model_.propagations]
+        scores: Tensor = deepcopy(self.model_).double().eval()(x, hops)
+        return scores.numpy()
+
+    def save(self, folder: Path | str) -> None:
+        """Write the estimator to a folder, for :meth:`load`.
+
+        ``crossgcn.load_model`` reads the model in it. The commands ``crossgcn explain`` and
+        ``crossgcn predict`` do not: they take the folder of ``crossgcn train``, which also holds
+        the graph and all runs.
+
+        :meth:`load` returns lists as tuples, and a ``RandomState`` as ``None``.
+
+        Raises:
+            BadInput: If a parameter cannot be saved.
+        """
+        check_is_fitted(self, "model_")
+        save_model(
+            Path(folder),
+            self.model_.state_dict(),
+            preset=self.preset_,
+            in_channels=self.n_features_in_,
+            settings=self.settings_,
+            preprocess=describe_estimator(self),
+        )
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Self:
+        """Return the fitted estimator that :meth:`save` or ``crossgcn train`` wrote.
+
+        One written by :meth:`save` has the same parameters and attributes as before. One written
+        by the command line has the parameters of its model; those of training, such as
+        ``epochs``, are at their defaults. If it was trained on tables, it takes features as
+        :func:`~crossgcn.data.tables.graph.load_tables` encodes them (``.matrix``). Its classes
+        are texts.
+
+        Raises:
+            BadInput: If a file is missing, damaged, changed or does not belong to the others.
+        """
+        parameters, fitted = read_estimator(folder, cls._get_param_names())
+        loaded = cls(**parameters)
+        for name, value in fitted.items():
+            setattr(loaded, name, value)
+        return loaded
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _in_64_bits(matrix: SparseMatrix) -> SparseMatrix:
+    return SparseMatrix(matrix.row_offsets, matrix.columns, matrix.values.double(), matrix.shape)
