@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 
 from crossgcn.cli.command import argument, option, option_name
 from crossgcn.errors import BadInput
@@ -37,7 +37,17 @@ def _option(words: str, metavar: str = "COLUMN") -> Any:
 class TableOptions:
     """What the columns of a user's tables are."""
 
-    target: Annotated[str | None, _option("Column of NODES to predict.")] = None
+    target: Annotated[str | None, _option("Column of NODES to predict: classes, or a number.")] = (
+        None
+    )
+    task: Annotated[
+        Literal["classification", "regression"] | None,
+        _option(
+            "Whether to predict classes or a number. [default: a number where the target has "
+            "fractions or more than 20 different numbers]",
+            "classification|regression",
+        ),
+    ] = None
     id_column: Annotated[
         str | None, _option("Column of NODES with the ids of the nodes. [default: detected]")
     ] = None

@@ -302,8 +302,8 @@ WARNINGS = (
     ),
     of_nodes(
         "whole numbers that may be classes",
-        "number-target",
-        as_text(columns(300) | {"buys": [str(18 + i * 7919 % 25) for i in range(300)]}),
-        "row 2, column buys | 25 different numbers | pd.qcut",
+        "number-as-classes",
+        as_text(columns(300) | {"buys": [str(18 + i * 7919 % 5) for i in range(300)]}),
+        "column buys | read as 5 classes | --task regression",
     ),
 )

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import MISSING_WORDS, are_whole, quote
+from crossgcn.data.tables.cells import CODE, MAX_NUMBER, MISSING_WORDS, how_to_write_number, quote
 from crossgcn.data.tables.checks.problems import (
-    Hit,
     Hits,
     Place,
     Problem,
@@ -24,7 +22,7 @@ from crossgcn.data.tables.checks.problems import (
     warning,
 )
 from crossgcn.data.tables.labels import Labels, role_of_values
-from crossgcn.data.tables.plan import TablePlan
+from crossgcn.data.tables.plan import AS_CHOSEN, TablePlan
 from crossgcn.data.tables.table import Table
 
 MIN_PER_CLASS = 3
@@ -33,15 +31,7 @@ MIN_PER_CLASS = 3
 SMALL_CLASS = 20
 FEW_LABELS = 50
 UNBALANCED_SHARE = 0.9
-MAX_FRACTIONS = 10
-MAX_INTEGERS = 20
-MAX_INTEGER_CLASSES = 100
 FEW_PER_VALUE = 10
-
-CUT_IN_PANDAS = (
-    "predict ranges of it; in pandas: nodes[{name}] = pd.qcut(nodes[{name}], 3, "
-    "labels=['low', 'middle', 'high'])"
-)
 
 
 @dataclass(frozen=True)
@@ -50,47 +40,25 @@ class _Target(Place):
 
     labels: Labels
     warns_of_missing_words: bool
+    warns_of_task: bool
+
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether every class is a number, not digits with leading zeros."""
+        distinct = self.distinct
+        is_word = distinct.missing | distinct.is_one_of(MISSING_WORDS)
+        has_codes = any(map(CODE.fullmatch, distinct.texts))
+        return not (has_codes or np.isnan(distinct.numbers[~is_word]).any())
 
     def at_classes(self, classes: Sequence[int], **words: Any) -> Hits:
-        """Yield a hit at the first node of the first of the classes, if there are any."""
+        """Yield a hit at the first node of any of the classes, if there are any."""
         if len(classes):
-            first = int(classes[0])
-            row = int(np.argmax(self.labels.codes == first))
+            row = int(np.argmax(np.isin(self.labels.codes, classes)))
+            first = int(self.labels.codes[row])
             name = self.labels.names[first]
             size = int(self.labels.counts[first])
             words = {"nodes": count_of(size, "node"), **words}
             yield self.at_row(row, count=len(classes), value=name, **words)
-
-    @cached_property
-    def numbers(self) -> NDArray[np.float64]:
-        """The different numbers, if the target has more than a list of codes would have."""
-        distinct = self.distinct
-        numbers = distinct.numbers[~distinct.missing & ~distinct.is_one_of(MISSING_WORDS)]
-        values = np.unique(numbers)
-        if np.isnan(numbers).any() or len(values) <= (
-            MAX_INTEGERS if are_whole(values) else MAX_FRACTIONS
-        ):
-            return np.empty(0)
-        return values
-
-    @property
-    def is_quantity(self) -> bool:
-        """Whether the numbers are certainly measured, not codes of classes."""
-        values = self.numbers
-        if len(values) == 0:
-            return False
-        is_sparse = float(values[-1]) - float(values[0]) >= 2 * len(values)
-        is_thin = self.labels.num_known < FEW_PER_VALUE * len(values)
-        return not are_whole(values) or is_sparse or is_thin or len(values) > MAX_INTEGER_CLASSES
-
-    def at_number(self) -> Hit:
-        """Return a hit at the first number."""
-        values = self.numbers
-        return self.at_row(
-            int(np.argmax(self.labels.known)),
-            range=f"{len(values):,} different numbers, from {values[0]:g} to {values[-1]:g}",
-            name=repr(self.column),
-        )
 
     @warning(
         "{value} is in {share} of the cells and counts as a class, while in other columns it "
@@ -120,23 +88,14 @@ class _Target(Place):
         if len(self.labels.names) == 1:
             yield self.whole(value=self.labels.names[0], labelled=self.labels.num_known)
 
-    @error(
-        "{value} is one of {range}: a quantity (a regression), where classes are needed",
-        CUT_IN_PANDAS,
-        stops=True,
-    )
-    def continuous_target(self) -> Hits:
-        if self.is_quantity:
-            yield self.at_number()
-
     @warning(
-        "{value} is one of {range}: each is taken for a class of its own, however close the "
-        "numbers",
-        f"if it is a quantity, {CUT_IN_PANDAS}",
+        "the target is {classes} different whole numbers, read as {classes} classes",
+        "give --task regression to predict the number",
     )
-    def number_target(self) -> Hits:
-        if len(self.numbers) and not self.is_quantity:
-            yield self.at_number()
+    def number_as_classes(self) -> Hits:
+        classes = len(self.labels.names)
+        if self.warns_of_task and classes > 2 and self.holds_numbers:
+            yield self.whole(classes=classes)
 
     @error(
         "{value} is one of {classes:,} different values in {labelled:,} rows: names, not classes",
@@ -145,7 +104,7 @@ class _Target(Place):
     )
     def too_many_classes(self) -> Hits:
         labelled, classes = self.labels.num_known, len(self.labels.names)
-        if classes >= FEW_PER_VALUE and 2 * classes > labelled and not len(self.numbers):
+        if classes >= FEW_PER_VALUE and 2 * classes > labelled:
             first = int(np.argmax(self.labels.known))
             yield self.at_row(first, classes=classes, labelled=labelled)
 
@@ -207,6 +166,61 @@ class _Target(Place):
             yield from self.at_classes([*similar], other=quote(self.labels.names[earlier]))
 
 
+@dataclass(frozen=True)
+class _NumberTarget(Place):
+    """The column of numbers to predict."""
+
+    labels: Labels
+
+    @error(
+        "no node has a number to predict",
+        "fill in the number of the nodes where it is known, or name another --target",
+        stops=True,
+    )
+    def no_target_number(self) -> Hits:
+        if self.distinct.num_present == 0:
+            yield self.whole()
+
+    @error(
+        "{value} is not a number, and numbers are to be predicted",
+        "{how}, leave the cell empty, or give --task classification to predict classes",
+        stops=True,
+    )
+    def text_in_target(self) -> Hits:
+        wrong = np.isnan(self.distinct.numbers) & ~self.distinct.missing
+        if wrong.any():
+            first = self.distinct.values[int(np.argmax(wrong))]
+            yield from self.at_values(wrong, how=how_to_write_number(first))
+
+    @error(
+        "{value} is not a finite number of 32 bits",
+        "write a finite number, in a larger unit if it is that large, or leave the cell empty",
+        stops=True,
+    )
+    def infinite_target(self) -> Hits:
+        yield from self.at_values(abs(self.distinct.numbers) > MAX_NUMBER)
+
+    @error(
+        "all {labelled:,} numbers to predict are {value}: there is nothing to predict",
+        "add nodes with other numbers, or name another --target",
+        stops=True,
+    )
+    def constant_target(self) -> Hits:
+        numbers = np.asarray(self.labels.numbers)[self.labels.known]
+        if numbers.min() == numbers.max():
+            row = int(np.argmax(self.labels.known))
+            yield self.at_row(row, labelled=len(numbers))
+
+    @error(
+        "only {nodes} with a number to predict, and one each is needed to train, validate and test",
+        f"label at least {FEW_LABELS} nodes, better some hundreds",
+        stops=True,
+    )
+    def too_few_numbers(self) -> Hits:
+        if self.labels.num_known < MIN_PER_CLASS:
+            yield self.whole(nodes=count_of(self.labels.num_known, "node"))
+
+
 def _no_node_for(role: int, word: str) -> Rule:
     @error(
         f"no {{labelled}}node is for {word}",
@@ -266,12 +280,18 @@ class _Split(Place):
         trained = np.bincount(labels.codes[self.used_roles == 1], minlength=len(labels.names))
         untrained = np.flatnonzero(trained == 0).tolist()
         if trained.any():
-            yield from _Target(self.table, self.column, labels, False).at_classes(untrained)
+            target = _Target(self.table, self.column, labels, False, False)
+            yield from target.at_classes(untrained)
 
 
 def check_target(nodes: Table, plan: TablePlan, labels: Labels | None) -> Iterator[Problem]:
     """Yield problems of the target and of the split."""
     if plan.target is not None and labels is not None:
-        yield from _Target(nodes, plan.target, labels, plan.missing is None).check()
+        if plan.task == "regression":
+            yield from _NumberTarget(nodes, plan.target, labels).check()
+        else:
+            inferred = all(column.reason != AS_CHOSEN for column in plan.columns)
+            words_are_classes = plan.missing is None
+            yield from _Target(nodes, plan.target, labels, words_are_classes, inferred).check()
     if plan.split_column is not None:
         yield from _Split(nodes, plan.split_column, labels).check()
