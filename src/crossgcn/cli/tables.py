@@ -48,6 +48,14 @@ class TableOptions:
             "classification|regression",
         ),
     ] = None
+    rare_classes: Annotated[
+        Literal["drop", "merge", "refuse"] | None,
+        _option(
+            "What to do with classes of fewer than 10 nodes: drop their labels, merge them into "
+            "one class, or refuse them. [default: drop]",
+            "drop|merge|refuse",
+        ),
+    ] = None
     id_column: Annotated[
         str | None, _option("Column of NODES with the ids of the nodes. [default: detected]")
     ] = None
@@ -98,6 +106,7 @@ class TableOptions:
             given[name] = _names(given[name])
         if self.missing is not None:
             given["missing"] = _names(self.missing)
+        given["rare_classes"] = self.rare_classes or "drop"
         return TableChoices(ignored=given.pop("ignore"), **given)
 
     def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:

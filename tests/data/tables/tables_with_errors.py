@@ -89,7 +89,14 @@ ERRORS = (
         "a class of two",
         "rare-class",
         nodes_with(buys={7: "maybe", 9: "maybe"}),
-        "row 9 | 'maybe' has 2 nodes | merge",
+        "row 9 | 'maybe' has 2 nodes | 'maybe' (2) | merge",
+        options="--rare-classes refuse",
+    ),
+    of_nodes(
+        "classes of one node, but for one",
+        "no-class-left",
+        nodes_with(buys=["yes"] * 58 + ["no", "maybe"]),
+        "column buys | fewer than two classes | add nodes",
     ),
     of_nodes(
         "no number at all",

@@ -185,7 +185,7 @@ def _as_options(choices: TableChoices) -> list[str]:
     words = []
     for field in fields(choices):
         value = getattr(choices, field.name)
-        if value is None or (value == () and field.name != "missing"):
+        if value == field.default:
             continue
         option = "ignore" if field.name == "ignored" else field.name.replace("_", "-")
         if isinstance(value, tuple):

@@ -10,8 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import CODE, SPLIT_WORDS
-from crossgcn.data.tables.plan import TablePlan
+from crossgcn.data.tables.plan import RareClasses, TablePlan
 from crossgcn.data.tables.table import Distinct, Mask, Table
+
+MIN_PER_CLASS = 10
+"""A class of fewer nodes is rare, if enough classes are not."""
+
+MIN_TO_SPLIT = 3
+"""One node each to train, to validate and to test: a class of fewer nodes is always rare."""
+
+OTHER = "other"
+"""Name of the class that rare classes are merged into."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,36 @@ class Labels:
         """Number of nodes of each class."""
         return np.bincount(self.codes[self.known], minlength=len(self.names))
 
+    def find_rare(self, rare_classes: RareClasses) -> tuple[Mask, int]:
+        """Return which classes have too few nodes, and how many nodes a class needs.
+
+        A class needs :data:`MIN_PER_CLASS` nodes; in small tables, of which less than two classes
+        would be left, :data:`MIN_TO_SPLIT`.
+        """
+        num_wanted = 1 if rare_classes == "merge" else 2
+        is_enough = int((self.counts >= MIN_PER_CLASS).sum()) >= num_wanted
+        minimum = MIN_PER_CLASS if is_enough else MIN_TO_SPLIT
+        return self.counts < minimum, minimum
+
+    def without_rare(self, rare_classes: RareClasses) -> Labels:
+        """Return the labels without rare classes, or with one class in place of them.
+
+        Nodes of a rare class lose their label. Merged classes that have too few nodes even
+        together lose theirs as well. ``refuse`` changes nothing.
+        """
+        rare, _ = self.find_rare(rare_classes)
+        if rare_classes == "refuse" or not rare.any():
+            return self
+        names = {name for name, is_rare in zip(self.names, rare, strict=True) if not is_rare}
+        is_enough = OTHER in names or int(self.counts[rare].sum()) >= MIN_TO_SPLIT
+        to_other = rare_classes == "merge" and is_enough
+        in_order = [name for name in self.names if name in names]
+        if to_other and OTHER not in names:
+            in_order.append(OTHER)
+        lost = in_order.index(OTHER) if to_other else -1
+        codes = [in_order.index(name) if name in names else lost for name in self.names]
+        return Labels(np.array([*codes, -1], np.int64)[self.codes], tuple(in_order))
+
 
 def class_of_values(target: Distinct) -> tuple[str | None, ...]:
     """Return the class of each different value of the target, None for a missing one.
@@ -105,7 +144,7 @@ def read_labels(nodes: Table, plan: TablePlan) -> Labels:
     target = nodes.distinct(plan.target)
     if plan.task == "regression":
         return Labels.of_numbers(target, plan.target)
-    return Labels.of(target)
+    return Labels.of(target).without_rare(plan.rare_classes)
 
 
 def role_of_values(split: Distinct) -> NDArray[np.int8]:

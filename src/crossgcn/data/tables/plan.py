@@ -22,6 +22,8 @@ ColumnKind = Literal["id", "target", "split", "categorical", "flag", "numeric", 
 
 Task = Literal["classification", "regression"]
 
+RareClasses = Literal["drop", "merge", "refuse"]
+
 TO_PREDICT = "to be predicted"
 AS_CHOSEN = "to be predicted, by the chosen task"
 
@@ -56,6 +58,8 @@ class TableChoices:
     Attributes:
         target: Column of the node table to predict; None for nodes to be scored.
         task: Whether classes or a number are predicted.
+        rare_classes: What is done with classes of too few nodes to train, validate and test:
+            ``drop`` their labels, ``merge`` them into one class, or ``refuse`` them.
         weight_column: Column of the edge table; edges weigh 1 without it.
         split_column: Column of the node table that names training, validation and test nodes.
         lists: Columns to take as lists of words.
@@ -68,6 +72,7 @@ class TableChoices:
 
     target: str | None = None
     task: Task | None = None
+    rare_classes: RareClasses = "drop"
     id_column: str | None = None
     source_column: str | None = None
     destination_column: str | None = None
@@ -159,6 +164,7 @@ class TablePlan(SavedModel):
         columns: Of the node table, in its order.
         source_column: Of the edge table; None without edges.
         task: Whether classes or a number are predicted, if there is a target.
+        rare_classes: As in :class:`TableChoices`.
         reasons: How the special columns were found, a line each, to be printed.
         missing: The user's words for a missing value, in lower case; None without a choice.
         hash_features: As in :class:`TableChoices`.
@@ -177,6 +183,7 @@ class TablePlan(SavedModel):
     missing: tuple[str, ...] | None
     hash_features: int | None
     task: Task = "classification"
+    rare_classes: RareClasses = "drop"
 
     @property
     def features(self) -> tuple[ColumnPlan, ...]:
@@ -264,6 +271,7 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
         missing=missing,
         hash_features=choices.hash_features,
         task=task,
+        rare_classes=choices.rare_classes,
     )
     bits = plan.hash_bits
     if plan.hash_features is None or bits is None:

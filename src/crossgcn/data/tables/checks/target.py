@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import CODE, MAX_NUMBER, MISSING_WORDS, how_to_write_number, quote
 from crossgcn.data.tables.checks.problems import (
+    MAX_NAMES_SHOWN,
     Hits,
     Place,
     Problem,
@@ -21,12 +24,9 @@ from crossgcn.data.tables.checks.problems import (
     share_of,
     warning,
 )
-from crossgcn.data.tables.labels import Labels, role_of_values
-from crossgcn.data.tables.plan import AS_CHOSEN, TablePlan
+from crossgcn.data.tables.labels import MIN_TO_SPLIT, OTHER, Labels, role_of_values
+from crossgcn.data.tables.plan import AS_CHOSEN, RareClasses, TablePlan
 from crossgcn.data.tables.table import Table
-
-MIN_PER_CLASS = 3
-"""One node each to train, to validate and to test."""
 
 SMALL_CLASS = 20
 FEW_LABELS = 50
@@ -34,13 +34,32 @@ UNBALANCED_SHARE = 0.9
 FEW_PER_VALUE = 10
 
 
+def at_classes(place: Place, labels: Labels, classes: Sequence[int], **words: Any) -> Hits:
+    """Yield a hit at the first node of any of the classes, if there are any."""
+    if len(classes):
+        row = int(np.argmax(np.isin(labels.codes, classes)))
+        first = int(labels.codes[row])
+        words = {"nodes": count_of(int(labels.counts[first]), "node"), **words}
+        yield place.at_row(row, count=len(classes), value=labels.names[first], **words)
+
+
 @dataclass(frozen=True)
 class _Target(Place):
-    """The column to predict."""
+    """The column of classes to predict.
+
+    Attributes:
+        labels: Without rare classes.
+    """
 
     labels: Labels
+    rare_classes: RareClasses
     warns_of_missing_words: bool
     warns_of_task: bool
+
+    @cached_property
+    def written(self) -> Labels:
+        """The classes as written, with rare ones."""
+        return Labels.of(self.distinct)
 
     @property
     def holds_numbers(self) -> bool:
@@ -50,15 +69,23 @@ class _Target(Place):
         has_codes = any(map(CODE.fullmatch, distinct.texts))
         return not (has_codes or np.isnan(distinct.numbers[~is_word]).any())
 
-    def at_classes(self, classes: Sequence[int], **words: Any) -> Hits:
-        """Yield a hit at the first node of any of the classes, if there are any."""
-        if len(classes):
-            row = int(np.argmax(np.isin(self.labels.codes, classes)))
-            first = int(self.labels.codes[row])
-            name = self.labels.names[first]
-            size = int(self.labels.counts[first])
-            words = {"nodes": count_of(size, "node"), **words}
-            yield self.at_row(row, count=len(classes), value=name, **words)
+    def at_rare(self, rare_classes: RareClasses) -> Hits:
+        """Yield a hit at the first node of a rare class, if that is done with them."""
+        rare, minimum = self.written.find_rare(self.rare_classes)
+        cannot_merge = self.rare_classes == "merge" and OTHER not in self.labels.names
+        done = "drop" if cannot_merge else self.rare_classes
+        if done == rare_classes and rare.any():
+            counts, names = self.written.counts[rare], list(compress(self.written.names, rare))
+            shown = [f"{quote(name)} ({size})" for name, size in zip(names, counts, strict=True)]
+            hidden = len(shown) - MAX_NAMES_SHOWN
+            yield from at_classes(
+                self,
+                self.written,
+                np.flatnonzero(rare),
+                minimum=minimum,
+                names=", ".join(shown[:MAX_NAMES_SHOWN]) + f" and {hidden:,} more" * (hidden > 0),
+                lost=count_of(int(counts.sum()), "node"),
+            )
 
     @warning(
         "{value} is in {share} of the cells and counts as a class, while in other columns it "
@@ -76,7 +103,7 @@ class _Target(Place):
         stops=True,
     )
     def no_target_value(self) -> Hits:
-        if not self.labels.names:
+        if not self.written.names:
             yield self.whole()
 
     @error(
@@ -85,8 +112,55 @@ class _Target(Place):
         stops=True,
     )
     def one_class(self) -> Hits:
-        if len(self.labels.names) == 1:
-            yield self.whole(value=self.labels.names[0], labelled=self.labels.num_known)
+        if len(self.written.names) == 1:
+            yield self.whole(value=self.written.names[0], labelled=self.written.num_known)
+
+    @error(
+        "{value} is one of {classes:,} different values in {labelled:,} rows: names, not classes",
+        "name the column that holds the class with --target, or group the values",
+        stops=True,
+    )
+    def too_many_classes(self) -> Hits:
+        labelled, classes = self.written.num_known, len(self.written.names)
+        if classes >= FEW_PER_VALUE and 2 * classes > labelled:
+            first = int(np.argmax(self.written.known))
+            yield self.at_row(first, classes=classes, labelled=labelled)
+
+    @error(
+        "class {value} has {nodes}, and a class needs {minimum} to train, to validate and to "
+        "test; too few have {names}",
+        "add nodes, leave their target empty, or give --rare-classes drop or merge",
+        stops=True,
+    )
+    def rare_class(self) -> Hits:
+        yield from self.at_rare("refuse")
+
+    @error(
+        f"fewer than two classes have {MIN_TO_SPLIT} nodes: one to train, one to validate and one "
+        "to test",
+        "add nodes of another class, or name another --target",
+        stops=True,
+    )
+    def no_class_left(self) -> Hits:
+        if len(self.labels.names) < 2:
+            yield self.whole()
+
+    @warning(
+        "class {value} has {nodes}, and a class needs {minimum}: the labels of {lost} are "
+        "left out, {names}",
+        "add nodes, or give --rare-classes merge to predict one class other in place of them",
+    )
+    def dropped_classes(self) -> Hits:
+        yield from self.at_rare("drop")
+
+    @warning(
+        "class {value} has {nodes}, and a class needs {minimum}: {lost} are of a class "
+        f"{quote(OTHER)} instead, "
+        "{names}",
+        "add nodes, or give --rare-classes drop to leave them unlabelled",
+    )
+    def merged_classes(self) -> Hits:
+        yield from self.at_rare("merge")
 
     @warning(
         "the target is {classes} different whole numbers, read as {classes} classes",
@@ -96,25 +170,6 @@ class _Target(Place):
         classes = len(self.labels.names)
         if self.warns_of_task and classes > 2 and self.holds_numbers:
             yield self.whole(classes=classes)
-
-    @error(
-        "{value} is one of {classes:,} different values in {labelled:,} rows: names, not classes",
-        "name the column that holds the class with --target, or group the values",
-        stops=True,
-    )
-    def too_many_classes(self) -> Hits:
-        labelled, classes = self.labels.num_known, len(self.labels.names)
-        if classes >= FEW_PER_VALUE and 2 * classes > labelled:
-            first = int(np.argmax(self.labels.known))
-            yield self.at_row(first, classes=classes, labelled=labelled)
-
-    @error(
-        f"class {{value}} has {{nodes}}, and a class needs {MIN_PER_CLASS}: one to train, one to "
-        "validate and one to test",
-        "merge it with another class, add nodes, or leave its target empty",
-    )
-    def rare_class(self) -> Hits:
-        yield from self.at_classes(np.flatnonzero(self.labels.counts < MIN_PER_CLASS).tolist())
 
     @warning(
         "only {labelled:,} of {nodes} have a class: chance will hide differences between models",
@@ -131,9 +186,8 @@ class _Target(Place):
     )
     def small_class(self) -> Hits:
         counts = self.labels.counts
-        small = np.flatnonzero((counts >= MIN_PER_CLASS) & (counts < SMALL_CLASS))
         if self.labels.num_known >= FEW_LABELS:
-            yield from self.at_classes(small.tolist())
+            yield from at_classes(self, self.labels, np.flatnonzero(counts < SMALL_CLASS))
 
     @warning(
         "{share} of the labelled nodes are {value}: always predicting it is as accurate",
@@ -161,9 +215,10 @@ class _Target(Place):
         "write both the same way if one class is meant",
     )
     def similar_classes(self) -> Hits:
-        similar = find_similar(self.labels.names)
+        similar = find_similar(self.written.names)
         for earlier in [*similar.values()][:1]:
-            yield from self.at_classes([*similar], other=quote(self.labels.names[earlier]))
+            other = quote(self.written.names[earlier])
+            yield from at_classes(self, self.written, [*similar], other=other)
 
 
 @dataclass(frozen=True)
@@ -217,7 +272,7 @@ class _NumberTarget(Place):
         stops=True,
     )
     def too_few_numbers(self) -> Hits:
-        if self.labels.num_known < MIN_PER_CLASS:
+        if self.labels.num_known < MIN_TO_SPLIT:
             yield self.whole(nodes=count_of(self.labels.num_known, "node"))
 
 
@@ -280,8 +335,7 @@ class _Split(Place):
         trained = np.bincount(labels.codes[self.used_roles == 1], minlength=len(labels.names))
         untrained = np.flatnonzero(trained == 0).tolist()
         if trained.any():
-            target = _Target(self.table, self.column, labels, False, False)
-            yield from target.at_classes(untrained)
+            yield from at_classes(self, labels, untrained)
 
 
 def check_target(nodes: Table, plan: TablePlan, labels: Labels | None) -> Iterator[Problem]:
@@ -292,6 +346,8 @@ def check_target(nodes: Table, plan: TablePlan, labels: Labels | None) -> Iterat
         else:
             inferred = all(column.reason != AS_CHOSEN for column in plan.columns)
             words_are_classes = plan.missing is None
-            yield from _Target(nodes, plan.target, labels, words_are_classes, inferred).check()
+            yield from _Target(
+                nodes, plan.target, labels, plan.rare_classes, words_are_classes, inferred
+            ).check()
     if plan.split_column is not None:
         yield from _Split(nodes, plan.split_column, labels).check()
