@@ -17,6 +17,7 @@ from crossgcn.models.node_classifier import NodeClassifier, calibrate
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import capture, check_precision, multiplying_in
 from crossgcn.training.losses import balanced_weights
+from crossgcn.training.metrics import selecting_metric
 from crossgcn.training.model_batch import (
     can_be_compiled,
     can_be_stacked,
@@ -86,8 +87,8 @@ class FullBatchStep(Step):
             model, graph, y, nodes, config.weight_decay, self.device, self.count
         )
         if config.class_weight == "balanced":
-            # Of the first model's training nodes: stratified splits have the same shares.
-            weights = balanced_weights(y[nodes[0]], self.objective.targets.num_classes)
+            num_classes = self.objective.targets.num_classes
+            weights = torch.stack([balanced_weights(y[own], num_classes) for own in nodes])
             self.objective.targets = replace(
                 self.objective.targets, class_weights=weights.to(self.device)
             )
@@ -105,6 +106,7 @@ class FullBatchStep(Step):
             self.device.type == "cuda"
             and has_triton()
             and self.config.metric in (None, "accuracy")
+            and self.model.target_scale is None
             and all(getattr(module, "capturable", True) for module in self.model.modules())
         )
 
@@ -149,9 +151,8 @@ class FullBatchStep(Step):
     def scorer(self, nodes: Sequence[Tensor]) -> NodeScorer:
         """Return a scorer of the model on other nodes, one set for each model."""
         targets = find_targets(self.model, self.graph, self.y, nodes, self.device)
-        return NodeScorer(
-            self.model, targets, self.config.precision, self.config.metric or "accuracy"
-        )
+        metric = selecting_metric(self.config.metric, targets.num_classes)
+        return NodeScorer(self.model, targets, self.config.precision, metric)
 
     @property
     def states(self) -> list[State]:
