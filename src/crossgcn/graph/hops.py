@@ -452,10 +452,7 @@ class HopSource(GraphSource):
 
     def features(self, nodes: Tensor) -> Features:
         """Return the rows of some nodes."""
-        rows = [
-            part.select_rows(nodes) if isinstance(part, SparseMatrix) else part[nodes]
-            for part in self._parts
-        ]
+        rows = [_select_rows(part, nodes) for part in self._parts]
         return standardise(join_columns(rows), self._scale)
 
 
@@ -468,6 +465,12 @@ def join_columns(blocks: Sequence[Features]) -> Features:
         return torch.cat(dense, dim=1)
     parts = [b.to_scipy() if isinstance(b, SparseMatrix) else sp.csr_array(b) for b in blocks]
     return SparseMatrix.from_scipy(sp.hstack(parts, format="csr"))
+
+
+def _select_rows(block: Features, nodes: Tensor) -> Features:
+    if isinstance(block, SparseMatrix):
+        return block.select_rows(nodes)
+    return block.index_select(0, nodes)  # several times faster than block[nodes]
 
 
 def _dense(block: Features) -> Tensor:

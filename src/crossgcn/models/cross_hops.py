@@ -159,7 +159,7 @@ class CrossHops(NodeClassifier):
             shift = (self.center / self.deviation).unsqueeze(0)
             projections = self.transform.project(dropped) - self.transform.project(shift)
         else:
-            # As the transform does, without a copy of the weights in another order.
+            # As the transform does; the gradient then has the memory order of the weights.
             projections = nn.functional.linear(dropped, self.transform.weight.flatten(0, 1))
         scores = self.readout(self.transform.combine(projections))
         return scores if self.training and self.bags > 1 else self.in_unit(scores.mean(0))

@@ -1,4 +1,4 @@
-"""Metrics of predictions, computed by scikit-learn, and which one fits which task.
+"""Metrics of predictions, as scikit-learn defines them, and which one fits which task.
 
 The command line shows the names, so this module imports NumPy and scikit-learn only to compute.
 """
@@ -147,8 +147,20 @@ def compute(name: str, y: Array, scores: Array) -> float:
     # For two classes the margin ranks as the probability does, but never saturates.
     margins = scores - scores[:, ::-1] if num_classes == 2 else probabilities
     columns = [1] if num_classes == 2 else present
-    function = metrics.roc_auc_score if name == "roc_auc" else metrics.average_precision_score
+    function = _roc_auc if name == "roc_auc" else metrics.average_precision_score
     return float(np.mean([function(one_hot[:, each], margins[:, each]) for each in columns]))
+
+
+def _roc_auc(y: Array, scores: Array) -> float:
+    """Return scikit-learn's ``roc_auc_score``, by ranks: fast enough for every epoch."""
+    import numpy as np
+
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    positive = y > 0
+    of_class = positive.sum()
+    pairs = of_class * (len(y) - of_class)
+    return float((ranks[positive].sum() - of_class * (of_class + 1) / 2) / pairs)
 
 
 def _calibration_error(y: Array, probabilities: Array) -> float:
