@@ -151,7 +151,7 @@ class Experiment:
             on_epochs: Called with the epochs done and the epochs in total.
         """
         options = {"save_models": save_models, "threads": threads, "read_test": read_test}
-        trainer = self.trainer(device=device, **options)
+        trainer = self.trainer(device=device, folder=out, **options)
         if out is not None and save_models:
             clear_model(out)
         runs = [
@@ -219,10 +219,10 @@ def _folder_names(configs: Sequence[RunConfig]) -> list[str]:
 
 
 def _load(configs: Sequence[RunConfig]) -> Data:
-    """Load the graph; only open a graph folder if every model takes its features."""
+    """Load the graph; only open a graph folder if no model learns embeddings of it."""
     dataset = configs[0].dataset
-    by_features = all(get_preset(config.model).inputs == "features" for config in configs)
-    return open_dataset(dataset) if by_features and is_opened(dataset) else load_dataset(dataset)
+    embedded = any(get_preset(config.model).inputs == "embedding" for config in configs)
+    return open_dataset(dataset) if is_opened(dataset) and not embedded else load_dataset(dataset)
 
 
 def _check_model(config: RunConfig, data: Data) -> None:

@@ -168,7 +168,9 @@ class Tuning:
             raise BadInput(f"--trials must be at least 1; got {trials}")
         epochs = self.search_splits * self.searches[0].base.epochs
         progress = _Progress((trials + 1) * len(self.searches), epochs, on_epochs)
-        trainer = self.experiment.trainer(threads=threads, device=device, read_test=False)
+        trainer = self.experiment.trainer(
+            threads=threads, device=device, read_test=False, folder=out
+        )
         journal = open_journal(out / _TRIALS)
         sides = [
             (search, TrialLog(out / _TRIALS, journal, search.base.model, search.space, identity))

@@ -86,8 +86,8 @@ class FullBatchStep(Step):
             model, graph, y, nodes, config.weight_decay, self.device, self.count
         )
         if config.class_weight == "balanced":
-            # Of the first model's training nodes: stratified splits have the same shares.
-            weights = balanced_weights(y[nodes[0]], self.objective.targets.num_classes)
+            num_classes = self.objective.targets.num_classes
+            weights = torch.stack([balanced_weights(y[own], num_classes) for own in nodes])
             self.objective.targets = replace(
                 self.objective.targets, class_weights=weights.to(self.device)
             )
@@ -105,6 +105,7 @@ class FullBatchStep(Step):
             self.device.type == "cuda"
             and has_triton()
             and self.config.metric in (None, "accuracy")
+            and self.model.target_scale is None
             and all(getattr(module, "capturable", True) for module in self.model.modules())
         )
 
