@@ -92,7 +92,7 @@ class TableOptions:
         int | None,
         _option(
             "Hash categories and words into 2^BITS features, for columns with very many values. "
-            "[default: one feature for each value that three nodes have]",
+            "[default: one feature for each value that two nodes have]",
             "BITS",
         ),
     ] = None

@@ -237,6 +237,12 @@ WARNINGS = (
         "column town | 't0' | that occur only once | group them",
     ),
     of_nodes(
+        "names of nodes",
+        "left-out",
+        nodes_with(name=[f"Ann {i}" for i in range(60)]),
+        "row 2, column name | left out | 60 different texts in 60 cells | --categorical name",
+    ),
+    of_nodes(
         "decimal commas throughout",
         "number-as-text",
         nodes_with(price=[f"1.{100 + i * 7919 % 900},5" for i in range(60)]),

@@ -48,7 +48,16 @@ COLUMNS: dict[str, tuple[list[Any], str, str]] = {
     "all the same": (["x"] * N, "ignored", "always 'x'"),
     "nothing": ([None] * N, "ignored", "no cell has a value"),
     "names": ([f"Ann {i}" for i in range(N)], "ignored", "60 different texts in 60 cells"),
-    "mostly names": ([f"Ann {i % 40}" for i in range(N)], "ignored", "40 different texts in 60"),
+    "nearly all names": (
+        [f"Ann {i % 56}" for i in range(N)],
+        "ignored",
+        "56 different texts in 60",
+    ),
+    "names that rows share": ([f"Ann {i % 50}" for i in range(N)], "categorical", "50 different"),
+    "free text": (
+        [f"the {i % 50} words of which a note is made" for i in range(N)],
+        *("ignored", "50 different texts in 60 cells of 9 words on average: free text"),
+    ),
     "days": ([f"2024-02-{i % 28 + 1:02d}" for i in range(N)], "ignored", "dates; write days since"),
     "times": ([f"2024-02-03 {i % 24:02d}:00" for i in range(N)], "ignored", "dates"),
     "days in words of Europe": ([f"{i % 28 + 1}.02.2024" for i in range(N)], "ignored", "dates"),

@@ -46,6 +46,10 @@ MIN_WORD_REPEATS = 3
 MIN_SHARE_DIFFERENT = 0.9
 """Share of different values in a column of ids."""
 
+MIN_SHARE_OF_TEXTS = 0.5
+MIN_WORDS_OF_TEXT = 6.0
+"""Share of different values in a column of free text, and number of words on average."""
+
 MIN_SHARE_KNOWN = 0.5
 """Share of the ends of edges that occur among the ids."""
 
@@ -164,16 +168,22 @@ def _infer_lists(distinct: Distinct, values: set[str]) -> Inference:
 
 
 def _infer_names(distinct: Distinct, values: set[str]) -> Inference:
-    if not _are_names(len(values), distinct.num_present):
-        return None
-    texts = f"{len(values):,} different texts in {distinct.num_present:,} cells"
-    return "ignored", f"{texts}, as names are"
+    num_cells = distinct.num_present
+    texts = f"{len(values):,} different texts in {num_cells:,} cells"
+    if _are_names(len(values), num_cells):
+        return "ignored", f"{texts}, as names are"
+    num_words = sum(len(value.split()) for value in values) / len(values)
+    is_different = len(values) > max(MAX_CATEGORIES_OF_NAMES, MIN_SHARE_OF_TEXTS * num_cells)
+    if is_different and num_words >= MIN_WORDS_OF_TEXT:
+        return "ignored", f"{texts} of {num_words:.0f} words on average: free text"
+    return None
 
 
 def _are_names(num_different: int, num_cells: int) -> bool:
     if num_different == num_cells:
         return num_cells >= 5
-    return num_different > MAX_CATEGORIES_OF_NAMES and 2 * num_different > num_cells
+    is_many = num_different > MAX_CATEGORIES_OF_NAMES
+    return is_many and num_different > MIN_SHARE_DIFFERENT * num_cells
 
 
 def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[str, str]:

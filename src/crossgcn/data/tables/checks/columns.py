@@ -55,6 +55,7 @@ class _Column(Place):
     """A column that is, or might have been, made into features."""
 
     kind: ColumnKind
+    reason: str
     ids: Distinct
     warns_of_missing_words: bool
 
@@ -91,7 +92,9 @@ class _Column(Place):
 
     def numbers_the_rows(self) -> bool:
         """Return whether all-different values are text, run on, or are called a number."""
-        if self.kind in ("categorical", "list"):
+        if self.kind == "list":
+            return False
+        if self.kind == "categorical":
             return True
         numbers = self.distinct.numbers
         if not are_whole(numbers):
@@ -240,8 +243,9 @@ class _Column(Place):
             yield self.at_row(0, what="different for every node, like an id")
 
     @warning(
-        "{value} is one of {once:,} categories, of {all:,}, that occur only once",
-        "group them, or leave the column out with --ignore {column}",
+        "{value} is one of {once:,} categories, of {all:,}, that occur only once and share a "
+        "feature",
+        "group them if they are alike, or leave the column out with --ignore {column}",
     )
     def rare_categories(self) -> Hits:
         distinct = self.distinct
@@ -286,12 +290,22 @@ class _Column(Place):
             garbled = [not value.isascii() and bool(GARBLED.search(value)) for value in values]
             yield from self.at_values(np.array(garbled))
 
+    @warning(
+        "the column is left out ({reason}); {value} is one of its values",
+        "keep it with --categorical {column} where rows share values, or agree with "
+        "--ignore {column}",
+    )
+    def left_out(self) -> Hits:
+        if self.kind == "ignored" and not self.numbers_as_text.any():
+            first = int(np.argmax(~self.distinct.missing[self.distinct.codes]))
+            yield self.at_row(first, reason=self.reason)
+
 
 def check_columns(nodes: Table, plan: TablePlan) -> Iterator[Problem]:
     """Yield problems of each column that is, or might have been, made into features."""
     ids = nodes.distinct(plan.id_column)
     columns = [
-        _Column(nodes, column.name, column.kind, ids, plan.missing is None)
+        _Column(nodes, column.name, column.kind, column.reason, ids, plan.missing is None)
         for column in plan.columns
         if column.kind not in ("id", "target", "split")
         and not (column.kind == "ignored" and column.reason in ("as chosen", NO_HEADER))

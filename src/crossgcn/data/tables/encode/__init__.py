@@ -17,10 +17,10 @@ from crossgcn.data.tables.plan import HASHED_KINDS, ColumnPlan, SavedModel, Tabl
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
-MIN_COUNT = 3
+MIN_COUNT = 2
 """Categories and words in fewer cells share a feature."""
 
-NUM_BUCKETS = 5
+NUM_BUCKETS = 4
 """Default number of ranges of a column of numbers."""
 
 AnyEncoder = Annotated[
@@ -40,7 +40,7 @@ class TableEncoder(SavedModel):
 
     saved_as = "the encoding"
 
-    version: Literal[2] = 2
+    version: Literal[3] = 3
     columns: tuple[AnyEncoder, ...]
     missing: tuple[str, ...]
 
