@@ -10,13 +10,19 @@ from itertools import compress
 
 import numpy as np
 
-from crossgcn.data.tables.cells import are_whole, find_numbers_as_text, how_to_write_number, quote
+from crossgcn.data.tables.cells import (
+    are_whole,
+    find_date_order,
+    find_numbers_as_text,
+    how_to_write_number,
+    parse_date,
+    quote,
+)
 from crossgcn.data.tables.checks.problems import (
     Hits,
     Place,
     Problem,
     check_alike,
-    count_of,
     error,
     find_similar,
     share_of,
@@ -92,7 +98,7 @@ class _Column(Place):
 
     def numbers_the_rows(self) -> bool:
         """Return whether all-different values are text, run on, or are called a number."""
-        if self.kind == "list":
+        if self.kind in ("list", "date"):
             return False
         if self.kind == "categorical":
             return True
@@ -216,18 +222,16 @@ class _Column(Place):
             share = share_of(num_numbers, distinct.num_present)
             yield from self.at_values(~is_number & ~distinct.missing, share=share)
 
-    @warning(
-        "{value} and {others} are dates, which are {taken}",
-        "write a number instead, such as the days since a certain date",
+    @error(
+        "{value} is not a date",
+        "write it as 2024-05-17, leave the cell empty, or take the column as text with "
+        "--categorical {column}",
     )
-    def dates(self) -> Hits:
-        distinct = self.distinct
-        if self.kind in ("ignored", "categorical") and holds_dates(distinct):
-            yield self.at_row(
-                int(np.argmax(~distinct.missing[distinct.codes])),
-                others=count_of(len(distinct.values) - 1, "other value"),
-                taken="left out" if self.kind == "ignored" else "taken as categories",
-            )
+    def not_a_date(self) -> Hits:
+        if self.kind == "date":
+            texts, order = self.distinct.texts, find_date_order(self.distinct.texts)
+            is_none = np.array([parse_date(text, order) is None for text in texts], bool)
+            yield from self.at_values(is_none & ~self.distinct.missing)
 
     @warning(
         "{value} is {what}: a model would learn nodes by heart",

@@ -14,6 +14,7 @@ from crossgcn.data.tables.checks.problems import (
     Hits,
     Place,
     Problem,
+    Subject,
     count_of,
     error,
     find_similar,
@@ -28,6 +29,21 @@ FEATURES_PER_NUMBER = NUM_BUCKETS + 2
 
 MAX_CHANCE_SHARE = 0.05
 """Greatest share of repeated rows that chance may explain."""
+
+
+@dataclass(frozen=True)
+class _File(Subject):
+    """A file of text."""
+
+    table: Table
+
+    @warning(
+        "the file is not UTF-8, and was read as {encoding}",
+        "check letters with accents; to be sure, save the file as 'CSV UTF-8'",
+    )
+    def text_encoding(self) -> Hits:
+        if self.table.encoding != "UTF-8":
+            yield Hit(self.table, words={"encoding": self.table.encoding})
 
 
 class _Ids(Place):
@@ -140,6 +156,11 @@ def _repeats_by_chance(codes: pd.DataFrame) -> float:
         counts = np.bincount(codes[name]).astype(np.float64)
         share *= float((counts * (counts - 1)).sum()) / max(2 * num_pairs, 1)
     return share * num_pairs
+
+
+def check_file(table: Table) -> Iterator[Problem]:
+    """Yield problems of a file as a whole."""
+    return _File(table).check()
 
 
 def check_ids(nodes: Table, plan: TablePlan) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.tables.encode.column import FlagEncoder, Unseen
+from crossgcn.data.tables.encode.dates import DateEncoder
 from crossgcn.data.tables.encode.numbers import NumberEncoder
 from crossgcn.data.tables.encode.words import CategoryEncoder, HashEncoder, ListEncoder
 from crossgcn.data.tables.plan import HASHED_KINDS, ColumnPlan, SavedModel, TablePlan
@@ -24,7 +25,7 @@ NUM_BUCKETS = 4
 """Default number of ranges of a column of numbers."""
 
 AnyEncoder = Annotated[
-    CategoryEncoder | FlagEncoder | NumberEncoder | ListEncoder | HashEncoder,
+    CategoryEncoder | FlagEncoder | NumberEncoder | DateEncoder | ListEncoder | HashEncoder,
     Field(discriminator="kind"),
 ]
 
@@ -121,6 +122,8 @@ def _fit_column(
         return FlagEncoder.fit(column.name, distinct)
     if column.kind == "numeric":
         return NumberEncoder.fit(column.name, distinct, num_buckets=num_buckets)
+    if column.kind == "date":
+        return DateEncoder.fit(column.name, distinct, min_count=min_count, num_buckets=num_buckets)
     if column.kind == "list":
         return ListEncoder.fit(column.name, distinct, min_count=min_count)
     return CategoryEncoder.fit(column.name, distinct, min_count=min_count)

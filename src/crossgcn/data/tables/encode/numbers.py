@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, model_validator
 from scipy import sparse
 
+from crossgcn.data.tables.cells import Decimal as DecimalSign
 from crossgcn.data.tables.encode.column import ColumnEncoder, one_hot
 from crossgcn.data.tables.plan import SavedModel
 from crossgcn.data.tables.table import Distinct, Mask
@@ -224,6 +225,7 @@ class NumberEncoder(ColumnEncoder):
     """One feature per bucket, ``age=[20, 25)``, then ``age rank``, and ``age`` standardised.
 
     Attributes:
+        decimal: The decimal sign of the column.
         deviation: The standard deviation; 1 where all numbers are the same.
         has_missing: Whether missing values have a feature; otherwise they are in no bucket.
             Standardised, they count as the mean; their rank is 0.
@@ -231,9 +233,10 @@ class NumberEncoder(ColumnEncoder):
 
     refusal = (
         "{value} is not a number",
-        "write a number with a point for decimals, or leave the cell empty",
+        "write the number as in the table trained on, or leave the cell empty",
     )
     kind: Literal["numeric"] = "numeric"
+    decimal: DecimalSign = "."
     buckets: NumberBuckets
     ranks: NumberRanks
     mean: FiniteFloat
@@ -253,6 +256,7 @@ class NumberEncoder(ColumnEncoder):
         mean, deviation = _measure(numbers, counts)
         return cls(
             column=column,
+            decimal=distinct.decimal,
             buckets=NumberBuckets.fit(numbers, counts, num_buckets),
             ranks=NumberRanks.fit(numbers, counts),
             mean=mean,
@@ -269,8 +273,9 @@ class NumberEncoder(ColumnEncoder):
 
     def encode_values(self, distinct: Distinct) -> sparse.csr_array:
         """Return a one at the bucket of each value, its rank and the standardised value."""
-        is_finite = np.isfinite(distinct.numbers)
-        numbers = np.where(is_finite, distinct.numbers, self.mean)
+        read = distinct.read_numbers(self.decimal)
+        is_finite = np.isfinite(read)
+        numbers = np.where(is_finite, read, self.mean)
         num_buckets = len(self.buckets.places)
         missing = num_buckets if self.has_missing else -1
         features = np.where(is_finite, self.buckets.find(numbers), missing)
@@ -284,7 +289,7 @@ class NumberEncoder(ColumnEncoder):
 
     def find_wrong(self, distinct: Distinct) -> Mask:
         """Return which values are not numbers."""
-        return np.isnan(distinct.numbers) & ~distinct.missing
+        return np.isnan(distinct.read_numbers(self.decimal)) & ~distinct.missing
 
 
 def _measure(numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:
