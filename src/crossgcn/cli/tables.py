@@ -20,12 +20,22 @@ if TYPE_CHECKING:
 TABLE_DEFAULTS: Mapping[str, Any] = {"dropout": 0.2, "bias": True}
 """Settings for a user's own tables, where they differ from the paper's protocol."""
 
-TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".tab.gz", ".parquet", ".pq")
+TABLE_ENDINGS = (
+    ".csv",
+    ".tsv",
+    ".tab",
+    ".csv.gz",
+    ".tsv.gz",
+    ".tab.gz",
+    ".parquet",
+    ".pq",
+    ".xlsx",
+)
 
-NodesArgument = Annotated[Path, argument("Table of nodes: CSV, TSV or Parquet.", "NODES")]
+NodesArgument = Annotated[Path, argument("Table of nodes: CSV, TSV, Parquet or XLSX.", "NODES")]
 EdgesArgument = Annotated[
     Path | None,
-    argument("Table of edges: CSV, TSV or Parquet, one edge per row. [default: no edges]", "EDGES"),
+    argument("Table of edges, likewise, one edge per row. [default: no edges]", "EDGES"),
 ]
 
 
@@ -92,7 +102,7 @@ class TableOptions:
         int | None,
         _option(
             "Hash categories and words into 2^BITS features, for columns with very many values. "
-            "[default: one feature for each value that three nodes have]",
+            "[default: one feature for each value that two nodes have]",
             "BITS",
         ),
     ] = None
