@@ -87,22 +87,17 @@ def locate(name: str) -> Path | None:
 
 def locate_tables(name: str) -> list[Path]:
     """Return the verified files of a dataset of tables that is not in the package."""
-    wanted = TABLES[name].files
-    root = _find(list(wanted))
-    if root is None:
-        raise BadInput(f"{name} is not on this machine: {how_to_get(name)}")
-    return [root / file for file in wanted]
-
-
-def how_to_get(name: str) -> str:
-    """Return where the files of a dataset of tables come from, and where to put them."""
     entry = TABLES[name]
-    folder = Path(entry.files[0]).parent
-    names = ", ".join(Path(file).name for file in entry.files)
-    return (
-        f"get {names} ({entry.source}; {entry.terms}), and copy them into {folder} of the folder "
-        f"that {ENVIRONMENT_VARIABLE} names, or into {cache_folder() / folder}"
-    )
+    root = _find(list(entry.files))
+    if root is None:
+        folder = Path(entry.files[0]).parent
+        names = ", ".join(Path(file).name for file in entry.files)
+        raise BadInput(
+            f"{name} is not on this machine: get {names} ({entry.source}; {entry.terms}); copy to "
+            f"{folder} below the folder that {ENVIRONMENT_VARIABLE} names, or to "
+            f"{cache_folder() / folder}"
+        )
+    return [root / file for file in entry.files]
 
 
 def locate_splits(name: str) -> Path:
