@@ -45,11 +45,11 @@ def check(
 
         choices = tables.choices()
         edge_table: Table | None
-        if str(nodes) in TABLES:
+        if nodes.as_posix() in TABLES:
             from crossgcn.data.datasets.real import prepare_real
 
-            refuse_edges_of(str(nodes), edges)
-            node_table, edge_table, choices, _ = prepare_real(str(nodes), choices)
+            refuse_edges_of(nodes.as_posix(), edges)
+            node_table, edge_table, choices, _ = prepare_real(nodes.as_posix(), choices)
         else:
             node_table = read_table(nodes, "nodes")
             edge_table = None if edges is None else read_table(edges, "edges")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import RenderableType
 from rich.text import Text
 
 from crossgcn.cli.command import Answer, argument, command, option
@@ -104,20 +105,20 @@ def list_datasets() -> Answer:
     from crossgcn.data.datasets.registry import available
     from crossgcn.reports.terminal.tables import datasets_table, real_datasets_table
 
-    entries = (*CATALOGUE.values(), *TABLES.values())
-    rows = [asdict(entry) | {"where": available(entry.name)} for entry in entries]
-    graphs, tables = rows[: len(CATALOGUE)], rows[len(CATALOGUE) :]
-    missing = not all(row["where"] for row in graphs)
-    remedy = ["Fetch missing ones with: crossgcn data get NAME\n"] * missing
+    graphs = [asdict(entry) | {"where": available(name)} for name, entry in CATALOGUE.items()]
+    tables = [asdict(entry) | {"where": available(name)} for name, entry in TABLES.items()]
+    shown: list[RenderableType] = [datasets_table(graphs)]
+    if not all(row["where"] for row in graphs):
+        shown.append("Fetch missing ones with: crossgcn data get NAME\n")
+    shown.append(real_datasets_table(tables))
     sources: dict[str, list[str]] = {}
     for row in tables:
         if not row["where"]:
             sources.setdefault(row["source"], []).append(row["name"])
-    lines = [f"{', '.join(names)}: {source}" for source, names in sources.items()]
-    if lines:
-        lines = ["Not here; crossgcn data get NAME says which files go where:", *lines]
-    shown = [datasets_table(graphs), *remedy, real_datasets_table(tables), *map(Text, lines)]
-    return Answer({"datasets": rows}, shown)
+    if sources:
+        shown.append("Not here; crossgcn data get NAME says which files go where:")
+    shown += [Text(f"{', '.join(names)}: {source}") for source, names in sources.items()]
+    return Answer({"datasets": graphs + tables}, shown)
 
 
 @data.command("get")

@@ -51,7 +51,8 @@ def read_real(name: str) -> RealTables:
             package. The files of others are found in ``$CROSSGCN_DATA`` or in the user's cache,
             and their hashes are checked before they are parsed.
     """
-    _check_name(name)
+    if name not in TABLES:
+        raise unknown_name("dataset of tables", name, TABLES)
     return _READERS[name.partition("/")[0]](name)
 
 
@@ -112,11 +113,6 @@ def prepare_real(
     return nodes, edges, TableChoices(**merged), tables.roles
 
 
-def _check_name(name: str) -> None:
-    if name not in TABLES:
-        raise unknown_name("dataset of tables", name, TABLES)
-
-
 def _read_us_county(name: str) -> RealTables:
     with as_file(files("crossgcn.data.datasets") / name) as folder:
         return RealTables(pd.read_csv(folder / "nodes.csv"), pd.read_csv(folder / "edges.csv"))
@@ -158,8 +154,6 @@ _READERS: dict[str, Callable[[str], RealTables]] = {
     "twitch": _read_twitch,
 }
 
-_SOURCE_AND_TARGET = {"source_column": "source", "destination_column": "target"}
-
 _DEFAULTS = {
     "us-county": TableChoices(
         id_column="fips",
@@ -167,9 +161,14 @@ _DEFAULTS = {
         destination_column="neighbour",
         ignored=("state", "name", "winner", "democratic_share"),
     ),
-    "tolokers": TableChoices(id_column="id", missing=(), **_SOURCE_AND_TARGET),
+    "tolokers": TableChoices(
+        id_column="id", source_column="source", destination_column="target", missing=()
+    ),
     "facebook100": TableChoices(
-        id_column="student", categorical=STUDENT_COLUMNS, **_SOURCE_AND_TARGET
+        id_column="student",
+        source_column="source",
+        destination_column="target",
+        categorical=STUDENT_COLUMNS,
     ),
     "twitch": TableChoices(
         id_column="id", source_column="from", destination_column="to", lists=("games",)
