@@ -101,7 +101,7 @@ class TableOptions:
     def load(
         self, dataset: str | None, edges: Path | None, out: Path | None, *, for_links: bool = False
     ) -> TableGraph | None:
-        """Read the user's tables; return nothing for a dataset that is not a table.
+        """Read tables, the user's or known ones; return nothing for another dataset.
 
         What was decided about the columns, and warnings, go to stderr.
 
@@ -115,7 +115,27 @@ class TableOptions:
             self._refuse(dataset or "citeseer", edges)
             return None
         if dataset in TABLES:
-            return self._load_real(dataset, edges)
+            refuse_edges_of(dataset, edges)
+        else:
+            self._check_files(dataset, edges, out, for_links)
+        from crossgcn.cli.running import status, terminal
+
+        with status(f"reading {dataset}"):
+            from crossgcn.data.datasets.real import load_real
+            from crossgcn.data.tables.graph import load_tables
+            from crossgcn.reports.terminal.check import reading_lines
+
+            if dataset in TABLES:
+                graph = load_real(dataset, choices=self.choices())
+            else:
+                graph = load_tables(Path(dataset), edges, self.choices())
+        terminal().print(*reading_lines(graph), sep="\n", highlight=False)
+        return graph
+
+    def _check_files(
+        self, dataset: str, edges: Path | None, out: Path | None, for_links: bool
+    ) -> None:
+        """Refuse files that contradict the other arguments."""
         for table in (Path(dataset), edges):
             if out is not None and table is not None and out.resolve() == table.resolve().parent:
                 raise BadInput(
@@ -131,27 +151,6 @@ class TableOptions:
                 f"{dataset} is a table: give the column to predict as --target COLUMN "
                 f"({self.command('check', dataset, edges)} lists the columns)"
             )
-        from crossgcn.cli.running import status, terminal
-
-        with status(f"reading {dataset}"):
-            from crossgcn.data.tables.graph import load_tables
-            from crossgcn.reports.terminal.check import reading_lines
-
-            graph = load_tables(Path(dataset), edges, self.choices())
-        terminal().print(*reading_lines(graph), sep="\n", highlight=False)
-        return graph
-
-    def _load_real(self, name: str, edges: Path | None) -> TableGraph:
-        refuse_edges_of(name, edges)
-        from crossgcn.cli.running import status, terminal
-
-        with status(f"reading {name}"):
-            from crossgcn.data.datasets.real import load_real
-            from crossgcn.reports.terminal.check import reading_lines
-
-            graph = load_real(name, choices=self.choices())
-        terminal().print(*reading_lines(graph), sep="\n", highlight=False)
-        return graph
 
     def _refuse(self, dataset: str, edges: Path | None) -> None:
         """Refuse a second file and options for tables with a dataset that is no table."""
