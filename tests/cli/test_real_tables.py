@@ -67,6 +67,13 @@ def test_check_shows_what_is_left_out_and_what_is_next(crossgcn: Command) -> Non
     )
 
 
+def test_check_reads_the_share_of_votes_as_a_number(crossgcn: Command) -> None:
+    answer = result_of(crossgcn("check", "us-county", "--target", "democratic_share", "--json"))
+    assert answer["next"] == "crossgcn compare us-county --target democratic_share"
+    kinds = {column["name"]: column["kind"] for column in answer["columns"]}
+    assert (kinds["democratic_share"], kinds["winner"]) == ("target", "ignored")
+
+
 @pytest.mark.parametrize("command", ["train", "compare", "check"])
 def test_a_second_table_of_edges_is_refused(command: str, crossgcn: Command) -> None:
     done = crossgcn(command, "us-county", "edges.csv")

@@ -54,6 +54,17 @@ def test_counties_leave_out_what_gives_the_result_away() -> None:
     assert {"winner", "democratic_share"}.isdisjoint(c.name for c in by_economy.plan.features)
 
 
+def test_the_share_of_votes_is_a_number_to_predict() -> None:
+    graph = load_real("us-county", target="democratic_share")
+    shares = read_real("us-county").nodes["democratic_share"].to_numpy()
+    assert (graph.data.num_classes, graph.classes) == (1, ("democratic_share",))
+    np.testing.assert_allclose(graph.data.y.numpy(), shares, rtol=1e-6)
+    assert int(np.isnan(shares).sum()) == 109
+    assert "winner" not in {column.name for column in graph.plan.features}
+    split = make_splits(graph.data, "stratified")[0]
+    assert len(split.train) + len(split.validation) + len(split.test) == 3111
+
+
 def test_a_choice_about_a_column_replaces_its_default() -> None:
     with_state = used_columns("us-county", TableChoices(categorical=("state",)))
     assert with_state - used_columns("us-county") == {"state"}
