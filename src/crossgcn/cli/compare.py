@@ -191,7 +191,7 @@ def _compare_on_tables(
     environment = describe_environment()
     summary = {
         "dataset": nodes,
-        "target": tables.target,
+        "target": graph.plan.target,
         "splits": config.splits,
         "num_splits": count,
         "train": config.train,

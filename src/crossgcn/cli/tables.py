@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 
 from crossgcn.cli.command import argument, option, option_name
+from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import first_layer_crosses, has_orders
 
@@ -129,7 +130,7 @@ class TableOptions:
     def load(
         self, dataset: str | None, edges: Path | None, out: Path | None, *, for_links: bool = False
     ) -> TableGraph | None:
-        """Read the user's tables; return nothing for a dataset that is not a table.
+        """Read tables, the user's or known ones; return nothing for another dataset.
 
         What was decided about the columns, and warnings, go to stderr.
 
@@ -142,6 +143,28 @@ class TableOptions:
         if not is_table(dataset):
             self._refuse(dataset or "citeseer", edges)
             return None
+        if dataset in TABLES:
+            refuse_edges_of(dataset, edges)
+        else:
+            self._check_files(dataset, edges, out, for_links)
+        from crossgcn.cli.running import status, terminal
+
+        with status(f"reading {dataset}"):
+            from crossgcn.data.datasets.real import load_real
+            from crossgcn.data.tables.graph import load_tables
+            from crossgcn.reports.terminal.check import reading_lines
+
+            if dataset in TABLES:
+                graph = load_real(dataset, choices=self.choices())
+            else:
+                graph = load_tables(Path(dataset), edges, self.choices())
+        terminal().print(*reading_lines(graph), sep="\n", highlight=False)
+        return graph
+
+    def _check_files(
+        self, dataset: str, edges: Path | None, out: Path | None, for_links: bool
+    ) -> None:
+        """Refuse files that contradict the other arguments."""
         for table in (Path(dataset), edges):
             if out is not None and table is not None and out.resolve() == table.resolve().parent:
                 raise BadInput(
@@ -157,15 +180,6 @@ class TableOptions:
                 f"{dataset} is a table: give the column to predict as --target COLUMN "
                 f"({self.command('check', dataset, edges)} lists the columns)"
             )
-        from crossgcn.cli.running import status, terminal
-
-        with status(f"reading {dataset}"):
-            from crossgcn.data.tables.graph import load_tables
-            from crossgcn.reports.terminal.check import reading_lines
-
-            graph = load_tables(Path(dataset), edges, self.choices())
-        terminal().print(*reading_lines(graph), sep="\n", highlight=False)
-        return graph
 
     def _refuse(self, dataset: str, edges: Path | None) -> None:
         """Refuse a second file and options for tables with a dataset that is no table."""
@@ -190,17 +204,23 @@ class TableOptions:
 
 
 def is_table(dataset: str | None) -> TypeGuard[str]:
-    """Whether a dataset argument is the file name of a table."""
-    return dataset is not None and dataset.lower().endswith(TABLE_ENDINGS)
+    """Whether a dataset argument is the file name of a table, or a known dataset of tables."""
+    return dataset is not None and (dataset in TABLES or dataset.lower().endswith(TABLE_ENDINGS))
+
+
+def refuse_edges_of(name: str, edges: Path | None) -> None:
+    """Refuse a table of edges with a known dataset, which has edges of its own."""
+    if edges is not None:
+        raise BadInput(f"{edges} is one argument too many: {name} has its own edges; leave it out")
 
 
 def refuse_table_in_config(dataset: str, config: Path | None, command: str) -> None:
     """Refuse a table that a TOML file names as its dataset: tables are arguments."""
     if is_table(dataset):
+        arguments = dataset if dataset in TABLES else f"{dataset} EDGES --target COLUMN"
         raise BadInput(
             f"{config}: {dataset} is a table, and tables are given as arguments: crossgcn "
-            f"{command} {dataset} EDGES --target COLUMN --config {config}, without dataset in the "
-            "file"
+            f"{command} {arguments} --config {config}, without dataset in the file"
         )
 
 
@@ -215,6 +235,8 @@ def table_defaults(graph: TableGraph | None, splits: str | None) -> dict[str, An
         return {}
     column = graph.plan.split_column
     kind = "stratified" if column is None else "public"
+    if splits == "public" and getattr(graph.data, "roles", None) is not None:
+        kind = "public"
     if splits not in (None, kind):
         remedy = (
             "leave out --splits, or name the column with the parts as --split-column"

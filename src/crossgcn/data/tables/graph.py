@@ -60,8 +60,8 @@ class TableGraph:
 
 
 def load_tables(
-    nodes: Path | str | pd.DataFrame,
-    edges: Path | str | pd.DataFrame | None = None,
+    nodes: Path | str | pd.DataFrame | Table,
+    edges: Path | str | pd.DataFrame | Table | None = None,
     choices: TableChoices | None = None,
 ) -> TableGraph:
     """Read tables, infer what their columns are, check them and encode them as a graph.
@@ -79,7 +79,7 @@ def load_tables(
     node_table = plan.with_missing_words(node_table)
     problems = check_tables(node_table, edge_table, plan)
     paths = [table for table in (nodes, edges) if table is not None]
-    are_files = not any(isinstance(table, pd.DataFrame) for table in paths)
+    are_files = all(isinstance(table, str | Path) for table in paths)
     command = ["crossgcn", "check", *map(str, paths), *_as_options(choices)]
     refuse_errors(problems, node_table.name, shlex.join(command) if are_files else None)
     ids = list_ids(node_table, plan.id_column)

@@ -56,7 +56,7 @@ FORMATS = {
 """How files are read, by their ending."""
 
 
-def read_table(source: Path | str | pd.DataFrame, role: Role) -> Table:
+def read_table(source: Path | str | pd.DataFrame | Table, role: Role) -> Table:
     """Read a whole file, or convert a DataFrame, to a table of text.
 
     Headers lose surrounding space, cells keep it. The index of a DataFrame becomes a column if
@@ -64,7 +64,9 @@ def read_table(source: Path | str | pd.DataFrame, role: Role) -> Table:
     ``.tab`` files are split at tabs and others at the delimiter that splits the header into the
     most cells. A first column without a header is called :data:`INDEX_COLUMN`.
     """
-    if isinstance(source, pd.DataFrame):
+    if isinstance(source, Table):
+        table = source
+    elif isinstance(source, pd.DataFrame):
         table = make_table(source, role)
     elif isinstance(source, str | os.PathLike):
         table = _find_format(source, role).read_all(Path(source), str(source))

@@ -105,6 +105,18 @@ def datasets_table(rows: list[Summary]) -> Table:
     return table
 
 
+def real_datasets_table(rows: list[Summary]) -> Table:
+    """Return the known datasets of tables, what is predicted, and their terms of use."""
+    table = number_columns("tables", "nodes", "edges", "columns")
+    for name in ("target", "terms of use", "where"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        counts = (f"{row[column]:,}" for column in ("nodes", "edges", "columns"))
+        words = row["target"], row["terms"], row["where"] or "not here"
+        table.add_row(row["name"], *counts, *words)
+    return table
+
+
 def model_cells(model: Summary) -> tuple[str, str, str, str]:
     """Return model, layers, our accuracy and the paper's, the first columns of result tables."""
     paper = model["paper"]
