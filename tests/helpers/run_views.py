@@ -84,7 +84,7 @@ def shop_view(
         ),
         warnings=("nodes.csv, column visits: 61 % of the cells are 0; nothing to do",),
         test={"accuracy": tuple(0.71 + draws.gauss(0, 0.015) for _ in range(num_splits))},
-        majority_accuracy=0.312,
+        guess=0.312,
         shown_split=min(3, num_splits),
         curves=tuple(_curve(draws) for _ in range(num_splits)),
         confusion=Confusion.measure(
@@ -144,7 +144,7 @@ def _curve(draws: random.Random) -> Curve:
         "validation_loss": [
             0.72 + 0.7 * math.exp(-epoch / 30) + 0.0006 * epoch for epoch in epochs
         ],
-        "validation_accuracy": accuracy,
+        "validation_score": accuracy,
     }
     return Curve(metrics, 1 + accuracy.index(max(accuracy)))
 

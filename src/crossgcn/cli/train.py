@@ -51,9 +51,7 @@ def train(
     """
     graph = tables.load(dataset, edges, run.out)
     of_tables = {} if graph is None else {"model": TABLE_DEFAULTS["model"]}
-    chosen = RunConfig.create(
-        config_file=config, defaults=of_tables, dataset=dataset, **settings
-    )
+    chosen = RunConfig.create(config_file=config, defaults=of_tables, dataset=dataset, **settings)
     if graph is not None:
         defaults = table_defaults(graph, settings["splits"], chosen)
         chosen = RunConfig.create(

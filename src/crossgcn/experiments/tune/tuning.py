@@ -242,9 +242,7 @@ class Tuning:
         experiment = Experiment([config], self.experiment.data, self.experiment.preprocess)
         (runs,) = experiment.run(out=folder, save_models=True, on_epochs=progress.show, **work)
         progress.finish()
-        choose_model(
-            folder, run_folder_name(config), experiment.data, experiment.splits, self.ids
-        )
+        choose_model(folder, run_folder_name(config), experiment.data, experiment.splits, self.ids)
         if search.base.splits == "stratified":
             split = experiment.splits[0]
             runs = replace(runs, test_to_train=len(split.test) / len(split.train))
