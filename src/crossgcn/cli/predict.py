@@ -39,7 +39,8 @@ def predict(
 ) -> Answer:
     """Write what is predicted for nodes: classes with probabilities, or numbers.
 
-    For nodes of the training table, the truth and what each was used for stand beside it. New nodes are predicted with their edges, without training again. Text that a spreadsheet
+    For nodes of the training table, the truth and what each node was used for are written too.
+    New nodes are predicted with their edges, without training again. Text that a spreadsheet
     would run as a formula is escaped.
     """
     for table in (nodes, edges):

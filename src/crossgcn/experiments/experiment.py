@@ -81,7 +81,8 @@ class RepeatedRuns:
     @property
     def metric(self) -> str:
         """The metric that selected the epochs."""
-        return self.config.metric or "accuracy"
+        metric: str = self.records[0].get("metric", "accuracy")
+        return metric
 
     @property
     def test(self) -> dict[str, list[float]]:

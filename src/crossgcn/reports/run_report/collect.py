@@ -185,7 +185,7 @@ def _num_edges(data: Data) -> int:
 def _facts(
     run: RunFolder, orders: Sequence[int], space: FeatureSpace, result: dict[str, Any]
 ) -> dict[str, str]:
-    config, record, labels = run.config, run.chosen.record, run.data.y
+    config, record, labelled = run.config, run.chosen.record, is_labelled(run.data.y)
     environment = record["environment"]
     model, words = run.saved.model, f"order{'s' * (len(orders) > 1)}"
     hidden = f"{config.hidden_channels} hidden channels"
@@ -211,7 +211,7 @@ def _facts(
         "weight decay": f"{config.weight_decay:g}",
         "splits": config.splits,
         "seed": config.seed,
-        "data": f"{count(len(labels), 'node')}, {int(is_labelled(labels).sum()):,} of them labelled; "
+        "data": f"{count(len(labelled), 'node')}, {int(labelled.sum()):,} of them labelled; "
         f"{count(_num_edges(run.data), 'edge')}; {count(run.data.x.size(1), 'feature')} of "
         f"{count(len(set(space.fields)), 'column')}",
         "finished": result.get("finished", "at an unknown time"),
