@@ -40,7 +40,9 @@ class Metric:
         """Return ``79.1 ± 1.8`` as a cell of a table, or the mean alone."""
         if self.percent:
             return with_spread(100 * mean, None if sd is None else 100 * sd)
-        return self._number(mean) if sd is None else f"{self._number(mean)} ± {self._number(sd)}"
+        if sd is None:
+            return self._number(mean)
+        return f"{self._number(mean)} ± {f'{sd:.2g}' if self.in_unit else self._number(sd)}"
 
     def _number(self, value: float) -> str:
         return f"{value:.4g}" if self.in_unit else f"{value:.3f}"
