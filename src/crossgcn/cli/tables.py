@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 
 from crossgcn.cli.command import argument, option, option_name
 from crossgcn.errors import BadInput
@@ -46,7 +46,25 @@ def _option(words: str, metavar: str = "COLUMN") -> Any:
 class TableOptions:
     """What the columns of a user's tables are."""
 
-    target: Annotated[str | None, _option("Column of NODES to predict.")] = None
+    target: Annotated[str | None, _option("Column of NODES to predict: classes, or a number.")] = (
+        None
+    )
+    task: Annotated[
+        Literal["classification", "regression"] | None,
+        _option(
+            "Whether to predict classes or a number. [default: a number where the target has "
+            "fractions or more than 20 different numbers]",
+            "classification|regression",
+        ),
+    ] = None
+    rare_classes: Annotated[
+        Literal["drop", "merge", "refuse"] | None,
+        _option(
+            "What to do with classes of fewer than 10 nodes: drop their labels, merge them into "
+            "one class, or refuse them. [default: drop]",
+            "drop|merge|refuse",
+        ),
+    ] = None
     id_column: Annotated[
         str | None, _option("Column of NODES with the ids of the nodes. [default: detected]")
     ] = None
@@ -97,6 +115,7 @@ class TableOptions:
             given[name] = _names(given[name])
         if self.missing is not None:
             given["missing"] = _names(self.missing)
+        given["rare_classes"] = self.rare_classes or "drop"
         return TableChoices(ignored=given.pop("ignore"), **given)
 
     def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:

@@ -162,8 +162,23 @@ WARNINGS = (
     of_nodes(
         "a small class",
         "small-class",
-        nodes_with(buys=dict.fromkeys(range(5), "maybe")),
-        "row 2, column buys | 'maybe' has only 5 nodes | merge",
+        nodes_with(buys=dict.fromkeys(range(11), "maybe")),
+        "row 2, column buys | 'maybe' has only 11 nodes | merge",
+    ),
+    of_nodes(
+        "rare classes",
+        "dropped-classes",
+        nodes_with(buys={1: "often", 3: "maybe", 4: "maybe"}),
+        "row 3, column buys | 'often' has 1 node | labels of 3 nodes | 'maybe' (2), 'often' (1) | "
+        "--rare-classes merge",
+    ),
+    of_nodes(
+        "merged classes",
+        "merged-classes",
+        nodes_with(buys={1: "often", 3: "maybe", 4: "maybe"}),
+        "row 3, column buys | 'often' has 1 node | 3 nodes are of a class 'other' | "
+        "--rare-classes drop",
+        options="--rare-classes merge",
     ),
     of_nodes(
         "a class that is nearly all",
@@ -302,8 +317,8 @@ WARNINGS = (
     ),
     of_nodes(
         "whole numbers that may be classes",
-        "number-target",
-        as_text(columns(300) | {"buys": [str(18 + i * 7919 % 25) for i in range(300)]}),
-        "row 2, column buys | 25 different numbers | pd.qcut",
+        "number-as-classes",
+        as_text(columns(300) | {"buys": [str(18 + i * 7919 % 5) for i in range(300)]}),
+        "column buys | read as 5 classes | --task regression",
     ),
 )

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 MISSING_WORDS = frozenset({"na", "n/a", "nan", "null", "none"})
 """Words for a missing value, in lower case; blank cells are always missing."""
 
-MAX_WEIGHT = float(np.finfo(np.float32).max)
-"""The largest weight of an edge."""
+MAX_NUMBER = float(np.finfo(np.float32).max)
+"""The largest weight of an edge, and number to predict."""
 
 TRUE_WORDS = frozenset({"true", "yes", "y", "t"})
 FALSE_WORDS = frozenset({"false", "no", "n", "f"})

@@ -23,6 +23,9 @@ from crossgcn.errors import BadInput
 
 FeatureKind = Literal["categorical", "flag", "numeric", "list", "ignored"]
 
+MAX_CLASSES_OF_NUMBERS = 20
+"""Whole numbers to predict with at most this many different values are taken as classes."""
+
 FLAG_WORDS = frozenset({"0", "1", "false", "true", "0.0", "1.0"})
 
 MAX_CODES = 12
@@ -65,6 +68,19 @@ def infer_kind(distinct: Distinct) -> tuple[FeatureKind, str]:
         if inferred is not None:
             return inferred
     return "categorical", f"{len(values):,} different values"
+
+
+def infer_task(target: Distinct) -> Literal["classification", "regression"]:
+    """Return ``regression`` if nearly all cells are numbers, with fractions or very different."""
+    numbers = target.numbers
+    num_numbers = target.num_cells(~np.isnan(numbers))
+    if num_numbers == 0 or num_numbers < MIN_SHARE_OF_KIND * target.num_present:
+        return "classification"
+    if any(CODE.fullmatch(text) for text, _ in target.present):
+        return "classification"
+    finite = np.unique(numbers[np.isfinite(numbers)])
+    few = are_whole(finite) and len(finite) <= MAX_CLASSES_OF_NUMBERS
+    return "classification" if few else "regression"
 
 
 def _infer_few(distinct: Distinct, values: set[str]) -> Inference:

@@ -8,7 +8,7 @@ from crossgcn.data.tables.checks.leaks import check_leaks
 from crossgcn.data.tables.checks.problems import Problem, show_file, show_name
 from crossgcn.data.tables.checks.rows import check_ids, check_rows
 from crossgcn.data.tables.checks.target import check_target
-from crossgcn.data.tables.labels import Labels
+from crossgcn.data.tables.labels import read_labels
 from crossgcn.data.tables.plan import TablePlan
 from crossgcn.data.tables.table import Table
 
@@ -22,7 +22,7 @@ def check_tables(nodes: Table, edges: Table | None, plan: TablePlan) -> list[Pro
     edges, graph.
     """
     nodes = plan.with_missing_words(nodes)
-    labels = None if plan.target is None else Labels.of(nodes.distinct(plan.target))
+    labels = None if plan.target is None else read_labels(nodes, plan)
     problems = [
         *check_ids(nodes, plan),
         *check_target(nodes, plan, labels),
