@@ -31,7 +31,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(shop: Path) -> Path:
     folder = shop.parent / "run"
     tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
-    done = run_command("train", *tables, *QUICK, "--out", folder)
+    done = run_command("train", *tables, "--model", "cross-gcn", *QUICK, "--out", folder)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -51,7 +51,7 @@ def test_the_example_passes_its_check(crossgcn: Command, shop: Path) -> None:
 
 def test_training_prints_what_it_took_the_columns_for(crossgcn: Command, shop: Path) -> None:
     tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
-    done = crossgcn("train", *tables, *QUICK, "--out", "here")
+    done = crossgcn("train", *tables, "--model", "cross-gcn", *QUICK, "--out", "here")
     answer = result_of(done)
     assert "ids of nodes" in done.stderr and "column customer" in done.stderr
     assert "categorical" in done.stderr
@@ -251,6 +251,7 @@ def test_a_split_column_is_kept_to(crossgcn: Command, shop: Path, tmp_path: Path
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
     tables = (tmp_path / "nodes.csv", shop / "edges.csv", "--target", "buys")
     options = ("--split-column", "part", "--epochs", "10", "--workers", "1", "--json")
+    options += ("--model", "cross-gcn")
     answer = result_of(crossgcn("train", *tables, *options, "--out", "own"))
     assert answer["splits"] == "public" and len(answer["test_accuracy"]) == 1
     assert result_of(crossgcn("explain", "own", "--json"))["num_models"] == 1

@@ -197,5 +197,5 @@ def run_with_progress(
         from crossgcn.experiments.run_folder import choose_model
 
         ids = None if graph is None else graph.ids
-        choose_model(folder, run_folder_name(configs[0]), experiment.data, ids)
+        choose_model(folder, run_folder_name(configs[0]), experiment.data, experiment.splits, ids)
     return results, folder
