@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,11 +13,11 @@ from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import validate_data
 
 from crossgcn.errors import BadInput
-from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator
-from crossgcn.estimator.inputs import prepare_graph
+from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator, GraphArguments
 from crossgcn.estimator.labels import (
     AUTO,
     Labels,
@@ -110,6 +111,9 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
     __metadata_request__predict_proba = GRAPH_ARGUMENTS
     __metadata_request__decision_function = GRAPH_ARGUMENTS
 
+    kind = "classifier"
+
+    class_weight: str | Mapping[Any, float] | None = None
     unlabelled: Any = AUTO
 
     def fit(
@@ -141,11 +145,15 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         refuse_missing_labels(y)
         X, labels = validate_data(self, X, y, accept_sparse="csr", dtype=np.float32)
         classes, codes = encode_labels(labels, self.unlabelled)
-        graph = prepare_graph(X, edge_index, edge_weight, node_index)
+        if isinstance(self.class_weight, Mapping):
+            known = tidy_labels(labels[codes.numpy() >= 0])
+            each = compute_class_weight(dict(self.class_weight), classes=classes, y=known)
+            config = config.model_copy(update={"class_weight": tuple(each.tolist())})
+        edges = GraphArguments(edge_index, edge_weight, node_index)
         rows, held_out = torch.nonzero(codes >= 0).flatten(), None
         if self.validation_fraction is not None:
             rows, held_out = hold_out(codes, self.validation_fraction, config.seed)
-        self._train(config, graph, codes, len(classes), rows, held_out)
+        self._train(config, X, codes, len(classes), edges, rows, held_out)
         self.classes_: Labels = classes
         return self
 

@@ -13,7 +13,13 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.hops import HopColumns, fit_scale, neighbour_labels, standardise
+from crossgcn.graph.hops import (
+    HopColumns,
+    NeighbourLabels,
+    fit_scale,
+    neighbour_labels,
+    standardise,
+)
 from crossgcn.graph.sampling.source import GraphSource, MemoryGraph, RowSource, source_of
 from crossgcn.models.catalogue import get_preset
 from crossgcn.models.cross_hops import CrossHops
@@ -78,14 +84,11 @@ class Inputs:
         The scale of the columns is set in the model. Neighbours show the labels of the training
         nodes only.
         """
-        source, hops = self._sources[None], self._hops[model.plan.hops]
-        columns = hops.without_labels
+        y = self._sources[None].labels
+        labels = None
         if model.plan.num_labels:
-            labels = neighbour_labels(source.labels, split.train, self._num_classes)
-            columns = hops.with_labels(labels)
-        scale = fit_scale(columns, model.plan.num_features)
-        model.set_scale(scale)
-        return RowSource(standardise(columns, scale), source.labels)
+            labels = neighbour_labels(y, split.train, self._num_classes)
+        return rows_of_hops(model, self._hops[model.plan.hops], y, labels)
 
     def is_directed(self, config: RunConfig) -> bool:
         """Return whether a model keeps in-neighbours and out-neighbours apart."""
@@ -135,6 +138,21 @@ class Inputs:
         edge_index, num_nodes = self._graph.edge_index, self._graph.x.size(0)
         vectors = _embedding(edge_index.numpy().tobytes(), num_nodes, seed, self.deep_walk)
         return PreparedGraph(vectors, edge_index)
+
+
+def rows_of_hops(
+    model: CrossHops, hops: HopColumns, y: Tensor, labels: NeighbourLabels | None
+) -> GraphSource:
+    """Return a model's columns as features of a graph without edges; set their scale in it.
+
+    Args:
+        y: Class or number of each node.
+        labels: The labels that neighbours show, if the model reads them.
+    """
+    columns = hops.without_labels if labels is None else hops.with_labels(labels)
+    scale = fit_scale(columns, model.plan.num_features)
+    model.set_scale(scale)
+    return RowSource(standardise(columns, scale), y)
 
 
 def num_features_of(data: Data) -> int:

@@ -35,8 +35,8 @@ def fit(
 ) -> list[TrainedModel | Diverged]:
     """Train for all epochs of the configuration, select one, and return the outcome of each model.
 
-    The loop ends early when every model has diverged, or when no model has improved for
-    ``config.patience`` epochs. An epoch of a step that is
+    The loop ends early when every model has diverged, or when the validation score of no model has
+    improved for ``config.patience`` epochs. An epoch of a step that is
     ``capturable`` is recorded as a CUDA graph and replayed.
 
     Args:
@@ -77,6 +77,7 @@ def _run_epochs(
     on_metrics: Callable[[EpochMetrics], None] | None,
 ) -> None:
     epochs, every = step.config.epochs, step.config.evaluate_every
+    patience = None if validation is None else step.config.patience
 
     def run_and_record() -> None:
         step.run()
@@ -125,5 +126,5 @@ def _run_epochs(
             on_epochs(epoch - reported)
         reported = epoch
         waited = epoch - int(selection.best_epoch.max())
-        if not sound or (step.config.patience is not None and waited >= step.config.patience):
+        if not sound or (patience is not None and waited >= patience):
             break
