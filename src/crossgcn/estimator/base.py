@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -40,6 +41,15 @@ from crossgcn.training.trainer import seeded
 
 GRAPH_ARGUMENTS = {"edge_index": True, "edge_weight": True, "node_index": True}
 """Arguments of all methods that scikit-learn passes on, if metadata routing is on."""
+
+
+_UNKNOWN_ROWS = (
+    "no row of X is known as a training row, so the labels of neighbours (label_features) are left "
+    "out; give the training rows among X: all rows of the fit in their order, or with the "
+    "node_index of the fit"
+)
+_PASSES_WITHOUT_VALIDATION = 30
+"""Epochs of a model of neighbourhoods that no held-out rows stop early."""
 
 
 class GraphArguments(NamedTuple):
@@ -112,12 +122,19 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
                 f"model {self.model!r} uses only the graph, not the features; choose another one"
             )
         if inputs == "hops":
+            if self.num_layers not in (None, 1, 2):
+                raise BadInput(
+                    f"num_layers is {self.num_layers}, but model {self.model!r} has one layer; "
+                    "leave it out (hops is how far it reaches)"
+                )
             # These defaults are those of the other models.
             settings |= {
                 name: None
                 for name, default in (("num_layers", 2), ("bias", True))
                 if settings[name] == default
             }
+            if self.validation_fraction is None and self.epochs is None:
+                settings["epochs"] = _PASSES_WITHOUT_VALIDATION
         if self.validation_fraction is None:
             for name in ("patience", "metric"):
                 if settings[name] is not None:
@@ -211,16 +228,34 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=False)
         data = read_graph(X, *edges)
-        exact = deepcopy(self.model_).double().eval()
+        exact, x = deepcopy(self.model_).double().eval(), data.x
+        is_cut_off = data.edge_index.size(1) == 0
+        if is_cut_off and (exact.num_hops or isinstance(exact, CrossHops)):
+            self._warn_of_missing_edges(X, *edges)
         if isinstance(exact, CrossHops):
-            labels = self._shown_labels(X, GraphArguments(*edges))
-            x = data.x.double()
+            labels, x = self._shown_labels(X, GraphArguments(*edges)), x.double()
+            if labels is not None and not is_cut_off and not labels.known.any():
+                warnings.warn(_UNKNOWN_ROWS, stacklevel=4)
             scores: Tensor = exact(x, data.edge_index, data.get("edge_weight"), labels)
             return scores.numpy()
         graph = PreparedGraph(data.x, data.edge_index, data.get("edge_weight"))
         x = _in_64_bits(graph.x) if isinstance(graph.x, SparseMatrix) else graph.x.double()
         scores = exact(x, [_in_64_bits(graph.edges(kind)) for kind in exact.propagations])
         return scores.numpy()
+
+    def _warn_of_missing_edges(self, X: Any, edge_index: Any, *_: Any) -> None:
+        """Warn that rows are scored without neighbours, if the fit had edges."""
+        if getattr(self, "n_edges_", None) == 0:
+            return
+        reason = "without edge_index"
+        if edge_index is not None:
+            reason = "none of which an edge of edge_index joins to another"
+        warnings.warn(
+            f"predicting {X.shape[0]} rows, {reason}, by a model that was fitted with edges: the "
+            "neighbours of the rows are left out; give edge_index, and node_index where X holds "
+            "only some of its nodes",
+            stacklevel=5,
+        )
 
     def _shown_labels(self, X: Any, edges: GraphArguments) -> NeighbourLabels | None:
         """Return the training labels that neighbours show, if the model reads them."""

@@ -92,10 +92,8 @@ class KnownRows:
             torch.tensor(content["known"], dtype=torch.bool),
             prior,
         )
-        nodes, digests = (
-            np.array(content[key], dtype)
-            for key, dtype in (("nodes", np.int64), ("digests", np.uint64))
-        )
+        nodes = np.array(content["nodes"], np.int64)
+        digests = np.array(content["digests"], np.uint64)
         if not len(nodes) == len(digests) == len(labels.values) == len(labels.known):
             raise ValueError("its parts differ in length")
         return cls(nodes, digests, labels)
