@@ -25,7 +25,8 @@ from crossgcn.training.trainer import Run, Trainer
 
 
 def hops(**parameters: Any) -> CrossGCNClassifier:
-    defaults = {"model": "cross-hops", "hidden_channels": 4, "epochs": 10, "bags": 2}
+    defaults = {"model": "cross-hops", "hidden_channels": 4, "epochs": 30, "bags": 2}
+    defaults |= {"learning_rate": 0.05}
     return CrossGCNClassifier(**defaults | parameters)
 
 
@@ -38,7 +39,13 @@ def test_it_trains_as_the_command_line_does(tmp_path: Path) -> None:
     rows = torch.tensor(sorted(set(range(200)) - set(held.tolist())))
     data = Data(torch.from_numpy(X).float(), torch.from_numpy(edges), y=torch.from_numpy(y))
     config = RunConfig.create(
-        model="cross-hops", hidden_channels=4, epochs=10, bags=2, metric="roc_auc", seed=3
+        model="cross-hops",
+        hidden_channels=4,
+        epochs=30,
+        bags=2,
+        metric="roc_auc",
+        seed=3,
+        learning_rate=0.05,
     )
     trainer = Trainer(canonical_graph(data, "X"), [Split(rows, held, held)], save_models=True)
     run = Run(config, 0, folder=tmp_path)
@@ -98,7 +105,7 @@ def test_rows_that_are_not_known_again_are_predicted_without_labels() -> None:
 def test_new_rows_beside_those_of_the_fit_see_their_labels() -> None:
     X, y, edges = circles()
     old = np.arange(150)
-    fitted = hops(epochs=20).fit(X[old], y[old], edges, node_index=old)
+    fitted = hops().fit(X[old], y[old], edges, node_index=old)
     together = fitted.predict(X, edges, node_index=np.arange(200))
     assert (together == y)[150:].mean() > 0.9
 
@@ -123,7 +130,7 @@ def test_a_loaded_classifier_knows_its_training_rows(tmp_path: Path) -> None:
             settings=fitted.settings_,
             preprocess=replace(preprocess, extra={**preprocess.extra, "known_rows": bad}),
         )
-        with pytest.raises(BadInput, match="training labels cannot be read .*save the estimator"):
+        with pytest.raises(BadInput, match=r"training labels cannot be read .*save the estimator"):
             CrossGCNClassifier.load(tmp_path)
 
 
@@ -150,7 +157,7 @@ def test_class_weights_lift_the_rare_class(model: str) -> None:
     names: Array = np.array(["common", "rare"])[y]
 
     def share(class_weight: Any) -> float:
-        fitted = small(model=model, class_weight=class_weight).fit(X, names)
+        fitted = small(model=model, class_weight=class_weight, learning_rate=0.05).fit(X, names)
         return float((fitted.predict(X) == "rare").mean())
 
     balanced = share("balanced")

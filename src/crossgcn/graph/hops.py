@@ -111,7 +111,8 @@ def neighbour_labels(y: Tensor, nodes: Tensor, num_classes: int) -> NeighbourLab
     known[nodes] = True
     own = y[nodes]
     if num_classes == 1:
-        values = ((y - own.mean()) / own.std().clamp(min=1e-12)).unsqueeze(1)
+        deviation = own.std().clamp(min=1e-12) if own.numel() > 1 else 1.0
+        values = ((y - own.mean()) / deviation).unsqueeze(1)
     elif num_classes == 2:
         values = (y == 1).unsqueeze(1)
     else:
