@@ -21,8 +21,8 @@ from crossgcn.data.tables.graph import as_features, as_matrix, load_new_tables, 
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder, metrics_of_test
 from crossgcn.graph import PreparedGraph, SparseMatrix
-from crossgcn.graph.hops import HopColumns, NeighbourLabels, standardise
-from crossgcn.graph.sampling.source import Features, GraphSource, RowSource, source_of
+from crossgcn.graph.hops import HopColumns, HopSource, NeighbourLabels
+from crossgcn.graph.sampling.source import Features, GraphSource, source_of
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.batches.layerwise import infer
@@ -70,8 +70,8 @@ def _hop_scores(
     model: CrossHops, source: GraphSource, nodes: Tensor | None, labels: NeighbourLabels | None
 ) -> Tensor:
     hops = HopColumns(source, model.plan.hops, directed=model.plan.directed)
-    columns = hops.without_labels if labels is None else hops.with_labels(labels)
-    rows = RowSource(standardise(columns, model.scale), source.labels)
+    parts = [hops.without_labels, *([] if labels is None else [hops.label_columns(labels)])]
+    rows = HopSource(parts, model.scale, source.labels)
     nodes = torch.arange(source.num_nodes) if nodes is None else nodes
     with torch.no_grad():
         return torch.cat(

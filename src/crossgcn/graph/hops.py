@@ -38,10 +38,13 @@ class NeighbourLabels(NamedTuple):
         values: One column per class (one for two classes), or a standardised number,
             ``[nodes, columns]``; rows of unknown nodes are ignored.
         known: Which labels may be shown, bool ``[nodes]``.
+        prior: What a node without labelled neighbours is shown, ``[columns]``; the mean of the
+            known labels by default.
     """
 
     values: Tensor
     known: Tensor
+    prior: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -283,6 +286,8 @@ class Neighbourhood:
         own = torch.where(known, torch.cat([labels.values, torch.ones_like(known)], dim=1), 0.0)
         own = own.double()
         prior = own[:, :-1].sum(0) / own[:, -1].sum().clamp(min=1)
+        if labels.prior is not None:
+            prior = labels.prior.to(own)
         reached = self._sum(own, torch.zeros_like(own))
         if hop == 2:
             reached = self._sum(reached, torch.zeros_like(own))

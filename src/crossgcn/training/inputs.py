@@ -19,6 +19,7 @@ from crossgcn.graph.hops import (
     HopColumns,
     HopPlan,
     HopSource,
+    NeighbourLabels,
     Scale,
     fit_scale,
     neighbour_labels,
@@ -96,15 +97,10 @@ class Inputs:
         The scale of the columns is set in the model. Neighbours show the labels of the training
         nodes only.
         """
-        hops, labels = self._columns(model.plan.hops), self._source().labels
-        parts, scale = [hops.without_labels], hops.scale
+        y, labels = self._source().labels, None
         if model.plan.num_labels:
-            shown = hops.label_columns(neighbour_labels(labels, split.train, self._num_classes))
-            parts.append(shown)
-            both = zip(scale, fit_scale(shown, 0), strict=True)
-            scale = Scale(*(torch.cat(pair) for pair in both))
-        model.set_scale(scale)
-        return HopSource(parts, scale, labels)
+            labels = neighbour_labels(y, split.train, self._num_classes)
+        return rows_of_hops(model, self._columns(model.plan.hops), y, labels)
 
     def is_directed(self, config: RunConfig) -> bool:
         """Return whether a model keeps in-neighbours and out-neighbours apart."""
@@ -175,6 +171,25 @@ class Inputs:
         edge_index, num_nodes = self._graph.edge_index, self._graph.x.size(0)
         vectors = _embedding(edge_index.numpy().tobytes(), num_nodes, seed, self.deep_walk)
         return PreparedGraph(vectors, edge_index)
+
+
+def rows_of_hops(
+    model: CrossHops, hops: HopColumns, y: Tensor, labels: NeighbourLabels | None
+) -> GraphSource:
+    """Return a model's columns as features of a graph without edges; set their scale in it.
+
+    Args:
+        y: Class or number of each node.
+        labels: The labels that neighbours show, if the model reads them.
+    """
+    parts, scale = [hops.without_labels], hops.scale
+    if labels is not None:
+        shown = hops.label_columns(labels)
+        parts.append(shown)
+        both = zip(scale, fit_scale(shown, 0), strict=True)
+        scale = Scale(*(torch.cat(pair) for pair in both))
+    model.set_scale(scale)
+    return HopSource(parts, scale, y)
 
 
 def num_features_of(data: Data) -> int:

@@ -36,6 +36,7 @@ from crossgcn.training.device import (
 from crossgcn.training.distributed import processes
 from crossgcn.training.full_batch import train_model_batch
 from crossgcn.training.inputs import Inputs
+from crossgcn.training.losses import fit_target_scale
 from crossgcn.training.metrics import selecting_metric, task_of_outputs
 from crossgcn.training.model_batch import can_be_stacked
 from crossgcn.training.records import (
@@ -212,9 +213,7 @@ class Trainer(RunTrainer):
         in_channels, settings = self.inputs.num_features(config), self._settings(config)
         model = build_model(config.model, in_channels, self.num_classes, **settings)
         if split is not None and self.num_classes == 1:
-            own = self.y[split.train].double()
-            deviation = float(own.std()) if own.numel() > 1 else 0.0
-            model.predict_number(float(own.mean()), deviation or 1.0)
+            fit_target_scale(model, self.y[split.train])
         return model
 
     def _settings(self, config: RunConfig) -> Record:

@@ -29,7 +29,7 @@ from crossgcn.training.config import RunConfig, training_config
 from crossgcn.training.device import check_precision, enough_memory
 from crossgcn.training.distributed import processes
 from crossgcn.training.loop import fit
-from crossgcn.training.losses import balanced_weights
+from crossgcn.training.losses import class_weights
 from crossgcn.training.metrics import check_defined, selecting_metric
 from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.steps.unused_columns import find_unused_columns
@@ -107,8 +107,8 @@ def train_in_batches(
 ) -> TrainedModel | Diverged:
     """Train as :func:`train_mini_batch` does, by a configuration that has a batch size.
 
-    Where there is a checkpoint and the graph is on disk, matrices with a row per node are kept
-    in temporary files beside the checkpoint.
+    Without validation nodes, the last epoch is kept. Where there is a checkpoint and the graph is
+    on disk, matrices with a row per node are kept in temporary files beside the checkpoint.
 
     Raises:
         WorkFailed: If a batch does not fit into memory; the message says what to lower.
@@ -151,10 +151,8 @@ def train_in_batches(
             whole = batches if group.world_size == 1 else make_batches()
             first = next(iter(whole.epoch(0)))
             calibrate(trained, first.x, first.blocks)
-        weights = None
-        if config.class_weight == "balanced":
-            own = source.labels[split.train]
-            weights = balanced_weights(own, model.num_outputs).to(device)
+        own = source.labels[split.train]
+        weights = class_weights(config.class_weight, own, model.num_outputs)
         step = MiniBatchStep(
             trained.to(device),
             batches,
@@ -163,7 +161,7 @@ def train_in_batches(
             processes=group,
             unused=unused,
             in_bag=_draw_bags(model, split.train, source.labels, seed),
-            class_weights=weights,
+            class_weights=None if weights is None else weights.to(device),
         )
 
         def scorer(nodes: Tensor) -> ExactScorer:
@@ -174,7 +172,7 @@ def train_in_batches(
         curve = scorer(split.test) if config.test_curve else None
         (result,) = fit(
             step,
-            validation=scorer(split.validation),
+            validation=scorer(split.validation) if split.validation.numel() else None,
             curve=curve,
             test=(lambda: (curve or scorer(split.test)).evaluate()) if read_test else None,
             checkpoint=checkpoint,
