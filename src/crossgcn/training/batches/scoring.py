@@ -46,9 +46,9 @@ class ExactScorer:
         precision: str,
         processes: Processes,
         folder: Path | None = None,
-        metric: str = "accuracy",
+        metric: str | None = None,
     ) -> None:
-        self.metric = metric
+        self.metric = metric if metric or model.target_scale is None else "r2"
         self.model, self.source, self.nodes = model, source, nodes
         self.device, self.precision, self.processes = device, precision, processes
         self.folder = folder
@@ -58,8 +58,8 @@ class ExactScorer:
     @torch.no_grad()
     def __call__(self) -> tuple[Tensor, Tensor]:
         """Return the mean loss and the metric, negated if it should shrink, ``[1]`` each."""
-        losses, accuracies, predicted = self._score(keep=self.metric != "accuracy")
-        if predicted is None:
+        losses, accuracies, predicted = self._score(keep=self.metric not in (None, "accuracy"))
+        if predicted is None or self.metric is None:
             return losses, accuracies
         sign = 1 if METRICS[self.metric].grows else -1
         value = sign * compute(self.metric, *predicted)
@@ -67,7 +67,9 @@ class ExactScorer:
 
     @torch.no_grad()
     def evaluate(self) -> list[dict[str, float]]:
-        """Return every metric of the task."""
+        """Return every metric of the task; the accuracy alone if no metric was asked for."""
+        if self.metric is None:
+            return [{"accuracy": float(self()[1])}]
         predicted = self._score(keep=True)[2]
         assert predicted is not None
         return [evaluate(*predicted)]

@@ -163,9 +163,8 @@ def train_in_batches(
         )
 
         def scorer(nodes: Tensor) -> ExactScorer:
-            metric = config.metric or "accuracy"
             return ExactScorer(
-                trained, source, nodes, device, config.precision, group, scratch, metric
+                trained, source, nodes, device, config.precision, group, scratch, config.metric
             )
 
         curve = scorer(split.test) if config.test_curve else None

@@ -149,9 +149,7 @@ class FullBatchStep(Step):
     def scorer(self, nodes: Sequence[Tensor]) -> NodeScorer:
         """Return a scorer of the model on other nodes, one set for each model."""
         targets = find_targets(self.model, self.graph, self.y, nodes, self.device)
-        return NodeScorer(
-            self.model, targets, self.config.precision, self.config.metric or "accuracy"
-        )
+        return NodeScorer(self.model, targets, self.config.precision, self.config.metric)
 
     @property
     def states(self) -> list[State]:
