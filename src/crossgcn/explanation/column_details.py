@@ -17,7 +17,9 @@ _CELLS = 5
 _MOST_COMBINATIONS = 2000
 
 
-def describe_term(terms: ColumnTerms, term: ColumnTerm, output: int = 0) -> dict[str, Any]:
+def describe_term(
+    terms: ColumnTerms, term: ColumnTerm, output: int = 0, top: int = _CELLS
+) -> dict[str, Any]:
     """Return ``slope`` if all columns are numbers, else ``cells``.
 
     The slope is the change of the score per standard deviation of the number, or of the product
@@ -48,7 +50,7 @@ def describe_term(terms: ColumnTerms, term: ColumnTerm, output: int = 0) -> dict
             names = [name for name, _ in combination]
             cells.append({"names": names, "contribution": mean, "nodes": count})
     cells.sort(key=lambda cell: -abs(cell["contribution"]) * cell["nodes"] ** 0.5)
-    return {"cells": cells[:_CELLS]}
+    return {"cells": cells[:top]}
 
 
 def term_records(

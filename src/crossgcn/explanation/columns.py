@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import combinations, takewhile
+from itertools import combinations, permutations, takewhile
 from math import comb, sqrt
 
 import numpy as np
-from scipy.linalg import lstsq
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
@@ -31,6 +30,8 @@ _MOST_LARGER_TERMS = 500
 """Listed terms of each size. The others are summed."""
 _MOST_CANDIDATES = 100_000
 _SCREENED_NODES = 100
+_LEAST_DISTINCT = 0.01
+"""Directions that two groups share up to this (1 - correlation) are not told apart."""
 _MOST_COLUMNS = 200
 """A table with more columns is explained as one group per neighbourhood."""
 
@@ -205,8 +206,10 @@ def column_terms(
     - a triple is orthogonal to the same of its three groups, and to products of two features.
 
     The features of a group are represented by their leading principal components if there are
-    many: a regression has at most one column per ten nodes. Terms that do not share a subset
-    are not orthogonal to each other.
+    many: a regression has at most one column per ten nodes. Where a direction of one group is
+    almost one of the other (correlation above 0.99), their common part is moved, half to each,
+    and the difference between them stays in the pair. Terms that do not share a subset are not
+    orthogonal to each other.
 
     Args:
         columns: The standardised columns, from :meth:`~crossgcn.CrossHops.columns`.
@@ -326,7 +329,7 @@ class Polynomial:
         order, units, num_columns = self.projections.shape
         terms = [min(comb(num_groups, size), _MOST_TERMS[2]) for size in range(1, order + 1)]
         outputs = self.readout.shape[1]
-        kept = 2 * sum(terms[:-1]) * outputs + sum(terms) * (outputs // self.bags)
+        kept = sum(terms[:-1]) * outputs + sum(terms) * (outputs // self.bags)
         return int(kept + num_columns + order * units * num_groups)
 
     def evaluate(self, projected: Floats) -> Floats:
@@ -367,23 +370,37 @@ class _Parts:
 
     def only(self, key: Key) -> Floats:
         """Return the scores with all other groups at their mean, without the bias."""
-        if key in self._scores:
-            return self._scores[key]
-        projected = np.repeat(self._base, self._num_nodes, axis=1)
-        for group in key:
-            projected += self._projected[group]
-        scores = self._polynomial.evaluate(projected)
-        if len(key) < self._polynomial.order:
+        if key not in self._scores:
+            projected = np.repeat(self._base, self._num_nodes, axis=1)
+            for group in key:
+                projected += self._projected[group]
+            scores = self._polynomial.evaluate(projected)
+            if len(key) > self._polynomial.order - 2 and key:
+                return scores
             self._scores[key] = scores
-        return scores
+        return self._scores[key]
 
     def interaction(self, key: Key) -> Floats:
         """Return what groups contribute together and in no subset."""
+        if len(key) == self._polynomial.order:
+            return self._highest_products(key)
         total = self.only(key).copy()
         for subset in ((), *_subsets(key)):
             sign = -1.0 if (len(key) - len(subset)) % 2 else 1.0
             total += sign * self.only(subset)
         return total
+
+    def _highest_products(self, key: Key) -> Floats:
+        """Return the products of one projection of each group: all there is of as many groups."""
+        total = np.zeros(())
+        for places in permutations(key):
+            product = self._projected[places[0]][0]
+            for order, group in enumerate(places[1:], start=1):
+                product = product * self._projected[group][order]
+            total = total + product
+        weights = self._polynomial.order_weights[-1][:, np.newaxis]
+        contributions: Floats = total @ (weights * self._polynomial.readout)
+        return contributions
 
     def choose(self, size: int) -> list[Key]:
         """Return the sets of groups to be listed: all pairs, the strongest of larger sets."""
@@ -426,8 +443,11 @@ class _Parts:
         design = np.concatenate(blocks, axis=1)
         if not design.shape[1]:
             return
-        target = contributions - contributions.mean(axis=0)
-        weights = lstsq(design, target, cond=1e-6, lapack_driver="gelsy", check_finite=False)[0]
+        sizes, directions = np.linalg.eigh(design.T @ design)
+        directions = directions[:, sizes > _LEAST_DISTINCT] / np.sqrt(
+            sizes[sizes > _LEAST_DISTINCT]
+        )
+        weights = directions @ (directions.T @ (design.T @ contributions))
         first = 0
         for subset, block in zip(subsets, blocks, strict=True):
             yield subset, block @ weights[first : first + block.shape[1]]
@@ -452,7 +472,7 @@ class _Parts:
         if group not in self._bases:
             features = self._features[group]
             basis, sizes, _ = np.linalg.svd(features - features.mean(axis=0), full_matrices=False)
-            self._bases[group] = basis[:, sizes > 1e-9 * max(sizes[0], 1e-9)]
+            self._bases[group] = basis[:, sizes > 1e-5 * max(sizes[0], 1e-9)]
         return self._bases[group]
 
 
