@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopColumns, fit_scale, neighbour_labels, standardise
-from crossgcn.graph.sampling.source import GraphSource, MemoryGraph, RowSource, source_of
+from crossgcn.graph.sampling.source import Features, GraphSource, MemoryGraph, RowSource, source_of
 from crossgcn.models.catalogue import get_preset
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.deep_walk import DeepWalkSettings, embed_nodes
@@ -78,14 +78,24 @@ class Inputs:
         The scale of the columns is set in the model. Neighbours show the labels of the training
         nodes only.
         """
-        source, hops = self._sources[None], self._hops[model.plan.hops]
-        columns = hops.without_labels
-        if model.plan.num_labels:
-            labels = neighbour_labels(source.labels, split.train, self._num_classes)
-            columns = hops.with_labels(labels)
+        columns = self.hop_columns(model.plan.hops, split, labels=model.plan.num_labels > 0)
         scale = fit_scale(columns, model.plan.num_features)
         model.set_scale(scale)
-        return RowSource(standardise(columns, scale), source.labels)
+        return RowSource(standardise(columns, scale), self._sources[None].labels)
+
+    def hop_columns(self, hops: int, split: Split, *, labels: bool) -> Features:
+        """Return the columns of all nodes and their neighbourhoods, not standardised.
+
+        Args:
+            hops: How far neighbourhoods reach; the columns must have been prepared.
+            split: Its training nodes are those whose labels neighbours show.
+            labels: Whether neighbours show labels.
+        """
+        columns = self._hops[hops]
+        if not labels:
+            return columns.without_labels
+        y = self._sources[None].labels
+        return columns.with_labels(neighbour_labels(y, split.train, self._num_classes))
 
     def is_directed(self, config: RunConfig) -> bool:
         """Return whether a model keeps in-neighbours and out-neighbours apart."""

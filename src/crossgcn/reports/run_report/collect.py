@@ -109,16 +109,20 @@ def read_comparison(folder: Path) -> ComparisonView:
     path = folder / "result.json"
     result = read_json_object(path, "give the folder that crossgcn compare made", "compare again")
     try:
+        crosses = result["answers"]["crosses"] or dict.fromkeys(
+            ("model", "against", "difference", "interval", "verdict")
+        )
+        helps = {"helps": True, "does not help": False}
         return ComparisonView(
             models=tuple(
                 ComparedModel(m["model"], tuple(m["test_accuracy"]), m["parameters"] or None)
                 for m in result["models"]
             ),
-            with_crosses=result["with_crosses"],
-            without_crosses=result["without_crosses"],
-            difference=result["difference"],
-            interval=None if result["interval"] is None else tuple(result["interval"]),
-            crosses_help=result["crosses_help"],
+            with_crosses=crosses["model"],
+            without_crosses=crosses["against"],
+            difference=crosses["difference"],
+            interval=None if crosses["interval"] is None else tuple(crosses["interval"]),
+            crosses_help=helps.get(crosses["verdict"]),
             verdict=" ".join(result["answer"]),
         )
     except (KeyError, TypeError) as error:
