@@ -24,7 +24,7 @@ from crossgcn.graph.hops import (
     fit_scale,
     neighbour_labels,
 )
-from crossgcn.graph.sampling.source import GraphSource, MemoryGraph, source_of
+from crossgcn.graph.sampling.source import Features, GraphSource, MemoryGraph, source_of
 from crossgcn.models.catalogue import get_preset
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.deep_walk import DeepWalkSettings, embed_nodes
@@ -101,6 +101,19 @@ class Inputs:
         if model.plan.num_labels:
             labels = neighbour_labels(y, split.train, self._num_classes)
         return rows_of_hops(model, self._columns(model.plan.hops), y, labels)
+
+    def hop_columns(self, hops: int, split: Split, *, labels: bool) -> Features:
+        """Return the columns of all nodes and their neighbourhoods, not standardised.
+
+        Args:
+            split: Its training nodes are those whose labels neighbours show.
+            labels: Whether neighbours show labels.
+        """
+        columns = self._columns(hops)
+        if not labels:
+            return columns.without_labels
+        shown = neighbour_labels(self._source().labels, split.train, self._num_classes)
+        return columns.with_labels(shown)
 
     def is_directed(self, config: RunConfig) -> bool:
         """Return whether a model keeps in-neighbours and out-neighbours apart."""

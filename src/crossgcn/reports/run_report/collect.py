@@ -124,16 +124,20 @@ def read_comparison(folder: Path) -> ComparisonView:
     result = read_json_object(path, "give the folder that crossgcn compare made", "compare again")
     metric = result.get("metric", "accuracy")
     try:
+        crosses = result["answers"]["crosses"] or dict.fromkeys(
+            ("model", "against", "difference", "interval", "verdict")
+        )
+        helps = {"helps": True, "does not help": False}
         return ComparisonView(
             models=tuple(
                 ComparedModel(m["model"], _values(m, metric), m.get("parameters") or None)
                 for m in result["models"]
             ),
-            with_crosses=result["with_crosses"],
-            without_crosses=result["without_crosses"],
-            difference=result["difference"],
-            interval=None if result["interval"] is None else tuple(result["interval"]),
-            crosses_help=result["crosses_help"],
+            with_crosses=crosses["model"],
+            without_crosses=crosses["against"],
+            difference=crosses["difference"],
+            interval=None if crosses["interval"] is None else tuple(crosses["interval"]),
+            crosses_help=helps.get(crosses["verdict"]),
             verdict=" ".join(result["answer"]),
             metric=metric,
         )
