@@ -12,12 +12,14 @@ from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from crossgcn.data.datasets.load import load_dataset
+    from crossgcn.data.datasets.real import load_real
     from crossgcn.data.graph_file import read_graph, save_graph
     from crossgcn.data.splits import Split, make_splits
     from crossgcn.data.tables.graph import load_tables
     from crossgcn.data.tables.plan import TableChoices
     from crossgcn.errors import BadInput, CrossGCNError, WorkFailed
     from crossgcn.estimator.classifier import CrossGCNClassifier
+    from crossgcn.estimator.regressor import CrossGCNRegressor
     from crossgcn.experiments.experiment import Experiment, RepeatedRuns
     from crossgcn.experiments.statistics import paired_difference, summarise
     from crossgcn.explanation.explain import explain
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from crossgcn.models.catalogue import PRESETS, build_model
     from crossgcn.models.cross_gcn import CrossGCN
     from crossgcn.models.cross_grand import CrossGrand
+    from crossgcn.models.cross_hops import CrossHops
     from crossgcn.models.node_classifier import calibrate
     from crossgcn.training.batches.train import train_mini_batch
     from crossgcn.training.checkpoints import load_model, save_model
@@ -38,12 +41,14 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "data.datasets.load": ("load_dataset",),
+    "data.datasets.real": ("load_real",),
     "data.graph_file": ("read_graph", "save_graph"),
     "data.splits": ("Split", "make_splits"),
     "data.tables.graph": ("load_tables",),
     "data.tables.plan": ("TableChoices",),
     "errors": ("BadInput", "CrossGCNError", "WorkFailed"),
     "estimator.classifier": ("CrossGCNClassifier",),
+    "estimator.regressor": ("CrossGCNRegressor",),
     "experiments.experiment": ("Experiment", "RepeatedRuns"),
     "experiments.statistics": ("paired_difference", "summarise"),
     "explanation.explain": ("explain",),
@@ -53,6 +58,7 @@ _HOMES = {
     "models.baselines": ("GCN", "GIN", "MLP"),
     "models.cross_gcn": ("CrossGCN",),
     "models.cross_grand": ("CrossGrand",),
+    "models.cross_hops": ("CrossHops",),
     "models.node_classifier": ("calibrate",),
     "models.catalogue": ("PRESETS", "build_model"),
     "training.batches.train": ("train_mini_batch",),
@@ -68,7 +74,9 @@ __all__ = [  # noqa: RUF022
     "CrossGCNClassifier",
     "CrossGCNConv",
     "CrossGCNError",
+    "CrossGCNRegressor",
     "CrossGrand",
+    "CrossHops",
     "Experiment",
     "GCN",
     "GIN",
@@ -87,6 +95,7 @@ __all__ = [  # noqa: RUF022
     "explain",
     "load_dataset",
     "load_model",
+    "load_real",
     "load_tables",
     "make_splits",
     "paired_difference",
