@@ -66,7 +66,7 @@ def test_one_node_adds_up_to_the_score(run: Path, crossgcn: Command) -> None:
     opened = open_run(run)
     data = opened.data
     labels = neighbour_labels(data.y, opened.split.train, 2)
-    scores = opened.saved.model(data.x, data.edge_index, labels=labels)[7]
+    scores = opened.saved.model(data.x, data.edge_index, labels=labels)[7].detach()
     for name, sign in (("1", 1), ("0", -1)):
         done = crossgcn("explain", "run", "--node", "7", "--class", name, "--top", "3", "--json")
         answer = json.loads(done.stdout)
@@ -112,6 +112,9 @@ def test_a_number_is_explained_in_its_unit_with_errors_over_runs(tmp_path: Path)
     strongest = terms.strongest()[0]
     assert (terms.unit, terms.outputs) == ("income", ("income",))
     assert strongest.columns == ("x0",)
+    assert ("neighbours: income",) in [term.columns for term in terms.terms]
+    assert list(terms.by_size()) == [1, 2]
+    assert terms.by_size()[1] > terms.by_size()[2]
     assert float(strongest.importance[0]) == pytest.approx(50, rel=0.2)
     assert strongest.error is not None and 0 < float(strongest.error[0]) < 10
     assert float(terms.average[0]) == pytest.approx(1000, abs=15)

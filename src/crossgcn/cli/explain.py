@@ -209,6 +209,9 @@ def _explain_columns(
         _write(out, {"terms.csv": terms_frame(records)})
     summary |= {
         "average": {terms.outputs[output]: float(terms.average[output]) for output in outputs},
+        "by_number_of_columns": {
+            terms.outputs[output]: terms.by_size(output) for output in outputs
+        },
         "terms": records,
     }
     return Answer(summary, column_tables(terms, records))

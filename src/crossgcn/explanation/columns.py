@@ -115,6 +115,14 @@ class ColumnTerms:
         """Return all terms of one score, the most important first."""
         return sorted(self.terms, key=lambda term: -float(term.importance[output]))
 
+    def by_size(self, output: int = 0) -> dict[int, float]:
+        """Return the importance of all listed terms of 1, 2, ... columns together."""
+        sums: dict[int, Floats] = {}
+        for term in self.terms:
+            size = len(term.columns)
+            sums[size] = sums.get(size, 0.0) + term.contributions[:, output]
+        return {size: float(sums[size].std()) for size in sorted(sums)}
+
     def mirrored(self, name: str) -> ColumnTerms:
         """Return the same for the first of two classes, called ``name``: all signs change."""
         negated = [
@@ -143,11 +151,14 @@ def group_columns(
 
     Args:
         classes: Names of the classes, or the name of the number.
-        target: The column that is predicted.
+        target: The column that is predicted, if it holds classes.
     """
-    labels = {0: [], 1: [target if len(classes) < 2 else f"{target}={classes[1]}"]}.get(
-        plan.num_labels, [f"{target}={name}" for name in classes]
-    )
+    if len(classes) == 1:
+        labels, target = [classes[0]], classes[0]
+    else:
+        shown = classes[1:] if plan.num_labels == 1 else classes
+        labels = [f"{target}={name}" for name in shown]
+    labels = labels[: plan.num_labels]
     features = plan.name_columns(space.names, labels)
     fields = space.fields
     if len(set(fields)) > _MOST_COLUMNS:

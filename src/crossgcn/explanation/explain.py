@@ -70,7 +70,7 @@ def explain(
                 f"a {type(model).__name__} was given, which holds no trained model; give a model, "
                 "or a classifier after its fit"
             )
-        if classes is None:
+        if classes is None and hasattr(model, "classes_"):
             classes = list(model.classes_)
         if feature_names is None and hasattr(model, "feature_names_in_"):
             feature_names = [str(name) for name in model.feature_names_in_]
@@ -119,6 +119,8 @@ def _column_terms(
 ) -> ColumnTerms:
     if not isinstance(data, Data) or data.x is None or data.edge_index is None:
         raise BadInput("cross-hops is explained on a torch_geometric.data.Data with x, edge_index")
+    if classes is None and model.readout.out_channels == 1:
+        classes = ["target"]
     names = [str(name) for name in check_classes(classes, model.readout.out_channels)]
     labels = None
     if model.plan.num_labels:

@@ -10,10 +10,8 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput
 from crossgcn.explanation.arguments import check_nodes
 from crossgcn.explanation.columns import (
@@ -27,8 +25,6 @@ from crossgcn.explanation.occurrence import cross_products
 from crossgcn.explanation.reading import Floats, Graph, Ints, Reading, read_model
 from crossgcn.explanation.strongest import cross_stability, first_order_terms, strongest_crosses
 from crossgcn.explanation.terms import fold, term_weights
-from crossgcn.graph.hops import neighbour_labels
-from crossgcn.graph.sampling.source import Features
 from crossgcn.models.cross_hops import CrossHops
 
 if TYPE_CHECKING:
@@ -59,7 +55,9 @@ def explain_columns(run: RunFolder, *, node: int | None = None, raw: bool = Fals
     for one in (run.chosen, *others):
         model = run.saved.model if one is run.chosen else one.model().model
         assert isinstance(model, CrossHops)
-        columns = _columns_of(model, data, run.splits[one.record["split"]["index"]])
+        with torch.no_grad():
+            edges = (data.edge_index, data.get("edge_weight"))
+            columns = model.columns(data.x, *edges, run.labels(model, one))
         groups = group_columns(model.plan, space, preprocess.classes, target)
         explained.append(
             column_terms(model, columns, groups, preprocess.classes, node=node, raw=raw)
@@ -88,15 +86,6 @@ class ExplainedRun:
     num_models: int
     complete: bool
     completeness: float
-
-
-def _columns_of(model: CrossHops, data: Data, split: Split) -> Features:
-    """Return the columns of all nodes; neighbours show the labels of training nodes only."""
-    labels = None
-    if model.plan.num_labels:
-        labels = neighbour_labels(data.y, split.train, data.num_classes)
-    with torch.no_grad():
-        return model.columns(data.x, data.edge_index, data.get("edge_weight"), labels)
 
 
 def explain_run(

@@ -141,6 +141,9 @@ def column_tables(
                     Text(f"slope {row['slope']:+.3g}" if "slope" in row else cells),
                 )
         yield table
+        sizes = terms.by_size(terms.outputs.index(name)).items()
+        sums = ", ".join(f"of {size} {value:#.3g}" for size, value in sizes)
+        yield Text(f"importance of all terms together: of one column {sums[5:]}")
     yield Text(
         "importance: standard deviation of the term over nodes, in the unit of the score; "
         "inside: its largest cells, or the slope per standard deviation",
@@ -155,8 +158,7 @@ def column_node_tables(explained: NodeSum, node: str, top: int) -> Iterator[Rend
         kind = f"class {kind} ({explained.unit})"
     yield Text(f"node {node}, {kind}", style="bold")
     listed, others = explained.frame.head(top), explained.frame.iloc[top:]
-    rows = [("average", "", explained.average)]
-    rows += list(zip(listed["term"], listed["whose"], listed["contribution"], strict=True))
+    rows = list(zip(listed["term"], listed["whose"], listed["contribution"], strict=True))
     if len(others):
         rows.append((f"{len(others):,} other terms together", "", others["contribution"].sum()))
     table = _wide_table("term", "score")
@@ -165,6 +167,7 @@ def column_node_tables(explained: NodeSum, node: str, top: int) -> Iterator[Rend
     table.add_column("contribution", f"{explained.score:+.4g}", justify="right")
     table.add_column("")
     largest = max(abs(value) for _, _, value in rows) or 1.0
+    table.add_row("average", "", f"{explained.average:+.4g}", "")
     for name, whose, value in rows:
         table.add_row(Text(name), whose, f"{value:+.4g}", _bar(value, largest))
     yield table
