@@ -140,8 +140,8 @@ def test_balanced_classes_lift_the_rare_one() -> None:
 
 def test_validation_nodes_of_one_class_are_named_before_training() -> None:
     data = make_data(60)
-    data.roles = torch.ones(60, dtype=torch.long)
-    data.roles[40:] = torch.where(data.y[40:] == 0, 2, 3)
+    data.roles = torch.ones(1, 60, dtype=torch.long)
+    data.roles[0, 40:] = torch.where(data.y[40:] == 0, 2, 3)
     for model in ("cross-hops", "gcn"):
         with pytest.raises(BadInput, match="'roc_auc' cannot be computed on the validation nodes"):
             run(data, model=model, metric="roc_auc", splits="public", num_splits=None, bags=None)
