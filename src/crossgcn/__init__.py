@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from crossgcn.data.tables.plan import TableChoices
     from crossgcn.errors import BadInput, CrossGCNError, WorkFailed
     from crossgcn.estimator.classifier import CrossGCNClassifier
+    from crossgcn.estimator.regressor import CrossGCNRegressor
     from crossgcn.experiments.experiment import Experiment, RepeatedRuns
     from crossgcn.experiments.statistics import paired_difference, summarise
     from crossgcn.explanation.explain import explain
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from crossgcn.models.catalogue import PRESETS, build_model
     from crossgcn.models.cross_gcn import CrossGCN
     from crossgcn.models.cross_grand import CrossGrand
+    from crossgcn.models.cross_hops import CrossHops
     from crossgcn.models.node_classifier import calibrate
     from crossgcn.training.batches.train import train_mini_batch
     from crossgcn.training.checkpoints import load_model, save_model
@@ -46,6 +48,7 @@ _HOMES = {
     "data.tables.plan": ("TableChoices",),
     "errors": ("BadInput", "CrossGCNError", "WorkFailed"),
     "estimator.classifier": ("CrossGCNClassifier",),
+    "estimator.regressor": ("CrossGCNRegressor",),
     "experiments.experiment": ("Experiment", "RepeatedRuns"),
     "experiments.statistics": ("paired_difference", "summarise"),
     "explanation.explain": ("explain",),
@@ -55,6 +58,7 @@ _HOMES = {
     "models.baselines": ("GCN", "GIN", "MLP"),
     "models.cross_gcn": ("CrossGCN",),
     "models.cross_grand": ("CrossGrand",),
+    "models.cross_hops": ("CrossHops",),
     "models.node_classifier": ("calibrate",),
     "models.catalogue": ("PRESETS", "build_model"),
     "training.batches.train": ("train_mini_batch",),
@@ -70,7 +74,9 @@ __all__ = [  # noqa: RUF022
     "CrossGCNClassifier",
     "CrossGCNConv",
     "CrossGCNError",
+    "CrossGCNRegressor",
     "CrossGrand",
+    "CrossHops",
     "Experiment",
     "GCN",
     "GIN",

@@ -154,9 +154,9 @@ def test_names_of_columns_are_saved(tmp_path: Path) -> None:
         ("labels", {"dtype": "O", "values": [1]}, r"labels .*save the model again"),
         ("labels", {"dtype": "x9", "values": []}, r"labels .*save the model again"),
         ("labels", {"dtype": "<i8"}, r"labels .*save the model again"),
-        ("history", [], r"history cannot be read .*save the classifier again"),
-        ("history", {"epochs": 3}, r"history cannot be read .*save the classifier again"),
-        ("history", {"validation_rows_": ["a"]}, r"history cannot be read .*save the classifier"),
+        ("history", [], r"history cannot be read .*save the estimator again"),
+        ("history", {"epochs": 3}, r"history cannot be read .*save the estimator again"),
+        ("history", {"validation_rows_": ["a"]}, r"history cannot be read .*save the estimator"),
     ],
 )
 def test_labels_and_a_history_that_do_not_fit_are_refused(

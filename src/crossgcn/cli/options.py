@@ -182,13 +182,13 @@ def _parse(name: str, text: str) -> Any:
         if not text.isdecimal() or int(text) < 1:
             raise BadInput(f"--train takes a number of nodes per class or 'all'; got {text!r}")
         return int(text)
-    if name == "order_weights":
+    if name in ("order_weights", "class_weight"):
         try:
             return tuple(map(float, parts))
         except ValueError:
             if len(parts) > 1:
                 raise BadInput(
-                    f"--order-weights takes a name or numbers separated by commas; got {text!r}"
+                    f"{option_name(name)} takes a name or numbers separated by commas; got {text!r}"
                 ) from None
     return text
 
@@ -201,5 +201,6 @@ _METAVARS = {
     "order_weights": "NAME|N,N,...",
     "transform": "NAME,NAME,...",
     "train": "N|all",
+    "class_weight": "balanced|N,N,...",
 }
 """Settings whose option is text, and what the help calls its value."""

@@ -11,22 +11,41 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 from crossgcn.cli.command import argument, option, option_name
 from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
-from crossgcn.models.catalogue import first_layer_crosses, has_orders
+from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
+from crossgcn.training.metrics import DEFAULT_METRICS, task_of_outputs
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.data.tables.plan import TableChoices
     from crossgcn.training.config import RunConfig
 
-TABLE_DEFAULTS: Mapping[str, Any] = {"dropout": 0.2, "bias": True}
+TABLE_DEFAULTS: Mapping[str, Any] = {
+    "model": "cross-hops",
+    "num_splits": 10,
+    "dropout": 0.2,
+    "bias": True,
+    "patience": 50,
+}
 """Settings for a user's own tables, where they differ from the paper's protocol."""
 
-TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".tab.gz", ".parquet", ".pq")
+_PATIENCE_IN_BATCHES = 15
 
-NodesArgument = Annotated[Path, argument("Table of nodes: CSV, TSV or Parquet.", "NODES")]
+TABLE_ENDINGS = (
+    ".csv",
+    ".tsv",
+    ".tab",
+    ".csv.gz",
+    ".tsv.gz",
+    ".tab.gz",
+    ".parquet",
+    ".pq",
+    ".xlsx",
+)
+
+NodesArgument = Annotated[Path, argument("Table of nodes: CSV, TSV, Parquet or XLSX.", "NODES")]
 EdgesArgument = Annotated[
     Path | None,
-    argument("Table of edges: CSV, TSV or Parquet, one edge per row. [default: no edges]", "EDGES"),
+    argument("Table of edges, likewise, one edge per row. [default: no edges]", "EDGES"),
 ]
 
 
@@ -93,7 +112,7 @@ class TableOptions:
         int | None,
         _option(
             "Hash categories and words into 2^BITS features, for columns with very many values. "
-            "[default: one feature for each value that three nodes have]",
+            "[default: one feature for each value that two nodes have]",
             "BITS",
         ),
     ] = None
@@ -214,12 +233,16 @@ def refuse_table_in_config(dataset: str, config: Path | None, command: str) -> N
         )
 
 
-def table_defaults(graph: TableGraph | None, splits: str | None) -> dict[str, Any]:
+def table_defaults(
+    graph: TableGraph | None, splits: str | None, given: RunConfig | None = None
+) -> dict[str, Any]:
     """Return the settings for tables that the user did not give.
 
     Args:
         graph: The tables; without them, nothing is returned.
         splits: Value of ``--splits``; refused where it contradicts the tables.
+        given: The user's settings, with the model of :data:`TABLE_DEFAULTS` if none was named.
+            Without them, the defaults are for several full-batch models.
     """
     if graph is None:
         return {}
@@ -234,7 +257,18 @@ def table_defaults(graph: TableGraph | None, splits: str | None) -> dict[str, An
             else f"leave out --splits to use column {column!r}, or --ignore it to draw splits"
         )
         raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
-    return {"splits": kind, **TABLE_DEFAULTS}
+    task = task_of_outputs(graph.data.num_classes)
+    defaults = dict(TABLE_DEFAULTS) | {"splits": kind, "metric": DEFAULT_METRICS[task]}
+    if kind == "public":
+        del defaults["num_splits"]  # as many as the column has
+    if given is None:
+        del defaults["model"]
+    elif get_preset(given.model).inputs == "hops":
+        for name in ("dropout", "bias", "patience"):  # the preset has its own
+            del defaults[name]
+    elif given.batch_size is not None:
+        defaults["patience"] = _PATIENCE_IN_BATCHES
+    return defaults
 
 
 def cross_in_first_layer(config: RunConfig) -> RunConfig:
@@ -245,6 +279,8 @@ def cross_in_first_layer(config: RunConfig) -> RunConfig:
     if not has_orders(config.model, config.transform) or isinstance(config.order, tuple):
         return config
     order = 2 if config.order is None else config.order
+    if get_preset(config.model).inputs == "hops":  # it has one layer, and one order
+        return config.model_copy(update={"order": order})
     return config.model_copy(update={"order": first_layer_crosses(order, config.num_layers)})
 
 

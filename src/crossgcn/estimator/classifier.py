@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,11 +13,11 @@ from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import validate_data
 
 from crossgcn.errors import BadInput
-from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator
-from crossgcn.estimator.inputs import prepare_graph
+from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator, GraphArguments
 from crossgcn.estimator.labels import (
     AUTO,
     Labels,
@@ -34,8 +35,16 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
 
     It works with scikit-learn's pipelines, grid searches and cross-validation. The graph is an
     argument of :meth:`fit`, :meth:`predict` and :meth:`score`; without one, rows have no
-    neighbours. Rows whose label is ``-1`` are part of the graph but not of the loss. Features
-    are not scaled: put a ``StandardScaler`` or a ``OneHotEncoder`` before it.
+    neighbours, and a warning says so if the fit had edges. Rows whose label is ``-1`` are part of
+    the graph but not of the loss. Features are not scaled: put a ``StandardScaler`` or a
+    ``OneHotEncoder`` before it.
+
+    ``model="cross-hops"`` (:class:`~crossgcn.CrossHops`) is for tables. It crosses a row's own
+    features with the means over its neighbours, scales both by itself, and is trained on batches
+    of rows. It also reads the labels of a row's neighbours in the training set. :meth:`predict`
+    knows the training rows again if ``X`` has the rows of the fit in the same order, or by their
+    ``node_index`` and features. A row without neighbours of known label gets the mean label of
+    the training rows instead.
 
     Cross-validation selects rows of ``X`` but not of ``edge_index``, so give ``node_index`` there
     as well: it is selected with ``X`` and says which nodes are left. Edges to other nodes are
@@ -51,10 +60,11 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
     that of its ``best_estimator_`` does.
 
     Args:
-        model: A preset, such as ``"cross-gcn"``, ``"gcn"`` or ``"mlp"``. Where ``None`` is given
-            for another parameter, the preset decides.
-        num_layers: The number of layers.
-        hidden_channels: Width of the hidden layers; 32 by default.
+        model: A preset, such as ``"cross-gcn"``, ``"cross-hops"``, ``"gcn"`` or ``"mlp"``. Where
+            ``None`` is given for another parameter, the preset decides.
+        num_layers: The number of layers; ``"cross-hops"`` has one.
+        hidden_channels: Width of the hidden layers; 32 by default, 16 units per bag in
+            ``"cross-hops"``.
         order: Highest order of the crosses, for all layers or one per layer. By default the
             first layer crosses pairs and the others nothing, so that every cross is one of the
             features.
@@ -70,18 +80,30 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         residual: ``"add"`` or ``"norm"`` for residual connections.
         dropout: Dropout probability of a layer's input; 0.2 by default.
         input_dropout: Dropout probability of the features, for ``"cross-grand"`` and ``"grand"``.
-            The parameters down to ``warm_up`` are for these too: see :class:`~crossgcn.CrossGrand`.
-        hops: Hops of a random propagation.
+            ``node_drop`` to ``warm_up`` are for these too: see :class:`~crossgcn.CrossGrand`.
+        hops: How far neighbourhoods reach in ``"cross-hops"``, 2 by default; or hops of a random
+            propagation.
+        label_features: Show a row the training labels of its neighbours, for ``"cross-hops"``;
+            true by default.
+        bags: Models on subsets of the training rows whose mean is the model, for
+            ``"cross-hops"``; 8 by default.
         node_drop: Probability of dropping a node in a random propagation.
         draws: Random propagations per step.
         consistency: Weight of the consistency loss.
         temperature: Temperature that sharpens the target of the consistency loss.
         warm_up: Steps until the consistency loss has its full weight.
-        epochs: Steps of the optimiser, each over all rows; 500 by default.
-        learning_rate: Of Adam; 0.01 by default.
-        weight_decay: Of the matrices; 5e-4 by default.
+        epochs: Steps of the optimiser, each over all rows; 500 by default. In ``"cross-hops"``
+            passes over the rows in batches; 30 by default, 100 with ``validation_fraction``.
+        patience: Stop after this many epochs without a better score on the held-out rows; never
+            by default, after 15 in ``"cross-hops"``.
+        metric: The score that selects the epoch, such as ``"roc_auc"``, ``"f1_macro"`` or
+            ``"log_loss"``. Accuracy by default; ROC-AUC in ``"cross-hops"`` of two classes.
+        learning_rate: Of Adam; 0.01 by default, 0.005 in ``"cross-hops"``.
+        weight_decay: Of the matrices; 5e-4 by default, 1e-3 in ``"cross-hops"``.
+        class_weight: Weights of the classes in the loss: ``"balanced"``, or a mapping from class
+            to weight.
         validation_fraction: Fraction of each class that is held out to select the epoch by
-            accuracy. With ``None`` all labelled rows are trained on and the last epoch is kept,
+            ``metric``. With ``None`` all labelled rows are trained on and the last epoch is kept,
             which is better if labels are few.
         unlabelled: The value in ``y`` that means no label, or ``None`` if every row has one.
             ``"auto"`` is ``-1``, unless all other labels are ``1``: then these are the two
@@ -95,21 +117,27 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         model_: The trained model, on the CPU, in evaluation mode.
         n_features_in_: Features per row.
         feature_names_in_: Their names, if ``X`` was a data frame.
+        n_edges_: Edges of the fit, each direction counted.
+        known_rows_: The rows and training labels that neighbours show, if the model reads them.
         n_iter_: Epochs done.
         best_epoch_: The epoch whose weights are kept, counted from 1.
         loss_curve_: Mean cross-entropy of the training rows in each epoch.
-        validation_scores_: Accuracy on the held-out rows in each epoch, if there are any.
+        validation_scores_: The metric on the held-out rows in each epoch, if there are any.
         validation_rows_: The held-out rows of ``X``, if there are any.
         preset_: Name of the fitted model.
         settings_: Its arguments of :func:`~crossgcn.models.catalogue.build_model`.
 
-    A classifier loaded from a model of the command line has no ``n_iter_``, ``best_epoch_``,
-    ``loss_curve_``, ``validation_scores_``, ``validation_rows_`` and ``feature_names_in_``.
+    A classifier loaded from a model of the command line has no ``n_edges_``, ``n_iter_``,
+    ``best_epoch_``, ``loss_curve_``, ``validation_scores_``, ``validation_rows_`` and
+    ``feature_names_in_``, and knows no training labels.
     """
 
     __metadata_request__predict_proba = GRAPH_ARGUMENTS
     __metadata_request__decision_function = GRAPH_ARGUMENTS
 
+    kind = "classifier"
+
+    class_weight: str | Mapping[Any, float] | None = None
     unlabelled: Any = AUTO
 
     def fit(
@@ -141,11 +169,15 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         refuse_missing_labels(y)
         X, labels = validate_data(self, X, y, accept_sparse="csr", dtype=np.float32)
         classes, codes = encode_labels(labels, self.unlabelled)
-        graph = prepare_graph(X, edge_index, edge_weight, node_index)
+        if isinstance(self.class_weight, Mapping):
+            known = tidy_labels(labels[codes.numpy() >= 0])
+            each = compute_class_weight(dict(self.class_weight), classes=classes, y=known)
+            config = config.model_copy(update={"class_weight": tuple(each.tolist())})
+        edges = GraphArguments(edge_index, edge_weight, node_index)
         rows, held_out = torch.nonzero(codes >= 0).flatten(), None
         if self.validation_fraction is not None:
             rows, held_out = hold_out(codes, self.validation_fraction, config.seed)
-        self._train(config, graph, codes, len(classes), rows, held_out)
+        self._train(config, X, codes, len(classes), edges, rows, held_out)
         self.classes_: Labels = classes
         return self
 

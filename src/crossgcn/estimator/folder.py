@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,23 @@ import torch
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
+from crossgcn.estimator.known_rows import KnownRows
 from crossgcn.models.catalogue import first_layer_crosses, has_orders
+from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.checkpoints import SavedModel, load_saved
 
-_HISTORY = ("n_iter_", "best_epoch_", "loss_curve_", "validation_scores_", "validation_rows_")
-"""Fitted attributes about the training. Predictions do not depend on them."""
+TARGET = "target"
+"""Name of the number that a saved regressor predicts."""
+
+_HISTORY = (
+    "n_edges_",
+    "n_iter_",
+    "best_epoch_",
+    "loss_curve_",
+    "validation_scores_",
+    "validation_rows_",
+)
+"""Fitted attributes about the training. Values of predictions do not depend on them."""
 
 
 def describe_estimator(estimator: Any) -> Preprocess:
@@ -25,21 +37,26 @@ def describe_estimator(estimator: Any) -> Preprocess:
     Raises:
         BadInput: If JSON cannot hold a parameter.
     """
-    names, classes = getattr(estimator, "feature_names_in_", None), estimator.classes_
+    names, classes = getattr(estimator, "feature_names_in_", None), None
     history = {name: getattr(estimator, name) for name in _HISTORY if hasattr(estimator, name)}
+    extra = {
+        estimator.kind: {name: _plain(name, v) for name, v in estimator.get_params().items()},
+        "history": {name: _plain(name, value) for name, value in history.items()},
+    }
+    if estimator.kind == "classifier":
+        classes = estimator.classes_
+        extra["labels"] = {"dtype": classes.dtype.str, "values": classes.tolist()}
+    if estimator.known_rows_ is not None:
+        extra["known_rows"] = estimator.known_rows_.to_json()
     return Preprocess(
-        classes=tuple(str(label) for label in classes.tolist()),
+        classes=(TARGET,) if classes is None else tuple(str(label) for label in classes.tolist()),
         space=None if names is None else FeatureSpace.named(list(names)),
-        extra={
-            "labels": {"dtype": classes.dtype.str, "values": classes.tolist()},
-            "classifier": {name: _plain(name, v) for name, v in estimator.get_params().items()},
-            "history": {name: _plain(name, value) for name, value in history.items()},
-        },
+        extra=extra,
     )
 
 
 def read_estimator(
-    folder: Path | str, names: Collection[str]
+    folder: Path | str, kind: str, names: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return parameters and fitted attributes of the estimator in a folder.
 
@@ -48,6 +65,7 @@ def read_estimator(
     known about its training.
 
     Args:
+        kind: ``"classifier"`` or ``"regressor"``.
         names: Parameters that the estimator takes.
 
     Raises:
@@ -55,26 +73,35 @@ def read_estimator(
     """
     saved = load_saved(folder)
     preprocess, extra = saved.preprocess, saved.preprocess.extra
+    saved_kind = "classifier" if saved.model.target_scale is None else "regressor"
+    if kind != saved_kind:
+        raise BadInput(
+            f"{folder}: is a {saved_kind}; load it with CrossGCN{saved_kind.capitalize()}"
+        )
     fitted = {
-        "classes_": _restore_classes(preprocess),
         "model_": saved.model,
         "preset_": saved.preset,
         "settings_": saved.settings,
         "n_features_in_": saved.in_channels,
+        "known_rows_": _restore_rows(folder, extra.get("known_rows")),
     }
+    if kind == "classifier":
+        fitted["classes_"] = _restore_classes(preprocess)
     parameters = _parameters_of_model(saved)
-    own = extra.get("classifier")
+    own = extra.get(kind)
     if isinstance(own, dict):
         for name in own:
             if name not in names:
                 raise BadInput(
-                    f"{folder}: was saved with a parameter {name!r}, which this classifier does "
-                    "not have; load it with the class and version that saved it"
+                    f"{folder}: was saved with a parameter {name!r}, which this {kind} does not "
+                    "have; load it with the class and version that saved it"
                 )
         parameters |= own
         fitted |= _restore_history(folder, extra.get("history", {}))
         if preprocess.space is not None:
             fitted["feature_names_in_"] = np.array(preprocess.space.names, dtype=object)
+    if isinstance(parameters.get("class_weight"), list):
+        parameters["class_weight"] = dict(parameters["class_weight"])
     tuples = {name: tuple(v) if isinstance(v, list) else v for name, v in parameters.items()}
     return tuples, fitted
 
@@ -83,7 +110,9 @@ def _parameters_of_model(saved: SavedModel) -> dict[str, Any]:
     """Return the parameters with which an estimator fits such a model."""
     parameters = {"model": saved.preset, "bias": None, **saved.settings}
     parameters["feature_transform"] = parameters.pop("transform", None)
-    if has_orders(saved.preset, saved.settings.get("transform")):
+    if isinstance(saved.model, CrossHops):
+        parameters["order"] = saved.model.order
+    elif has_orders(saved.preset, saved.settings.get("transform")):
         orders = tuple(int(layer.order) for layer in saved.model.layers)  # type: ignore[arg-type]
         # Not one per layer if possible, so that the number of layers can be changed.
         if orders == first_layer_crosses(2, len(orders)):
@@ -116,9 +145,19 @@ def _restore_history(folder: Path | str, history: Any) -> dict[str, Any]:
         restored = {} if rows is None else {"validation_rows_": np.array(rows, np.int64)}
     except (AttributeError, TypeError, ValueError) as error:
         raise BadInput(
-            f"{folder}: the saved history cannot be read ({error}); save the classifier again"
+            f"{folder}: the saved history cannot be read ({error}); save the estimator again"
         ) from None
     return {**history, **restored}
+
+
+def _restore_rows(folder: Path | str, content: Any) -> KnownRows | None:
+    try:
+        return None if content is None else KnownRows.from_json(content)
+    except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise BadInput(
+            f"{folder}: the saved training labels cannot be read ({error}); save the estimator "
+            "again"
+        ) from None
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -129,6 +168,8 @@ def _plain(name: str, value: Any) -> Any:
         return value.tolist()
     if isinstance(value, torch.device):
         return str(value)
+    if isinstance(value, Mapping):
+        value = list(value.items())
     if isinstance(value, list | tuple):
         return [_plain(name, element) for element in value]
     if isinstance(value, str | bool | int | float):

@@ -16,7 +16,6 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import BadInput
-from crossgcn.graph import PreparedGraph
 
 Array = NDArray[Any]
 
@@ -155,8 +154,8 @@ def _check_ends(edges: Array, num_nodes: int) -> None:
         )
 
 
-def prepare_graph(x: Any, edge_index: Any, edge_weight: Any, node_index: Any) -> PreparedGraph:
-    """Return features and adjacency; edges are made undirected and unique.
+def read_graph(x: Any, edge_index: Any, edge_weight: Any, node_index: Any) -> Data:
+    """Return features and edges, which are made undirected and unique.
 
     Features are 32-bit floats, dense or SciPy CSR, which stays sparse; for edges see
     :func:`read_edges`.
@@ -165,8 +164,7 @@ def prepare_graph(x: Any, edge_index: Any, edge_weight: Any, node_index: Any) ->
     edges, weights = read_edges(edge_index, edge_weight, node_index, rows)
     no_labels = torch.full((rows,), -1)
     data = Data(x=_tensor(x), edge_index=edges, edge_weight=weights, y=no_labels, num_nodes=rows)
-    data = canonical_graph(data, "X")
-    return PreparedGraph(data.x, data.edge_index, data.get("edge_weight"))
+    return canonical_graph(data, "X")
 
 
 def _tensor(x: Any) -> Tensor:

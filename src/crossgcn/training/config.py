@@ -188,8 +188,10 @@ class RunConfig(BaseModel):
         description=f"What selects epochs and settings: {', '.join(METRICS)}. [default: accuracy; "
         "for tables roc_auc of two classes, r2 of numbers]",
     )
-    class_weight: Literal["balanced"] | None = Field(
-        None, description="balanced gives all classes the same weight in the loss."
+    class_weight: Literal["balanced"] | tuple[float, ...] | None = Field(
+        None,
+        description="Weights of the classes in the loss: balanced gives all classes the same "
+        "total; or one number per class, in their order (1,10).",
     )
     learning_rate: float = Field(
         0.01, gt=0, allow_inf_nan=False, description="Learning rate of Adam."
@@ -204,7 +206,9 @@ class RunConfig(BaseModel):
         "class 60 / 20 / 20 % by seed.",
     )
     num_splits: int | None = Field(
-        None, ge=1, description="Number of training sets. [default: 20; 5 stratified]"
+        None,
+        ge=1,
+        description="Number of training sets. [default: 20; 5 stratified; 10 for tables]",
     )
     train: int | Literal["all"] | None = Field(
         None,

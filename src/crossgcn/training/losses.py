@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from crossgcn import kernels
+from crossgcn.errors import BadInput
+from crossgcn.models.node_classifier import NodeClassifier
 
 
 def score(
@@ -24,7 +28,7 @@ def score(
         labels: Classes ``[models, rows]``, where rows of a negative label do not count; or
             numbers, where rows of NaN do not count.
         counts: Rows of each model that count, ``[models]``.
-        class_weights: Multiplies the loss of each row, ``[num_classes]``.
+        class_weights: Multiplies the loss of each row, ``[num_classes]``, or one row per model.
         target_scale: Mean and standard deviation of numbers; scores are standardised.
 
     Returns:
@@ -43,7 +47,8 @@ def score(
         return losses, (1 - 2 * losses).double(), slope
     losses, accuracies, slope = kernels.score(scores, labels, counts, num_classes)
     if class_weights is not None:
-        own = class_weights[labels.clamp(min=0)].to(scores.dtype)
+        of_models = class_weights.expand(labels.size(0), num_classes)
+        own = of_models.gather(1, labels.clamp(min=0)).to(scores.dtype)
         chances = scores[..., :num_classes].log_softmax(dim=-1)
         each = -chances.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
         losses = (each * own * (labels >= 0)).sum(dim=1) / counts
@@ -51,7 +56,32 @@ def score(
     return losses, accuracies, slope
 
 
-def balanced_weights(y: Tensor, num_classes: int) -> Tensor:
-    """Return weights that give every class the same total, as scikit-learn's ``"balanced"``."""
-    counts = torch.bincount(y, minlength=num_classes).clamp(min=1)
-    return y.numel() / (num_classes * counts.float())
+def class_weights(
+    wanted: str | Sequence[float] | None, y: Tensor, num_classes: int
+) -> Tensor | None:
+    """Return the weight of each class in the loss, ``[num_classes]``; ``None`` if all are one.
+
+    Args:
+        wanted: The setting ``class_weight``. ``"balanced"`` gives every class the same total, as
+            in scikit-learn.
+        y: Classes of the training nodes.
+    """
+    if wanted is None:
+        return None
+    if num_classes == 1:
+        raise BadInput("class_weight is for classes, and the target is a number; leave it out")
+    if isinstance(wanted, str):
+        counts = torch.bincount(y, minlength=num_classes).clamp(min=1)
+        return y.numel() / (num_classes * counts.float())
+    if len(wanted) != num_classes:
+        raise BadInput(
+            f"class_weight has {len(wanted)} weights for {num_classes} classes; give one per class"
+        )
+    return torch.tensor(wanted, dtype=torch.float32)
+
+
+def fit_target_scale(model: NodeClassifier, y: Tensor) -> None:
+    """Make a model predict numbers in their unit, by those of the training nodes."""
+    own = y.double()
+    deviation = float(own.std()) if own.numel() > 1 else 0.0
+    model.predict_number(float(own.mean()), deviation or 1.0)

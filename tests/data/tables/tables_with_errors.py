@@ -27,8 +27,6 @@ UNREADABLE_TABLES = (
     of_nodes("an empty row within", UNREADABLE, NODES.replace("u5,", "\nu5,"), "row 7 | delete"),
     of_nodes("a quote never closed", UNREADABLE, NODES + '"u60,red\n', "row 62 | quote | close it"),
     of_nodes("a NUL byte", UNREADABLE, NODES.replace("u3,", "u\x00,"), "row 5 | NUL | again"),
-    of_nodes("latin-1", UNREADABLE, NODES.replace("red", "röd").encode("latin1"), "0xf6 | UTF-8"),
-    of_nodes("UTF-16", UNREADABLE, NODES.encode("utf-16"), "UTF-16 | CSV UTF-8"),
     of_nodes(
         "one name for two columns", UNREADABLE, NODES.replace("member", "size"), "'size' | rename"
     ),
@@ -62,12 +60,12 @@ UNREADABLE_TABLES = (
         nodes_file="nodes.parquet",
     ),
     BadTable(
-        "a workbook",
+        "an old workbook",
         UNREADABLE,
-        ("nodes.xlsx", ".csv", "save the table"),
+        ("nodes.xls", ".csv", "save the table"),
         b"PK",
         EDGES,
-        nodes_file="nodes.xlsx",
+        nodes_file="nodes.xls",
     ),
 )
 
@@ -149,6 +147,12 @@ ERRORS = (
         "not-a-number",
         nodes_with(size={3: "1.234.567,5"}),
         "row 5 | '1.234.567,5' | 1234567.5",
+    ),
+    of_nodes(
+        "a date that is none",
+        "not-a-date",
+        nodes_with(joined=[f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(59)] + ["soon"]),
+        "row 61, column joined | 'soon' is not a date | --categorical joined",
     ),
     of_nodes(
         "a unit",

@@ -237,22 +237,23 @@ WARNINGS = (
         "column town | 't0' | that occur only once | group them",
     ),
     of_nodes(
-        "decimal commas throughout",
-        "number-as-text",
-        nodes_with(price=[f"1.{100 + i * 7919 % 900},5" for i in range(60)]),
-        "row 2, column price | '1.100,5' | 1100.5",
+        "names of nodes",
+        "left-out",
+        nodes_with(name=[f"Ann {i}" for i in range(60)]),
+        "row 2, column name | left out | 60 different texts in 60 cells | --categorical name",
     ),
+    of_nodes(
+        "latin-1",
+        "text-encoding",
+        NODES.replace("red", "röd").encode("latin1"),
+        "not UTF-8 | read as latin-1 | CSV UTF-8",
+    ),
+    of_nodes("UTF-16", "text-encoding", NODES.encode("utf-16"), "read as UTF-16 | CSV UTF-8"),
     of_nodes(
         "units throughout",
         "number-as-text",
         nodes_with(weight=[f"{40 + i * 7919 % 50} kg" for i in range(60)]),
         "row 2, column weight | '40 kg' | without the unit: 40",
-    ),
-    of_nodes(
-        "dates",
-        "dates",
-        nodes_with(joined=[f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(60)]),
-        "row 2, column joined | '2024-01-01' | days since",
     ),
     of_nodes(
         "numbers and words in one column",

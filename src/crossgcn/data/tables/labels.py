@@ -134,7 +134,8 @@ def name_classes(target: Distinct) -> tuple[str, ...]:
     names = {name for name in class_of_values(target) if name is not None}
     if np.isnan(target.numbers[~target.missing]).any():
         return tuple(sorted(names))
-    return tuple(sorted(names, key=lambda name: (float(name), name)))
+    number_of = dict(zip(target.texts, target.numbers.tolist(), strict=True))
+    return tuple(sorted(names, key=lambda name: (number_of[name], name)))
 
 
 def read_labels(nodes: Table, plan: TablePlan) -> Labels:

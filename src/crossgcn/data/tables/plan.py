@@ -18,7 +18,9 @@ from crossgcn.data.tables.columns import (
 from crossgcn.data.tables.table import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
 
-ColumnKind = Literal["id", "target", "split", "categorical", "flag", "numeric", "list", "ignored"]
+ColumnKind = Literal[
+    "id", "target", "split", "categorical", "flag", "numeric", "date", "list", "ignored"
+]
 
 Task = Literal["classification", "regression"]
 
@@ -29,7 +31,7 @@ AS_CHOSEN = "to be predicted, by the chosen task"
 
 NO_HEADER = "no header, as an index has none"
 
-FEATURE_KINDS: tuple[ColumnKind, ...] = ("categorical", "flag", "numeric", "list")
+FEATURE_KINDS: tuple[ColumnKind, ...] = ("categorical", "flag", "numeric", "date", "list")
 
 HASHED_KINDS: tuple[ColumnKind, ...] = ("categorical", "list")
 """Kinds that ``hash_features`` applies to."""

@@ -1,4 +1,4 @@
-"""Read tables from CSV, TSV and Parquet files: whole, or in batches of rows."""
+"""Read tables from CSV, TSV, Parquet and XLSX files: whole, or in batches of rows."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from crossgcn.data.tables.frames import (
     read_parquet,
     read_parquet_batches,
     read_parquet_headers,
+    read_workbook,
+    read_workbook_batches,
+    read_workbook_headers,
 )
 from crossgcn.data.tables.table import Batch, CellKind, Table
 from crossgcn.errors import BadInput
@@ -28,6 +31,7 @@ Role = Literal["nodes", "edges"]
 
 DELIMITED = (".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".tab.gz")
 PARQUET = (".parquet", ".pq")
+WORKBOOKS = (".xlsx",)
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,13 @@ class Format:
 _delimited = Format(read_delimited, read_delimited_headers, read_delimited_batches)
 _parquet = Format(read_parquet, read_parquet_headers, read_parquet_batches)
 
-FORMATS = {**dict.fromkeys(DELIMITED, _delimited), **dict.fromkeys(PARQUET, _parquet)}
+_workbook = Format(read_workbook, read_workbook_headers, read_workbook_batches)
+
+FORMATS = {
+    **dict.fromkeys(DELIMITED, _delimited),
+    **dict.fromkeys(PARQUET, _parquet),
+    **dict.fromkeys(WORKBOOKS, _workbook),
+}
 """How files are read, by their ending."""
 
 

@@ -29,7 +29,8 @@ from crossgcn.training.config import RunConfig, training_config
 from crossgcn.training.device import check_precision, enough_memory
 from crossgcn.training.distributed import processes
 from crossgcn.training.loop import fit
-from crossgcn.training.losses import balanced_weights
+from crossgcn.training.losses import class_weights
+from crossgcn.training.metrics import check_defined, selecting_metric
 from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.steps.unused_columns import find_unused_columns
 
@@ -106,13 +107,16 @@ def train_in_batches(
 ) -> TrainedModel | Diverged:
     """Train as :func:`train_mini_batch` does, by a configuration that has a batch size.
 
-    Where there is a checkpoint and the graph is on disk, matrices with a row per node are kept
-    in temporary files beside the checkpoint.
+    Without validation nodes, the last epoch is kept. Where there is a checkpoint and the graph is
+    on disk, matrices with a row per node are kept in temporary files beside the checkpoint.
 
     Raises:
         WorkFailed: If a batch does not fit into memory; the message says what to lower.
     """
     refuse_batches(model)
+    metric = selecting_metric(config.metric, model.num_outputs)
+    if metric != "accuracy":
+        check_defined(metric, source.labels[split.validation].numpy(), model.num_outputs)
     device = choose_device(device)
     check_precision(config.precision, device)
     fanouts = hop_fanouts(config.fanout, model.propagations)
@@ -147,10 +151,8 @@ def train_in_batches(
             whole = batches if group.world_size == 1 else make_batches()
             first = next(iter(whole.epoch(0)))
             calibrate(trained, first.x, first.blocks)
-        weights = None
-        if config.class_weight == "balanced":
-            num_classes = int(model.layers[-1].out_channels)  # type: ignore[arg-type]
-            weights = balanced_weights(source.labels[split.train], num_classes).to(device)
+        own = source.labels[split.train]
+        weights = class_weights(config.class_weight, own, model.num_outputs)
         step = MiniBatchStep(
             trained.to(device),
             batches,
@@ -159,7 +161,7 @@ def train_in_batches(
             processes=group,
             unused=unused,
             in_bag=_draw_bags(model, split.train, source.labels, seed),
-            class_weights=weights,
+            class_weights=None if weights is None else weights.to(device),
         )
 
         def scorer(nodes: Tensor) -> ExactScorer:
@@ -170,7 +172,7 @@ def train_in_batches(
         curve = scorer(split.test) if config.test_curve else None
         (result,) = fit(
             step,
-            validation=scorer(split.validation),
+            validation=scorer(split.validation) if split.validation.numel() else None,
             curve=curve,
             test=(lambda: (curve or scorer(split.test)).evaluate()) if read_test else None,
             checkpoint=checkpoint,
@@ -194,12 +196,13 @@ def _draw_bags(model: NodeClassifier, nodes: Tensor, labels: Tensor, seed: int) 
     drawn = torch.zeros(bags, labels.numel(), dtype=torch.bool)
     drawn[:, nodes] = torch.rand(bags, nodes.numel(), generator=generator) < BAG_SHARE
     if not labels.is_floating_point():
+        classes = labels[nodes].unique()
         for bag in drawn:
-            missing = set(labels[nodes].tolist()) - set(labels[bag].tolist())
-            if missing:
+            missing = classes[~torch.isin(classes, labels[bag].unique())]
+            if missing.numel():
                 raise BadInput(
                     f"a bag of {BAG_SHARE:.0%} of the training nodes has none of class "
-                    f"{min(missing)}: give --bags 1, or join rare classes"
+                    f"{int(missing[0])}: give --bags 1, or join rare classes"
                 )
     return drawn
 

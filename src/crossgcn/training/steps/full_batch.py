@@ -16,7 +16,7 @@ from crossgcn.kernels import has_triton
 from crossgcn.models.node_classifier import NodeClassifier, calibrate
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import capture, check_precision, multiplying_in
-from crossgcn.training.losses import balanced_weights
+from crossgcn.training.losses import class_weights
 from crossgcn.training.model_batch import (
     can_be_compiled,
     can_be_stacked,
@@ -85,15 +85,16 @@ class FullBatchStep(Step):
         self.objective = Objective(
             model, graph, y, nodes, config.weight_decay, self.device, self.count
         )
-        if config.class_weight == "balanced":
-            # Of the first model's training nodes: stratified splits have the same shares.
-            weights = balanced_weights(y[nodes[0]], self.objective.targets.num_classes)
+        num_classes = self.objective.targets.num_classes
+        of_models = [class_weights(config.class_weight, y[own], num_classes) for own in nodes]
+        if of_models[0] is not None:
+            weights = torch.stack([each for each in of_models if each is not None])
             self.objective.targets = replace(
                 self.objective.targets, class_weights=weights.to(self.device)
             )
         self._replay: Callable[[], None] | None = None
         self._compiled: CompiledStep | None = None
-        if self.device.type == "cpu" and can_be_compiled(model) and config.class_weight is None:
+        if self.device.type == "cpu" and can_be_compiled(model) and weights is None:
             from crossgcn.training.compiled.step import CompiledStep
 
             self._compiled = CompiledStep(self.objective, self.optimizer, seeds[0])
@@ -105,6 +106,7 @@ class FullBatchStep(Step):
             self.device.type == "cuda"
             and has_triton()
             and self.config.metric in (None, "accuracy")
+            and self.model.target_scale is None
             and all(getattr(module, "capturable", True) for module in self.model.modules())
         )
 

@@ -82,7 +82,7 @@ def find_targets(
         move_inputs(inputs[0] if model.num_models is None else stack_inputs(inputs), device),
         labels.to(device),
         torch.tensor([own.numel() for own in nodes], device=device),
-        model.num_scores or int(model.layers[-1].out_channels),  # type: ignore[arg-type]
+        model.num_outputs,
         target_scale=model.target_scale,
     )
 

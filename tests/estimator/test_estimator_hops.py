@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from architectures import one_thread  # noqa: F401
+from classifier_cases import Array, circles, small, weights
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from crossgcn import BadInput, CrossGCNClassifier, CrossHops
+from crossgcn.data.graph import canonical_graph
+from crossgcn.data.splits import Split
+from crossgcn.graph.hops import neighbour_labels
+from crossgcn.training.checkpoints import load_saved, save_model
+from crossgcn.training.config import RunConfig
+from crossgcn.training.trainer import Run, Trainer
+
+
+def hops(**parameters: Any) -> CrossGCNClassifier:
+    defaults = {"model": "cross-hops", "hidden_channels": 4, "epochs": 30, "bags": 2}
+    defaults |= {"learning_rate": 0.05}
+    return CrossGCNClassifier(**defaults | parameters)
+
+
+def test_it_trains_as_the_command_line_does(tmp_path: Path) -> None:
+    from torch_geometric.data import Data
+
+    X, y, edges = circles()
+    fitted = hops(validation_fraction=0.2, random_state=3).fit(X, y, edges)
+    held = torch.from_numpy(fitted.validation_rows_)
+    rows = torch.tensor(sorted(set(range(200)) - set(held.tolist())))
+    data = Data(torch.from_numpy(X).float(), torch.from_numpy(edges), y=torch.from_numpy(y))
+    config = RunConfig.create(
+        model="cross-hops",
+        hidden_channels=4,
+        epochs=30,
+        bags=2,
+        metric="roc_auc",
+        seed=3,
+        learning_rate=0.05,
+    )
+    trainer = Trainer(canonical_graph(data, "X"), [Split(rows, held, held)], save_models=True)
+    run = Run(config, 0, folder=tmp_path)
+    trainer.prepare([run])
+    trainer.train([run])
+    state = load_saved(tmp_path).model.state_dict()
+    assert all(map(torch.equal, fitted.model_.state_dict().values(), state.values()))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_training_labels_are_shown_to_the_rows_of_the_fit(sparse: bool) -> None:
+    X, y, edges = circles()
+    hidden = np.where(np.arange(200) % 3 == 0, -1, y)
+    features: Any = sp.csr_array(X) if sparse else X
+    fitted = hops().fit(features, hidden, edges)
+    assert isinstance(fitted.model_, CrossHops)
+    both = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
+    codes = torch.from_numpy(hidden)
+    labels = neighbour_labels(codes, torch.nonzero(codes >= 0).flatten(), 2)
+    with torch.no_grad():
+        scores = fitted.model_(
+            torch.from_numpy(X).float(), torch.from_numpy(both), labels=labels
+        ).softmax(dim=1)
+    np.testing.assert_allclose(fitted.predict_proba(X, edges), scores, atol=1e-5)
+    order = np.random.default_rng(0).permutation(200)
+    shuffled = fitted.predict_proba(features[order], edges, node_index=order)
+    np.testing.assert_allclose(shuffled, fitted.predict_proba(X, edges)[order], rtol=1e-9)
+    assert fitted.score(X, y, edges) > 0.9
+
+
+def test_without_a_graph_rows_have_no_neighbours_and_a_warning_says_so() -> None:
+    X, y, edges = circles()
+    fitted = hops().fit(X, y, edges)
+    with pytest.warns(UserWarning, match="200 rows, without edge_index, by a model.* neighbours"):
+        alone = fitted.predict_proba(X)
+    with pytest.warns(UserWarning, match="1 rows, without edge_index"):
+        one = fitted.predict_proba(X[5:6])
+    np.testing.assert_allclose(alone[5:6], one, rtol=1e-9)
+    with pytest.warns(UserWarning, match="none of which an edge of edge_index joins"):
+        fitted.predict(X[:2], edges, node_index=[700, 701])
+    assert not np.allclose(alone, fitted.predict_proba(X, edges))
+
+
+def test_rows_that_are_not_known_again_are_predicted_without_labels() -> None:
+    X, y, edges = circles()
+    fitted = hops().fit(X, y, edges)
+    with pytest.warns(UserWarning, match=r"no row of X is known .*label_features"):
+        shifted = fitted.predict_proba(X[::-1], edges)
+    with pytest.warns(UserWarning, match="no row of X is known"):
+        changed = fitted.predict_proba(X + 1, edges, node_index=np.arange(200))
+    assert not np.allclose(shifted[::-1], fitted.predict_proba(X, edges), atol=1e-3)
+    assert np.isfinite(changed).all()
+    blind = hops(label_features=False).fit(X, y, edges)
+    blind.predict(X[::-1], edges)  # a warning would be an error
+
+
+def test_new_rows_beside_those_of_the_fit_see_their_labels() -> None:
+    X, y, edges = circles()
+    old = np.arange(150)
+    fitted = hops().fit(X[old], y[old], edges, node_index=old)
+    together = fitted.predict(X, edges, node_index=np.arange(200))
+    assert (together == y)[150:].mean() > 0.9
+
+
+def test_a_loaded_classifier_knows_its_training_rows(tmp_path: Path) -> None:
+    X, y, edges = circles()
+    fitted = hops(class_weight={0: 2.0, 1: 0.5}, patience=5, validation_fraction=0.2)
+    fitted.fit(X, y, edges)
+    fitted.save(tmp_path)
+    loaded = CrossGCNClassifier.load(tmp_path)
+    assert np.array_equal(loaded.predict_proba(X, edges), fitted.predict_proba(X, edges))
+    assert loaded.get_params() == fitted.get_params()
+    assert weights(clone(loaded).fit(X, y, edges)) == weights(fitted)
+    preprocess = load_saved(tmp_path).preprocess
+    rows = json.loads(json.dumps(preprocess.extra["known_rows"]))
+    for bad in ({}, [], rows | {"nodes": [1]}, rows | {"digests": ["a"]}):
+        save_model(
+            tmp_path,
+            fitted.model_.state_dict(),
+            preset="cross-hops",
+            in_channels=4,
+            settings=fitted.settings_,
+            preprocess=replace(preprocess, extra={**preprocess.extra, "known_rows": bad}),
+        )
+        with pytest.raises(BadInput, match=r"training labels cannot be read .*save the estimator"):
+            CrossGCNClassifier.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"bias": False}, "no option 'bias'"),
+        ({"num_layers": 3}, "num_layers is 3, but model 'cross-hops' has one layer"),
+        ({"bags": 0}, "bags should be greater than or equal to 1"),
+        ({"hops": 0}, "hops should be greater than or equal to 1"),
+        ({"model": "cross-gcn"}, "no option 'bags'"),
+    ],
+)
+def test_settings_of_other_models_are_refused(parameters: dict[str, Any], message: str) -> None:
+    X, y, _ = circles()
+    with pytest.raises(BadInput, match=message):
+        hops(**parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("model", ["cross-gcn", "cross-hops"])
+def test_class_weights_lift_the_rare_class(model: str) -> None:
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    y = (X[:, 0] + np.random.default_rng(1).normal(size=300) > 1.8).astype(int)
+    names: Array = np.array(["common", "rare"])[y]
+
+    def share(class_weight: Any) -> float:
+        fitted = small(model=model, class_weight=class_weight, learning_rate=0.05).fit(X, names)
+        return float((fitted.predict(X) == "rare").mean())
+
+    balanced = share("balanced")
+    assert balanced > share(None) + 0.1
+    by_hand = {label: 300 / (2 * (names == label).sum()) for label in ("common", "rare")}
+    assert share(by_hand) == balanced
+    assert share({"common": 1e-4, "rare": 1e3}) > 0.9
+    with pytest.raises(ValueError, match="are not in class_weight"):
+        share({"Rare": 2.0})
+
+
+@parametrize_with_checks([hops()])  # type: ignore[untyped-decorator]
+def test_scikit_learn_takes_it_for_a_classifier(
+    estimator: CrossGCNClassifier, check: Callable[[CrossGCNClassifier], None]
+) -> None:
+    check(estimator)
