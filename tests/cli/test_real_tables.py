@@ -51,10 +51,10 @@ def test_another_target_and_other_columns_can_be_chosen(crossgcn: Command) -> No
 
 
 def test_compare_takes_the_name_and_says_the_target(crossgcn: Command) -> None:
-    options = ("--models", "majority,gcn", "--tuning", "1", "--out", "c")
+    options = ("--models", "majority-or-mean,linear", "--tuning", "1", "--out", "c")
     answer = result_of(crossgcn("compare", "us-county", *options, *QUICK))
     assert (answer["dataset"], answer["target"]) == ("us-county", "winner")
-    assert [model["model"] for model in answer["models"]] == ["majority", "gcn"]
+    assert [model["model"] for model in answer["models"]] == ["majority-or-mean", "linear"]
 
 
 def test_check_shows_what_is_left_out_and_what_is_next(crossgcn: Command) -> None:
@@ -134,7 +134,16 @@ def test_the_commands_of_the_readmes_first_example_run(crossgcn: Command) -> Non
     ]
     quick = {
         "train": ("--num-splits", "2", "--epochs", "2", "--workers", "1"),
-        "compare": ("--num-splits", "2", "--epochs", "2", "--models", "majority,gcn"),
+        "compare": (
+            "--num-splits",
+            "2",
+            "--epochs",
+            "2",
+            "--workers",
+            "1",
+            "--models",
+            "majority-or-mean,linear",
+        ),
     }
     for words in commands:
         done = crossgcn(*words, *quick.get(words[0], ()))
