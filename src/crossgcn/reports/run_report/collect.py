@@ -109,10 +109,10 @@ def read_comparison(folder: Path) -> ComparisonView:
     path = folder / "result.json"
     result = read_json_object(path, "give the folder that crossgcn compare made", "compare again")
     try:
-        crosses = result["answers"]["crosses"] or dict.fromkeys(
+        crosses: dict[str, Any] = result["answers"]["crosses"] or dict.fromkeys(
             ("model", "against", "difference", "interval", "verdict")
         )
-        helps = {"helps": True, "does not help": False}
+        helps: dict[Any, bool] = {"helps": True, "does not help": False}
         return ComparisonView(
             models=tuple(
                 ComparedModel(m["model"], tuple(m["test_accuracy"]), m["parameters"] or None)
