@@ -41,7 +41,7 @@ class Candidate:
 
 
 # Attention takes ten times as long per epoch as other layers: fewer, larger steps.
-_ATTENTION = {"hidden_channels": 8, "learning_rate": 0.03, "epochs": 100, "patience": 30}
+_ATTENTION = {"hidden_channels": 16, "learning_rate": 0.03, "epochs": 100, "patience": 20}
 
 CANDIDATES: Mapping[str, Candidate] = {
     "majority-or-mean": Candidate(
