@@ -76,5 +76,7 @@ if __name__ == "__main__":
     for seed in range(options.seeds):
         found.append(measure(seed))
         write_json(options.out, {"shops": found})
-        helped = found[-1]["crosses"]["crosses_help"], found[-1]["no_crosses"]["crosses_help"]
-        print(f"seed {seed}: crosses help {helped}, ranks {found[-1]['rank']}", flush=True)
+        helped = [
+            found[-1][key]["answers"]["crosses"]["verdict"] for key in ("crosses", "no_crosses")
+        ]
+        print(f"seed {seed}: crosses {helped}, ranks {found[-1]['rank']}", flush=True)

@@ -105,7 +105,7 @@ def test_training_in_a_comparisons_folder_adds_the_weights(
             ("--models", "gcn,mlp", "--order-weights", "mean"),
             ("--order-weights has no effect: gcn and mlp do not have it", "(cross-gcn,"),
         ),
-        (("--hops", "4"), ("--hops has no effect", "(cross-grand, grand)")),
+        (("--hops", "4"), ("--hops has no effect", "(cross-hops, mlp-hops, cross-grand")),
         (("--config", "x.toml"), ("No such option: --config",)),
     ],
 )

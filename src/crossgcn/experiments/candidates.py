@@ -58,7 +58,7 @@ CANDIDATES: Mapping[str, Candidate] = {
         glass_box=True,
     ),
     "cross-hops-2": Candidate(
-        "the same with products of two columns",
+        "own and neighbours' columns and products of two",
         "hops",
         "cross-hops",
         settings={"order": 2},
@@ -66,7 +66,7 @@ CANDIDATES: Mapping[str, Candidate] = {
         twin="cross-hops-1",
     ),
     "cross-hops-3": Candidate(
-        "the same with products of up to three",
+        "own and neighbours' columns and products of up to three",
         "hops",
         "cross-hops",
         settings={"order": 3},

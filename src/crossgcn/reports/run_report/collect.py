@@ -124,10 +124,10 @@ def read_comparison(folder: Path) -> ComparisonView:
     result = read_json_object(path, "give the folder that crossgcn compare made", "compare again")
     metric = result.get("metric", "accuracy")
     try:
-        crosses = result["answers"]["crosses"] or dict.fromkeys(
+        crosses: dict[str, Any] = result["answers"]["crosses"] or dict.fromkeys(
             ("model", "against", "difference", "interval", "verdict")
         )
-        helps = {"helps": True, "does not help": False}
+        helps: dict[Any, bool] = {"helps": True, "does not help": False}
         return ComparisonView(
             models=tuple(
                 ComparedModel(m["model"], _values(m, metric), m.get("parameters") or None)

@@ -112,7 +112,9 @@ def _recommendation(comparison: TableComparison) -> str:
         return f"{words}, the best on the validation nodes. Nothing is given up."
     difference = comparison.difference(chosen, best)
     kind = "an exact sum of named terms" if result.candidate.glass_box else "a black box"
-    return f"{words}, {kind}. Given up against {best}: {_measured(comparison, difference)}."
+    is_loss = (difference.mean < 0) == METRICS[comparison.metric].grows
+    given = "Given up" if is_loss else "Nothing is given up"
+    return f"{words}, {kind}. {given} against {best}: {_measured(comparison, difference)}."
 
 
 def _measured(comparison: TableComparison, difference: PairedDifference) -> str:
