@@ -196,7 +196,7 @@ class _Graph(_Ends):
             return None
         if self.labels.numbers is not None:
             numbers = self.labels.numbers.astype(np.float64)[np.concatenate([ends, ends[::-1]], 1)]
-            if np.ptp(numbers) == 0:
+            if not np.isfinite(numbers).all() or np.ptp(numbers) == 0:
                 return None
             return {"edges": num_edges, "correlation": float(np.corrcoef(numbers)[0, 1])}
         classes = self.labels.codes[ends]
