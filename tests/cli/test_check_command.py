@@ -151,3 +151,62 @@ def test_many_columns_are_not_all_listed(
     done = crossgcn("check", "nodes.csv", "edges.csv", "--target", "buys")
     assert "and 34 more columns: 34 flag" in done.stdout
     assert "w10 " in done.stdout and "w88" not in done.stdout
+
+
+def test_balance_and_homophily_of_classes(
+    crossgcn: Command, tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
+) -> None:
+    nodes, edges = tables
+    nodes["buys"] = ["yes"] * 60 + ["no"] * 15 + [""] * 5
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    class_of = dict(zip(nodes["id"], nodes["buys"], strict=True))
+    ends = [(class_of[start], class_of[end]) for start, end in edges.itertuples(index=False)]
+    known = [pair for pair in ends if all(pair)]
+    done = crossgcn("check", "nodes.csv", "edges.csv", "--target", "buys", "--json")
+    found = json.loads(done.stdout)
+    assert found["balance"]["classes"] == [
+        {"name": "no", "nodes": 15, "share": 0.2},
+        {"name": "yes", "nodes": 60, "share": 0.8},
+    ]
+    same = sum(start == end for start, end in known) / len(known)
+    assert found["homophily"]["same_class"] == pytest.approx(same)
+    assert found["homophily"]["edges"] == len(known)
+    printed = crossgcn("check", "nodes.csv", "edges.csv", "--target", "buys").stdout
+    assert "classes: yes 60 (80%), no 15 (20%); 5 nodes without" in printed
+    assert f"homophily: {same:.0%} of edges join equal classes (by chance " in printed
+
+
+def test_range_and_correlation_of_numbers(
+    crossgcn: Command, tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
+) -> None:
+    nodes, edges = tables
+    nodes["spent"] = np.sin(np.arange(80) / 80 * 2 * np.pi).round(6)
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    done = crossgcn("check", "nodes.csv", "edges.csv", "--target", "spent", "--json")
+    found = json.loads(done.stdout)
+    number_of = dict(zip(nodes["id"], nodes["spent"], strict=True))
+    ends = np.array([(number_of[one], number_of[two]) for one, two in edges.to_numpy()])
+    wanted = np.corrcoef(np.concatenate([ends, ends[:, ::-1]]).T)[0, 1]
+    assert found["homophily"]["correlation"] == pytest.approx(wanted, abs=1e-5)
+    assert found["balance"]["task"] == "regression"
+    assert found["balance"]["mean"] == pytest.approx(0, abs=1e-6)
+    printed = crossgcn("check", "nodes.csv", "edges.csv", "--target", "spent").stdout
+    assert "numbers: -1 to 1, mean " in printed
+    assert f"neighbours correlate by {wanted:.2f}" in printed
+
+
+def test_lists_that_differ_and_nodes_alike_in_few_columns_are_fine(
+    crossgcn: Command, tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
+) -> None:
+    nodes, _ = tables
+    words = [f"w{number}" for number in range(12)]
+    nodes["games"] = [
+        ";".join(words[at] for at in range(12) if (number + 1) >> at & 1 or at == number % 12)
+        for number in range(80)
+    ]
+    nodes.loc[41, ["colour", "size", "games"]] = nodes.loc[40, ["colour", "size", "games"]]
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    chosen = ("--target", "buys", "--lists", "games", "--json")
+    found = json.loads(crossgcn("check", "nodes.csv", "edges.csv", *chosen).stdout)
+    kinds = {problem["kind"] for problem in found["findings"]}
+    assert not kinds & {"id-as-feature", "duplicate-row"}

@@ -241,14 +241,11 @@ ERRORS = (
         "edges.csv, row 2 | 'x7' | 'u0' | --id-column",
     ),
     of_edges(
-        "ids that became decimals",
+        "ids that lost their zeros",
         "no-edge-end-known",
-        EDGES.replace("u", "")
-        .replace(",", ".0,")
-        .replace("\n", ".0\n")
-        .replace("sorce.0,target.0", "source,target"),
-        "edges.csv, row 2 | '0.0' | ('0' is) | alike in both",
-        nodes=NODES.replace("u", "").replace("bys", "buys"),
+        EDGES.replace("u", "").replace("sorce", "source"),
+        "edges.csv, row 2 | '0' | ('000' is) | alike in both",
+        nodes=NODES.replace("u", "00").replace("b00ys", "buys"),
     ),
     of_edges(
         "an edge without weight",

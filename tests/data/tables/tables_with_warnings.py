@@ -290,14 +290,16 @@ WARNINGS = (
     of_nodes(
         "a node under two ids",
         "duplicate-row",
-        nodes_with(
-            **{
-                name: {44: values[2]}
-                for name, values in columns().items()
-                if name not in ("id", "buys")
+        as_text(
+            {
+                name: [*values[:44], values[44 if name in ("id", "buys") else 2], *values[45:]]
+                for name, values in {
+                    **columns(),
+                    **{f"x{k}": [f"{i * (k + 31) % 97 / 8}" for i in range(60)] for k in range(5)},
+                }.items()
             }
         ),
-        "row 46 | 'u44' | row 4 in all 3 columns | delete it",
+        "row 46 | 'u44' | row 4 in all 8 columns | delete it",
     ),
     of_nodes(
         "more features than nodes",

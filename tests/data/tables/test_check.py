@@ -142,7 +142,7 @@ def test_errors_come_first_and_the_order_of_rows_decides_only_the_place() -> Non
     edges.loc[[5, 9], "target"] = ["nobody", edges["source"][9]]
     nodes["copy"] = nodes["plan"].str.upper()
     nodes["income"] = nodes["income"].astype(str)
-    nodes.loc[[50, 90], "income"] = ["12 €", "inf"]
+    nodes.loc[[50, 90], "income"] = ["12 kg", "inf"]
     nodes["fixed"] = 1
     problems = check(nodes, edges, "leaves")
     assert kinds(problems) == [

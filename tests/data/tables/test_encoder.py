@@ -70,13 +70,13 @@ def encode_slowly(nodes: Table, encoder: TableEncoder) -> list[dict[str, float]]
                     features |= dict.fromkeys(buckets_of(column.feature_names, number), 1.0)
                     standard = (number / 2 - column.mean / 2) / column.deviation * 2
                     features[column.column] = min(max(standard, -5.0), 5.0)
-                    below, same = sum(age < number for age in ages), ages.count(number)
-                    features[f"{column.column} rank"] = (below + same / 2) / len(ages) - 0.5
+                    below, equal = sum(age < number for age in ages), ages.count(number)
+                    features[f"{column.column} rank"] = (below + equal / 2) / len(ages) - 0.5
                 elif column.has_missing:
                     features[f"{column.column}=(missing)"] = 1.0
             elif cell.lower() in ("1", "true", "1.0"):
                 features[column.column] = 1.0
-            elif is_missing and column.has_missing:
+            elif is_missing and column.kind == "flag" and column.has_missing:
                 features[f"{column.column}=(missing)"] = 1.0
         encoded.append({name: value for name, value in features.items() if value})
     return encoded

@@ -230,7 +230,7 @@ def _write_nodes(writer: GraphWriter, nodes: Table, plan: TablePlan, ids: Sequen
     writer.set_ids(ids)
     writer.add_sparse_features(encoder.transform(nodes))
     if plan.target is not None:
-        writer.set_labels(labels.values, len(labels.names))
+        writer.set_labels(labels.codes, len(labels.names))
     if roles is not None:
         writer.set_roles(roles)
     encoding = {"plan": plan.to_json(), "encoder": encoder.to_json()}

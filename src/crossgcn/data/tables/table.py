@@ -176,14 +176,15 @@ class Table:
         """
         distinct = self.distinct(column)
         known = pd.Index(np.array(ids, object))
-        found = known.get_indexer(pd.Index(np.array(distinct.values, object)))
+        wanted = pd.Index(np.array(distinct.values, object))
+        found: NDArray[np.int64] = known.get_indexer(wanted).astype(np.int64)
         lost = np.flatnonzero(found < 0)
         if len(lost):
             plain = pd.Series(np.arange(len(ids)), [plain_id(name) for name in ids])
             plain = plain[~plain.index.duplicated(keep=False)]
             others = [plain_id(distinct.values[at]) for at in lost]
             found[lost] = plain.reindex(others, fill_value=-1).to_numpy()
-        return found.astype(np.int64)[distinct.codes]
+        return found[distinct.codes]
 
     def with_missing_words(self, words: Iterable[str], blank_columns: Iterable[str] = ()) -> Table:
         """Return the same table with other words for a missing value."""

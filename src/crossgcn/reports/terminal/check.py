@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
-from crossgcn.data.tables.checks import Problem, show_file, show_name
+from crossgcn.data.tables.checks import Problem, find_homophily, show_file, show_name
+from crossgcn.data.tables.labels import read_labels
 from crossgcn.reports.format import Summary, count
 from crossgcn.reports.terminal.tables import text_columns
 
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 60
 """How many columns are listed one by one."""
+
+MOST_CLASSES = 10
+"""How many classes are listed one by one."""
+
+BROKEN_IDS = ("missing-id", "duplicate-id", "no-edge-end-known")
+"""Problems with which edges cannot be told to join nodes."""
 
 STYLES = {"error": "bold red", "warning": "yellow"}
 
@@ -34,6 +42,8 @@ def summarise_check(
 ) -> Summary:
     """Return how the tables were read and what was found; ``next_command`` if without errors."""
     severities = Counter(problem.severity for problem in problems)
+    are_broken = any(problem.kind in BROKEN_IDS for problem in problems)
+    homophily = None if edges is None or are_broken else find_homophily(nodes, edges, plan)
     return {
         "nodes": {
             "file": nodes.name,
@@ -51,6 +61,8 @@ def summarise_check(
             "destination_column": plan.destination_column,
             "weight_column": plan.weight_column,
         },
+        "balance": _balance(nodes, plan),
+        "homophily": homophily,
         "columns": [column.model_dump() for column in plan.columns],
         "reasons": list(plan.reasons),
         "findings": [problem.to_json() for problem in problems],
@@ -65,10 +77,60 @@ def check_page(summary: Summary) -> Group:
     problems = [Problem(**content) for content in summary["findings"]]
     parts: list[RenderableType] = [_sizes(summary), *map(Text, summary["reasons"])]
     parts.append(_columns_table(summary["columns"]))
+    parts += map(Text, _target_lines(summary))
     if problems:
         parts += [_problems_table(problems), Text()]
     parts.append(_conclusion(summary))
     return Group(*parts)
+
+
+def _balance(nodes: Table, plan: TablePlan) -> Summary | None:
+    """Return how many nodes each class has, or how the numbers to predict are distributed."""
+    if plan.target is None:
+        return None
+    nodes = plan.with_missing_words(nodes)
+    labels = read_labels(nodes, plan)
+    summary: Summary = {"task": plan.task, "labelled": labels.num_known, "nodes": len(nodes)}
+    if labels.numbers is None:
+        sizes = zip(labels.names, labels.counts.tolist(), strict=True)
+        classes = [
+            {"name": name, "nodes": size, "share": size / max(labels.num_known, 1)}
+            for name, size in sizes
+        ]
+        return {**summary, "classes": classes}
+    known = labels.numbers[labels.known].astype(float)
+    if len(known) == 0 or not np.isfinite(known).all():
+        return summary
+    measures = {"mean": known.mean(), "sd": known.std(), "min": known.min(), "max": known.max()}
+    return {**summary, **{name: float(value) for name, value in measures.items()}}
+
+
+def _target_lines(summary: Summary) -> Iterator[str]:
+    """Yield the balance of classes, or the range of numbers, and the homophily, a line each."""
+    balance, homophily = summary["balance"], summary["homophily"]
+    if balance is None:
+        return
+    unlabelled = balance["nodes"] - balance["labelled"]
+    rest = f"; {count(unlabelled, 'node')} without" if unlabelled else ""
+    if "mean" in balance:
+        yield "numbers: {min:g} to {max:g}, mean {mean:.4g}, sd {sd:.4g}".format(**balance) + rest
+    elif balance.get("classes"):
+        classes = sorted(balance["classes"], key=lambda each: -each["nodes"])
+        shown = [
+            f"{show_name(each['name'])} {each['nodes']:,} ({each['share']:.0%})"
+            for each in classes[:MOST_CLASSES]
+        ]
+        more = len(classes) - MOST_CLASSES
+        yield f"classes: {', '.join(shown)}" + f" and {more:,} more" * (more > 0) + rest
+    if homophily is None:
+        return
+    if "correlation" in homophily:
+        yield f"homophily: the numbers of neighbours correlate by {homophily['correlation']:.2f}"
+    else:
+        yield (
+            f"homophily: {homophily['same_class']:.0%} of edges join equal classes "
+            f"(by chance {homophily['chance']:.0%})"
+        )
 
 
 def reading_lines(graph: TableGraph) -> list[Text]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crossgcn.data.tables.checks.columns import check_columns
-from crossgcn.data.tables.checks.edges import check_edges
+from crossgcn.data.tables.checks.edges import check_edges, find_homophily
 from crossgcn.data.tables.checks.leaks import check_leaks
 from crossgcn.data.tables.checks.problems import Problem, show_file, show_name
 from crossgcn.data.tables.checks.rows import check_file, check_ids, check_rows
@@ -12,7 +12,7 @@ from crossgcn.data.tables.labels import read_labels
 from crossgcn.data.tables.plan import TablePlan
 from crossgcn.data.tables.table import Table
 
-__all__ = ["Problem", "check_tables", "show_file", "show_name"]
+__all__ = ["Problem", "check_tables", "find_homophily", "show_file", "show_name"]
 
 
 def check_tables(nodes: Table, edges: Table | None, plan: TablePlan) -> list[Problem]:

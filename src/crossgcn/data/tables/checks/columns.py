@@ -249,7 +249,7 @@ class _Column(Place):
     @warning(
         "{value} is one of {once:,} categories, of {all:,}, that occur only once and share a "
         "feature",
-        "group them if they are alike, or leave the column out with --ignore {column}",
+        "group them where they are alike; the others of the column are used as they are",
     )
     def rare_categories(self) -> Hits:
         distinct = self.distinct

@@ -26,7 +26,7 @@ from crossgcn.data.tables.checks.problems import (
     show_name,
     warning,
 )
-from crossgcn.data.tables.labels import Labels
+from crossgcn.data.tables.labels import Labels, read_labels
 from crossgcn.data.tables.plan import TablePlan
 from crossgcn.data.tables.table import Mask, Table
 
@@ -182,6 +182,32 @@ class _Graph(_Ends):
         return np.bincount(self.pairs.ravel(), minlength=len(self.ids.distinct.values))
 
     @property
+    def homophily(self) -> dict[str, float] | None:
+        """See :func:`find_homophily`."""
+        if self.labels is None:
+            return None
+        ids = self.ids.distinct
+        node_of_id = np.zeros(len(ids.values), np.int64)
+        node_of_id[ids.codes] = np.arange(len(ids.codes))
+        ends = node_of_id[self.pairs]
+        ends = ends[:, self.labels.known[ends].all(axis=0)]
+        num_edges = ends.shape[1]
+        if num_edges == 0:
+            return None
+        if self.labels.numbers is not None:
+            numbers = self.labels.numbers.astype(np.float64)[np.concatenate([ends, ends[::-1]], 1)]
+            if not np.isfinite(numbers).all() or np.ptp(numbers) == 0:
+                return None
+            return {"edges": num_edges, "correlation": float(np.corrcoef(numbers)[0, 1])}
+        classes = self.labels.codes[ends]
+        mix = np.bincount(classes.ravel(), minlength=len(self.labels.names)) / (2 * num_edges)
+        return {
+            "edges": num_edges,
+            "same_class": float((classes[0] == classes[1]).mean()),
+            "chance": float((mix**2).sum()),
+        }
+
+    @property
     def has_shape(self) -> bool:
         """Whether there are enough nodes and edges to judge the shape of the graph."""
         num_nodes = len(self.degrees)
@@ -278,22 +304,44 @@ class _Graph(_Ends):
     )
     def unlike_neighbours(self) -> Hits:
         """Compare with random edges between nodes of the same degrees."""
-        if self.labels is None:
+        homophily = self.homophily
+        if homophily is None or "same_class" not in homophily:
             return
-        ids, labels = self.ids.distinct, self.labels
-        classes = np.full(len(ids.values), -1)
-        classes[ids.codes] = labels.codes
-        ends = classes[self.pairs]
-        ends = ends[:, (ends >= 0).all(axis=0)]
-        num_edges = ends.shape[1]
-        if num_edges < MIN_NODES:
-            return
-        share = float((ends[0] == ends[1]).mean())
-        mix = np.bincount(ends.ravel(), minlength=len(labels.names)) / (2 * num_edges)
-        chance = float((mix**2).sum())
-        if share < chance - SURE_DEVIATIONS * np.sqrt(chance * (1 - chance) / num_edges):
+        share, chance, num_edges = homophily["same_class"], homophily["chance"], homophily["edges"]
+        deviation = np.sqrt(chance * (1 - chance) / num_edges)
+        if num_edges >= MIN_NODES and share < chance - SURE_DEVIATIONS * deviation:
             words = {"share": 100 * share, "chance": 100 * chance, "target": self.target}
             yield Hit(self.edges, words=words)
+
+
+def find_homophily(nodes: Table, edges: Table, plan: TablePlan) -> dict[str, float] | None:
+    """Return how alike neighbours are, or None where no edge joins two labelled nodes.
+
+    For classes, ``same_class`` is the share of edges that join equal ones, and ``chance`` that
+    share among random edges between nodes of the same degrees. For numbers, ``correlation`` is
+    that of the two ends. ``edges`` counts the edges that join labelled nodes.
+    """
+    if plan.target is None:
+        return None
+    nodes = plan.with_missing_words(nodes)
+    columns, ends = _find_ends(nodes, edges, plan)
+    labels = read_labels(nodes, plan)
+    return _Graph(nodes, edges, plan.id_column, columns, ends, labels, plan.target).homophily
+
+
+def _find_ends(
+    nodes: Table, edges: Table, plan: TablePlan
+) -> tuple[tuple[str, str], NDArray[np.int64]]:
+    """Return the columns of both ends, and the ends as in :class:`_Ends`."""
+    assert plan.source_column is not None and plan.destination_column is not None
+    columns = plan.source_column, plan.destination_column
+    found = []
+    for column in columns:
+        distinct = edges.distinct(column)
+        nodes_of_edges = edges.find(column, nodes.distinct(plan.id_column).values)
+        nodes_of_edges[nodes_of_edges < 0] = UNKNOWN
+        found.append(np.where(distinct.blank[distinct.codes], MISSING, nodes_of_edges))
+    return columns, np.stack(found)
 
 
 def check_edges(
@@ -302,14 +350,7 @@ def check_edges(
     """Yield problems of the edge table and of the graph it describes."""
     if plan.source_column is None or plan.destination_column is None:
         return
-    columns = plan.source_column, plan.destination_column
-    found = []
-    for column in columns:
-        distinct = edges.distinct(column)
-        nodes_of_edges = edges.find(column, nodes.distinct(plan.id_column).values)
-        nodes_of_edges[nodes_of_edges < 0] = UNKNOWN
-        found.append(np.where(distinct.blank[distinct.codes], MISSING, nodes_of_edges))
-    subject = nodes, edges, plan.id_column, columns, np.stack(found)
+    subject = nodes, edges, plan.id_column, *_find_ends(nodes, edges, plan)
     yield from _Ends(*subject).check()
     if plan.weight_column is not None:
         yield from _Weights(edges, plan.weight_column).check()

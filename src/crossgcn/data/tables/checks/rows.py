@@ -27,6 +27,9 @@ from crossgcn.data.tables.table import Distinct, Mask, Table
 
 FEATURES_PER_NUMBER = NUM_BUCKETS + 2
 
+MIN_COLUMNS_ALIKE = 8
+"""Different nodes are often alike in fewer columns."""
+
 MAX_CHANCE_SHARE = 0.05
 """Greatest share of repeated rows that chance may explain."""
 
@@ -129,6 +132,8 @@ class _NodeRows(Place):
         "delete it if it is the same node under another id: a test node may repeat a training node",
     )
     def duplicate_row(self) -> Hits:
+        if len(self.features) < MIN_COLUMNS_ALIKE:
+            return
         if not any(
             column.kind == "numeric" and len(distinct.values) > MAX_CODES
             for column, distinct in zip(self.features, self.distincts, strict=True)

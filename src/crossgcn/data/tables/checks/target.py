@@ -34,7 +34,9 @@ UNBALANCED_SHARE = 0.9
 FEW_PER_VALUE = 10
 
 
-def at_classes(place: Place, labels: Labels, classes: Sequence[int], **words: Any) -> Hits:
+def at_classes(
+    place: Place, labels: Labels, classes: Sequence[int] | NDArray[np.integer], **words: Any
+) -> Hits:
     """Yield a hit at the first node of any of the classes, if there are any."""
     if len(classes):
         row = int(np.argmax(np.isin(labels.codes, classes)))

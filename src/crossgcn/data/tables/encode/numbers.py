@@ -218,7 +218,7 @@ class NumberRanks(SavedModel):
             # The distance of two floats may be more than a float can hold.
             unit = 1.0 if np.isfinite(known[-1] - known[0]) else 2.0
             ranks = np.interp(numbers / unit, known / unit, np.array(self.ranks))
-        return np.nan_to_num(ranks).clip(-0.5, 0.5)
+        return np.asarray(np.nan_to_num(ranks).clip(-0.5, 0.5))
 
 
 class NumberEncoder(ColumnEncoder):
