@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from crossgcn import __version__
 
 COMMANDS = {
-    "crossgcn.cli.train": "Train one model on many training splits and report its test accuracy.",
+    "crossgcn.cli.train": "Train one model on many training splits and report how it does on test nodes.",
     "crossgcn.cli.compare": "Train several models on the same splits and pair their results split "
     "by split.",
     "crossgcn.cli.tune": "Search for the settings of best validation accuracy, then test them "
