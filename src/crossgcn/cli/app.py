@@ -27,7 +27,7 @@ COMMANDS = {
     "score, exactly.",
     "crossgcn.cli.predict": "Write what is predicted for nodes: classes with probabilities, or "
     "numbers.",
-    "crossgcn.cli.report": "Write one HTML file about a run: scores, curves, calibration, crosses, "
+    "crossgcn.cli.report": "Write one HTML file about a run: scores, curves, mistakes, crosses, "
     "nodes.",
     "crossgcn.cli.reproduce": "Reproduce the paper's tables and figures, with a verdict for every "
     "number.",
