@@ -260,8 +260,8 @@ def test_a_split_column_is_kept_to(crossgcn: Command, shop: Path, tmp_path: Path
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
     tables = (tmp_path / "nodes.csv", shop / "edges.csv", "--target", "buys")
     options = ("--split-column", "part", "--epochs", "10", "--workers", "1", "--json")
-    options += ("--model", "cross-gcn")
-    answer = result_of(crossgcn("train", *tables, *options, "--out", "own"))
+    model = ("--model", "cross-gcn")
+    answer = result_of(crossgcn("train", *tables, *model, *options, "--out", "own"))
     assert answer["splits"] == "public" and len(answer["test_accuracy"]) == 1
     assert result_of(crossgcn("explain", "own", "--json"))["num_models"] == 1
 

@@ -79,7 +79,11 @@ def test_tables_of_ones_own_keep_their_test_nodes_apart(crossgcn: Command, tmp_p
     options = ("--epochs", 3, "--workers", 1)
     done = crossgcn("tune", *tables, *options, "--trials", 2, "--json", "--out", "out")
     result = result_of(done)
-    assert (result["splits"], result["num_splits"], result["target"]) == ("stratified", 5, "answer")
+    assert (result["splits"], result["num_splits"], result["target"]) == (
+        "stratified",
+        10,
+        "answer",
+    )
     assert result["settings"]["order"][1:] == [1]
     seen = {
         json.loads(path.read_bytes())["split"]["test_sha256"]

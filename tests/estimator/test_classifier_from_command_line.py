@@ -50,7 +50,9 @@ def test_a_model_of_tables_is_a_classifier_of_encoded_tables(
     shop.nodes.to_csv("nodes.csv", index=False)
     shop.edges.to_csv("edges.csv", index=False)
     options = ("--target", "buys", "--epochs", 20, "--num-splits", 1, "--workers", 1)
-    done = crossgcn("train", "nodes.csv", "edges.csv", *options, "--out", "run")
+    done = crossgcn(
+        "train", "nodes.csv", "edges.csv", "--model", "cross-gcn", *options, "--out", "run"
+    )
     assert done.returncode == 0, done.stderr
     graph = load_tables("nodes.csv", "edges.csv", TableChoices(target="buys"))
     scores = class_scores(load_model("run"), graph.data)

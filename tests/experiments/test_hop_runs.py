@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,13 @@ from crossgcn.reports.summaries import summarise_training
 from crossgcn.training.config import RunConfig
 from crossgcn.training.metrics import evaluate
 
-TINY = {"splits": "stratified", "num_splits": 2, "epochs": 3, "hidden_channels": 4, "bags": 2}
+TINY: dict[str, Any] = {
+    "splits": "stratified",
+    "num_splits": 2,
+    "epochs": 3,
+    "hidden_channels": 4,
+    "bags": 2,
+}
 
 
 def number_graph(graph: Data) -> Data:
@@ -29,7 +36,7 @@ def number_graph(graph: Data) -> Data:
     return data
 
 
-def trained(data: Data, folder: Path, **settings: object) -> tuple[RunFolder, RepeatedRuns]:
+def trained(data: Data, folder: Path, **settings: Any) -> tuple[RunFolder, RepeatedRuns]:
     config = RunConfig.create(model="cross-hops", **(TINY | settings))
     names = ("share",) if data.num_classes == 1 else ("a", "b", "c")
     experiment = Experiment([config], data, Preprocess(names))
@@ -112,7 +119,7 @@ def test_numbers_are_predicted_without_classes_or_accuracies(
     ],
 )
 def test_settings_that_do_not_fit_the_graph_are_refused(
-    settings: dict[str, object], message: str, small_graph: Data
+    settings: dict[str, Any], message: str, small_graph: Data
 ) -> None:
     small_graph.edge_index = torch.stack([torch.zeros(89).long(), torch.arange(1, 90)])  # a star
     with pytest.raises(BadInput, match=message):

@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from crossgcn import __version__
 
 COMMANDS = {
-    "crossgcn.cli.train": "Train one model on many training splits and report its test accuracy.",
+    "crossgcn.cli.train": "Train one model on many splits and report its scores on test nodes.",
     "crossgcn.cli.compare": "Train several models on the same splits and pair their results split "
     "by split.",
     "crossgcn.cli.tune": "Search for the settings of best validation accuracy, then test them "
@@ -25,9 +25,9 @@ COMMANDS = {
     "training.",
     "crossgcn.cli.explain": "List the crosses that drive each class, or the terms of one node's "
     "score, exactly.",
-    "crossgcn.cli.predict": "Write the predicted classes and probabilities of nodes and, on "
-    "request, their top crosses.",
-    "crossgcn.cli.report": "Write one HTML file about a run: scores, curves, calibration, crosses, "
+    "crossgcn.cli.predict": "Write what is predicted for nodes: classes with probabilities, or "
+    "numbers.",
+    "crossgcn.cli.report": "Write one HTML file about a run: scores, curves, mistakes, crosses, "
     "nodes.",
     "crossgcn.cli.reproduce": "Reproduce the paper's tables and figures, with a verdict for every "
     "number.",

@@ -40,7 +40,7 @@ def train(
     tables: TableOptions,
     run: RunOptions,
 ) -> Answer:
-    """Train one model on many training splits and report how it does on test nodes.
+    """Train one model on many splits and report its scores on test nodes.
 
     The defaults are the paper's protocol: 20 splits of 20 nodes per class, 500 epochs, the epoch
     of best validation accuracy; test nodes are read once, after that choice.

@@ -69,6 +69,8 @@ def class_scores(
 def _hop_scores(
     model: CrossHops, source: GraphSource, nodes: Tensor | None, labels: NeighbourLabels | None
 ) -> Tensor:
+    if model.plan.num_labels and labels is None:
+        raise BadInput("this model sees the labels of neighbours: give labels")
     hops = HopColumns(source, model.plan.hops, directed=model.plan.directed)
     parts = [hops.without_labels, *([] if labels is None else [hops.label_columns(labels)])]
     rows = HopSource(parts, model.scale, source.labels)

@@ -80,7 +80,9 @@ def view_run(
     known = data.y[is_labelled(data.y)]
     counts = () if is_number else torch.bincount(known, minlength=num_classes).tolist()
     metric, metrics = run.chosen.record["metric"], [metrics_of_test(o.record) for o in run.runs]
-    orders = [int(layer.order) for layer in saved.model.layers if hasattr(layer, "order")] or [1]
+    orders = [int(getattr(layer, "order", 1)) for layer in saved.model.layers]
+    if isinstance(saved.model, CrossHops):
+        orders = [saved.model.order]
     return RunView(
         title=run.config.dataset,
         target="class" if plan is None else plan.target or "class",
