@@ -38,6 +38,11 @@ def test_the_code_in_the_page_about_tables_runs() -> None:
     assert set(names["crosses"]["class"]) == set(names["graph"].classes)
 
 
+def test_the_code_in_the_page_about_real_data_runs() -> None:
+    names = run_page("docs/real_data.md")
+    assert len(names["tables"].nodes) == names["graph"].data.num_nodes
+
+
 def test_the_code_in_the_page_about_building_blocks_runs() -> None:
     names = run_page("docs/building_blocks.md")
     assert names["scores"].shape == (100, 7)

@@ -36,6 +36,9 @@ BENCHMARKS: Mapping[str, BenchmarkEntry] = {
     "big-graph": BenchmarkEntry(
         "big_graph", "cpu", "a million nodes and ten million edges at once, on the CPU"
     ),
+    "hops": BenchmarkEntry(
+        "hops", "cpu", "columns of neighbourhoods of ten million edges, and training on their rows"
+    ),
     "sampler": BenchmarkEntry(
         "sampler", "cpu", "batches with sampled neighbours, from a graph on disk"
     ),

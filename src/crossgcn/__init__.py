@@ -12,6 +12,7 @@ from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from crossgcn.data.datasets.load import load_dataset
+    from crossgcn.data.datasets.real import load_real
     from crossgcn.data.graph_file import read_graph, save_graph
     from crossgcn.data.splits import Split, make_splits
     from crossgcn.data.tables.graph import load_tables
@@ -40,6 +41,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "data.datasets.load": ("load_dataset",),
+    "data.datasets.real": ("load_real",),
     "data.graph_file": ("read_graph", "save_graph"),
     "data.splits": ("Split", "make_splits"),
     "data.tables.graph": ("load_tables",),
@@ -93,6 +95,7 @@ __all__ = [  # noqa: RUF022
     "explain",
     "load_dataset",
     "load_model",
+    "load_real",
     "load_tables",
     "make_splits",
     "paired_difference",

@@ -31,7 +31,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(shop: Path) -> Path:
     folder = shop.parent / "run"
     tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
-    done = run_command("train", *tables, *QUICK, "--out", folder)
+    done = run_command("train", *tables, "--model", "cross-gcn", *QUICK, "--out", folder)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -51,7 +51,7 @@ def test_the_example_passes_its_check(crossgcn: Command, shop: Path) -> None:
 
 def test_training_prints_what_it_took_the_columns_for(crossgcn: Command, shop: Path) -> None:
     tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
-    done = crossgcn("train", *tables, *QUICK, "--out", "here")
+    done = crossgcn("train", *tables, "--model", "cross-gcn", *QUICK, "--out", "here")
     answer = result_of(done)
     assert "ids of nodes" in done.stderr and "column customer" in done.stderr
     assert "categorical" in done.stderr
@@ -71,12 +71,21 @@ def test_a_run_is_a_saved_model(run: Path) -> None:
 
 def test_compare_answers_with_an_interval(crossgcn: Command, shop: Path) -> None:
     tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
-    models = ("--models", "majority,gcn,cross-gcn-2", "--tuning", "1")
-    answer = result_of(crossgcn("compare", *tables, *models, *QUICK, "--out", "c"))
-    assert [model["model"] for model in answer["models"]] == ["majority", "gcn", "cross-gcn-2"]
-    assert answer["with_crosses"] == "cross-gcn-2"
-    assert len(answer["interval"]) == 2
-    assert "paired over 2 splits" in answer["answer"][0]
+    names = ["majority-or-mean", "cross-hops-1", "cross-hops-2", "boosting-hops"]
+    models = ("--models", ",".join(names), "--tuning", "1", "--bags", "2")
+    done = crossgcn("compare", *tables, *models, *QUICK, "--out", "c")
+    answer = result_of(done)
+    assert "4 models × 1 trials × 2 splits: about" in done.stderr
+    assert [model["model"] for model in answer["models"]] == names
+    crosses = answer["answers"]["crosses"]
+    assert (crosses["model"], crosses["against"]) == ("cross-hops-2", "cross-hops-1")
+    assert answer["answers"].keys() == {"crosses", "graph", "black_box"}
+    for asked in answer["answers"].values():
+        assert len(asked["interval"]) == 2
+        assert asked["verdict"] in ("helps", "does not help", "cannot tell")
+    assert answer["recommended"] in names
+    assert answer["next"].startswith("crossgcn train ") and "--model cross-hops" in answer["next"]
+    assert "2 splits" in answer["answer"][0]
     for key in ("versions", "threads", "commit", "seconds", "epochs", "dataset"):
         assert key in answer
 
@@ -251,6 +260,7 @@ def test_a_split_column_is_kept_to(crossgcn: Command, shop: Path, tmp_path: Path
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
     tables = (tmp_path / "nodes.csv", shop / "edges.csv", "--target", "buys")
     options = ("--split-column", "part", "--epochs", "10", "--workers", "1", "--json")
+    options += ("--model", "cross-gcn")
     answer = result_of(crossgcn("train", *tables, *options, "--out", "own"))
     assert answer["splits"] == "public" and len(answer["test_accuracy"]) == 1
     assert result_of(crossgcn("explain", "own", "--json"))["num_models"] == 1
@@ -293,11 +303,12 @@ def test_no_table_is_written_over(crossgcn: Command, run: Path, shop: Path, tmp_
 
 def test_what_compare_recommends_can_be_typed(crossgcn: Command, shop: Path) -> None:
     tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
-    models = ("--models", "logistic-regression", "--tuning", "1")
+    models = ("--models", "linear", "--tuning", "1")
     answer = result_of(crossgcn("compare", *tables, *models, *QUICK, "--out", "c"))
     words = answer["next"].split()
     assert words[:2] == ["crossgcn", "train"] and "--model mlp --num-layers 1" in answer["next"]
-    again = result_of(crossgcn(*words[1:], *QUICK, "--out", "again"))
+    metric = ("--metric", answer["metric"])
+    again = result_of(crossgcn(*words[1:], *metric, *QUICK, "--out", "again"))
     assert again["test_accuracy"] == answer["models"][0]["test_accuracy"]
 
 
@@ -365,7 +376,8 @@ def test_one_split_is_no_verdict_on_the_page(crossgcn: Command, shop: Path, run:
     tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
     models = ("--models", "gcn,cross-gcn-2", "--tuning", "1", "--num-splits", "1")
     quick = ("--epochs", "5", "--workers", "1", "--json", "--out", "c")
-    assert result_of(crossgcn("compare", *tables, *models, *quick))["crosses_help"] is None
+    compared = result_of(crossgcn("compare", *tables, *models, *quick))
+    assert compared["answers"]["crosses"]["verdict"] == "cannot tell"
     report = ("report", run, "--nodes", "2", "--comparison", "c", "--out", "page.html")
     assert crossgcn(*report).returncode == 0
-    assert "<b>One split cannot tell</b>" in Path("page.html").read_text()
+    assert "<b>Cannot tell whether crosses help</b>" in Path("page.html").read_text()

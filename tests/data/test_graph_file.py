@@ -225,7 +225,7 @@ def test_a_file_without_features_says_both_ways_to_give_them(tmp_path: Path) -> 
         ({"edge_index": [[0], [1], [2]]}, r"edge_index is int64 \[3, 1\]"),
         ({"y": [0, 1]}, "y has 2 labels for 3 nodes"),
         ({"y": [0, -2, 1]}, r"y\[1\] is -2; labels are 0"),
-        ({"y": [0.0, 1.0, 2.0]}, r"y is float64 \[3\]; it must be integers"),
+        ({"y": ["a", "b", "c"]}, r"y is <U1 \[3\]; it must be numbers in 1"),
         ({"y": [0, 1, 2], "num_classes": 2}, r"y\[2\] is 2, but num_classes is 2"),
         ({"num_classes": 0}, r"num_classes is int64 \[\]; it must be one integer"),
         ({"x_data": [1.0, np.nan, 3.0]}, "x row 0, column 3 is nan"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch_geometric.data import Data
 
-from crossgcn.experiments.predict import class_probabilities, class_scores
+from crossgcn.experiments.predict import class_scores
 from crossgcn.models.catalogue import build_model
 
 
@@ -24,12 +24,6 @@ def test_some_nodes_are_scored_as_among_all(small_graph: Data) -> None:
     nodes = torch.tensor([70, 3, 4])
     some, everyone = class_scores(model, small_graph, nodes), class_scores(model, small_graph)
     assert torch.allclose(some, everyone[nodes], atol=1e-12)
-
-
-def test_probabilities_add_up(small_graph: Data) -> None:
-    probabilities = class_probabilities(build_model("mlp", 24, 3), small_graph)
-    assert torch.allclose(probabilities.sum(dim=1), torch.ones(90, dtype=torch.float64))
-    assert bool((probabilities > 0).all())
 
 
 def test_edge_weights_count(small_graph: Data) -> None:

@@ -29,7 +29,7 @@ def run_folder(small_graph: Data, tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     experiment = Experiment([config], small_graph, Preprocess(("a", "b", "c")))
     experiment.run(out=folder, save_models=True)
-    choose_model(folder, run_folder_name(config), experiment.data, IDS)
+    choose_model(folder, run_folder_name(config), experiment.data, experiment.splits, IDS)
     return folder
 
 
@@ -77,6 +77,7 @@ def test_a_folder_without_a_model_says_how_to_make_one(tmp_path: Path) -> None:
     ("damage", "complaint"),
     [
         (lambda run: (run / "graph.npz").unlink(), r"graph\.npz: no such file"),
+        (lambda run: (run / "splits.npz").unlink(), r"splits\.npz: is not what crossgcn train"),
         (lambda run: (run / "nodes.json").unlink(), r"nodes\.json: is not what crossgcn train"),
         (lambda run: (run / "nodes.json").write_text('{"ids": 5}'), r"nodes\.json: is not what"),
         (lambda run: (run / "chosen.json").write_text("{"), r"chosen\.json: is not valid JSON"),
@@ -131,7 +132,7 @@ def test_a_model_of_places_has_nothing_to_explain(tmp_path: Path, small_graph: D
     config = RunConfig.create(model="deep-walk", splits="stratified", num_splits=1, epochs=2)
     experiment = Experiment([config], small_graph)
     experiment.run(out=tmp_path, save_models=True)
-    choose_model(tmp_path, run_folder_name(config), experiment.data)
+    choose_model(tmp_path, run_folder_name(config), experiment.data, experiment.splits)
     with pytest.raises(BadInput, match="deep-walk sees no features"):
         open_run(tmp_path)
 
@@ -142,7 +143,7 @@ def make_run(folder: Path, data: Data, **settings: Any) -> Data:
     )
     experiment = Experiment([config], data)
     experiment.run(out=folder, save_models=True)
-    choose_model(folder, run_folder_name(config), experiment.data)
+    choose_model(folder, run_folder_name(config), experiment.data, experiment.splits)
     return experiment.data
 
 

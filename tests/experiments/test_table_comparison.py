@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
-from crossgcn.experiments.candidates import CANDIDATES, TRIALS
+from crossgcn.experiments import compare as module
+from crossgcn.experiments.candidates import CANDIDATES
 from crossgcn.experiments.compare import (
     CandidateResult,
     TableComparison,
@@ -20,204 +24,316 @@ from crossgcn.experiments.compare import (
 from crossgcn.models.catalogue import first_layer_crosses
 from crossgcn.reports.terminal.compare import answer, summarise_candidates
 
-SETTINGS: dict[str, Any] = {
-    "splits": "stratified",
-    "num_splits": 2,
-    "epochs": 5,
-    "bias": True,
-    "hidden_channels": 6,
-}
+SETTINGS: dict[str, Any] = {"splits": "stratified", "num_splits": 2, "epochs": 3, "bags": 2}
+INSTALLED = [name for name in CANDIDATES if not name.startswith("ebm")]
+BASE = [0.60, 0.62, 0.61, 0.63, 0.59]
 
 
-def measured(test: dict[str, list[float]], *, test_to_train: float = 1 / 3) -> TableComparison:
+def result(
+    name: str,
+    test: list[float],
+    validation: list[float] | None = None,
+    metric: str = "roc_auc",
+) -> CandidateResult:
+    return CandidateResult(name, metric, {metric: tuple(test)}, tuple(validation or test))
+
+
+def measured(
+    test: dict[str, list[float]], *, metric: str = "roc_auc", test_to_train: float = 1 / 3
+) -> TableComparison:
     """Results as they might be; validation says the same as test."""
+    sign = -1 if metric == "rmse" else 1
     results = [
-        CandidateResult(name, tuple(test[name]), tuple(test[name]), (0,), 1, None, 0.0)
+        result(name, test[name], [sign * value for value in test[name]], metric)
         for name in CANDIDATES
         if name in test
     ]
     return TableComparison(tuple(results), test_to_train)
 
 
-BASE = [0.60, 0.62, 0.61, 0.63, 0.59]
-
-
 def shifted(by: float, wobble: float = 0.004) -> list[float]:
     return [value + by + (-1) ** place * wobble for place, value in enumerate(BASE)]
 
 
-def test_a_clear_gain_over_the_best_plain_model_is_a_yes() -> None:
+def planted(num_nodes: int = 240, *, shuffled: bool = False, number: bool = False) -> Data:
+    """A ring-like graph whose target is the product of an own flag and the neighbours' mean."""
+    draw = np.random.default_rng(5)
+    own = draw.choice([-1.0, 1.0], num_nodes)
+    group = draw.choice([-1.0, 1.0], num_nodes // 12).repeat(12)
+    other = np.where(draw.random(num_nodes) < 0.9, group, -group)
+    start = np.arange(num_nodes)
+    offsets = draw.integers(1, 12, (4, num_nodes))
+    end = start // 12 * 12 + (start + offsets) % 12
+    edges = np.stack([np.tile(start, 4), end.ravel()])
+    edges = np.concatenate([edges, edges[::-1]], axis=1)
+    edges = np.unique(edges[:, edges[0] != edges[1]], axis=1)
+    target = own * group
+    if shuffled:
+        target = draw.permutation(target)
+    y = torch.from_numpy((target + 0.1 * draw.normal(size=num_nodes)).astype(np.float32))
+    return Data(
+        x=torch.from_numpy(np.stack([own, other], axis=1).astype(np.float32)),
+        edge_index=torch.from_numpy(edges),
+        y=y if number else (y > 0).long(),
+        num_classes=1 if number else 2,
+        name="planted",
+    )
+
+
+def test_a_clear_gain_over_the_twin_helps() -> None:
+    comparison = measured(
+        {"linear": shifted(-0.2), "cross-hops-1": BASE, "cross-hops-2": shifted(0.1)}
+    )
+    assert comparison.crosses is not None and comparison.crosses.verdict == "helps"
+    assert comparison.recommended == "cross-hops-2"
+    crosses, graph, last = answer(comparison)
+    assert crosses.startswith("Crosses help. cross-hops-2 against cross-hops-1: +10.1 points")
+    assert "95 % interval" in crosses and "5 splits" in crosses
+    assert graph.startswith("The graph helps.")
+    assert last.startswith("Recommended: cross-hops-2") and "Nothing is given up" in last
+
+
+def test_a_wide_interval_cannot_tell() -> None:
+    """A gain of 2.3 points between -1.6 and +6.2 is no "do not help"."""
+    comparison = measured({"cross-hops-1": BASE, "cross-hops-2": shifted(0.023, wobble=0.04)})
+    assert comparison.crosses is not None and comparison.crosses.verdict == "cannot tell"
+    assert "Cannot tell: more splits needed" in answer(comparison)[0]
+    assert comparison.recommended == "cross-hops-2"
+
+
+@pytest.mark.parametrize("gain", [-0.1, 0.001])
+def test_a_gain_that_does_not_matter_does_not_help(gain: float) -> None:
+    comparison = measured({"cross-hops-1": BASE, "cross-hops-2": shifted(gain, wobble=0.001)})
+    assert comparison.crosses is not None and comparison.crosses.verdict == "does not help"
+    assert comparison.recommended == "cross-hops-1"
+
+
+def test_nothing_helps_that_does_not_beat_a_constant() -> None:
     comparison = measured(
         {
-            "majority": [0.3] * 5,
-            "gcn": BASE,
-            "cross-gcn-1": shifted(-0.02),
-            "cross-gcn-2": shifted(0.1),
+            "majority-or-mean": [0.5] * 5,
+            "cross-hops-1": [0.47, 0.52, 0.49, 0.51, 0.48],
+            "cross-hops-2": [0.52, 0.49, 0.53, 0.47, 0.50],
         }
     )
-    assert comparison.crosses_help is True
-    assert comparison.recommended == "cross-gcn-2"
-    first, *_, last = answer(comparison)
-    assert first.startswith("Crosses help here. cross-gcn-2 against gcn, the best with neither")
-    assert "+10.1 points (95 % interval" in first and "paired over 5 splits" in first
-    assert last.startswith("Recommended: cross-gcn-2")
+    assert comparison.crosses is not None and comparison.crosses.verdict == "does not help"
+    assert "cross-hops-2 does not beat a constant" in answer(comparison)[0]
 
 
-def test_a_gain_within_chance_is_a_no_and_the_simpler_model_is_recommended() -> None:
-    comparison = measured({"gcn": BASE, "cross-gcn-2": shifted(0.005, wobble=0.02)})
-    assert comparison.crosses_help is False
-    assert comparison.recommended == "gcn"
-    first, last = answer(comparison)
-    assert first.startswith("Crosses do not help here, as far as these splits can tell.")
-    assert "the simplest that the best by validation, cross-gcn-2, does not beat" in last
-
-
-def test_a_loss_is_called_one() -> None:
-    comparison = measured({"gcn": BASE, "cross-gcn-2": shifted(-0.1)})
-    assert answer(comparison)[0].startswith("Crosses do not help here, they make it worse.")
-
-
-def test_a_simpler_model_that_is_better_on_test_nodes_is_recommended() -> None:
-    """Though validation preferred the other."""
-    plain = CandidateResult("gcn", (0.9, 0.91, 0.9), (0.6,) * 3, (0,), 1, None, 0.0)
-    ours = CandidateResult("cross-gcn-2", (0.8, 0.8, 0.81), (0.7,) * 3, (0,), 1, None, 0.0)
-    assert TableComparison((plain, ours), 1 / 3).recommended == "gcn"
-
-
-def test_a_gain_of_almost_nothing_shows_its_digits() -> None:
-    comparison = measured({"gcn": BASE, "cross-gcn-2": [value + 1e-4 for value in BASE]})
-    assert "+0.010 points" in answer(comparison)[0]
+def test_one_split_cannot_tell() -> None:
+    comparison = measured({"cross-hops-1": [0.5], "cross-hops-2": [0.9]})
+    assert comparison.crosses is not None and comparison.crosses.verdict == "cannot tell"
 
 
 def test_overlapping_splits_need_a_larger_gain_than_independent_ones() -> None:
     test = {"gcn": BASE, "cross-gcn-2": shifted(0.02, wobble=0.015)}
-    assert measured(test, test_to_train=0.0).crosses_help is True
-    assert measured(test, test_to_train=1 / 3).crosses_help is False
+    for overlap, verdict in ((0.0, "helps"), (1 / 3, "cannot tell")):
+        crosses = measured(test, test_to_train=overlap).crosses
+        assert crosses is not None and crosses.verdict == verdict
 
 
-def test_one_split_gives_no_verdict() -> None:
-    comparison = measured({"gcn": [0.5], "cross-gcn-2": [0.9]})
-    assert comparison.crosses_help is None
-    assert "One split cannot tell" in answer(comparison)[0]
-    assert "one split cannot tell it from simpler ones" in answer(comparison)[-1]
+def test_smaller_errors_are_better() -> None:
+    comparison = measured({"cross-hops-1": BASE, "cross-hops-2": shifted(-0.1)}, metric="rmse")
+    assert comparison.crosses is not None and comparison.crosses.verdict == "helps"
+    assert comparison.crosses.difference.mean < 0
+    assert comparison.recommended == "cross-hops-2"
 
 
-def test_a_better_perceptron_is_owned_up_to() -> None:
-    comparison = measured({"gcn": BASE, "mlp": shifted(0.2), "cross-gcn-2": shifted(0.1)})
-    assert comparison.crosses_help is True
-    assert comparison.recommended == "mlp"
-    assert "A perceptron instead of crosses (mlp) does better" in answer(comparison)[1]
+def test_a_better_black_box_is_named_with_what_is_given_up() -> None:
+    comparison = measured(
+        {"linear": BASE, "cross-hops-2": shifted(0.1), "boosting-hops": shifted(0.15)}
+    )
+    assert comparison.black_box is not None and comparison.black_box.verdict == "helps"
+    assert comparison.recommended == "cross-hops-2"
+    *_, black_box, last = answer(comparison)
+    assert black_box.startswith("A black box is better. boosting-hops against cross-hops-2")
+    assert "Given up against boosting-hops: -5.0 points" in last
 
 
 def test_validation_chooses_whom_to_compare_and_test_decides() -> None:
     """The model that is luckiest on test nodes must not be picked for it."""
-    lucky = CandidateResult("cross-gcn-3", (0.9,) * 3, (0.5,) * 3, (0,), 1, None, 0.0)
-    good = CandidateResult("cross-gcn-2", (0.6, 0.61, 0.6), (0.7,) * 3, (0,), 1, None, 0.0)
-    plain = CandidateResult("gcn", (0.6, 0.6, 0.61), (0.6,) * 3, (0,), 1, None, 0.0)
-    comparison = TableComparison((plain, good, lucky), 1 / 3)
-    assert comparison.best("crosses") == "cross-gcn-2"
-    assert comparison.crosses_help is False
+    twin = result("cross-hops-1", [0.6, 0.6, 0.61], [0.6] * 3)
+    good = result("cross-hops-2", [0.6, 0.61, 0.6], [0.7] * 3)
+    lucky = result("cross-hops-3", [0.9] * 3, [0.5] * 3)
+    crosses = TableComparison((twin, good, lucky), 1 / 3).crosses
+    assert crosses is not None and crosses.model == "cross-hops-2"
+    assert crosses.verdict != "helps"
 
 
-def test_every_candidate_is_trained_alike(small_graph: Data, tmp_path: Path) -> None:
-    experiment = TableExperiment(small_graph, num_trials=2, settings=SETTINGS)
-    comparison = experiment.run(out=tmp_path)
-    assert [result.name for result in comparison.results] == list(CANDIDATES)
+def run_hops(data: Data, **settings: Any) -> TableComparison:
+    names = ["majority-or-mean", "linear", "cross-hops-1", "cross-hops-2", "boosting-hops"]
+    own = SETTINGS | {"num_splits": 5, "epochs": 12, "patience": 6, "batch_size": 64} | settings
+    return TableExperiment(data, names, num_trials=1, settings=own).run()
+
+
+def test_a_planted_cross_with_the_neighbourhood_helps() -> None:
+    comparison = run_hops(planted())
+    assert comparison.crosses is not None and comparison.crosses.verdict == "helps"
+    assert comparison.graph is not None and comparison.graph.verdict == "helps"
+    assert comparison.recommended == "cross-hops-2"
+
+
+def test_crosses_do_not_help_with_a_shuffled_target() -> None:
+    comparison = run_hops(planted(shuffled=True))
+    assert comparison.crosses is not None and comparison.crosses.verdict != "helps"
+
+
+def test_a_number_is_predicted_too() -> None:
+    comparison = run_hops(planted(number=True))
+    summary = json.loads(json.dumps(summarise_candidates(comparison)))
+    assert (summary["task"], summary["metric"]) == ("regression", "r2")
+    assert summary["answers"]["crosses"]["verdict"] == "helps"
+    for model in summary["models"]:
+        assert model["test"].keys() == {"r2", "rmse", "mae"} and "test_accuracy" not in model
+
+
+def test_every_candidate_is_tuned_on_the_same_splits(small_graph: Data, tmp_path: Path) -> None:
+    experiment = TableExperiment(small_graph, INSTALLED, num_trials=2, settings=SETTINGS)
+    estimates: list[float] = []
+    comparison = experiment.run(out=tmp_path, on_estimate=estimates.append)
+    assert [each.name for each in comparison.results] == INSTALLED
     assert comparison.test_to_train == pytest.approx(18 / 54)
-    records = [json.loads(path.read_bytes()) for path in sorted(tmp_path.rglob("run.json"))]
-    assert len(records) == (len(CANDIDATES) - 1) * 2 * 2
-    treatments = {
-        (r["config"]["epochs"], r["config"]["learning_rate"], r["config"]["bias"]) for r in records
-    }
-    assert len(treatments) == 1
-    for model in {path.parent.parent.parent for path in tmp_path.rglob("run.json")}:
-        tried = {
-            (record["config"]["dropout"], record["config"]["weight_decay"])
-            for record in (json.loads(path.read_bytes()) for path in model.rglob("run.json"))
-        }
-        assert tried == {(trial["dropout"], trial["weight_decay"]) for trial in TRIALS[:2]}
+    assert len(estimates) == 1 and estimates[0] > 0
+    splits = set()
+    for name in INSTALLED:
+        paths = sorted((tmp_path / name).rglob("run.json"))
+        assert len(paths) == 2 * (1 if name == "majority-or-mean" else 2)
+        for path in paths:
+            record = json.loads(path.read_bytes())
+            assert {"task", "metric", "validation_score", "test", "seconds"} <= record.keys()
+            splits.add((record["split"]["train_sha256"], record["split"]["test_sha256"]))
+    assert len(splits) == 2
 
 
-def test_each_split_takes_the_trial_that_validates_best(small_graph: Data, tmp_path: Path) -> None:
-    experiment = TableExperiment(small_graph, ["gcn"], num_trials=4, settings=SETTINGS)
-    (result,) = experiment.run(out=tmp_path).results
+@pytest.mark.parametrize("name", ["cross-hops-2", "boosting-hops"])
+def test_each_split_takes_the_trial_that_validates_best(
+    name: str, small_graph: Data, tmp_path: Path
+) -> None:
+    experiment = TableExperiment(small_graph, [name], num_trials=4, settings=SETTINGS)
+    (only,) = experiment.run(out=tmp_path).results
     for split in range(2):
-        records = [
-            json.loads(
-                (tmp_path / "gcn" / f"trial-{trial}" / f"split-0{split}" / "run.json").read_bytes()
-            )
-            for trial in range(4)
-        ]
-        best = max(range(4), key=lambda trial: records[trial]["validation_accuracy"])
-        assert result.trials[split] == best
-        assert result.test_accuracy[split] == records[best]["test_accuracy"]
+        paths = [tmp_path / name / f"trial-{t}" / f"split-0{split}" / "run.json" for t in range(4)]
+        records = [json.loads(path.read_bytes()) for path in paths]
+        best = max(range(4), key=lambda trial: records[trial]["validation_score"])
+        assert only.trials[split] == best
+        assert only.scores[split] == records[best]["test"]["accuracy"]
 
 
-def test_sizes_are_matched_to_ours(small_graph: Data) -> None:
-    experiment = TableExperiment(
-        small_graph, settings=SETTINGS | {"hidden_channels": 32, "epochs": 1, "num_splits": 1}
-    )
-    comparison = experiment.run()
-    ours = comparison.of("cross-gcn-2").parameters
-    for name in ("gcn", "mlp", "gin"):
-        assert comparison.of(name).parameters == pytest.approx(ours, rel=0.05)
-    assert comparison.of("cross-gcn-1").parameters < ours < comparison.of("cross-gcn-3").parameters
-
-
-def test_wide_models_are_matched_too(small_graph: Data) -> None:
-    wide = SETTINGS | {"hidden_channels": 5000, "epochs": 1, "num_splits": 1}
-    experiment = TableExperiment(small_graph, ["gcn", "cross-gcn-2"], settings=wide)
-    gcn, _, ours, _ = experiment.experiment.configs
-    assert gcn.hidden_channels == pytest.approx(51 / 28 * ours.hidden_channels, rel=0.05)
-
-
-def test_the_options_train_it_again(small_graph: Data) -> None:
-    experiment = TableExperiment(
-        small_graph, ["majority", "logistic-regression", "gin", "cross-gcn-3"], settings=SETTINGS
-    )
-    options = {result.name: result.train_options for result in experiment.run().results}
-    assert options["majority"] is None
-    assert options["logistic-regression"] is not None
-    assert options["logistic-regression"][:4] == ("--model", "mlp", "--num-layers", "1")
-    assert options["gin"] is not None and "--transform-first" in options["gin"]
-    assert options["cross-gcn-3"] is not None and "3,1" in options["cross-gcn-3"]
-
-
-def test_the_majority_class_is_that_of_the_training_nodes() -> None:
-    y = torch.tensor([0, 0, 1, 1, 1, 1, 0])
-    assert majority_accuracy(y, torch.tensor([0, 1, 2]), torch.tensor([3, 4, 5, 6])) == 0.25
-
-
-def test_the_majority_class_alone_needs_no_training(small_graph: Data) -> None:
-    experiment = TableExperiment(small_graph, ["majority"], settings=SETTINGS)
-    (result,) = experiment.run().results
-    split = make_splits(small_graph, "stratified", num_splits=2)[0]
-    assert result.test_accuracy[0] == majority_accuracy(small_graph.y, split.train, split.test)
+def test_no_estimator_reads_labels_of_other_nodes(tmp_path: Path) -> None:
+    """Other labels of the test nodes change no validation score."""
+    data, names = planted(), ["boosting-hops", "cross-hops-2"]
+    scores = []
+    for flip in (False, True):
+        split = make_splits(data, "stratified", num_splits=1)[0]
+        fixed = data.clone()
+        for role in ("train", "validation", "test"):
+            mask = torch.zeros(data.num_nodes, dtype=torch.bool)
+            mask[getattr(split, role)] = True
+            fixed[f"{'val' if role == 'validation' else role}_mask"] = mask
+        if flip:
+            fixed.y[split.test] = 1 - fixed.y[split.test]
+        own = {"splits": "public", "epochs": 3, "bags": 2}
+        results = TableExperiment(fixed, names, num_trials=1, settings=own).run().results
+        scores.append([each.validation for each in results])
+    assert scores[0] == scores[1]
 
 
 def test_a_killed_comparison_goes_on(small_graph: Data, tmp_path: Path) -> None:
-    whole = TableExperiment(small_graph, ["gcn", "cross-gcn-2"], num_trials=1, settings=SETTINGS)
-    first = whole.run(out=tmp_path)
-    victim = tmp_path / "cross-gcn-2" / "trial-0" / "split-01" / "run.json"
-    victim.unlink()
-    again = TableExperiment(small_graph, ["gcn", "cross-gcn-2"], num_trials=1, settings=SETTINGS)
-    second = again.run(out=tmp_path)
-    assert [r.test_accuracy for r in first.results] == [r.test_accuracy for r in second.results]
-    assert victim.exists()
+    names = ["cross-hops-2", "boosting"]
+    first = TableExperiment(small_graph, names, num_trials=1, settings=SETTINGS).run(out=tmp_path)
+    kept = tmp_path / "cross-hops-2" / "trial-0" / "split-00" / "run.json"
+    before = kept.stat().st_mtime_ns
+    victims = [tmp_path / name / "trial-0" / "split-01" / "run.json" for name in names]
+    for victim in victims:
+        victim.unlink()
+    second = TableExperiment(small_graph, names, num_trials=1, settings=SETTINGS).run(out=tmp_path)
+    assert [r.test for r in first.results] == [r.test for r in second.results]
+    assert all(victim.exists() for victim in victims) and kept.stat().st_mtime_ns == before
 
 
-def test_the_summary_carries_the_contract(small_graph: Data) -> None:
-    experiment = TableExperiment(small_graph, ["majority", "gcn", "cross-gcn-2"], settings=SETTINGS)
-    summary = json.loads(json.dumps(summarise_candidates(experiment.run(), baseline="majority")))
-    assert summary["baseline"] == "majority"
+def test_the_options_train_it_again(small_graph: Data) -> None:
+    names = ["majority-or-mean", "linear", "cross-hops-3", "cross-gcn-2", "sage", "boosting"]
+    experiment = TableExperiment(small_graph, names, num_trials=1, settings=SETTINGS)
+    options = {each.name: each.train_options for each in experiment.run().results}
+    assert options["majority-or-mean"] is None and options["boosting"] is None
+    tuned = ("--dropout", "0.2", "--weight-decay", "0.001")
+    assert options["linear"] == ("--model", "mlp", "--num-layers", "1", *tuned)
+    hops = ("--model", "cross-hops", "--order", "3", "--bags", "2", *tuned)
+    assert options["cross-hops-3"] == hops
+    assert options["cross-gcn-2"] == ("--model", "cross-gcn", "--order", "2,1", *tuned)
+    sage = ("--model", "cross-gcn", "--order", "1,1", "--aggr", "sage", *tuned)
+    assert options["sage"] == sage
+
+
+def test_the_majority_class_is_that_of_the_training_nodes(small_graph: Data) -> None:
+    y = torch.tensor([0, 0, 1, 1, 1, 1, 0])
+    assert majority_accuracy(y, torch.tensor([0, 1, 2]), torch.tensor([3, 4, 5, 6])) == 0.25
+    settings = SETTINGS | {"metric": "accuracy"}
+    (only,) = TableExperiment(small_graph, ["majority-or-mean"], settings=settings).run().results
+    splits = make_splits(small_graph, "stratified", num_splits=2)
+    expected = [majority_accuracy(small_graph.y, split.train, split.test) for split in splits]
+    assert list(only.scores) == expected
+
+
+def test_the_metric_chooses_and_is_shown(small_graph: Data) -> None:
+    names = ["majority-or-mean", "cross-hops-1", "cross-hops-2"]
+    settings = SETTINGS | {"metric": "log_loss"}
+    experiment = TableExperiment(small_graph, names, num_trials=1, settings=settings)
+    summary = json.loads(json.dumps(summarise_candidates(experiment.run(), baseline=names[0])))
+    assert (summary["metric"], summary["baseline"]) == ("log_loss", names[0])
+    for model in summary["models"]:
+        values = model["test"]["log_loss"]
+        assert model["mean"] == pytest.approx(sum(values) / 2)
+        assert all(value < 0 for value in model["validation_score"])
+        assert len(model["test_accuracy"]) == 2
     assert [model["paired_difference"] is None for model in summary["models"]] == [
         True,
         False,
         False,
     ]
-    for model in summary["models"]:
-        assert len(model["test_accuracy"]) == 2 and {"mean", "sd", "paired_se"} <= model.keys()
-    assert summary["crosses_help"] in (True, False)
+
+
+def test_ebm_is_left_out_or_refused_without_its_package(
+    small_graph: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    experiment = TableExperiment(small_graph, settings=SETTINGS)
+    assert experiment.skipped == ["ebm", "ebm-hops"] and experiment.names == INSTALLED
+    with pytest.raises(BadInput, match=r"ebm need.*pip install 'crossgcn\[interpret\]'"):
+        TableExperiment(small_graph, ["ebm"], settings=SETTINGS)
+
+
+def test_ebm_gets_the_columns_and_settings(
+    small_graph: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sklearn.tree import DecisionTreeClassifier
+
+    seen: list[tuple[int, dict[str, Any]]] = []
+
+    class Fake(DecisionTreeClassifier):  # type: ignore[misc]
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(max_depth=2)
+            self.given = settings
+
+        def fit(self, x: Any, y: Any, sample_weight: Any = None) -> Any:
+            seen.append((x.shape[1], self.given))
+            return super().fit(x, y)
+
+        def decision_function(self, x: Any) -> Any:
+            return np.log(self.predict_proba(x) + 1e-3)
+
+    glassbox = types.ModuleType("interpret.glassbox")
+    glassbox.ExplainableBoostingClassifier = Fake  # type: ignore[attr-defined]
+    glassbox.ExplainableBoostingRegressor = Fake  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "interpret", types.ModuleType("interpret"))
+    monkeypatch.setitem(sys.modules, "interpret.glassbox", glassbox)
+    monkeypatch.setattr(module, "find_spec", lambda name: name)
+    experiment = TableExperiment(small_graph, ["ebm", "ebm-hops"], num_trials=1, settings=SETTINGS)
+    own, _ = experiment.run().results
+    assert own.candidate.glass_box and 0 < own.summary.mean <= 1
+    widths = sorted({width for width, _ in seen})
+    assert widths[0] == small_graph.x.size(1) and widths[1] > 3 * widths[0]
+    assert all(settings["interactions"] == 10 for _, settings in seen)
 
 
 def test_only_the_first_layer_crosses() -> None:
@@ -225,8 +341,10 @@ def test_only_the_first_layer_crosses() -> None:
     assert first_layer_crosses(2, 3) == (2, 1, 1)
 
 
-def test_unknown_names_and_budgets_are_refused(small_graph: Data) -> None:
-    with pytest.raises(BadInput, match=r"unknown model 'gnc'.*did you mean 'gin' or 'gcn'"):
+def test_unknown_names_budgets_and_metrics_are_refused(small_graph: Data) -> None:
+    with pytest.raises(BadInput, match=r"unknown model 'gnc'.*did you mean 'gcn'"):
         TableExperiment(small_graph, ["gnc"], settings=SETTINGS)
     with pytest.raises(BadInput, match=r"--tuning is 1 to 4 trials for each model; got 5"):
         TableExperiment(small_graph, num_trials=5, settings=SETTINGS)
+    with pytest.raises(BadInput, match="does not fit a target of classes"):
+        TableExperiment(small_graph, ["linear"], settings=SETTINGS | {"metric": "r2"})

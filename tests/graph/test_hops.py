@@ -163,15 +163,20 @@ def test_standardised_columns_of_neighbourhoods_have_mean_0_and_deviation_1() ->
     torch.testing.assert_close(scaled[:, 3:].std(0), torch.ones(10), rtol=1e-2, atol=0)
 
 
-def test_sparse_columns_are_scaled_like_dense_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("directed", [False, True])
+def test_sparse_columns_are_scaled_like_dense_ones(
+    monkeypatch: pytest.MonkeyPatch, directed: bool
+) -> None:
     torch.manual_seed(2)
     x = (torch.rand(60, 5) < 0.2).float() * torch.rand(60, 5)
     edges = torch.randint(60, (2, 200))
-    dense = HopColumns(MemoryGraph(x, edges), 2).without_labels
+    dense = HopColumns(MemoryGraph(x, edges), 2, directed=directed).without_labels
     monkeypatch.setattr("crossgcn.graph.hops._DENSE_BYTES", 0)
-    sparse = HopColumns(MemoryGraph(to_csr(x), edges), 2).without_labels
+    monkeypatch.setattr("crossgcn.graph.sampling.batches._ENTRIES_PER_CHUNK", 50)
+    sparse = HopColumns(MemoryGraph(to_csr(x), edges), 2, directed=directed).without_labels
     assert isinstance(dense, Tensor)
     assert isinstance(sparse, SparseMatrix)
+    torch.testing.assert_close(torch.from_numpy(sparse.to_scipy().toarray()), dense)
     for of_dense, of_sparse in zip(fit_scale(dense, 5), fit_scale(sparse, 5), strict=True):
         torch.testing.assert_close(of_dense, of_sparse)
     scale = fit_scale(dense, 5)

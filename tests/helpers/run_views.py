@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from crossgcn.reports.run_report.scores import Calibration, Confusion
+from crossgcn.reports.run_report.scores import Calibration, Confusion, Errors
 from crossgcn.reports.run_report.view import (
     ClassCrosses,
     ColumnView,
@@ -84,7 +84,7 @@ def shop_view(
         ),
         warnings=("nodes.csv, column visits: 61 % of the cells are 0; nothing to do",),
         test={"accuracy": tuple(0.71 + draws.gauss(0, 0.015) for _ in range(num_splits))},
-        majority_accuracy=0.312,
+        guess=0.312,
         shown_split=min(3, num_splits),
         curves=tuple(_curve(draws) for _ in range(num_splits)),
         confusion=Confusion.measure(
@@ -110,6 +110,31 @@ def shop_view(
         comparison=_comparison(draws, num_splits) if compared else None,
         nodes=nodes,
         completeness=0.974,
+    )
+
+
+def number_view(num_splits: int = 4) -> RunView:
+    """A run that predicts a number and is not explained."""
+    draws = random.Random(0)
+    view = shop_view(num_splits=num_splits, num_nodes=0, compared=False)
+    truth = [draws.gauss(40, 12) for _ in range(1_500)]
+    r2 = tuple(0.71 + draws.gauss(0, 0.015) for _ in range(num_splits))
+    return replace(
+        view,
+        target="spent",
+        class_sizes={},
+        target_range=(min(truth), max(truth)),
+        model="cross-hops",
+        test={"r2": r2, "rmse": (6.5,) * num_splits, "mae": (4.9,) * num_splits},
+        guess=12.1,
+        confusion=None,
+        calibration=None,
+        errors=Errors.measure(truth, [value + draws.gauss(0, 6) for value in truth]),
+        order_weights=(),
+        crosses=(),
+        fields=None,
+        completeness=None,
+        unexplained="This page does not list the terms of cross-hops yet.",
     )
 
 
@@ -144,7 +169,7 @@ def _curve(draws: random.Random) -> Curve:
         "validation_loss": [
             0.72 + 0.7 * math.exp(-epoch / 30) + 0.0006 * epoch for epoch in epochs
         ],
-        "validation_accuracy": accuracy,
+        "validation_score": accuracy,
     }
     return Curve(metrics, 1 + accuracy.index(max(accuracy)))
 

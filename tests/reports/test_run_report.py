@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_views import FIELDS, HOSTILE, hostile_view, shop_view
+from run_views import FIELDS, HOSTILE, hostile_view, number_view, shop_view
 
 from crossgcn.errors import WorkFailed
 from crossgcn.reports.format import Metric, readable, shorten, signed
@@ -222,9 +222,22 @@ def test_missing_parts_are_left_out_of_the_page(view: RunView) -> None:
 def test_every_metric_has_a_card_and_a_column(shop: RunView) -> None:
     test = {**shop.test, "mrr": (0.25, 0.5, 0.75)}
     text = Parsed(render_run_report(replace(shop, test=test)).html).text
-    assert "50.0 ± 25.0\u00a0%test MRR of cross-gcn, mean ± sd over 3 splits" in text
+    assert "\u00a0%test accuracy of cross-gcn, mean ± sd over 3 splits" in text
+    assert "50.0 ± 25.0\u00a0%test MRR" in text
     assert "splittest accuracytest MRRchosen epoch" in text
     assert Metric("RMSE", percent=False).show(1.23456) == "1.235"
+
+
+def test_a_number_has_residuals_and_no_accuracy() -> None:
+    view = number_view()
+    page = Parsed(render_run_report(view).html)
+    words = ("mean ± sd over 4 splits", "test RMSE", "12.1", "Predicted against true spent")
+    for each in (*words, "1,000 of them are drawn", "best validation R² was chosen"):
+        assert each in page.text
+    for absent in ("accuracy", "Calibration", "Class by class", "classes", "nan"):
+        assert absent not in page.text
+    assert view.beats_guess
+    assert not replace(view, guess=3.0).beats_guess
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from browser import LABELS_OF_FIGURES, MARKS, WIDTHS, Opened, open_browser
 from playwright.sync_api import Browser, ViewportSize
-from run_views import HOSTILE, hostile_view, shop_view
+from run_views import HOSTILE, hostile_view, number_view, shop_view
 
 from crossgcn.reports.format import shorten
 from crossgcn.reports.run_report.page import write_run_report
@@ -38,7 +38,7 @@ def browser() -> Iterator[Browser]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One report for each view."""
     folder = tmp_path_factory.mktemp("reports")
-    for name, view in VIEWS.items():
+    for name, view in (*VIEWS.items(), ("number", number_view())):
         write_run_report(folder / f"{name}.html", view)
     return folder
 
@@ -87,6 +87,16 @@ def test_the_report_reads_well_and_asks_for_nothing(open_view: Open, name: str, 
     assert len(labels) > 20
     assert [label for label, inside, _ in labels if not inside] == []
     assert min(size for label, _, size in labels if len(label) > 1) > 7
+
+
+@pytest.mark.parametrize("width", WIDTHS.values(), ids=list(WIDTHS))
+def test_the_report_of_a_number_reads_well(open_view: Open, width: int) -> None:
+    opened = open_view("number", width)
+    assert opened.complaints == []
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    labels = opened.page.evaluate(LABELS_OF_FIGURES)
+    assert [label for label, inside, _ in labels if not inside] == []
+    assert {"true", "predicted", "true − predicted"} <= {label for label, *_ in labels}
 
 
 @pytest.mark.parametrize("name", ["shop", "many"])

@@ -138,6 +138,31 @@ def test_balanced_classes_lift_the_rare_one() -> None:
     assert found[1] > found[0]
 
 
+def test_validation_nodes_of_one_class_are_named_before_training() -> None:
+    data = make_data(60)
+    data.roles = torch.ones(60, dtype=torch.long)
+    data.roles[40:] = torch.where(data.y[40:] == 0, 2, 3)
+    for model in ("cross-hops", "gcn"):
+        with pytest.raises(BadInput, match="'roc_auc' cannot be computed on the validation nodes"):
+            run(data, model=model, metric="roc_auc", splits="public", num_splits=None, bags=None)
+
+
+def test_balanced_weights_of_a_number_are_refused() -> None:
+    data = make_data(60)
+    data.y = torch.rand(60)
+    for model in ("cross-hops", "mlp"):
+        with pytest.raises(BadInput, match="class_weight is for classes"):
+            run(data, model=model, bags=None, class_weight="balanced")
+
+
+def test_a_number_is_selected_by_r2_if_no_metric_is_given() -> None:
+    data = make_data(60)
+    data.y = 5 + data.x[:, 0]
+    record = run(data, epochs=3)
+    assert record["metric"] == "r2"
+    assert "validation_accuracy" not in record
+
+
 def test_bags_without_a_class_are_refused() -> None:
     data = make_data(60)
     data.y = torch.zeros(60, dtype=torch.long)

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from crossgcn.errors import BadInput
-from crossgcn.training.metrics import check_metric, evaluate
+from crossgcn.training.metrics import check_defined, check_metric, compute, evaluate
 
 
 def test_two_classes_by_hand() -> None:
@@ -74,3 +75,19 @@ def test_one_class_alone_has_no_auc_and_infinite_scores_have_no_metric() -> None
 def test_a_metric_of_another_task_is_refused(name: str, task: str, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         check_metric(name, task)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_roc_auc_is_scikit_learns_with_ties(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    y, margins = random.integers(2, size=40), random.integers(10, size=40).astype(float)
+    found = compute("roc_auc", y, np.stack([np.zeros(40), margins], axis=1))
+    assert found == pytest.approx(roc_auc_score(y, margins), abs=1e-12)
+
+
+def test_validation_nodes_without_a_metric_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"'roc_auc' cannot be computed .* all of class 1: give"):
+        check_defined("roc_auc", np.array([1, 1, 1]), 2)
+    with pytest.raises(BadInput, match=r"'r2' cannot be computed .* fewer than two"):
+        check_defined("r2", np.array([4.0]), 1)
+    check_defined("accuracy", np.array([1, 1]), 2)

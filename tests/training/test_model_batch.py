@@ -87,6 +87,30 @@ def test_a_model_in_a_stack_is_trained_as_it_would_be_alone_with_and_without_ker
             assert_equal_runs(together[position], solo)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"patience": 2}, {"class_weight": "balanced"}, {"metric": "roc_auc", "patience": 1}],
+)
+def test_patience_weights_and_metrics_are_those_of_each_model_of_a_stack(
+    small_graph: Data, settings: dict[str, Any]
+) -> None:
+    splits, graph = unequal_splits(small_graph), graph_of("cross-gcn", small_graph)
+    uneven = make_splits(small_graph, "random", num_splits=1, train=5, seed=7)[0].train
+    splits[1] = replace(splits[1], train=uneven[small_graph.y[uneven] < 2][:6])
+    rates = RATES | {"epochs": 12} | settings
+    together = train_together(
+        three("cross-gcn", small_graph), graph, small_graph.y, splits, SEEDS, **rates
+    )
+    for position, model in enumerate(three("cross-gcn", small_graph)):
+        split, seed = splits[position], SEEDS[position]
+        solo = train_full_batch(model, graph, small_graph.y, split, seed=seed, **rates)
+        ours = together[position]
+        assert isinstance(ours, TrainedModel)
+        assert ours.best_epoch == solo.best_epoch
+        for name, value in solo.state.items():
+            torch.testing.assert_close(ours.state[name], value, rtol=1e-3, atol=1e-5)
+
+
 def test_real_citation_data_is_trained_alike_too() -> None:
     data = load_dataset("citeseer")
     graph = PreparedGraph(data.x, data.edge_index)

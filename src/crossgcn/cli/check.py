@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from crossgcn.cli.command import RUN, Answer, command, option
-from crossgcn.cli.tables import EdgesArgument, NodesArgument, TableOptions
+from crossgcn.cli.tables import EdgesArgument, NodesArgument, TableOptions, refuse_edges_of
+from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
+
+if TYPE_CHECKING:
+    from crossgcn.data.tables.table import Table
 
 
 @command
@@ -39,11 +43,19 @@ def check(
         from crossgcn.data.tables.read import read_table
         from crossgcn.reports.terminal.check import check_page, summarise_check
 
-        node_table = read_table(nodes, "nodes")
-        edge_table = None if edges is None else read_table(edges, "edges")
-        plan = make_plan(node_table, edge_table, tables.choices())
+        choices = tables.choices()
+        edge_table: Table | None
+        if nodes.as_posix() in TABLES:
+            from crossgcn.data.datasets.real import prepare_real
+
+            refuse_edges_of(nodes.as_posix(), edges)
+            node_table, edge_table, choices, _ = prepare_real(nodes.as_posix(), choices)
+        else:
+            node_table = read_table(nodes, "nodes")
+            edge_table = None if edges is None else read_table(edges, "edges")
+        plan = make_plan(node_table, edge_table, choices)
         problems = check_tables(node_table, edge_table, plan)
-    if tables.target is None:
+    if plan.target is None:
         then = f"{tables.command('check', nodes, edges)} --target COLUMN"
     else:
         then = tables.command("compare", nodes, edges)

@@ -24,9 +24,12 @@ from crossgcn.cli.options import (
 )
 from crossgcn.cli.tables import EdgesArgument, TableOptions, is_table, table_defaults
 from crossgcn.errors import BadInput
-from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, TRIALS
+from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRIALS
 from crossgcn.models.catalogue import PRESETS, get_preset
 from crossgcn.training.config import RunConfig
+
+_OF_ALL_CANDIDATES = {"bias", "hops", "label_features", "bags"}
+"""Settings of models that may be given with tables."""
 
 _NAMES = tuple(name for name in SETTINGS if name not in ("model", "num_layers"))
 
@@ -47,8 +50,8 @@ def compare(
     baseline: Annotated[
         str | None,
         option(
-            "Model that the others are compared with. [default: the first; with tables the best "
-            "one with neither crosses nor a perceptron]",
+            "Model that the others are compared with. [default: the first; with tables the twin "
+            "without crosses]",
             metavar="NAME",
             panel=MODEL,
         ),
@@ -59,9 +62,9 @@ def compare(
     tuning: Annotated[
         int,
         option(
-            "With tables: trials per model (dropout and weight decay); in each split the best on "
-            "the validation nodes counts.",
-            metavar=f"1..{len(TRIALS)}",
+            "With tables: trials per model (such as dropout and weight decay); in each split the "
+            "best on the validation nodes counts.",
+            metavar=f"1..{MOST_TRIALS}",
             panel=TRAINING,
         ),
     ] = DEFAULT_TRIALS,
@@ -76,8 +79,9 @@ def compare(
     details apply to the models that have them; at least one must.
 
     With tables of your own, crossgcn compare nodes.csv edges.csv --target COLUMN answers whether
-    crosses help there. It compares models from the majority class to products of three columns,
-    each tuned by the same number of trials, and recommends one.
+    crosses help there, whether the graph helps, and what an exact explanation costs against a
+    black box. Models from a constant to gradient boosting and graph attention get 10 splits and
+    the same number of trials each; one is recommended.
     """
     names = None if models is None else parse_names(models, "--models")
     depths = list(dict.fromkeys(parse_numbers(num_layers, "--num-layers")))
@@ -158,8 +162,13 @@ def _compare_on_tables(
     baseline: str | None,
     tuning: int,
 ) -> Answer:
-    given = {name: value for name, value in settings.items() if value is not None}
-    tuned = {"dropout", "weight_decay", "repeats"} | (MODEL_OPTIONS - {"bias"})
+    depth = settings["num_layers"]
+    given = {
+        name: value
+        for name, value in settings.items()
+        if value is not None and name != "num_layers"
+    }
+    tuned = {"dropout", "weight_decay", "repeats"} | (MODEL_OPTIONS - _OF_ALL_CANDIDATES)
     for name in given:
         if name in tuned:
             raise BadInput(
@@ -172,7 +181,7 @@ def _compare_on_tables(
     assert graph is not None
     started = time.perf_counter()
 
-    from crossgcn.cli.running import show_progress
+    from crossgcn.cli.running import show_progress, terminal
     from crossgcn.experiments.compare import TableExperiment
     from crossgcn.reports.terminal.compare import candidates_table, summarise_candidates
     from crossgcn.training.records import describe_environment
@@ -181,24 +190,40 @@ def _compare_on_tables(
         graph.data,
         names,
         num_trials=tuning,
-        settings=table_defaults(graph, settings["splits"]) | given | {"dataset": graph.data.name},
+        defaults={"num_layers": depth, **table_defaults(graph, settings["splits"])},
+        settings={**given, "dataset": graph.data.name},
     )
+    notes = terminal()
+    if experiment.skipped:
+        notes.print(
+            f"{' and '.join(experiment.skipped)} left out: pip install 'crossgcn[interpret]'",
+            markup=False,
+        )
     count = len(experiment.splits)
     words = f"{len(experiment.names)} models × {tuning} trials × {count} split{'s' * (count > 1)}"
-    with show_progress(run, words, f"{Path(nodes).stem}-compare") as (folder, work):
-        comparison = experiment.run(out=folder, **work)
+
+    def tell(seconds: float) -> None:
+        amount = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+        notes.print(f"{words}: about {amount} more", markup=False, highlight=False)
+
+    name = f"{Path(nodes).stem}-compare"
+    with show_progress(run, words, name, unit="runs") as (folder, work):
+        comparison = experiment.run(out=folder, on_estimate=tell, **work)
     config = experiment.experiment.configs[0]
     environment = describe_environment()
     summary = {
         "dataset": nodes,
-        "target": tables.target,
+        "target": graph.plan.target,
         "splits": config.splits,
         "num_splits": count,
         "train": config.train,
         "seed": config.seed,
         "epochs": config.epochs,
         "trials": tuning,
-        "tuned": [dict(trial) for trial in TRIALS[:tuning]],
+        "tuned": {
+            name: [dict(trial) for trial in CANDIDATES[name].trials[:tuning]]
+            for name in experiment.names
+        },
         **summarise_candidates(comparison, baseline),
         "seconds": sum(result.seconds for result in comparison.results),
         "versions": environment["versions"],
@@ -208,12 +233,13 @@ def _compare_on_tables(
         "out": str(folder),
     }
     recommended = comparison.of(comparison.recommended).train_options
-    if recommended is not None:
-        summary["next"] = tables.command("train", nodes, edges, *recommended)
-
+    options = recommended or ("--model", "cross-hops")
+    if settings["metric"] is not None:
+        options = (*options, "--metric", settings["metric"])
+    summary["next"] = tables.command("train", nodes, edges, *options)
     sentences = map(Text, summary["answer"])
-    then = [f"\nNext: {summary['next']}"] if "next" in summary else []
-    return Answer(summary, [candidates_table(summary), "", *sentences, *then], folder)
+    then = f"\nNext: {summary['next']}"
+    return Answer(summary, [candidates_table(summary), "", *sentences, then], folder)
 
 
 def _check_baseline(baseline: str, names: list[str]) -> None:

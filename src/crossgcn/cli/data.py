@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
 from crossgcn.cli.command import Answer, argument, command, option
 from crossgcn.cli.tables import TableOptions
-from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES
+from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
 from crossgcn.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
@@ -99,40 +101,63 @@ def folder_answer(graph: StoredGraph, **more: Any) -> Answer:
 @data.command("list")
 @command
 def list_datasets() -> Answer:
-    """List the known datasets and where each is read from."""
+    """List the known datasets, their terms of use, and where each is read from."""
     from crossgcn.data.datasets.registry import available
-    from crossgcn.reports.terminal.tables import datasets_table
+    from crossgcn.reports.terminal.tables import datasets_table, real_datasets_table
 
-    rows = [asdict(entry) | {"where": available(entry.name)} for entry in CATALOGUE.values()]
-    missing = not all(row["where"] for row in rows)
-    remedy = ["Fetch missing ones with: crossgcn data get NAME"] * missing
-    return Answer({"datasets": rows}, [datasets_table(rows), *remedy])
+    graphs = [asdict(entry) | {"where": available(name)} for name, entry in CATALOGUE.items()]
+    tables = [asdict(entry) | {"where": available(name)} for name, entry in TABLES.items()]
+    shown: list[RenderableType] = [datasets_table(graphs)]
+    if not all(row["where"] for row in graphs):
+        shown.append("Fetch missing ones with: crossgcn data get NAME\n")
+    shown.append(real_datasets_table(tables))
+    sources: dict[str, list[str]] = {}
+    for row in tables:
+        if not row["where"]:
+            sources.setdefault(row["source"], []).append(row["name"])
+    if sources:
+        shown.append("Not here; crossgcn data get NAME says which files go where:")
+    shown += [Text(f"{', '.join(names)}: {source}") for source, names in sources.items()]
+    return Answer({"datasets": graphs + tables}, shown)
 
 
 @data.command("get")
 @command
 def get_dataset(
     name: Annotated[str, argument(", ".join(DATASET_NAMES) + ".")],
-    out: Annotated[Path | None, option("Also write the graph to this folder, as NAME.npz.")] = None,
+    out: Annotated[
+        Path | None,
+        option("Also write it to this folder: NAME.npz, or nodes.csv and edges.csv for tables."),
+    ] = None,
     seed: Annotated[int, option("Seed, for a generated dataset.", min=0, max=2**32 - 1)] = 0,
 ) -> Answer:
     """Find a dataset, download it if necessary, and check its hashes."""
-    if name not in CATALOGUE:
+    if name not in DATASET_NAMES:
         raise unknown_name("dataset", name, DATASET_NAMES)
 
     from crossgcn.cli.running import make_folder, status
     from crossgcn.data.datasets.registry import available, fetch
 
-    if CATALOGUE[name].origin == "planetoid":
+    path = None
+    if name in TABLES:
+        from crossgcn.data.datasets.real import read_real
+        from crossgcn.data.tables.export import write_table
+
+        tables = read_real(name)
+        if out is not None:
+            path = str(make_folder(out) / "nodes.csv")
+            write_table(Path(path), tables.nodes)
+            write_table(out / "edges.csv", tables.edges)
+    elif CATALOGUE[name].origin == "planetoid":
         with status(f"fetching {name}"):
             fetch(name)
-    where, path = available(name), None
-    if out is not None:
+    if out is not None and name in CATALOGUE:
         from crossgcn.data.datasets.load import load_dataset
         from crossgcn.data.graph_file import save_graph
 
         path = str(make_folder(out) / f"{name}.npz")
         save_graph(Path(path), load_dataset(name, seed=seed))
+    where = available(name)
     words = f"{name} is here ({where})" + (f", written to {path}" if path else "")
     return Answer({"dataset": name, "where": where, "file": path}, [words])
 

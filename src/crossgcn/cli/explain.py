@@ -33,10 +33,18 @@ def explain(
             metavar="NAME",
         ),
     ] = None,
-    top: Annotated[int, option("How many crosses to list.", min=1)] = 10,
+    top: Annotated[int, option("How many crosses or terms to list.", min=1)] = 10,
     order: Annotated[
-        int | None, option("Number of features of a cross. [default: all orders from 2]", min=2)
+        int | None,
+        option("Number of features of a cross, or of columns of a term. [default: all]", min=2),
     ] = None,
+    raw: Annotated[
+        bool,
+        option(
+            "Show the terms of cross-hops as trained, not purified: pairs include what "
+            "their columns do alone."
+        ),
+    ] = False,
     out: Annotated[
         Path | None, option("Also write the tables here, as CSV.", metavar="DIR")
     ] = None,
@@ -44,7 +52,8 @@ def explain(
     """List the crosses that drive each class, or the terms of one node's score, exactly.
 
     A score is a sum of single features and products of features of the node and its
-    neighbourhood, so the listed terms and the rest add up to it.
+    neighbourhood, so the listed terms and the rest add up to it. Terms of cross-hops are listed
+    by column of the table.
     """
     from crossgcn.cli.running import status
 
@@ -58,6 +67,13 @@ def explain(
         raise unknown_name("class", class_name, classes)
     if order is not None and node is not None:
         raise BadInput("--order chooses crosses of whole classes: leave it out with --node")
+    if trained.config.model == "cross-hops":
+        return _explain_columns(trained, node, class_name, top, order, raw, out)
+    if raw:
+        raise BadInput(
+            f"--raw is for cross-hops; crosses of {trained.config.model} are always listed as "
+            "trained: leave it out"
+        )
     if order is not None:
         check_order("--order", trained.saved.model, order)
     if node is None:
@@ -129,6 +145,73 @@ def _explain_node(
         "nodes": _records(named(explanation.by_node.head(top))),
     }
     return Answer(summary, node_tables(explanation, trained.ids, classes, top))
+
+
+def _explain_columns(
+    trained: RunFolder,
+    node: str | None,
+    class_name: str | None,
+    top: int,
+    order: int | None,
+    raw: bool,
+    out: Path | None,
+) -> Answer:
+    from crossgcn.cli.running import status
+    from crossgcn.explanation.column_details import (
+        node_sum,
+        predicted_output,
+        term_records,
+        terms_frame,
+    )
+    from crossgcn.explanation.run import explain_columns
+    from crossgcn.models.cross_hops import CrossHops
+    from crossgcn.reports.terminal.explain import column_node_tables, column_tables
+
+    classes = trained.saved.preprocess.classes
+    model = trained.saved.model
+    if order is not None and isinstance(model, CrossHops) and order > model.order:
+        raise BadInput(
+            f"--order {order}, but this model crosses at most {model.order} columns; ask for no "
+            "more, or train a model of higher order"
+        )
+    place = None if node is None else trained.find(node)
+    with status("explaining the model"):
+        terms = explain_columns(trained, node=place, raw=raw)
+    if class_name is not None and len(classes) == 2 and class_name == classes[0]:
+        terms = terms.mirrored(class_name)
+    summary = {
+        "run": str(trained.folder),
+        "model": trained.config.model,
+        "classes": list(classes),
+        "unit": terms.unit,
+        "purified": not raw,
+        "num_nodes": len(terms.nodes),
+    }
+    if place is not None:
+        output = (
+            predicted_output(terms, place)
+            if class_name is None
+            else terms.outputs.index(class_name)
+        )
+        explained = node_sum(terms, place, output)
+        _write(out, {"terms.csv": explained.frame.drop(columns="columns")})
+        return Answer(
+            summary | {"node": node} | explained.to_json(top),
+            column_node_tables(explained, str(node), top),
+        )
+    outputs = [
+        output
+        for output, name in enumerate(terms.outputs)
+        if class_name is None or name == class_name
+    ]
+    records = [row for output in outputs for row in term_records(terms, output, top, order)]
+    if out is not None:
+        _write(out, {"terms.csv": terms_frame(records)})
+    summary |= {
+        "average": {terms.outputs[output]: float(terms.average[output]) for output in outputs},
+        "terms": records,
+    }
+    return Answer(summary, column_tables(terms, records))
 
 
 def _records(frame: Any) -> list[dict[str, Any]]:

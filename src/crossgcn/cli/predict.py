@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from crossgcn.cli.command import Answer, RunArgument, argument, command, option
 from crossgcn.errors import BadInput
+from crossgcn.models.catalogue import get_preset
 
 if TYPE_CHECKING:
     from crossgcn.experiments.predict import Scored
@@ -36,8 +37,9 @@ def predict(
         int, option("Number of strongest crosses to add for each node.", min=0, max=50)
     ] = 0,
 ) -> Answer:
-    """Write the predicted classes and probabilities of nodes and, on request, their top crosses.
+    """Write what is predicted for nodes: classes with probabilities, or numbers.
 
+    For nodes of the training table, the truth and what each node was used for are written too.
     New nodes are predicted with their edges, without training again. Text that a spreadsheet
     would run as a formula is escaped.
     """
@@ -53,6 +55,7 @@ def predict(
             predictions_frame,
             score_known_nodes,
             score_new_nodes,
+            score_without_edges,
         )
         from crossgcn.experiments.run_folder import open_run
 
@@ -74,7 +77,17 @@ def predict(
             f"{unseen.example!r}{meant}; they count as {unseen.column}=(other)",
             markup=False,
         )
+    warnings = []
+    if nodes is not None and edges is None and trained.data.edge_index.size(1):
+        with_edges, without = score_without_edges(trained)
+        warnings.append(_missing_edges(trained, with_edges, without))
+        console.print(f"warning: {warnings[0]}", markup=False)
     named = None
+    if crosses and get_preset(trained.saved.preset).inputs == "hops":
+        raise BadInput(
+            f"{run}: the crosses of single nodes are not named for {trained.saved.preset}: leave "
+            "out --crosses"
+        )
     if crosses and all(getattr(layer, "order", 1) == 1 for layer in trained.saved.model.layers):
         raise BadInput(
             f"{run}: a {trained.saved.preset} of order 1 has no crosses to name: leave out "
@@ -85,18 +98,38 @@ def predict(
             named = _top_crosses(trained, scored, crosses)
     frame = predictions_frame(scored, trained.saved.preprocess.classes, named)
     write_table(out, frame)
-    counts = {str(name): int(n) for name, n in frame["predicted"].value_counts().items()}
+    predicted = frame["predicted"]
+    is_number = trained.data.y.is_floating_point()
+    if is_number:
+        counts = {str(name): float(n) for name, n in predicted.agg(["min", "mean", "max"]).items()}
+    else:
+        counts = {str(name): int(n) for name, n in predicted.value_counts().items()}
     summary = {
         "model": str(run),
         "nodes": len(frame),
         "predicted": counts,
+        "warnings": warnings,
         "columns": list(frame.columns),
         "unused_columns": list(scored.unused),
         "unseen_values": [asdict(unseen) for unseen in scored.unseen],
         "out": str(out),
     }
-    lines = [f"  {number:>7,}  {name}" for name, number in counts.items()]
+    form = "{:>10.4g}" if is_number else "{:>7,}"
+    lines = [f"  {form.format(number)}  {name}" for name, number in counts.items()]
     return Answer(summary, [f"{len(frame):,} nodes written to {out}", *lines])
+
+
+def _missing_edges(trained: RunFolder, with_edges: float, without: float) -> str:
+    """Say what is lost without edges."""
+    from crossgcn.reports.format import get_metric
+
+    metric = get_metric(trained.chosen.record["metric"])
+    return (
+        "the model was trained with edges, and none are given: the new nodes are judged by their "
+        "own columns alone. On the test nodes of the training table, "
+        f"{metric.label} is {metric.show(without)} without edges and {metric.show(with_edges)} "
+        "with them. Give a table of edges after that of the nodes"
+    )
 
 
 def _top_crosses(trained: RunFolder, scored: Scored, num: int) -> list[str]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from crossgcn.cli.command import Answer, RunArgument, command, option
 from crossgcn.errors import BadInput
+from crossgcn.models.catalogue import get_preset
+
+if TYPE_CHECKING:
+    from crossgcn.experiments.run_folder import RunFolder
 
 
 @command
@@ -24,7 +28,7 @@ def report(
     ] = 400,
     crosses: Annotated[int, option("How many crosses per class.", min=1)] = 10,
 ) -> Answer:
-    """Write one HTML file about a run: scores, curves, calibration, crosses, nodes.
+    """Write one HTML file about a run: scores, curves, mistakes, crosses, nodes.
 
     The page needs no network and no other file, and is smaller than 3 MB.
     """
@@ -42,15 +46,22 @@ def report(
 
         trained = open_run(run)
         compared = None if comparison is None else read_comparison(comparison)
-    explained = None
-    try:
-        with progress_bar("explaining models") as show:
-            explained = explain_run(trained, top=crosses, on_model=show)
-    except NotASum as reason:
-        words = f"the page will show no crosses and no single nodes: {reason}"
-        terminal().print(words, markup=False)
+    explained, unexplained = None, _not_explained_yet(trained)
+    if not unexplained:
+        try:
+            with progress_bar("explaining models") as show:
+                explained = explain_run(trained, top=crosses, on_model=show)
+        except NotASum as reason:
+            words = f"the page will show no crosses and no single nodes: {reason}"
+            terminal().print(words, markup=False)
+            unexplained = (
+                f"The scores of {trained.config.model} are not sums of products of features, so "
+                "this page cannot list crosses or explain single nodes."
+            )
     with status("explaining nodes and drawing"):
-        view = view_run(trained, explained, comparison=compared, num_nodes=nodes)
+        view = view_run(
+            trained, explained, unexplained=unexplained, comparison=compared, num_nodes=nodes
+        )
         page = write_run_report(path, view)
     summary = {
         "out": str(path),
@@ -60,3 +71,12 @@ def report(
     }
     shown = f"{page.size / 1e6:.1f} MB, {page.nodes:,} of {page.num_nodes:,} nodes"
     return Answer(summary, [f"{path} written ({shown})"])
+
+
+def _not_explained_yet(trained: RunFolder) -> str:
+    """Return why this page does not explain a model, as a sentence; empty if it does."""
+    if get_preset(trained.config.model).inputs == "hops":
+        return f"This page does not list the terms of {trained.config.model} yet."
+    if trained.data.y.is_floating_point():
+        return "This page does not list the terms of models that predict numbers yet."
+    return ""

@@ -136,8 +136,12 @@ def resumable(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def show_progress(run: RunOptions, what: str, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+def show_progress(
+    run: RunOptions, what: str, name: str, unit: str = "epochs"
+) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Prepare the folder of a long training, called ``name`` without ``--out``, and show a bar.
+
+    The bar counts in ``unit``.
 
     Yields:
         The folder, and further arguments for :meth:`crossgcn.Experiment.run`.
@@ -147,7 +151,7 @@ def show_progress(run: RunOptions, what: str, name: str) -> Iterator[tuple[Path,
     refuse_unjoined(processes().world_size)
     workers = check_workers(run.workers, run.threads)
     folder = Path(processes().share(lambda: str(prepare_folder(run.out, run.resume, name))))
-    with resumable(folder), progress_bar(what, MofNCompleteColumn(), TextColumn("epochs")) as show:
+    with resumable(folder), progress_bar(what, MofNCompleteColumn(), TextColumn(unit)) as show:
         work = {"workers": workers, "threads": run.threads, "device": run.device}
         yield folder, {**work, "on_epochs": show}
 
@@ -197,5 +201,5 @@ def run_with_progress(
         from crossgcn.experiments.run_folder import choose_model
 
         ids = None if graph is None else graph.ids
-        choose_model(folder, run_folder_name(configs[0]), experiment.data, ids)
+        choose_model(folder, run_folder_name(configs[0]), experiment.data, experiment.splits, ids)
     return results, folder

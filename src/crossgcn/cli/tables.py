@@ -6,26 +6,46 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 
 from crossgcn.cli.command import argument, option, option_name
+from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
-from crossgcn.models.catalogue import first_layer_crosses, has_orders
+from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
+from crossgcn.training.metrics import DEFAULT_METRICS, task_of_outputs
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.data.tables.plan import TableChoices
     from crossgcn.training.config import RunConfig
 
-TABLE_DEFAULTS: Mapping[str, Any] = {"dropout": 0.2, "bias": True}
+TABLE_DEFAULTS: Mapping[str, Any] = {
+    "model": "cross-hops",
+    "num_splits": 10,
+    "dropout": 0.2,
+    "bias": True,
+    "patience": 50,
+}
 """Settings for a user's own tables, where they differ from the paper's protocol."""
 
-TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".tab.gz", ".parquet", ".pq")
+_PATIENCE_IN_BATCHES = 15
 
-NodesArgument = Annotated[Path, argument("Table of nodes: CSV, TSV or Parquet.", "NODES")]
+TABLE_ENDINGS = (
+    ".csv",
+    ".tsv",
+    ".tab",
+    ".csv.gz",
+    ".tsv.gz",
+    ".tab.gz",
+    ".parquet",
+    ".pq",
+    ".xlsx",
+)
+
+NodesArgument = Annotated[Path, argument("Table of nodes: CSV, TSV, Parquet or XLSX.", "NODES")]
 EdgesArgument = Annotated[
     Path | None,
-    argument("Table of edges: CSV, TSV or Parquet, one edge per row. [default: no edges]", "EDGES"),
+    argument("Table of edges, likewise, one edge per row. [default: no edges]", "EDGES"),
 ]
 
 
@@ -37,7 +57,25 @@ def _option(words: str, metavar: str = "COLUMN") -> Any:
 class TableOptions:
     """What the columns of a user's tables are."""
 
-    target: Annotated[str | None, _option("Column of NODES to predict.")] = None
+    target: Annotated[str | None, _option("Column of NODES to predict: classes, or a number.")] = (
+        None
+    )
+    task: Annotated[
+        Literal["classification", "regression"] | None,
+        _option(
+            "Whether to predict classes or a number. [default: a number where the target has "
+            "fractions or more than 20 different numbers]",
+            "classification|regression",
+        ),
+    ] = None
+    rare_classes: Annotated[
+        Literal["drop", "merge", "refuse"] | None,
+        _option(
+            "What to do with classes of fewer than 10 nodes: drop their labels, merge them into "
+            "one class, or refuse them. [default: drop]",
+            "drop|merge|refuse",
+        ),
+    ] = None
     id_column: Annotated[
         str | None, _option("Column of NODES with the ids of the nodes. [default: detected]")
     ] = None
@@ -74,7 +112,7 @@ class TableOptions:
         int | None,
         _option(
             "Hash categories and words into 2^BITS features, for columns with very many values. "
-            "[default: one feature for each value that three nodes have]",
+            "[default: one feature for each value that two nodes have]",
             "BITS",
         ),
     ] = None
@@ -88,6 +126,7 @@ class TableOptions:
             given[name] = _names(given[name])
         if self.missing is not None:
             given["missing"] = _names(self.missing)
+        given["rare_classes"] = self.rare_classes or "drop"
         return TableChoices(ignored=given.pop("ignore"), **given)
 
     def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:
@@ -100,7 +139,7 @@ class TableOptions:
     def load(
         self, dataset: str | None, edges: Path | None, out: Path | None, *, for_links: bool = False
     ) -> TableGraph | None:
-        """Read the user's tables; return nothing for a dataset that is not a table.
+        """Read tables, the user's or known ones; return nothing for another dataset.
 
         What was decided about the columns, and warnings, go to stderr.
 
@@ -113,6 +152,28 @@ class TableOptions:
         if not is_table(dataset):
             self._refuse(dataset or "citeseer", edges)
             return None
+        if dataset in TABLES:
+            refuse_edges_of(dataset, edges)
+        else:
+            self._check_files(dataset, edges, out, for_links)
+        from crossgcn.cli.running import status, terminal
+
+        with status(f"reading {dataset}"):
+            from crossgcn.data.datasets.real import load_real
+            from crossgcn.data.tables.graph import load_tables
+            from crossgcn.reports.terminal.check import reading_lines
+
+            if dataset in TABLES:
+                graph = load_real(dataset, choices=self.choices())
+            else:
+                graph = load_tables(Path(dataset), edges, self.choices())
+        terminal().print(*reading_lines(graph), sep="\n", highlight=False)
+        return graph
+
+    def _check_files(
+        self, dataset: str, edges: Path | None, out: Path | None, for_links: bool
+    ) -> None:
+        """Refuse files that contradict the other arguments."""
         for table in (Path(dataset), edges):
             if out is not None and table is not None and out.resolve() == table.resolve().parent:
                 raise BadInput(
@@ -128,15 +189,6 @@ class TableOptions:
                 f"{dataset} is a table: give the column to predict as --target COLUMN "
                 f"({self.command('check', dataset, edges)} lists the columns)"
             )
-        from crossgcn.cli.running import status, terminal
-
-        with status(f"reading {dataset}"):
-            from crossgcn.data.tables.graph import load_tables
-            from crossgcn.reports.terminal.check import reading_lines
-
-            graph = load_tables(Path(dataset), edges, self.choices())
-        terminal().print(*reading_lines(graph), sep="\n", highlight=False)
-        return graph
 
     def _refuse(self, dataset: str, edges: Path | None) -> None:
         """Refuse a second file and options for tables with a dataset that is no table."""
@@ -161,31 +213,43 @@ class TableOptions:
 
 
 def is_table(dataset: str | None) -> TypeGuard[str]:
-    """Whether a dataset argument is the file name of a table."""
-    return dataset is not None and dataset.lower().endswith(TABLE_ENDINGS)
+    """Whether a dataset argument is the file name of a table, or a known dataset of tables."""
+    return dataset is not None and (dataset in TABLES or dataset.lower().endswith(TABLE_ENDINGS))
+
+
+def refuse_edges_of(name: str, edges: Path | None) -> None:
+    """Refuse a table of edges with a known dataset, which has edges of its own."""
+    if edges is not None:
+        raise BadInput(f"{edges} is one argument too many: {name} has its own edges; leave it out")
 
 
 def refuse_table_in_config(dataset: str, config: Path | None, command: str) -> None:
     """Refuse a table that a TOML file names as its dataset: tables are arguments."""
     if is_table(dataset):
+        arguments = dataset if dataset in TABLES else f"{dataset} EDGES --target COLUMN"
         raise BadInput(
             f"{config}: {dataset} is a table, and tables are given as arguments: crossgcn "
-            f"{command} {dataset} EDGES --target COLUMN --config {config}, without dataset in the "
-            "file"
+            f"{command} {arguments} --config {config}, without dataset in the file"
         )
 
 
-def table_defaults(graph: TableGraph | None, splits: str | None) -> dict[str, Any]:
+def table_defaults(
+    graph: TableGraph | None, splits: str | None, given: RunConfig | None = None
+) -> dict[str, Any]:
     """Return the settings for tables that the user did not give.
 
     Args:
         graph: The tables; without them, nothing is returned.
         splits: Value of ``--splits``; refused where it contradicts the tables.
+        given: The user's settings, with the model of :data:`TABLE_DEFAULTS` if none was named.
+            Without them, the defaults are for several full-batch models.
     """
     if graph is None:
         return {}
     column = graph.plan.split_column
     kind = "stratified" if column is None else "public"
+    if splits == "public" and getattr(graph.data, "roles", None) is not None:
+        kind = "public"
     if splits not in (None, kind):
         remedy = (
             "leave out --splits, or name the column with the parts as --split-column"
@@ -193,7 +257,18 @@ def table_defaults(graph: TableGraph | None, splits: str | None) -> dict[str, An
             else f"leave out --splits to use column {column!r}, or --ignore it to draw splits"
         )
         raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
-    return {"splits": kind, **TABLE_DEFAULTS}
+    task = task_of_outputs(graph.data.num_classes)
+    defaults = dict(TABLE_DEFAULTS) | {"splits": kind, "metric": DEFAULT_METRICS[task]}
+    if kind == "public":
+        del defaults["num_splits"]  # as many as the column has
+    if given is None:
+        del defaults["model"]
+    elif get_preset(given.model).inputs == "hops":
+        for name in ("dropout", "bias", "patience"):  # the preset has its own
+            del defaults[name]
+    elif given.batch_size is not None:
+        defaults["patience"] = _PATIENCE_IN_BATCHES
+    return defaults
 
 
 def cross_in_first_layer(config: RunConfig) -> RunConfig:
@@ -204,6 +279,8 @@ def cross_in_first_layer(config: RunConfig) -> RunConfig:
     if not has_orders(config.model, config.transform) or isinstance(config.order, tuple):
         return config
     order = 2 if config.order is None else config.order
+    if get_preset(config.model).inputs == "hops":  # it has one layer, and one order
+        return config.model_copy(update={"order": order})
     return config.model_copy(update={"order": first_layer_crosses(order, config.num_layers)})
 
 

@@ -16,6 +16,7 @@ from crossgcn.cli.options import (
     Settings,
 )
 from crossgcn.cli.tables import (
+    TABLE_DEFAULTS,
     EdgesArgument,
     TableOptions,
     cross_in_first_layer,
@@ -39,22 +40,23 @@ def train(
     tables: TableOptions,
     run: RunOptions,
 ) -> Answer:
-    """Train one model on many training splits and report its test accuracy.
+    """Train one model on many training splits and report how it does on test nodes.
 
     The defaults are the paper's protocol: 20 splits of 20 nodes per class, 500 epochs, the epoch
     of best validation accuracy; test nodes are read once, after that choice.
 
     With tables of your own, crossgcn train nodes.csv edges.csv --target COLUMN, the default is
-    5 stratified splits. The folder --out is what explain, predict and report take.
+    cross-hops on 10 stratified splits. The target may be classes or a number. The folder --out is
+    what explain, predict and report take.
     """
     graph = tables.load(dataset, edges, run.out)
-    chosen = RunConfig.create(
-        config_file=config,
-        defaults=table_defaults(graph, settings["splits"]),
-        dataset=dataset,
-        **settings,
-    )
+    of_tables = {} if graph is None else {"model": TABLE_DEFAULTS["model"]}
+    chosen = RunConfig.create(config_file=config, defaults=of_tables, dataset=dataset, **settings)
     if graph is not None:
+        defaults = table_defaults(graph, settings["splits"], chosen)
+        chosen = RunConfig.create(
+            config_file=config, defaults=defaults, dataset=dataset, **settings
+        )
         chosen = cross_in_first_layer(chosen)
     else:
         refuse_table_in_config(chosen.dataset, config, "train")

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES
+    from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
     from crossgcn.data.datasets.citeseer_cross import cross_columns, explicit_crosses, plant_crosses
     from crossgcn.data.datasets.drawn_graphs import reddit400k_shaped
     from crossgcn.data.datasets.graphsage import read_graphsage
     from crossgcn.data.datasets.load import load_dataset
     from crossgcn.data.datasets.planetoid import read_planetoid
+    from crossgcn.data.datasets.real import load_real, read_real
     from crossgcn.data.datasets.registry import available, fetch, locate, locate_splits
     from crossgcn.data.features import csr_tensor, row_normalise
     from crossgcn.data.graph import canonical_graph
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CATALOGUE",
     "DATASET_NAMES",
+    "TABLES",
     "Split",
     "StoredGraph",
     "available",
@@ -36,6 +38,7 @@ __all__ = [
     "explicit_crosses",
     "fetch",
     "load_dataset",
+    "load_real",
     "locate",
     "locate_splits",
     "make_splits",
@@ -44,6 +47,7 @@ __all__ = [
     "read_graph",
     "read_graphsage",
     "read_planetoid",
+    "read_real",
     "reddit400k_shaped",
     "row_normalise",
     "save_graph",
@@ -52,12 +56,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "datasets.catalogue": ("CATALOGUE", "DATASET_NAMES"),
+    "datasets.catalogue": ("CATALOGUE", "DATASET_NAMES", "TABLES"),
     "datasets.citeseer_cross": ("plant_crosses", "cross_columns", "explicit_crosses"),
     "datasets.drawn_graphs": ("reddit400k_shaped",),
     "datasets.graphsage": ("read_graphsage",),
     "datasets.load": ("load_dataset",),
     "datasets.planetoid": ("read_planetoid",),
+    "datasets.real": ("load_real", "read_real"),
     "datasets.registry": ("available", "fetch", "locate", "locate_splits"),
     "features": ("csr_tensor", "row_normalise"),
     "graph": ("canonical_graph",),

@@ -12,7 +12,8 @@ array             kind                        meaning
 ``edge_weight``   numbers [E], optional       0 or more for each edge; 1 when left out
 ``directed``      one boolean, optional       true if an edge counts for its second end
                                               alone
-``y``             integers [N]                class of each node, -1 for unlabelled
+``y``             integers [N]                class of each node, -1 for unlabelled; or
+                                              decimal numbers to predict, NaN for unknown
 ``num_classes``   one integer, optional       if some class has no labelled node
 ``roles``         integers [S, N], optional   one row per split: 0 none, 1 train,
                                               2 validation, 3 test
@@ -56,7 +57,7 @@ _KINDS: dict[str, tuple[Any, ...]] = {
     "edge_index": _kind("iu", 2, np.int64, "integers"),
     "edge_weight": _kind("fiub", 1, np.float32, "numbers"),
     "directed": ("b", None, np.bool_, "one boolean"),
-    "y": _kind("iu", 1, np.int64, "integers"),
+    "y": _kind("fiu", 1, np.int64, "numbers"),
     "num_classes": ("iu", None, np.int64, "one integer, at least 1"),
     "roles": _kind("iu", 2, np.int64, "integers"),
 } | dict.fromkeys(MASK_NAMES, ("b", None, np.bool_, "booleans"))
@@ -136,6 +137,8 @@ def _read(arrays: Arrays, name: str, path: Path) -> Tensor:
     kinds, dimensions, dtype, _ = _KINDS[name]
     if arrays[name].dtype.kind not in kinds or dimensions not in (None, arrays[name].ndim):
         raise _wrong_kind(arrays, name, path)
+    if name == "y" and arrays[name].dtype.kind == "f":
+        dtype = np.float32
     with np.errstate(over="ignore"):
         return torch.from_numpy(arrays[name].astype(dtype))
 

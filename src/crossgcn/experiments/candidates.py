@@ -1,4 +1,4 @@
-"""The models that ``compare`` trains on tables. Nothing here imports torch."""
+"""The models that ``compare`` trains on tables. Nothing here imports torch or scikit-learn."""
 
 from __future__ import annotations
 
@@ -6,75 +6,131 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+Columns = Literal["none", "own", "hops", "graph"]
+
 
 @dataclass(frozen=True)
 class Candidate:
     """One model of the comparison.
 
     Attributes:
-        preset: ``None`` for the majority class, which learns nothing.
-        settings: Model settings; ``order`` is the order of the first layer, the other layers
-            do not cross.
-        matched: Choose the width such that the model has as many parameters as
-            :data:`MATCHED`.
-        products: How the model responds to combined features: not at all, by multiplying
-            them (``"crosses"``), or by a perceptron that may learn to.
+        description: Half a line.
+        columns: What the model reads: nothing, a node's own columns, also those of its
+            neighbourhood (:class:`~crossgcn.graph.hops.HopColumns`), or the graph itself.
+        preset: A network of :data:`~crossgcn.models.catalogue.PRESETS`.
+        estimator: Otherwise, a model of :mod:`~crossgcn.experiments.sklearn_models`.
+        settings: Settings that make the network this model.
+        training: Further settings, which users may override.
+        glass_box: Whether a score is an exact sum of named terms.
+        twin: The same model without crosses.
     """
 
     description: str
+    columns: Columns
     preset: str | None = None
+    estimator: Literal["constant", "boosting", "ebm"] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    matched: bool = False
-    products: Literal["none", "crosses", "perceptron"] = "none"
+    training: Mapping[str, Any] = field(default_factory=dict)
+    glass_box: bool = False
+    twin: str | None = None
 
+    @property
+    def trials(self) -> tuple[Mapping[str, float], ...]:
+        """The settings to choose from on the validation nodes, the most promising first."""
+        return TRIALS[self.estimator or "network"]
+
+
+# Attention takes ten times as long per epoch as other layers: fewer, larger steps.
+_ATTENTION = {"hidden_channels": 16, "learning_rate": 0.03, "epochs": 100, "patience": 20}
 
 CANDIDATES: Mapping[str, Candidate] = {
-    "majority": Candidate("always the commonest class"),
-    "logistic-regression": Candidate(
-        "each node's own features, weighed and added", "mlp", {"num_layers": 1}
+    "majority-or-mean": Candidate(
+        "always the commonest class, or the mean", "none", estimator="constant", glass_box=True
     ),
-    "mlp": Candidate(
-        "a perceptron on each node's own features, as large as cross-gcn-2",
-        "mlp",
-        {"num_layers": 2},
-        matched=True,
-        products="perceptron",
+    "linear": Candidate(
+        "own columns, weighted and added", "own", "mlp", settings={"num_layers": 1}, glass_box=True
     ),
-    "cross-gcn-1": Candidate(
-        "ours with its crosses taken out (K = 1), a GCN", "cross-gcn", {"order": 1}
+    "cross-hops-1": Candidate(
+        "own and neighbours' columns, weighted and added",
+        "hops",
+        "cross-hops",
+        settings={"order": 1},
+        glass_box=True,
     ),
-    "gcn": Candidate("a GCN as large as cross-gcn-2", "gcn", matched=True),
+    "cross-hops-2": Candidate(
+        "the same with products of two columns",
+        "hops",
+        "cross-hops",
+        settings={"order": 2},
+        glass_box=True,
+        twin="cross-hops-1",
+    ),
+    "cross-hops-3": Candidate(
+        "the same with products of up to three",
+        "hops",
+        "cross-hops",
+        settings={"order": 3},
+        glass_box=True,
+        twin="cross-hops-1",
+    ),
+    "ebm": Candidate("explainable boosting, own columns", "own", estimator="ebm", glass_box=True),
+    "ebm-hops": Candidate(
+        "explainable boosting, own and neighbours' columns",
+        "hops",
+        estimator="ebm",
+        glass_box=True,
+    ),
+    "gcn": Candidate("graph convolution", "graph", "gcn", glass_box=True),
     "cross-gcn-2": Candidate(
-        "ours, with products of two features (K = 2)",
+        "graph convolution with products of two columns",
+        "graph",
         "cross-gcn",
-        {"order": 2},
-        products="crosses",
+        settings={"order": 2},
+        glass_box=True,
+        twin="gcn",
     ),
-    "cross-gcn-3": Candidate(
-        "ours, with products of up to three (K = 3)",
+    "boosting": Candidate("gradient boosting, own columns", "own", estimator="boosting"),
+    "boosting-hops": Candidate(
+        "gradient boosting, own and neighbours' columns", "hops", estimator="boosting"
+    ),
+    "perceptron": Candidate("one hidden layer, own columns", "own", "mlp"),
+    "perceptron-hops": Candidate(
+        "one hidden layer, own and neighbours' columns", "hops", "mlp-hops"
+    ),
+    "sage": Candidate("GraphSAGE", "graph", "cross-gcn", settings={"order": 1, "aggr": "sage"}),
+    "gatv2": Candidate(
+        "graph attention",
+        "graph",
         "cross-gcn",
-        {"order": 3},
-        products="crosses",
-    ),
-    "gin": Candidate(
-        "a perceptron where ours has crosses, as large as cross-gcn-2",
-        "gin",
-        {"aggregate_first": False},
-        matched=True,
-        products="perceptron",
+        settings={"order": 1, "aggr": "gatv2"},
+        training=_ATTENTION,
     ),
 }
-"""Ordered from the easiest to interpret to the hardest."""
+"""Glass boxes first, each kind from the simplest to the most complex."""
 
-MATCHED = "cross-gcn-2"
+TRIALS: Mapping[str, tuple[Mapping[str, float], ...]] = {
+    "constant": ({},) * 4,
+    "network": (
+        {"dropout": 0.2, "weight_decay": 1e-3},
+        {"dropout": 0.5, "weight_decay": 1e-4},
+        {"dropout": 0.0, "weight_decay": 1e-2},
+        {"dropout": 0.0, "weight_decay": 0.0},
+    ),
+    "boosting": (
+        {"learning_rate": 0.1, "max_leaf_nodes": 7},
+        {"learning_rate": 0.05, "max_leaf_nodes": 31},
+        {"learning_rate": 0.1, "max_leaf_nodes": 3},
+        {"learning_rate": 0.05, "max_leaf_nodes": 15},
+    ),
+    "ebm": (
+        {"interactions": 10, "learning_rate": 0.04},
+        {"interactions": 0, "learning_rate": 0.04},
+        {"interactions": 30, "learning_rate": 0.04},
+        {"interactions": 10, "learning_rate": 0.01},
+    ),
+}
+"""The settings tried for every kind of model; the validation nodes choose one per split."""
 
-TRIALS: tuple[Mapping[str, float], ...] = (
-    {"dropout": 0.2, "weight_decay": 5e-4},
-    {"dropout": 0.5, "weight_decay": 5e-4},
-    {"dropout": 0.2, "weight_decay": 5e-3},
-    {"dropout": 0.5, "weight_decay": 5e-3},
-)
-"""The settings tried for every model; validation accuracy chooses one per split."""
-
+MOST_TRIALS = len(TRIALS["network"])
 DEFAULT_TRIALS = 2
-"""How many of :data:`TRIALS` are tried by default."""
+"""How many of the trials are made by default."""

@@ -1,25 +1,41 @@
-"""Do crosses help on this graph? Every model tuned alike and paired over splits."""
+"""Do crosses, the graph or a black box help on this graph? All models paired over splits."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import fsum
+from pathlib import Path
 from statistics import fmean, mode
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
-from crossgcn.errors import BadInput, unknown_name
-from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MATCHED, TRIALS, Candidate
-from crossgcn.experiments.experiment import Experiment, RepeatedRuns
+from crossgcn.errors import BadInput, WorkFailed, unknown_name
+from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRIALS, Candidate
+from crossgcn.experiments.experiment import Experiment
+from crossgcn.experiments.sklearn_models import ComparisonTrainer, EstimatorRun
 from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
-from crossgcn.models.catalogue import build_model, first_layer_crosses
-from crossgcn.training.config import RunConfig
+from crossgcn.models.catalogue import Preset, first_layer_crosses, get_preset
+from crossgcn.training.config import MODEL_SETTINGS, RunConfig
+from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
+from crossgcn.training.pool import train_many
+from crossgcn.training.trainer import Record, Run
+
+Verdict = Literal["helps", "does not help", "cannot tell"]
+
+MATTERS = 0.005
+"""A gain that matters: half a point; of RMSE and MAE, half a percent of the baseline's."""
+_ENOUGH_SPLITS = 5
+"""With fewer splits, not beating a constant says little."""
+_FULL_BATCH_PATIENCE = 50
+_SPLITS = 10
+"""Stratified splits by default."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +43,21 @@ class CandidateResult:
     """One model over all splits, tuned in each.
 
     Attributes:
-        test_accuracy: One per split, of the trial chosen by validation accuracy.
+        test: One value per split for each metric, of the trial that validation chose.
+        validation: Validation score of that trial; it should grow.
         trials: The chosen trial of each split.
-        hidden_channels: ``None`` for a model without a hidden layer.
+        parameters: Of a network.
         train_options: Options of ``crossgcn train`` for the trial that most splits chose;
-            ``None`` for the majority class.
+            ``None`` for a model that ``train`` does not have.
     """
 
     name: str
-    test_accuracy: tuple[float, ...]
-    validation_accuracy: tuple[float, ...]
-    trials: tuple[int, ...]
-    parameters: int
-    hidden_channels: int | None
-    seconds: float
+    metric: str
+    test: Mapping[str, tuple[float, ...]]
+    validation: tuple[float, ...]
+    trials: tuple[int, ...] = (0,)
+    parameters: int | None = None
+    seconds: float = 0.0
     train_options: tuple[str, ...] | None = None
 
     @property
@@ -49,17 +66,51 @@ class CandidateResult:
         return CANDIDATES[self.name]
 
     @property
+    def scores(self) -> tuple[float, ...]:
+        """The selecting metric on the test nodes of each split."""
+        return self.test[self.metric]
+
+    @property
     def summary(self) -> Summary:
-        """Mean and standard deviation of the test accuracy."""
-        return summarise(self.test_accuracy)
+        """Mean and standard deviation of :attr:`scores`."""
+        return summarise(self.scores)
+
+
+@dataclass(frozen=True)
+class QuestionAnswer:
+    """Two models that validation chose, compared on the test nodes.
+
+    Attributes:
+        model: With what is in question.
+        against: Without it.
+        difference: Of the metric, ``model`` minus ``against``.
+        verdict: Whether ``model`` is better.
+        is_constant: ``model`` is not better than predicting a constant.
+    """
+
+    model: str
+    against: str
+    difference: PairedDifference
+    verdict: Verdict
+    is_constant: bool = False
 
 
 @dataclass(frozen=True)
 class TableComparison:
-    """The results of all models, simplest first, and what follows from them."""
+    """The results of all models, in the order of the candidates, and what follows from them.
+
+    Attributes:
+        test_to_train: As for :func:`~crossgcn.paired_difference`.
+    """
 
     results: tuple[CandidateResult, ...]
     test_to_train: float
+    task: str = "binary"
+
+    @property
+    def metric(self) -> str:
+        """The metric that selects."""
+        return self.results[0].metric
 
     def of(self, name: str) -> CandidateResult:
         """Return the result of one model."""
@@ -68,52 +119,107 @@ class TableComparison:
     def difference(self, ours: str, baseline: str) -> PairedDifference:
         """Return the paired difference of two models, corrected for overlapping splits."""
         return paired_difference(
-            self.of(ours).test_accuracy,
-            self.of(baseline).test_accuracy,
-            test_to_train=self.test_to_train,
+            self.of(ours).scores, self.of(baseline).scores, test_to_train=self.test_to_train
         )
 
-    def best(self, *products: str) -> str | None:
-        """Return the model of these kinds with the best validation accuracy, simpler first."""
-        found = [r for r in self.results if not products or r.candidate.products in products]
-        best = max(found, key=lambda result: fmean(result.validation_accuracy), default=None)
+    def best(self, wanted: Callable[[CandidateResult], bool] = lambda _: True) -> str | None:
+        """Return the model with the best validation score among some, simpler first."""
+        found = filter(wanted, self.results)
+        best = max(found, key=lambda result: fmean(result.validation), default=None)
         return None if best is None else best.name
 
     @property
-    def crosses_help(self) -> bool | None:
-        """Whether the best model with crosses beats the best one without crosses or perceptron.
+    def crosses(self) -> QuestionAnswer | None:
+        """The best order of cross-hops against its twin; without it, Cross-GCN against GCN."""
+        names = {result.name for result in self.results}
+        twins = [r.candidate.twin for r in self.results if r.candidate.twin in names]
+        if not twins:
+            return None
+        ours = self.best(lambda result: result.candidate.twin == twins[0])
+        return self._answer(ours, twins[0])
 
-        Validation accuracy chooses both models. Crosses help if the whole confidence interval
-        of the difference in test accuracy is above zero. ``None`` if there is nothing to
-        compare, or a single split.
-        """
-        ours, plain = self.best("crosses"), self.best("none")
-        interval = self.difference(ours, plain).interval() if ours and plain else None
-        return None if interval is None else interval[0] > 0
+    @property
+    def graph(self) -> QuestionAnswer | None:
+        """The best model that sees neighbours against the best one on own columns."""
+        return self._answer(
+            self.best(lambda result: result.candidate.columns in ("hops", "graph")),
+            self.best(lambda result: result.candidate.columns in ("none", "own")),
+        )
+
+    @property
+    def black_box(self) -> QuestionAnswer | None:
+        """The best black box against the best glass box."""
+        return self._answer(
+            self.best(lambda result: not result.candidate.glass_box),
+            self.best(lambda result: result.candidate.glass_box),
+        )
 
     @property
     def recommended(self) -> str:
-        """The simplest model that the best one by validation does not beat on test nodes.
+        """The simplest glass box that gives up no validation score that matters.
 
-        With a single split there is no interval, and the best model is recommended.
+        Only models that ``crossgcn train`` has are recommended, a black box only if no glass box
+        was compared.
         """
-        best = self.best()
-        assert best is not None
-        for result in self.results:
-            interval = self.difference(best, result.name).interval()
-            if result.name == best or (interval is not None and interval[0] <= 0):
-                return result.name
-        return best
+        trainable = [r for r in self.results if r.candidate.preset is not None] or self.results
+        glass = [r for r in trainable if r.candidate.glass_box] or trainable
+        best = max(fmean(result.validation) for result in glass)
+        enough = best - self._matters(best)
+        return next(r.name for r in glass if fmean(r.validation) >= enough or math.isnan(enough))
+
+    def _matters(self, value: float) -> float:
+        return MATTERS * abs(value) if self.metric in ("rmse", "mae") else MATTERS
+
+    def _answer(self, model: str | None, against: str | None) -> QuestionAnswer | None:
+        if model is None or against is None:
+            return None
+        difference = self.difference(model, against)
+        is_constant = self._is_constant(model)
+        return QuestionAnswer(
+            model, against, difference, self._judge(difference, against, is_constant), is_constant
+        )
+
+    def _judge(self, difference: PairedDifference, against: str, is_constant: bool) -> Verdict:
+        interval = self._gain(difference)
+        if interval is None or any(map(math.isnan, interval)):
+            return "cannot tell"
+        if is_constant:
+            return "does not help"
+        if interval[0] > 0:
+            return "helps"
+        if interval[1] < self._matters(self.of(against).summary.mean):
+            return "does not help"
+        return "cannot tell"
+
+    def _is_constant(self, model: str) -> bool:
+        """Whether a model does not beat the constant, with enough splits to say so."""
+        constant = next((r.name for r in self.results if r.candidate.columns == "none"), None)
+        if constant is None or model == constant:
+            return False
+        difference = self.difference(model, constant)
+        interval = self._gain(difference)
+        return interval is not None and difference.count >= _ENOUGH_SPLITS and interval[0] <= 0
+
+    def _gain(self, difference: PairedDifference) -> tuple[float, float] | None:
+        """Return the interval such that positive numbers are better."""
+        interval = difference.interval()
+        if interval is None or METRICS[self.metric].grows:
+            return interval
+        return -interval[1], -interval[0]
 
 
 class TableExperiment:
     """Candidates to be tuned and trained on the same splits.
 
     Args:
-        names: The candidates; defaults to all.
-        num_trials: How many of :data:`~crossgcn.experiments.candidates.TRIALS` to try.
-        settings: Settings of :class:`~crossgcn.RunConfig` for every model. The sizes of the
-            other models are matched to ours with these ``hidden_channels``.
+        data: The graph; for a number as target ``num_classes`` is 1.
+        names: The candidates; defaults to all that are installed.
+        num_trials: How many of a candidate's trials to make.
+        defaults: Settings of :class:`~crossgcn.RunConfig` unless a preset has its own.
+        settings: Settings for every model.
+
+    Attributes:
+        skipped: Candidates that were left out because a package is not installed.
     """
 
     def __init__(
@@ -122,52 +228,142 @@ class TableExperiment:
         names: Sequence[str] | None = None,
         *,
         num_trials: int = DEFAULT_TRIALS,
+        defaults: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any],
     ) -> None:
-        names = list(CANDIDATES if names is None else names)
-        for name in names:
+        wanted = list(CANDIDATES if names is None else names)
+        for name in wanted:
             if name not in CANDIDATES:
                 raise unknown_name("model", name, CANDIDATES)
-        if not 1 <= num_trials <= len(TRIALS):
+        if not 1 <= num_trials <= MOST_TRIALS:
             raise BadInput(
-                f"--tuning is 1 to {len(TRIALS)} trials for each model; got {num_trials}"
+                f"--tuning is 1 to {MOST_TRIALS} trials for each model; got {num_trials}"
             )
-        self.names = [name for name in CANDIDATES if name in names]
+        self.skipped = [name for name in CANDIDATES if name in wanted and not _is_installed(name)]
+        if names is not None and self.skipped:
+            raise BadInput(
+                f"{' and '.join(self.skipped)} need the package interpret: pip install "
+                "'crossgcn[interpret]', or leave them out of --models"
+            )
+        self.names = [name for name in CANDIDATES if name in wanted and name not in self.skipped]
         self.num_trials = num_trials
-        configs = {
-            f"{name}/trial-{number}": _configure(name, data, {**settings, **trial})
+        self.task = task_of_outputs(data.num_classes)
+        self.metric = check_metric(settings.get("metric") or DEFAULT_METRICS[self.task], self.task)
+        defaults = {"patience": _FULL_BATCH_PATIENCE, **(defaults or {})}
+        if "stratified" in (settings.get("splits"), defaults.get("splits")):
+            defaults.setdefault("num_splits", _SPLITS)
+        settings = {**settings, "metric": self.metric}
+        self.configs = {
+            (name, trial): _configure(CANDIDATES[name], trial, defaults, settings)
             for name in self.names
-            if CANDIDATES[name].preset is not None
-            for number, trial in enumerate(TRIALS[:num_trials])
+            for trial in range(self.num_trials_of(name))
         }
-        # The majority class alone needs no training, but it needs the splits.
-        configs = configs or {"majority": RunConfig.create(**settings)}
-        self.experiment = Experiment(list(configs.values()), data, folders=list(configs))
+        self.experiment = Experiment(
+            list(self.configs.values()), data, folders=[_folder(*key) for key in self.configs]
+        )
+
+    def num_trials_of(self, name: str) -> int:
+        """Return how many trials a candidate gets; a constant has nothing to choose."""
+        return 1 if CANDIDATES[name].columns == "none" else self.num_trials
 
     @property
     def splits(self) -> list[Split]:
         """The splits shared by all models."""
         return self.experiment.splits
 
-    def run(self, **arguments: Any) -> TableComparison:
-        """Train every model; the arguments are those of :meth:`crossgcn.Experiment.run`."""
-        runs: list[RepeatedRuns] = []
-        if self.names != ["majority"]:
-            runs = self.experiment.run(**arguments)
-        results = []
-        for name in self.names:
-            if CANDIDATES[name].preset is None:
-                results.append(self._majority(name))
-            else:
-                results.append(_choose_trials(name, runs[: self.num_trials]))
-                runs = runs[self.num_trials :]
-        return TableComparison(tuple(results), self.experiment.test_to_train)
+    def run(
+        self,
+        *,
+        out: Path | None = None,
+        workers: int = 1,
+        threads: int = 1,
+        device: str = "cpu",
+        on_epochs: Callable[[int, int], None] | None = None,
+        on_estimate: Callable[[float], None] | None = None,
+    ) -> TableComparison:
+        """Train every model on every split.
 
-    def _majority(self, name: str) -> CandidateResult:
-        y, splits = self.experiment.data.y, self.splits
-        test = tuple(majority_accuracy(y, split.train, split.test) for split in splits)
-        validation = tuple(majority_accuracy(y, split.train, split.validation) for split in splits)
-        return CandidateResult(name, test, validation, (0,) * len(splits), 0, None, 0.0)
+        Args:
+            out: Folder for the records; a finished run found there is not repeated.
+            workers: Number of processes.
+            threads: Threads of each run.
+            device: ``cpu``, ``cuda`` or ``auto``.
+            on_epochs: Called with the number of runs done and of all runs.
+            on_estimate: Called once, when a run of every model was measured, with the seconds
+                that the remaining ones will take.
+        """
+        keys = [
+            (name, trial, split)
+            for split in range(len(self.splits))
+            for name in self.names
+            for trial in range(self.num_trials_of(name))
+        ]
+        runs = [self._run_of(*key, out) for key in keys]
+        records: dict[tuple[str, int, int], Record] = {}
+        failures: dict[tuple[str, int, int], WorkFailed] = {}
+        estimated = False
+
+        def report() -> None:
+            if on_epochs is not None:
+                on_epochs(len(records) + len(failures), len(keys))
+
+        def keep(position: int, record: Record) -> None:
+            nonlocal estimated
+            records[keys[position]] = record
+            report()
+            measured = {name for name, _, _ in records}
+            if on_estimate is not None and not estimated and len(measured) == len(self.names):
+                estimated = True
+                on_estimate(_estimate(records, keys) / workers)
+
+        def fail(position: int, failure: WorkFailed) -> None:
+            failures[keys[position]] = failure
+            report()
+
+        trainer = ComparisonTrainer(self.experiment.trainer(threads=threads, device=device))
+        train_many(trainer, runs, workers=workers, on_record=keep, on_failure=fail)
+        results = tuple(self._result(name, records, failures) for name in self.names)
+        return TableComparison(results, self.experiment.test_to_train, self.task)
+
+    def _run_of(self, name: str, trial: int, split: int, out: Path | None) -> Run:
+        folder = None if out is None else out / _folder(name, trial) / f"split-{split:02d}"
+        candidate = CANDIDATES[name]
+        config = self.configs[name, trial].model_copy(update={"dataset": self.experiment.data.name})
+        if candidate.preset is not None:
+            return Run(config, split, folder=folder)
+        return EstimatorRun(
+            config, split, folder=folder, candidate=name, settings=candidate.trials[trial]
+        )
+
+    def _result(
+        self,
+        name: str,
+        records: Mapping[tuple[str, int, int], Record],
+        failures: Mapping[tuple[str, int, int], WorkFailed],
+    ) -> CandidateResult:
+        """Take the trial with the best validation score in each split."""
+        chosen = []
+        for split in range(len(self.splits)):
+            keys = [(name, trial, split) for trial in range(self.num_trials_of(name))]
+            done = [key for key in keys if key in records]
+            if not done:
+                raise failures[keys[0]]
+            chosen.append(max(done, key=lambda key: _comparable(records[key]["validation_score"])))
+        picked = [records[key] for key in chosen]
+        trials = tuple(trial for _, trial, _ in chosen)
+        options = None
+        if CANDIDATES[name].preset is not None:
+            options = train_options(self.configs[name, mode(trials)])
+        return CandidateResult(
+            name,
+            self.metric,
+            {key: tuple(record["test"][key] for record in picked) for key in picked[0]["test"]},
+            tuple(record["validation_score"] for record in picked),
+            trials,
+            picked[0].get("parameters"),
+            fsum(record["seconds"] for key, record in records.items() if key[0] == name),
+            options,
+        )
 
 
 def majority_accuracy(y: Tensor, train: Tensor, nodes: Tensor) -> float:
@@ -176,70 +372,61 @@ def majority_accuracy(y: Tensor, train: Tensor, nodes: Tensor) -> float:
     return float((y[nodes] == commonest).double().mean())
 
 
-def _choose_trials(name: str, trials: Sequence[RepeatedRuns]) -> CandidateResult:
-    """Take the trial with the best validation accuracy in each split."""
-    by_split = list(zip(*(runs.records for runs in trials), strict=True))
-    chosen = [
-        max(range(len(trials)), key=lambda trial: records[trial]["validation_accuracy"])
-        for records in by_split
-    ]
-    picked = [records[trial] for records, trial in zip(by_split, chosen, strict=True)]
-    config = trials[mode(chosen)].config
-    return CandidateResult(
-        name,
-        tuple(record["test_accuracy"] for record in picked),
-        tuple(record["validation_accuracy"] for record in picked),
-        tuple(chosen),
-        picked[0]["parameters"],
-        config.hidden_channels if config.num_layers > 1 else None,
-        fsum(runs.seconds for runs in trials),
-        _train_options(config),
-    )
+def _estimate(records: Mapping[tuple[str, int, int], Record], keys: Iterable[Any]) -> float:
+    """Return how long the runs without a record will take, one after the other."""
+    seconds: dict[str, list[float]] = {}
+    for (name, _, _), record in records.items():
+        seconds.setdefault(name, []).append(record["seconds"])
+    return fsum(fmean(seconds[key[0]]) for key in keys if key not in records)
 
 
-def _configure(name: str, data: Data, settings: Mapping[str, Any]) -> RunConfig:
-    config = _make_config(CANDIDATES[name], settings)
-    if not CANDIDATES[name].matched:
-        return config
-    wanted = _count_parameters(_make_config(CANDIDATES[MATCHED], settings), data)
-
-    def excess(width: int) -> int:
-        wider = config.model_copy(update={"hidden_channels": width})
-        return _count_parameters(wider, data) - wanted
-
-    if excess(1) == excess(2):  # a single layer has no width to choose
-        return config
-    high = 1
-    while excess(high) < 0:
-        high *= 2
-    enough = bisect_left(range(high + 1), 0, 1, high, key=excess)
-    width = min((w for w in (enough - 1, enough) if w >= 1), key=lambda w: abs(excess(w)))
-    return config.model_copy(update={"hidden_channels": width})
+def _comparable(score: float) -> float:
+    return -math.inf if math.isnan(score) else score
 
 
-def _make_config(candidate: Candidate, settings: Mapping[str, Any]) -> RunConfig:
-    values = {**settings, "model": candidate.preset, **candidate.settings}
-    if "order" in values:
-        values["order"] = first_layer_crosses(values["order"], values.get("num_layers", 2))
-    return RunConfig.create(**values)
+def _folder(name: str, trial: int) -> str:
+    return f"{name}/trial-{trial}"
 
 
-def _train_options(config: RunConfig) -> tuple[str, ...]:
+def _is_installed(name: str) -> bool:
+    return CANDIDATES[name].estimator != "ebm" or find_spec("interpret") is not None
+
+
+def _configure(
+    candidate: Candidate, trial: int, defaults: Mapping[str, Any], settings: Mapping[str, Any]
+) -> RunConfig:
+    """Return the configuration of a network; of an estimator, that of one with its columns."""
+    model = candidate.preset or ("cross-hops" if candidate.columns == "hops" else "mlp")
+    preset = get_preset(model)
+    tuned = candidate.trials[trial] if candidate.preset is not None else {}
+    defaults = _known(preset, {**defaults, **candidate.training})
+    values = _known(preset, {**settings, **candidate.settings, **tuned, "model": model})
+    if "order" in values and preset.inputs != "hops":
+        depth = values.get("num_layers") or defaults.get("num_layers", 2)
+        values["order"] = first_layer_crosses(values["order"], depth)
+    return RunConfig.create(defaults=defaults, **values)
+
+
+def _known(preset: Preset, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the settings that a model does not have."""
+    known = preset.options | {"num_layers", "hidden_channels", "dropout"}
+    others = set(MODEL_SETTINGS) - known
+    return {name: value for name, value in settings.items() if name not in others}
+
+
+def train_options(config: RunConfig) -> tuple[str, ...]:
     """Return the options of ``crossgcn train`` that give this configuration on tables."""
-    words = ["--model", config.model, "--num-layers", str(config.num_layers)]
-    if isinstance(config.order, tuple):
+    preset, words = get_preset(config.model), ["--model", config.model]
+    if isinstance(config.order, int):
+        words += ["--order", str(config.order)]
+    elif config.order is not None:
         words += ["--order", ",".join(map(str, config.order))]
-    if config.aggregate_first is False:
-        words.append("--transform-first")
-    if config.num_layers > 1:
-        words += ["--hidden-channels", str(config.hidden_channels)]
+    if config.aggr is not None:
+        words += ["--aggr", config.aggr]
+    for name in ("num_layers", "hidden_channels", "learning_rate", "hops", "bags"):
+        value = getattr(config, name)
+        usual = preset.training.get(name, RunConfig.model_fields[name].default)
+        if value != usual:
+            words += [f"--{name.replace('_', '-')}", f"{value:g}"]
     decay = f"{config.weight_decay:g}"
     return (*words, "--dropout", f"{config.dropout:g}", "--weight-decay", decay)
-
-
-def _count_parameters(config: RunConfig, data: Data) -> int:
-    with torch.device("meta"):  # takes no memory
-        model = build_model(
-            config.model, data.x.size(1), data.num_classes, **config.model_settings()
-        )
-    return sum(weight.numel() for weight in model.parameters())

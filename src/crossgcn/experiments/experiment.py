@@ -10,6 +10,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import dijkstra
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets.load import load_dataset
@@ -18,16 +21,23 @@ from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import make_splits
 from crossgcn.data.stored.open import is_opened, open_dataset, open_graph
 from crossgcn.errors import BadInput
-from crossgcn.experiments.run_folder import clear_model
+from crossgcn.experiments.run_folder import clear_model, metrics_of_test, validation_score
 from crossgcn.experiments.statistics import Summary, summarise
 from crossgcn.graph.prepared import choose_device
 from crossgcn.models.catalogue import build_model, get_preset
 from crossgcn.training.batches.train import check_batches
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision
-from crossgcn.training.inputs import num_features_of
+from crossgcn.training.inputs import num_features_of, takes_hops
+from crossgcn.training.metrics import DEFAULT_METRICS, Task, check_metric, task_of_outputs
 from crossgcn.training.pool import train_many
 from crossgcn.training.trainer import SHARED_SETTINGS, Run, Trainer
+
+MOST_HOPS = 10
+"""How far neighbourhoods may reach."""
+
+_MOST_STARTS = 200
+"""Nodes from which the reach of a graph is measured."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,10 @@ class RepeatedRuns:
 
     @property
     def test_accuracy(self) -> list[float]:
-        """One fraction per split, averaged over its repeats; on a single split, one per run."""
+        """One fraction per split, averaged over its repeats; on a single split, one per run.
+
+        Only of runs that predict classes.
+        """
         return self._values("test_accuracy")
 
     @property
@@ -60,9 +73,33 @@ class RepeatedRuns:
         return self._values("validation_accuracy")
 
     @property
+    def task(self) -> Task:
+        """What is predicted: two classes, several classes, or a number."""
+        task: Task = self.records[0].get("task", "multiclass")
+        return task
+
+    @property
+    def metric(self) -> str:
+        """The metric that selected the epochs."""
+        metric: str = self.records[0].get("metric", "accuracy")
+        return metric
+
+    @property
+    def test(self) -> dict[str, list[float]]:
+        """Every metric of the test nodes, the selecting one first; averaged as its mean is."""
+        measured = [metrics_of_test(record) for record in self.records]
+        names = sorted(measured[0], key=lambda name: name != self.metric)
+        return {name: self._average([each[name] for each in measured]) for name in names}
+
+    @property
+    def validation_score(self) -> list[float]:
+        """The selecting metric of the validation nodes, negated if it should shrink."""
+        return self._average([validation_score(record) for record in self.records])
+
+    @property
     def summary(self) -> Summary:
-        """Mean and standard deviation of the test accuracy."""
-        return summarise(self.test_accuracy)
+        """Mean and standard deviation of the selecting metric on the test nodes."""
+        return summarise(self.test[self.metric])
 
     @property
     def seconds(self) -> float:
@@ -70,13 +107,16 @@ class RepeatedRuns:
         return fsum(record["seconds"] for record in self.records)
 
     def _values(self, key: str) -> list[float]:
+        return self._average([record[key] for record in self.records])
+
+    def _average(self, values: list[float]) -> list[float]:
+        """Average one value per run over the repeats of each split, unless there is one split."""
         if self.num_splits == 1:
-            return [record[key] for record in self.records]
-        splits = sorted({record["split"]["index"] for record in self.records})
-        return [
-            fmean(record[key] for record in self.records if record["split"]["index"] == split)
-            for split in splits
-        ]
+            return values
+        of_split: dict[int, list[float]] = {}
+        for record, value in zip(self.records, values, strict=True):
+            of_split.setdefault(record["split"]["index"], []).append(value)
+        return [fmean(of_split[split]) for split in sorted(of_split)]
 
 
 class Experiment:
@@ -113,6 +153,11 @@ class Experiment:
         self.preprocess = preprocess
         if data is not None:
             configs = [config.model_copy(update={"dataset": self.data.name}) for config in configs]
+        if task_of_outputs(self.data.num_classes) == "regression":
+            configs = [
+                config.model_copy(update={"metric": config.metric or DEFAULT_METRICS["regression"]})
+                for config in configs
+            ]
         self.configs = tuple(configs)
         self.splits = make_splits(
             self.data,
@@ -151,7 +196,7 @@ class Experiment:
             on_epochs: Called with the epochs done and the epochs in total.
         """
         options = {"save_models": save_models, "threads": threads, "read_test": read_test}
-        trainer = self.trainer(device=device, **options)
+        trainer = self.trainer(device=device, folder=out, **options)
         if out is not None and save_models:
             clear_model(out)
         runs = [
@@ -219,14 +264,18 @@ def _folder_names(configs: Sequence[RunConfig]) -> list[str]:
 
 
 def _load(configs: Sequence[RunConfig]) -> Data:
-    """Load the graph; only open a graph folder if every model takes its features."""
+    """Load the graph; only open a graph folder if no model learns embeddings of it."""
     dataset = configs[0].dataset
-    by_features = all(get_preset(config.model).inputs == "features" for config in configs)
-    return open_dataset(dataset) if by_features and is_opened(dataset) else load_dataset(dataset)
+    embedded = any(get_preset(config.model).inputs == "embedding" for config in configs)
+    return open_dataset(dataset) if is_opened(dataset) and not embedded else load_dataset(dataset)
 
 
 def _check_model(config: RunConfig, data: Data) -> None:
     check_batches(config)
+    if config.metric is not None:
+        check_metric(config.metric, task_of_outputs(data.num_classes))
+    if takes_hops(config) and config.hops is not None:
+        _check_hops(config.hops, data)
     try:
         in_channels = num_features_of(data)
         build_model(config.model, in_channels, data.num_classes, **config.model_settings())
@@ -235,6 +284,34 @@ def _check_model(config: RunConfig, data: Data) -> None:
             f"model {config.model!r} cannot be made ({str(error).splitlines()[0]}); "
             "lower hidden_channels, num_layers or order"
         ) from None
+
+
+def _check_hops(hops: int, data: Data) -> None:
+    """Refuse hops that reach no node which fewer hops do not reach."""
+    if hops > MOST_HOPS:
+        raise BadInput(
+            f"hops is {hops}, but neighbourhoods reach at most {MOST_HOPS} hops; give --hops "
+            f"{MOST_HOPS} or fewer"
+        )
+    if getattr(data, "stored", None) is not None:
+        return  # its edges are on disk
+    sources, targets = data.edge_index.numpy()
+    if not (sources != targets).any():
+        raise BadInput(f"{data.name}: hops is {hops}, but there are no edges; leave out --hops")
+    ones = np.ones(sources.size, np.int8)
+    size = (data.num_nodes, data.num_nodes)
+    edges = sp.csr_array((ones, (sources, targets)), shape=size)
+    starts = np.random.default_rng(0).permutation(np.unique(sources))[:_MOST_STARTS]
+    farthest = 0
+    for start in starts.tolist():
+        distances = dijkstra(edges, indices=start, unweighted=True, limit=hops)
+        farthest = max(farthest, int(distances[np.isfinite(distances)].max()))
+        if farthest == hops:
+            return
+    raise BadInput(
+        f"{data.name}: hops is {hops}, but no node is farther than {farthest} hops from any "
+        f"other that it can reach; give --hops {max(farthest, 1)} or fewer"
+    )
 
 
 def _check_comparable(configs: Sequence[RunConfig]) -> None:

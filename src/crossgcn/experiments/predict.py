@@ -15,15 +15,18 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.graph import canonical_graph
+from crossgcn.data.graph import ROLE_NAMES, canonical_graph
 from crossgcn.data.tables.encode.column import Unseen
 from crossgcn.data.tables.graph import as_features, as_matrix, load_new_tables, read_encoding
 from crossgcn.errors import BadInput
-from crossgcn.experiments.run_folder import RunFolder
-from crossgcn.graph import PreparedGraph
-from crossgcn.graph.sampling.source import source_of
+from crossgcn.experiments.run_folder import FinishedRun, RunFolder, metrics_of_test
+from crossgcn.graph import PreparedGraph, SparseMatrix
+from crossgcn.graph.hops import HopColumns, HopSource, NeighbourLabels
+from crossgcn.graph.sampling.source import Features, GraphSource, source_of
+from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.batches.layerwise import infer
+from crossgcn.training.metrics import compute
 
 DIGITS = 6
 """Decimal places of a written probability: few enough to be equal on every machine."""
@@ -31,13 +34,26 @@ DIGITS = 6
 _NODES_AT_ONCE = 65_536
 
 
-def class_scores(model: NodeClassifier, data: Data, nodes: Tensor | None = None) -> Tensor:
+def class_scores(
+    model: NodeClassifier,
+    data: Data,
+    nodes: Tensor | None = None,
+    labels: NeighbourLabels | None = None,
+) -> Tensor:
     """Return class scores before the softmax, ``[nodes, classes]``, computed in float64.
 
-    Processors round float32 sums differently. Scores in float64 differ by about 1e-14, far
-    below any digit that is written. The model is not modified. ``nodes`` defaults to all.
+    Those of a model of a number are numbers, ``[nodes, 1]``. Processors round float32 sums
+    differently. Scores in float64 differ by about 1e-14, far below any digit that is written.
+    The model is not modified.
+
+    Args:
+        nodes: All by default.
+        labels: What neighbours show of their labels, for a model that sees it.
     """
     exact = deepcopy(model).double().eval()
+    if isinstance(exact, CrossHops):
+        source = source_of(getattr(data, "stored", data))
+        return _hop_scores(exact, source, nodes, labels)
     graph = PreparedGraph(
         data.x, data.edge_index, getattr(data, "edge_weight", None), dtype=torch.float64
     )
@@ -50,16 +66,43 @@ def class_scores(model: NodeClassifier, data: Data, nodes: Tensor | None = None)
     return torch.cat(scores)
 
 
-def class_probabilities(model: NodeClassifier, data: Data, nodes: Tensor | None = None) -> Tensor:
-    """Return the softmax of :func:`class_scores`."""
-    return class_scores(model, data, nodes).softmax(dim=1)
+def _hop_scores(
+    model: CrossHops, source: GraphSource, nodes: Tensor | None, labels: NeighbourLabels | None
+) -> Tensor:
+    hops = HopColumns(source, model.plan.hops, directed=model.plan.directed)
+    parts = [hops.without_labels, *([] if labels is None else [hops.label_columns(labels)])]
+    rows = HopSource(parts, model.scale, source.labels)
+    nodes = torch.arange(source.num_nodes) if nodes is None else nodes
+    with torch.no_grad():
+        return torch.cat(
+            [model(_double(rows.features(part))) for part in torch.split(nodes, _NODES_AT_ONCE)]
+        )
+
+
+def _double(rows: Features) -> Features:
+    if not isinstance(rows, SparseMatrix):
+        return rows.double()
+    return SparseMatrix(rows.row_offsets, rows.columns, rows.values.double(), rows.shape)
+
+
+def score_nodes(run: RunFolder, one: FinishedRun | None = None) -> Tensor:
+    """Return the scores of all nodes by the chosen model, or by that of another run.
+
+    Neighbours show the labels of the training nodes of that run's split.
+    """
+    one = one or run.chosen
+    model = run.saved.model if one is run.chosen else one.model().model
+    return class_scores(model, run.data, labels=run.labels(model, one))
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Nodes with their class probabilities, ``[nodes, classes]``.
+    """Nodes with what a model predicts for them.
 
     Attributes:
+        scores: Of each class, before softmax, ``[nodes, classes]``; or numbers, ``[nodes, 1]``.
+        truth: Class or number of each node; unknown ones as in a graph.
+        roles: What the model used each node for, as positions in ``ROLE_NAMES``.
         data: The graph in which the nodes were scored.
         nodes: Positions of the nodes in ``data``.
         unused: Columns of the table that the model was not trained with.
@@ -68,27 +111,35 @@ class Scored:
 
     id_column: str
     ids: Sequence[str]
-    probabilities: Tensor
+    scores: Tensor
+    truth: Tensor
+    roles: Tensor
     data: Data
     nodes: Tensor
     unused: tuple[str, ...] = ()
     unseen: tuple[Unseen, ...] = ()
 
+    @property
+    def probabilities(self) -> Tensor:
+        """Of each class, ``[nodes, classes]``."""
+        return self.scores.softmax(dim=1)
+
 
 def score_known_nodes(run: RunFolder) -> Scored:
     """Score all nodes of the graph a model was trained on, including unlabelled ones."""
-    saved = run.saved
+    model, preprocess = run.saved.model, run.saved.preprocess
     stored = getattr(run.data, "stored", None)
-    if stored is not None and run.config.batch_size is not None:
-        exact = deepcopy(saved.model).double()
+    if stored is None or isinstance(model, CrossHops):
+        scores = score_nodes(run)
+    elif run.config.batch_size is not None:
+        exact = deepcopy(model).double()
         scores = infer(exact, source_of(stored))[:, : exact.num_scores]
-        probabilities = scores.softmax(dim=1)
     else:
-        data = run.data if stored is None else stored.to_data()
-        probabilities = class_probabilities(saved.model, data)
-    encoded = saved.preprocess.encoding is not None
-    id_column = read_encoding(saved.preprocess)[1].id_column if encoded else "node"
-    return Scored(id_column, run.ids, probabilities, run.data, torch.arange(len(run.ids)))
+        scores = class_scores(model, stored.to_data())
+    encoded = preprocess.encoding is not None
+    id_column = read_encoding(preprocess)[1].id_column if encoded else "node"
+    nodes = torch.arange(len(run.ids))
+    return Scored(id_column, run.ids, scores, run.data.y, run.roles, run.data, nodes)
 
 
 def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
@@ -102,7 +153,8 @@ def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
     except BadInput as error:
         raise BadInput(f"{run.folder}: {error}") from None
     new = load_new_tables(nodes, edges, encoder, plan, run.ids)
-    num_known, num_all = len(run.ids), len(run.ids) + len(new.ids)
+    num_known, num_new = len(run.ids), len(new.ids)
+    unknown = torch.nan if run.data.y.is_floating_point() else -1
     weights, own = run.data.get("edge_weight"), new.edge_weight
     if weights is not None:
         own = np.ones(new.edges.shape[1], np.float32) if own is None else own
@@ -112,31 +164,55 @@ def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
             x=as_features(sp.csr_array(sp.vstack([as_matrix(run.data.x), new.x], format="csr"))),
             edge_index=torch.cat([run.data.edge_index, torch.from_numpy(new.edges)], dim=1),
             edge_weight=weights,
-            y=torch.full((num_all,), -1),
+            y=torch.cat([run.data.y, torch.full((num_new,), unknown).to(run.data.y)]),
             num_classes=run.data.num_classes,
             directed=run.data.get("directed"),
         ),
         str(nodes),
     )
-    positions = torch.arange(num_known, num_all)
-    probabilities = class_probabilities(run.saved.model, data, positions)
-    return Scored(plan.id_column, new.ids, probabilities, data, positions, new.unused, new.unseen)
+    positions = torch.arange(num_known, num_known + num_new)
+    model = run.saved.model
+    scores = class_scores(model, data, positions, run.labels(model, y=data.y))
+    truth, roles = data.y[positions], torch.zeros(num_new, dtype=torch.int8)
+    found = (new.unused, new.unseen)
+    return Scored(plan.id_column, new.ids, scores, truth, roles, data, positions, *found)
+
+
+def score_without_edges(run: RunFolder) -> tuple[float, float]:
+    """Return the selecting metric of the chosen run's test nodes, with and without edges."""
+    test, metric = run.split.test, run.chosen.record["metric"]
+    alone = run.data.clone()
+    alone.edge_index = alone.edge_index[:, :0]
+    alone.edge_weight = None if run.data.get("edge_weight") is None else run.data.edge_weight[:0]
+    model = run.saved.model
+    scores = class_scores(model, alone, test, run.labels(model))
+    without = compute(metric, run.data.y[test].numpy(), scores.numpy())
+    return metrics_of_test(run.chosen.record)[metric], without
 
 
 def predictions_frame(
     scored: Scored, classes: Sequence[str], crosses: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Return a row per node: id, predicted class, its probability, and that of every class.
+    """Return a row per node: its id, the truth, what is predicted, and what it was used for.
 
+    Of classes, the predicted one is followed by its probability and that of every class.
     ``crosses`` is a text per node, for a last column ``top_crosses``.
     """
-    probabilities = np.round(scored.probabilities.numpy(), DIGITS)
-    best = scored.probabilities.argmax(dim=1).numpy()
-    columns: list[tuple[str, Any]] = [
-        ("predicted", [classes[label] for label in best]),
-        ("probability", probabilities[np.arange(len(best)), best]),
-        *((f"p({name})", probabilities[:, label]) for label, name in enumerate(classes)),
-    ]
+    columns: list[tuple[str, Any]]
+    if scored.truth.is_floating_point():
+        predicted = np.round(scored.scores[:, 0].numpy(), DIGITS)
+        columns = [("true", scored.truth.numpy()), ("predicted", predicted)]
+    else:
+        probabilities = np.round(scored.probabilities.numpy(), DIGITS)
+        best = scored.scores.argmax(dim=1).numpy()
+        known = [classes[label] if label >= 0 else None for label in scored.truth.tolist()]
+        columns = [
+            ("true", pd.Series(known, dtype=object)),
+            ("predicted", [classes[label] for label in best]),
+            ("probability", probabilities[np.arange(len(best)), best]),
+            *((f"p({name})", probabilities[:, label]) for label, name in enumerate(classes)),
+        ]
+    columns.append(("used for", [ROLE_NAMES[role] for role in scored.roles.tolist()]))
     if crosses is not None:
         columns.append(("top_crosses", list(crosses)))
     id_column = scored.id_column

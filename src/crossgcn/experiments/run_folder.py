@@ -6,6 +6,7 @@
 ``graph.npz``             the graph, unless it is a known dataset or
 ``graph_folder.json``     a graph folder, of which this is the path
 ``nodes.json``            the ids of the nodes, if they have any
+``splits.npz``            which nodes trained, validated and tested, by split
 ``MODEL/split-NN/``       every run, with its record, learning curve and model
 ========================  =====================================================
 """
@@ -13,11 +14,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets.catalogue import CATALOGUE
@@ -27,18 +30,24 @@ from crossgcn.data.files import (
     checksum_matches,
     digest_of_file,
     read_json_object,
+    read_npz,
     write_json,
+    write_npz,
 )
+from crossgcn.data.graph import ROLE_NAMES
 from crossgcn.data.graph_file import read_graph, save_graph
-from crossgcn.data.splits import Split, make_splits
+from crossgcn.data.splits import Split
 from crossgcn.data.stored.open import open_dataset
 from crossgcn.errors import BadInput
+from crossgcn.graph.hops import NeighbourLabels, neighbour_labels
 from crossgcn.models.catalogue import get_preset
+from crossgcn.models.cross_hops import CrossHops
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import MODEL_FILES, SavedModel, copy_model, load_saved
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import EPOCHS, RECORD, describe_dataset, describe_split
 
-CHOSEN, GRAPH, NODES = "chosen.json", "graph.npz", "nodes.json"
+CHOSEN, GRAPH, NODES, SPLITS = "chosen.json", "graph.npz", "nodes.json", "splits.npz"
 FOLDER = "graph_folder.json"
 
 
@@ -84,8 +93,32 @@ class RunFolder:
     @property
     def split(self) -> Split:
         """The split of the chosen run."""
-        index: int = self.chosen.record["split"]["index"]
+        return self.split_of(self.chosen)
+
+    def split_of(self, run: FinishedRun) -> Split:
+        """Return the split of one of the runs."""
+        index: int = run.record["split"]["index"]
         return self.splits[index]
+
+    @property
+    def roles(self) -> Tensor:
+        """What the chosen run used each node for, as positions in ``ROLE_NAMES``, int8."""
+        return roles_of(self.split, len(self.data.y))
+
+    def labels(
+        self, model: NodeClassifier, run: FinishedRun | None = None, y: Tensor | None = None
+    ) -> NeighbourLabels | None:
+        """Return what neighbours show of their labels: those of a run's training nodes.
+
+        Args:
+            model: The model of the run; ``None`` is returned if it sees no labels.
+            run: The chosen one by default.
+            y: Labels of all nodes, if nodes were added after those of the training graph.
+        """
+        if not isinstance(model, CrossHops) or not model.plan.num_labels:
+            return None
+        train = self.split_of(run or self.chosen).train
+        return neighbour_labels(self.data.y if y is None else y, train, self.data.num_classes)
 
     def find(self, node: str) -> int:
         """Return the position of a node by its id."""
@@ -96,6 +129,18 @@ class RunFolder:
                 f"{self.folder}: there is no node {node!r} among the {len(self.ids)} trained on; "
                 f"the first are {', '.join(map(repr, self.ids[:3]))}"
             ) from None
+
+
+def validation_score(record: Mapping[str, Any]) -> float:
+    """Return the score that selected a run's epoch: the larger, the better."""
+    # Records of earlier versions have the accuracy only; so does ``test`` below.
+    score: float = record.get("validation_score", record.get("validation_accuracy"))
+    return score
+
+
+def metrics_of_test(record: Mapping[str, Any]) -> dict[str, float]:
+    """Return every metric of a run's test nodes."""
+    return record.get("test") or {"accuracy": record["test_accuracy"]}
 
 
 def read_curve(folder: Path) -> dict[str, list[float]]:
@@ -111,21 +156,27 @@ def read_curve(folder: Path) -> dict[str, list[float]]:
 
 def clear_model(folder: Path) -> None:
     """Remove the chosen model and its graph, so that no new run is taken for an older one."""
-    for name in (CHOSEN, *MODEL_FILES, GRAPH, FOLDER, NODES):
+    for name in (CHOSEN, *MODEL_FILES, GRAPH, FOLDER, NODES, SPLITS):
         (folder / name).unlink(missing_ok=True)
 
 
 def choose_model(
-    folder: Path, model: str, data: Data, ids: Sequence[str] | None = None
+    folder: Path,
+    model: str,
+    data: Data,
+    splits: Sequence[Split],
+    ids: Sequence[str] | None = None,
 ) -> FinishedRun:
-    """Save the model with the best validation accuracy, and the graph, in a folder of runs.
+    """Save the model with the best validation score, the graph and the splits with its runs.
 
-    Of equal runs the first is chosen. Test accuracy is not used. ``model`` is the subfolder of
+    Of equal runs the first is chosen. Test nodes are not used. ``model`` is the subfolder of
     the runs to choose from. The graph is saved unless it can be loaded by name.
     """
     runs = _finished_runs(folder / model)
-    chosen = max(runs, key=lambda run: run.record["validation_accuracy"])
+    chosen = max(runs, key=lambda run: validation_score(run.record))
     clear_model(folder)
+    roles = torch.stack([roles_of(split, len(data.y)) for split in splits])
+    write_npz(folder / SPLITS, {"roles": roles.numpy()})
     stored = getattr(data, "stored", None)
     if stored is not None:
         write_json(folder / FOLDER, {"folder": str(stored.folder.resolve())})
@@ -190,7 +241,7 @@ def open_run(folder: Path, *, load: bool = True) -> RunFolder:
         runs,
         data,
         tuple(map(str, range(data.num_nodes))) if ids is None else ids,
-        _splits_of(runs, config, data),
+        _read_splits(folder / SPLITS, runs),
     )
 
 
@@ -233,18 +284,24 @@ def _open_graph(folder: Path, expected: dict[str, Any]) -> tuple[Data, Sequence[
     return data, ids
 
 
-def _splits_of(runs: Sequence[FinishedRun], config: RunConfig, data: Data) -> tuple[Split, ...]:
-    count = 1 + max(run.record["split"]["index"] for run in runs)
-    splits = make_splits(
-        data, config.splits, num_splits=count, train=config.train, seed=config.seed
+def roles_of(split: Split, num_nodes: int) -> Tensor:
+    """Return what a split uses each node for, as positions in ``ROLE_NAMES``, int8."""
+    roles = torch.zeros(num_nodes, dtype=torch.int8)
+    for role, name in enumerate(ROLE_NAMES[1:], 1):
+        roles[getattr(split, name)] = role
+    return roles
+
+
+def _read_splits(path: Path, runs: Sequence[FinishedRun]) -> tuple[Split, ...]:
+    roles = torch.from_numpy(read_npz(path)["roles"])
+    splits = tuple(
+        Split(*(torch.nonzero(row == role).flatten() for role in (1, 2, 3))) for row in roles
     )
     for run in runs:
         index = run.record["split"]["index"]
         if run.record["split"] != {"index": index} | describe_split(splits[index]):
-            raise BadInput(
-                f"{run.folder / RECORD}: its split cannot be made again from the graph; train again"
-            )
-    return tuple(splits)
+            raise BadInput(f"{run.folder / RECORD}: {path.name} holds another split; train again")
+    return splits
 
 
 def _finished_runs(folder: Path) -> tuple[FinishedRun, ...]:
@@ -260,6 +317,7 @@ def _finished_runs(folder: Path) -> tuple[FinishedRun, ...]:
 
 def _described_files(folder: Path, runs: Sequence[FinishedRun]) -> Iterator[Path]:
     """Yield the files to hash besides the chosen model and the graph."""
+    yield folder / SPLITS
     yield from (folder / name for name in (NODES, FOLDER) if (folder / name).exists())
     for run in runs:
         yield from (run.folder / name for name in (RECORD, EPOCHS, *MODEL_FILES))

@@ -6,13 +6,25 @@ from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-from crossgcn.explanation.arguments import Names, check_classes, check_integer
+from crossgcn.explanation.arguments import (
+    Names,
+    check_classes,
+    check_features,
+    check_integer,
+    check_nodes,
+)
+from crossgcn.explanation.column_details import node_sum, predicted_output, term_records
+from crossgcn.explanation.columns import ColumnTerms, column_terms, group_columns
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.reading import Graph, read_layers
 from crossgcn.explanation.strongest import strongest_crosses
+from crossgcn.graph.hops import neighbour_labels
+from crossgcn.models.cross_hops import CrossHops
 
 
 def explain(
@@ -24,6 +36,8 @@ def explain(
     classes: Sequence[Any] | None = None,
     top: int = 20,
     order: int | None = None,
+    train_nodes: Tensor | None = None,
+    raw: bool = False,
 ) -> pd.DataFrame:
     """Return the crosses behind a model's predictions, exactly, as a table.
 
@@ -39,7 +53,16 @@ def explain(
         classes: Names of the classes.
         top: How many crosses, per class or of the node.
         order: Number of features of a cross, for the whole graph only: at most the order of the
-            first layer; all orders from 2 by default.
+            first layer; all orders from 2 by default. For :class:`~crossgcn.CrossHops`: number
+            of columns of a term; all by default.
+        train_nodes: The training nodes of a :class:`~crossgcn.CrossHops` that sees the labels
+            of neighbours; ``data.train_mask`` by default.
+        raw: Return the terms of a :class:`~crossgcn.CrossHops` as trained, not purified.
+
+    For a :class:`~crossgcn.CrossHops` the rows are its terms by column, with their importance in
+    the unit of the score (see :func:`~crossgcn.explanation.columns.column_terms`). For a node
+    they are its contributions, and ``frame.attrs["average"]`` is the constant: together they add
+    up to the score.
     """
     if not isinstance(model, nn.Module):
         if not hasattr(model, "model_"):
@@ -53,6 +76,11 @@ def explain(
             feature_names = [str(name) for name in model.feature_names_in_]
         model = model.model_
     top = check_integer("top", top, at_least=1)
+    if isinstance(model, CrossHops):
+        terms = _column_terms(model, data, node, feature_names, classes, train_nodes, raw)
+        return _column_frame(terms, node, top, order)
+    if raw or train_nodes is not None:
+        raise BadInput("raw and train_nodes are for cross-hops; leave them out for this model")
     if node is None:
         if order is not None:
             check_order("order is", model, order)
@@ -78,3 +106,53 @@ def check_order(name: str, model: nn.Module, order: int) -> None:
             "features, and crosses of later layers have no names; ask for no more, or train a "
             "model of higher order"
         )
+
+
+def _column_terms(
+    model: CrossHops,
+    data: Graph,
+    node: int | None,
+    feature_names: Names,
+    classes: Sequence[Any] | None,
+    train_nodes: Tensor | None,
+    raw: bool,
+) -> ColumnTerms:
+    if not isinstance(data, Data) or data.x is None or data.edge_index is None:
+        raise BadInput("cross-hops is explained on a torch_geometric.data.Data with x, edge_index")
+    names = [str(name) for name in check_classes(classes, model.readout.out_channels)]
+    labels = None
+    if model.plan.num_labels:
+        train_nodes = data.get("train_mask") if train_nodes is None else train_nodes
+        if train_nodes is None:
+            raise BadInput(
+                "this model sees the labels of neighbours in the training set: give train_nodes"
+            )
+        chosen = torch.from_numpy(check_nodes("train_nodes", train_nodes, data.x.size(0)))
+        labels = neighbour_labels(data.y, chosen, len(names))
+    with torch.no_grad():
+        columns = model.columns(data.x, data.edge_index, data.get("edge_weight"), labels)
+    space = check_features(feature_names, data.x.size(1))
+    groups = group_columns(model.plan, space, names)
+    if node is not None:
+        node = check_integer("node", node)
+    return column_terms(model, columns, groups, names, node=node, raw=raw)
+
+
+def _column_frame(
+    terms: ColumnTerms, node: int | None, top: int, order: int | None
+) -> pd.DataFrame:
+    if node is None:
+        outputs = range(len(terms.outputs))
+        rows = [row for output in outputs for row in term_records(terms, output, top, order)]
+        return pd.DataFrame(rows)
+    if order is not None:
+        raise BadInput("order chooses terms of a whole graph; leave it out to explain a node")
+    explained = node_sum(terms, node, predicted_output(terms, node))
+    frame = explained.frame
+    if len(frame) > top:
+        rest = ("all other terms", (), "both", frame["contribution"].iloc[top:].sum())
+        frame = pd.concat(
+            [frame.head(top), pd.DataFrame([rest], columns=frame.columns)], ignore_index=True
+        )
+    frame.attrs |= {"class": explained.output, "average": explained.average}
+    return frame

@@ -4,24 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor, nn
+from torch_geometric.data import Data
 
+from crossgcn.data.features import FeatureSpace
+from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput
 from crossgcn.explanation.arguments import check_nodes
+from crossgcn.explanation.columns import (
+    ColumnTerms,
+    column_terms,
+    error_over_models,
+    group_columns,
+)
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.occurrence import cross_products
 from crossgcn.explanation.reading import Floats, Graph, Ints, Reading, read_model
 from crossgcn.explanation.strongest import cross_stability, first_order_terms, strongest_crosses
 from crossgcn.explanation.terms import fold, term_weights
+from crossgcn.graph.hops import neighbour_labels
+from crossgcn.graph.sampling.source import Features
+from crossgcn.models.cross_hops import CrossHops
 
 if TYPE_CHECKING:
     from crossgcn.experiments.run_folder import RunFolder
 
 _NODES_FOR_COMPLETENESS = 200
+
+
+def explain_columns(run: RunFolder, *, node: int | None = None, raw: bool = False) -> ColumnTerms:
+    """Return the terms of the chosen model of a run of :class:`~crossgcn.CrossHops`.
+
+    The errors are over bags; a model without bags has errors over the runs.
+
+    Args:
+        node: A node that must be among those of the result, also in a sample.
+        raw: Terms as trained, not purified.
+    """
+    preprocess, data = run.saved.preprocess, run.data
+    space = preprocess.space
+    if space is None:
+        space = FeatureSpace.unnamed(data.x.size(1))
+    encoding: Any = preprocess.encoding or {}
+    target = encoding.get("plan", {}).get("target") or "label"
+    others = [one for one in run.runs if one is not run.chosen]
+    if node is not None or getattr(run.saved.model, "bags", 1) > 1:
+        others = []
+    explained = []
+    for one in (run.chosen, *others):
+        model = run.saved.model if one is run.chosen else one.model().model
+        assert isinstance(model, CrossHops)
+        columns = _columns_of(model, data, run.splits[one.record["split"]["index"]])
+        groups = group_columns(model.plan, space, preprocess.classes, target)
+        explained.append(
+            column_terms(model, columns, groups, preprocess.classes, node=node, raw=raw)
+        )
+    return explained[0] if len(explained) == 1 else error_over_models(explained)
 
 
 @dataclass(frozen=True)
@@ -45,6 +88,15 @@ class ExplainedRun:
     num_models: int
     complete: bool
     completeness: float
+
+
+def _columns_of(model: CrossHops, data: Data, split: Split) -> Features:
+    """Return the columns of all nodes; neighbours show the labels of training nodes only."""
+    labels = None
+    if model.plan.num_labels:
+        labels = neighbour_labels(data.y, split.train, data.num_classes)
+    with torch.no_grad():
+        return model.columns(data.x, data.edge_index, data.get("edge_weight"), labels)
 
 
 def explain_run(

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from crossgcn.errors import BadInput
+from crossgcn.data.files import digest_of_json, write_json
+from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.matrix import SparseMatrix, make_rows
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.blocks import adjacency_rows
-from crossgcn.graph.sampling.source import Features, GraphSource, MemoryGraph
+from crossgcn.graph.sampling.source import Array, Features, GraphSource
 
 _LEAST_DEVIATION = 1e-3
 _DENSE_BYTES = 256 << 20
 """Sparse columns up to this size are made dense, because dense products are faster."""
+_ROWS, _WIDTH = 1 << 16, 64
+"""Rows and columns that are computed at once."""
 
 
 class NeighbourLabels(NamedTuple):
@@ -111,8 +119,7 @@ def neighbour_labels(y: Tensor, nodes: Tensor, num_classes: int) -> NeighbourLab
     known[nodes] = True
     own = y[nodes]
     if num_classes == 1:
-        deviation = own.std().clamp(min=1e-12) if own.numel() > 1 else 1.0
-        values = ((y - own.mean()) / deviation).unsqueeze(1)
+        values = ((y - own.mean()) / own.std(correction=0).clamp(min=1e-12)).unsqueeze(1)
     elif num_classes == 2:
         values = (y == 1).unsqueeze(1)
     else:
@@ -130,7 +137,10 @@ class HopColumns:
     Args:
         source: The graph, in memory or on disk; a row lists the in-neighbours of a node.
         hops: As in :class:`HopPlan`; likewise ``directed``.
-        folder: Keep the columns in a temporary file there instead of in memory.
+        folder: Keep dense columns in a file there instead of in memory. Neither they nor the
+            graph are then in memory at once.
+        identity: What the columns depend on. The file is then kept, with its checksum, and read
+            instead of computed anew by the next object of the same identity.
     """
 
     def __init__(
@@ -140,52 +150,132 @@ class HopColumns:
         *,
         directed: bool = False,
         folder: Path | None = None,
+        identity: Mapping[str, Any] | None = None,
     ) -> None:
         self.plan = HopPlan(source.num_features, hops, directed=directed)
-        self._folder = folder
         self._directions = [Neighbourhood(source)]
         if directed:
-            self._directions.append(Neighbourhood(_reversed(source)))
-        own = source.features(torch.arange(source.num_nodes))
-        blocks, last = [own], [own for _ in self._directions]
-        for _ in range(hops):
-            last = [near.mean(x) for near, x in zip(self._directions, last, strict=True)]
-            blocks += last
-        sizes = [near.num_neighbours.log1p().unsqueeze(1) for near in self._directions]
-        self.without_labels = _concatenate([*blocks, *sizes], folder)
+            self._directions.append(Neighbourhood(source, outward=True))
+        self._kept: KeptRows | None = None
+        shape = (source.num_nodes, self.plan.num_columns)
+        first = source.features(torch.arange(min(1, source.num_nodes)))
+        self.without_labels: Features
+        if isinstance(first, SparseMatrix) and 4 * shape[0] * shape[1] > _DENSE_BYTES:
+            self.without_labels = self._compute_sparse(source)
+            return
+        dtype = first.values.dtype if isinstance(first, SparseMatrix) else first.dtype
+        if folder is not None and identity is not None:
+            self._kept = KeptRows(folder, identity, shape)
+            self.without_labels = self._kept.open(lambda out: self._compute(source, out))
+        else:
+            self.without_labels = make_rows(*shape, dtype, folder)
+            self._compute(source, self.without_labels)
 
-    def with_labels(self, labels: NeighbourLabels) -> Features:
-        """Add the labels of neighbours, of one and two hops."""
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle for other processes; they map a kept file into memory themselves."""
+        return self.__dict__ | ({} if self._kept is None else {"without_labels": None})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = state
+        if self._kept is not None:
+            self.without_labels = self._kept.map()
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The standardisation of the columns without labels."""
+        return fit_scale(self.without_labels, self.plan.num_features)
+
+    def label_columns(self, labels: NeighbourLabels) -> Tensor:
+        """Return the labels of neighbours, of one and two hops."""
         plan = replace(self.plan, num_labels=labels.values.size(1))
         blocks = [
             near.mean_labels(labels, hop)
             for hop in range(1, plan.label_hops + 1)
             for near in self._directions
         ]
-        return _concatenate([self.without_labels, *blocks], self._folder)
+        return torch.cat(blocks, dim=1)
+
+    def with_labels(self, labels: NeighbourLabels) -> Features:
+        """Return all columns, with the labels of neighbours."""
+        return join_columns([self.without_labels, self.label_columns(labels)])
+
+    def _compute(self, source: GraphSource, out: Tensor) -> None:
+        """Write all columns, some rows at a time."""
+        width, sides = self.plan.num_features, len(self._directions)
+        for nodes in torch.arange(source.num_nodes).split(_ROWS):
+            out[nodes[0] : nodes[-1] + 1, :width] = _dense(source.features(nodes))
+        for block in range(self.plan.hops * sides):
+            near = self._directions[block % sides]
+            # The own columns, or the last ones of the same direction.
+            before = max(0, block + 1 - sides)
+            means = out[:, (block + 1) * width : (block + 2) * width]
+            near.mean(out[:, before * width : (before + 1) * width], means)
+        for side, near in enumerate(self._directions, start=-sides):
+            out[:, self.plan.num_columns + side] = near.num_neighbours.log1p()
+
+    def _compute_sparse(self, source: GraphSource) -> SparseMatrix:
+        """Compute all columns in memory, where they are not filled in."""
+        own = source.features(torch.arange(source.num_nodes))
+        assert isinstance(own, SparseMatrix)
+        blocks, last = [own], [own for _ in self._directions]
+        for _ in range(self.plan.hops):
+            pairs = zip(self._directions, last, strict=True)
+            last = [near.mean_sparse(x) for near, x in pairs]
+            blocks += last
+        sizes = [near.num_neighbours.log1p().unsqueeze(1) for near in self._directions]
+        joined = join_columns([*blocks, *sizes])
+        assert isinstance(joined, SparseMatrix)
+        return joined
 
 
 class Neighbourhood:
-    """Sums and means over the neighbours of every node, without the node itself."""
+    """Sums and means over the neighbours of every node, without the node itself.
 
-    def __init__(self, source: GraphSource) -> None:
-        self._source = source
+    Args:
+        outward: Out-neighbours instead of in-neighbours.
+    """
+
+    def __init__(self, source: GraphSource, *, outward: bool = False) -> None:
+        self._source, self._outward = source, outward
         self._exact = ExactRows(source)
-        sizes = [(rows.row_offsets.diff(), rows.values) for rows in self._rows()]
-        self.num_neighbours = torch.cat([size for size, _ in sizes]).float()
-        nodes = torch.arange(source.num_nodes).repeat_interleave(self.num_neighbours.long())
-        weights = torch.cat([values for _, values in sizes]).double()
-        total = torch.zeros(source.num_nodes, dtype=torch.float64).index_add_(0, nodes, weights)
-        self._inverse = torch.where(total > 0, 1 / total, 0.0)
 
-    def mean(self, x: Features) -> Features:
-        """Return the mean over neighbours, weighted by their edges."""
-        if isinstance(x, SparseMatrix):
-            matrix = x.to_scipy()
-            sums = sp.vstack([rows.to_scipy() @ matrix for rows in self._rows()], format="csr")
-            sums = sp.diags_array(self._inverse.numpy().astype(sums.dtype)) @ sums
-            return SparseMatrix.from_scipy(sums)
-        return self._sum(x) * self._inverse.to(x).unsqueeze(1)
+    @property
+    def num_neighbours(self) -> Tensor:
+        """Number of neighbours of each node."""
+        return self._sizes[0].float()
+
+    @cached_property
+    def _sizes(self) -> tuple[Tensor, Tensor]:
+        """The number of neighbours of each node, and the sum of their weights."""
+        sizes = torch.zeros(2, self._source.num_nodes, dtype=torch.float64)
+        for chunk in self._exact.chunks():
+            rows = adjacency_rows(self._source, chunk, "neighbours")
+            nodes = rows.columns if self._outward else chunk[rows.rows]
+            values = rows.values.double()
+            sizes.index_add_(1, nodes, torch.stack([torch.ones_like(values), values]))
+        return sizes[0], sizes[1]
+
+    @cached_property
+    def _inverse(self) -> Tensor:
+        total = self._sizes[1]
+        return torch.where(total > 0, 1 / total, 0.0)
+
+    def mean(self, x: Tensor, out: Tensor) -> None:
+        """Write the mean over neighbours, weighted by their edges, into a matrix of zeros."""
+        self._sum(x, out)
+        for rows, inverse in zip(out.split(_ROWS), self._inverse.split(_ROWS), strict=True):
+            rows *= inverse.to(x.dtype).unsqueeze(1)
+
+    def mean_sparse(self, x: SparseMatrix) -> SparseMatrix:
+        """Return the mean over neighbours of a sparse matrix, which is not filled in."""
+        matrix, parts = x.to_scipy(), []
+        for chunk in self._exact.chunks():
+            rows = adjacency_rows(self._source, chunk, "neighbours").to_scipy()
+            own = matrix[chunk.numpy()]
+            parts.append(rows.T @ own if self._outward else rows @ matrix)
+        sums = sum(parts[1:], parts[0]) if self._outward else sp.vstack(parts, format="csr")
+        scale = sp.diags_array(self._inverse.numpy().astype(sums.dtype))
+        return SparseMatrix.from_scipy(scale @ sums)
 
     def mean_labels(self, labels: NeighbourLabels, hop: int) -> Tensor:
         """Return the smoothed mean of the labels at the end of walks, and how many are known.
@@ -198,24 +288,110 @@ class Neighbourhood:
         prior = own[:, :-1].sum(0) / own[:, -1].sum().clamp(min=1)
         if labels.prior is not None:
             prior = labels.prior.to(own)
-        reached = self._sum(own)
+        reached = self._sum(own, torch.zeros_like(own))
         if hop == 2:
-            reached = self._sum(reached) - self._returns().unsqueeze(1) * own
+            reached = self._sum(reached, torch.zeros_like(own))
+            reached -= self._returns.unsqueeze(1) * own
         total, count = reached[:, :-1], reached[:, -1:].clamp(min=0)
         return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
 
-    def _sum(self, x: Tensor) -> Tensor:
-        return torch.cat([rows.to(x.device) @ x for rows in self._rows(x.dtype)])
-
-    def _returns(self) -> Tensor:
-        """Return the weight of all walks of two steps from a node back to itself."""
-        rows = sp.vstack([rows.to_scipy() for rows in self._rows(torch.float64)], format="csr")
-        return torch.from_numpy(rows.multiply(rows.T).sum(axis=1))
-
-    def _rows(self, dtype: torch.dtype = torch.float32) -> Iterator[SparseMatrix]:
+    def _sum(self, x: Tensor, out: Tensor) -> Tensor:
+        """Add the sums over neighbours to a matrix, of a few columns and rows at a time."""
         for chunk in self._exact.chunks():
-            rows = adjacency_rows(self._source, chunk, "neighbours")
-            yield SparseMatrix(rows.row_offsets, rows.columns, rows.values.to(dtype), rows.shape)
+            nodes, block = self._exact.block(chunk, "neighbours")
+            block = SparseMatrix(
+                block.row_offsets, block.columns, block.values.to(x.dtype), block.shape
+            )
+            for source, target in zip(x.split(_WIDTH, 1), out.split(_WIDTH, 1), strict=True):
+                if self._outward:
+                    target.index_add_(0, nodes, block.multiply_transposed(source[chunk]))
+                else:
+                    target[chunk[0] : chunk[-1] + 1] += block @ source[nodes]
+        return out
+
+    @cached_property
+    def _returns(self) -> Tensor:
+        """The weight of all walks of two steps from each node back to itself."""
+        source = self._source
+        offsets, neighbours = source.offsets.numpy(), source.neighbours.numpy()
+        weights = None if source.weights is None else source.weights.numpy()
+        total = np.zeros(source.num_nodes)
+        for chunk in self._exact.chunks():
+            rows = adjacency_rows(source, chunk, "neighbours")
+            starts, ends = chunk[rows.rows].numpy(), rows.columns.numpy()
+            back = _find_entries(offsets, neighbours, ends, starts)
+            there = back >= 0
+            values = rows.values.numpy()[there].astype(np.float64)
+            values *= 1.0 if weights is None else weights[back[there]]
+            np.add.at(total, starts[there], values)
+        return torch.from_numpy(total)
+
+
+def _find_entries(offsets: Array, neighbours: Array, rows: Array, columns: Array) -> Array:
+    """Return the place of each pair among the entries of a graph, by bisection; -1 for none."""
+    low, high = offsets[rows], offsets[rows + 1]
+    last = high - 1
+    while (open_ := low < high).any():
+        middle = (low + high) // 2
+        below = open_ & (neighbours[np.minimum(middle, neighbours.size - 1)] < columns)
+        low = np.where(below, middle + 1, low)
+        high = np.where(open_ & ~below, middle, high)
+    found = low <= last
+    found[found] = neighbours[low[found]] == columns[found]
+    return np.where(found, low, -1)
+
+
+class KeptRows:
+    """A matrix in a file that is made once, and found again by what it depends on.
+
+    Beside it lies a JSON file with its checksum, written last. A file that is incomplete or was
+    changed is made anew.
+    """
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any], shape: tuple[int, int]) -> None:
+        self._shape = shape
+        self._about = {"identity": dict(identity), "shape": list(shape)}
+        self._file = folder / f"hop-columns-{digest_of_json(self._about)[:16]}.f32"
+
+    def open(self, compute: Callable[[Tensor], None]) -> Tensor:
+        """Return the matrix; ``compute`` fills it in if there is no complete file."""
+        page = self._file.with_suffix(".json")
+        try:
+            if json.loads(page.read_bytes()) == self._describe(self._file):
+                return self.map()
+        except (OSError, ValueError):
+            pass
+        part = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}.part")
+        size = 4 * self._shape[0] * self._shape[1]
+        try:
+            part.parent.mkdir(parents=True, exist_ok=True)
+            with part.open("xb") as file:
+                # Allocate now: a disk that is full when a page is written back kills the process.
+                os.posix_fallocate(file.fileno(), 0, size)
+            compute(self._map(part, shared=True))
+            part.replace(self._file)
+            write_json(page, self._describe(self._file))
+        except OSError as error:
+            raise WorkFailed(
+                f"{self._file.parent}: cannot keep {size / 2**30:.1f} GiB of columns there "
+                f"({error.strerror or error}): free some room, or give another --out"
+            ) from error
+        finally:
+            part.unlink(missing_ok=True)
+        return self.map()
+
+    def map(self) -> Tensor:
+        """Return the matrix of the complete file, mapped into memory."""
+        return self._map(self._file, shared=False)
+
+    def _map(self, file: Path, *, shared: bool) -> Tensor:
+        rows, width = self._shape
+        return torch.from_file(str(file), shared=shared, size=rows * width).view(rows, width)
+
+    def _describe(self, file: Path) -> dict[str, Any]:
+        with file.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        return {**self._about, "sha256": digest}
 
 
 class Scale(NamedTuple):
@@ -234,15 +410,19 @@ def fit_scale(columns: Features, num_features: int) -> Scale:
     Args:
         num_features: Own columns.
     """
+    rows = columns.shape[0]
     if isinstance(columns, SparseMatrix):
         matrix = columns.to_scipy().astype(np.float64)
         mean, square = matrix.mean(axis=0), matrix.power(2).mean(axis=0)
         largest = abs(matrix).max(axis=0).toarray()
     else:
-        parts = [part.double() for part in torch.split(columns, 1 << 16)]
-        mean = torch.stack([part.sum(0) for part in parts]).sum(0).numpy() / len(columns)
-        square = torch.stack([part.square().sum(0) for part in parts]).sum(0).numpy() / len(columns)
-        largest = torch.stack([part.abs().amax(0) for part in parts]).amax(0).numpy()
+        total = torch.zeros(3, columns.size(1), dtype=torch.float64)
+        for part in columns.split(_ROWS):
+            part = part.double()
+            total[0] += part.sum(0)
+            total[1] += part.square().sum(0)
+            total[2] = torch.maximum(total[2], part.abs().amax(0))
+        mean, square, largest = total[0].numpy() / rows, total[1].numpy() / rows, total[2].numpy()
     deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
     constant = deviation <= 1e-6 * np.maximum(largest, 1e-30)
     deviation = np.where(constant, 1.0, np.maximum(deviation, _LEAST_DEVIATION))
@@ -254,30 +434,48 @@ def fit_scale(columns: Features, num_features: int) -> Scale:
 def standardise(columns: Features, scale: Scale) -> Features:
     """Standardise columns; sparse ones are divided only, and the model subtracts the center."""
     if isinstance(columns, SparseMatrix):
-        values = columns.values / scale.deviation[columns.columns]
+        values = columns.values / scale.deviation.to(columns.values)[columns.columns]
         return SparseMatrix(columns.row_offsets, columns.columns, values, columns.shape)
-    return (columns - scale.center.to(columns)) / scale.deviation.to(columns)
+    return (columns - scale.center.to(columns)).div_(scale.deviation.to(columns))
 
 
-def _reversed(source: GraphSource) -> GraphSource:
-    """Return the graph with all edges turned around, in memory and without features."""
-    rows = torch.arange(source.num_nodes).repeat_interleave(source.offsets.diff())
-    edges = torch.stack([rows, source.neighbours.long()])
-    return MemoryGraph(torch.empty(source.num_nodes, 0), edges, source.weights)
+class HopSource(GraphSource):
+    """Standardised columns as the features of a graph without edges.
+
+    Rows are standardised when they are read.
+
+    Args:
+        parts: Columns, side by side.
+        labels: Class or number of each node.
+    """
+
+    def __init__(self, parts: Sequence[Features], scale: Scale, labels: Tensor) -> None:
+        rows, width = labels.numel(), sum(part.shape[1] for part in parts)
+        offsets, none = torch.zeros(rows + 1, dtype=torch.long), torch.empty(0, dtype=torch.long)
+        super().__init__(offsets, none, None, labels, width)
+        self._parts, self._scale = list(parts), scale
+
+    def features(self, nodes: Tensor) -> Features:
+        """Return the rows of some nodes."""
+        rows = [_select_rows(part, nodes) for part in self._parts]
+        return standardise(join_columns(rows), self._scale)
 
 
-def _concatenate(blocks: Sequence[Features], folder: Path | None) -> Features:
-    rows, width = blocks[0].shape[0], sum(block.shape[1] for block in blocks)
-    if isinstance(blocks[0], SparseMatrix) and 4 * rows * width > _DENSE_BYTES:
-        parts = [b.to_scipy() if isinstance(b, SparseMatrix) else sp.csr_array(b) for b in blocks]
-        return SparseMatrix.from_scipy(sp.hstack(parts, format="csr"))
-    if folder is None:
-        return torch.cat([_dense(block) for block in blocks], dim=1)
-    columns, first = make_rows(rows, width, torch.float32, folder), 0
-    for block in blocks:
-        columns[:, first : first + block.shape[1]] = _dense(block)
-        first += block.shape[1]
-    return columns
+def join_columns(blocks: Sequence[Features]) -> Features:
+    """Put blocks of columns side by side; the result is sparse if one of them is."""
+    if len(blocks) == 1:
+        return blocks[0]
+    dense = [block for block in blocks if isinstance(block, Tensor)]
+    if len(dense) == len(blocks):
+        return torch.cat(dense, dim=1)
+    parts = [b.to_scipy() if isinstance(b, SparseMatrix) else sp.csr_array(b) for b in blocks]
+    return SparseMatrix.from_scipy(sp.hstack(parts, format="csr"))
+
+
+def _select_rows(block: Features, nodes: Tensor) -> Features:
+    if isinstance(block, SparseMatrix):
+        return block.select_rows(nodes)
+    return block.index_select(0, nodes)  # several times faster than block[nodes]
 
 
 def _dense(block: Features) -> Tensor:

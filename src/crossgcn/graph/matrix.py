@@ -87,7 +87,13 @@ class SparseMatrix:
 
     def select_rows(self, rows: Tensor) -> SparseMatrix:
         """Return some rows, in the given order."""
-        return SparseMatrix.from_scipy(self.to_scipy()[rows.numpy()])
+        starts = self.row_offsets[rows]
+        lengths = self.row_offsets[rows + 1] - starts
+        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        entries = torch.arange(int(offsets[-1]))
+        entries += (starts - offsets[:-1]).repeat_interleave(lengths)
+        shape = (rows.numel(), self.shape[1])
+        return SparseMatrix(offsets, self.columns[entries], self.values[entries], shape)
 
     def with_values(self, values: Tensor) -> Self:
         """Return a matrix of the same pattern and transpose with other values."""
@@ -163,7 +169,8 @@ class SparseMatrix:
         product = row_sums(self.pattern, self.values, dense.flatten(0, -2))
         return product.view(*self._stacked(self.shape[0]), dense.size(-1))
 
-    def _multiply_transposed(self, dense: Tensor) -> Tensor:
+    def multiply_transposed(self, dense: Tensor) -> Tensor:
+        """Multiply the transpose by a dense matrix."""
         pattern, order = self._transposed()
         if self._transposed_values is None:
             self._transposed_values = self.values[order]
@@ -197,7 +204,7 @@ class _SparseDenseProduct(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None]:
         if not ctx.needs_input_grad[0]:
             return None, None
-        return ctx.matrix._multiply_transposed(gradient), None
+        return ctx.matrix.multiply_transposed(gradient), None
 
 
 def make_rows(rows: int, width: int, dtype: torch.dtype, folder: Path | None) -> Tensor:

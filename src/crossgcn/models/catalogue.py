@@ -145,6 +145,14 @@ PRESETS: dict[str, Preset] = {
         training=_HOPS_TRAINING,
         predicts_links=False,
     ),
+    "mlp-hops": Preset(
+        "crossgcn.models.hop_perceptron:HopPerceptron",
+        "a perceptron on the columns of cross-hops, a black box",
+        options=frozenset({"hops", "label_features", "bags", "directed"}),
+        inputs="hops",
+        training=_HOPS_TRAINING | {"hidden_channels": 32},
+        predicts_links=False,
+    ),
     "cross-gcn-release": Preset(
         "crossgcn.models.cross_gcn:CrossGCN",
         "the authors' code, Cross-GCN: one trained order weight per layer",

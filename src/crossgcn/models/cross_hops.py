@@ -126,13 +126,14 @@ class CrossHops(NodeClassifier):
     ) -> Features:
         r"""Compute the standardised columns :math:`\tilde{\mathbf{x}}` of all nodes."""
         weight = None if edge_weight is None else edge_weight.cpu()
-        source = MemoryGraph(x, edge_index.cpu(), weight)
-        columns = HopColumns(source, self.plan.hops, directed=self.plan.directed)
-        if not self.plan.num_labels:
-            return standardise(columns.without_labels, self.scale)
-        if labels is None:
-            raise BadInput("this model sees the labels of neighbours: give labels")
-        return standardise(columns.with_labels(labels), self.scale)
+        source = MemoryGraph(x.cpu(), edge_index.cpu(), weight)
+        hops = HopColumns(source, self.plan.hops, directed=self.plan.directed)
+        columns = hops.without_labels
+        if self.plan.num_labels:
+            if labels is None:
+                raise BadInput("this model sees the labels of neighbours: give labels")
+            columns = hops.with_labels(NeighbourLabels(*(part.cpu() for part in labels)))
+        return standardise(columns.to(self.center.device), self.scale)
 
     def forward(
         self,
@@ -153,11 +154,13 @@ class CrossHops(NodeClassifier):
             assert isinstance(x, Tensor)
             x = self.columns(x, edge_index, edge_weight, labels)
         dropped = self.input_dropout(x)
-        projections = self.transform.project(dropped)
-        if isinstance(x, SparseMatrix):
+        if isinstance(dropped, SparseMatrix):
             # Sparse columns are not centered, which would fill them.
             shift = (self.center / self.deviation).unsqueeze(0)
-            projections = projections - self.transform.project(shift)
+            projections = self.transform.project(dropped) - self.transform.project(shift)
+        else:
+            # As the transform does; the gradient then has the memory order of the weights.
+            projections = nn.functional.linear(dropped, self.transform.weight.flatten(0, 1))
         scores = self.readout(self.transform.combine(projections))
         return scores if self.training and self.bags > 1 else self.in_unit(scores.mean(0))
 

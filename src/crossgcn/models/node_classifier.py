@@ -98,6 +98,11 @@ class NodeClassifier(nn.Module):
         return tuple(kind for layer in self.layers for kind in _propagations(layer))
 
     @property
+    def num_outputs(self) -> int:
+        """Number of classes; 1 for a number."""
+        return self.num_scores or int(self.layers[-1].out_channels)  # type: ignore[arg-type]
+
+    @property
     def num_hops(self) -> int:
         """Number of hops, all layers together."""
         return len(self.propagations)

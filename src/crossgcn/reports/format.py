@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Final
+
+from crossgcn.training import metrics
 
 Summary = dict[str, Any]
 """A result as the JSON object that a command prints."""
@@ -13,18 +16,46 @@ Summary = dict[str, Any]
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is called, and whether it is a share that is shown in percent."""
+    """How a metric is called, and how it is shown.
+
+    Attributes:
+        percent: It is a share, shown in percent.
+        in_unit: It has the unit of the target, so its magnitude is unknown.
+    """
 
     label: str
     percent: bool = True
+    in_unit: bool = False
+
+    @property
+    def title(self) -> str:
+        """The label with the unit of the numbers in a table."""
+        return f"{self.label} in %" if self.percent else self.label
 
     def show(self, value: float) -> str:
         """Return one value as text."""
-        return percent(value) if self.percent else f"{value:.3f}"
+        return percent(value) if self.percent else self._number(value)
 
+    def spread(self, mean: float, sd: float | None) -> str:
+        """Return ``79.1 ± 1.8`` as a cell of a table, or the mean alone."""
+        if self.percent:
+            return with_spread(100 * mean, None if sd is None else 100 * sd)
+        if sd is None:
+            return self._number(mean)
+        return f"{self._number(mean)} ± {f'{sd:.2g}' if self.in_unit else self._number(sd)}"
+
+    def _number(self, value: float) -> str:
+        return f"{value:.4g}" if self.in_unit else f"{value:.3f}"
+
+
+_NUMBERS = {"log_loss", "brier", "r2", "rmse", "mae"}
+_IN_UNIT = {"rmse", "mae"}
 
 METRICS: Final[Mapping[str, Metric]] = {
-    "accuracy": Metric("accuracy"),
+    **{
+        name: Metric(metric.title, name not in _NUMBERS, name in _IN_UNIT)
+        for name, metric in metrics.METRICS.items()
+    },
     "auc": Metric("AUC"),
     "ap": Metric("AP"),
     "mrr": Metric("MRR"),
@@ -69,6 +100,18 @@ def signed(value: float, digits: int = 3) -> str:
 def with_spread(mean: float, sd: float | None) -> str:
     """Return ``79.1 ± 1.8``, or the mean alone if there is no standard deviation."""
     return f"{mean:.1f}" if sd is None else f"{mean:.1f} ± {sd:.1f}"
+
+
+def score_text(model: Mapping[str, Any]) -> str:
+    """Return ``mean`` and ``sd`` of a summary, as its ``metric`` is shown."""
+    return get_metric(model["metric"]).spread(model["mean"], model["sd"])
+
+
+def validation_text(model: Mapping[str, Any]) -> str:
+    """Return the mean of a summary's ``validation_score``, which is negated if it shrinks."""
+    grows = metrics.METRICS[model["metric"]].grows
+    mean = fmean(model["validation_score"])
+    return get_metric(model["metric"]).spread(mean if grows else -mean, None)
 
 
 def accuracy_text(model: Mapping[str, Any]) -> str:

@@ -27,6 +27,22 @@ def mean_and_sd(values: Sequence[float]) -> Summary:
     return {"mean": summary.mean, "sd": summary.sd}
 
 
+def measured(runs: RepeatedRuns) -> Summary:
+    """Return every metric of the test nodes by split, and ``mean`` and ``sd`` of the selecting one.
+
+    Accuracies have entries of their own where there are any.
+    """
+    test = runs.test
+    summary: Summary = {"task": runs.task, "metric": runs.metric, "test": test}
+    if "accuracy" in test:
+        summary["test_accuracy"] = test["accuracy"]
+    summary |= mean_and_sd(test[runs.metric])
+    summary["validation_score"] = runs.validation_score
+    if runs.metric == "accuracy":
+        summary["validation_accuracy"] = runs.validation_score
+    return summary
+
+
 def paired(difference: PairedDifference | None) -> Summary:
     """Return a paired difference as three entries, all ``None`` for the baseline itself."""
     return {
@@ -93,9 +109,7 @@ def _model(runs: RepeatedRuns, find_paper: FindPaper) -> Summary:
         **dict(get_preset(config.model).settings),
         **config.model_dump(mode="json", include=shown, exclude_none=True),
         "parameters": runs.records[0]["parameters"],
-        "test_accuracy": runs.test_accuracy,
-        **mean_and_sd(runs.test_accuracy),
-        "validation_accuracy": runs.validation_accuracy,
+        **measured(runs),
         "best_epoch": [record["best_epoch"] for record in runs.records],
         "trained_order_weights": [record["order_weights"] for record in runs.records],
         "seconds": runs.seconds,

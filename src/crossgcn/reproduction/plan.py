@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES
+from crossgcn.data.datasets.catalogue import CATALOGUE
 from crossgcn.data.datasets.registry import available, not_here, splits_here, splits_not_here
 from crossgcn.errors import unknown_name
 from crossgcn.models.catalogue import get_preset
@@ -69,7 +69,7 @@ def plan_item(
     """
     for name in datasets or ():
         if name not in CATALOGUE:
-            raise unknown_name("dataset", name, DATASET_NAMES)
+            raise unknown_name("dataset", name, CATALOGUE)
     overrides = {name: value for name, value in overrides.items() if value is not None}
     if quick:
         overrides = {**_QUICK, **item.quick.settings, **overrides}

@@ -206,7 +206,9 @@ class RunConfig(BaseModel):
         "class 60 / 20 / 20 % by seed.",
     )
     num_splits: int | None = Field(
-        None, ge=1, description="Number of training sets. [default: 20; 5 stratified]"
+        None,
+        ge=1,
+        description="Number of training sets. [default: 20; 5 stratified; 10 for tables]",
     )
     train: int | Literal["all"] | None = Field(
         None,

@@ -13,6 +13,7 @@ from crossgcn.graph import PreparedGraph
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig, training_config
 from crossgcn.training.loop import fit
+from crossgcn.training.metrics import check_defined, selecting_metric
 from crossgcn.training.selection import Diverged, EpochMetrics, TrainedModel
 from crossgcn.training.steps.full_batch import FullBatchStep
 
@@ -90,6 +91,10 @@ def train_model_batch(
     train, validation, test = (
         [getattr(split, role) for split in splits] for role in ("train", "validation", "test")
     )
+    num_classes = models[0].num_outputs
+    metric = selecting_metric(config.metric, num_classes)
+    for nodes in validation:
+        check_defined(metric, y[nodes].numpy(), num_classes)
     step = FullBatchStep(models, graph, y, train, config, seeds=seeds, device=device)
     curve = step.scorer(test) if config.test_curve else None
     return fit(

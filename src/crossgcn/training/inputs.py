@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,16 +17,19 @@ from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import (
     HopColumns,
+    HopPlan,
+    HopSource,
     NeighbourLabels,
+    Scale,
     fit_scale,
     neighbour_labels,
-    standardise,
 )
-from crossgcn.graph.sampling.source import GraphSource, MemoryGraph, RowSource, source_of
+from crossgcn.graph.sampling.source import Features, GraphSource, MemoryGraph, source_of
 from crossgcn.models.catalogue import get_preset
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.deep_walk import DeepWalkSettings, embed_nodes
 from crossgcn.training.config import RunConfig
+from crossgcn.training.distributed import processes
 from crossgcn.training.records import digest
 
 
@@ -33,9 +38,16 @@ class Inputs:
 
     Embeddings do not depend on labels, so one set for each seed of an experiment serves all its
     splits. They are learned by :meth:`prepare`, or on first use.
+
+    Args:
+        folder: Where columns of neighbourhoods of a graph on disk are kept for the next time;
+            without it, they are in a temporary file.
     """
 
-    def __init__(self, data: Data, deep_walk: DeepWalkSettings | None = None) -> None:
+    def __init__(
+        self, data: Data, deep_walk: DeepWalkSettings | None = None, folder: Path | None = None
+    ) -> None:
+        self._folder = folder
         self.deep_walk = deep_walk or DeepWalkSettings()
         self._data: Data | None = data
         self._num_features = num_features_of(data)
@@ -44,7 +56,8 @@ class Inputs:
         self._sources: dict[int | None, GraphSource] = {}
         self._hops: dict[int, HopColumns] = {}
         self._num_classes: int = data.num_classes
-        self._is_directed = getattr(data, "directed", None) is True
+        of_graph = getattr(data, "stored", data)
+        self._is_directed = getattr(of_graph, "directed", None) is True
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle for other processes what is prepared, without the data."""
@@ -58,7 +71,7 @@ class Inputs:
         """
         for config in configs:
             if takes_hops(config):
-                self._columns(config)
+                self._columns(config.hops or HopPlan.hops)
             elif config.batch_size is None:
                 self.of(config)
             else:
@@ -84,34 +97,67 @@ class Inputs:
         The scale of the columns is set in the model. Neighbours show the labels of the training
         nodes only.
         """
-        y = self._sources[None].labels
-        labels = None
+        y, labels = self._source().labels, None
         if model.plan.num_labels:
             labels = neighbour_labels(y, split.train, self._num_classes)
-        return rows_of_hops(model, self._hops[model.plan.hops], y, labels)
+        return rows_of_hops(model, self._columns(model.plan.hops), y, labels)
+
+    def hop_columns(self, hops: int, split: Split, *, labels: bool) -> Features:
+        """Return the columns of all nodes and their neighbourhoods, not standardised.
+
+        Args:
+            split: Its training nodes are those whose labels neighbours show.
+            labels: Whether neighbours show labels.
+        """
+        columns = self._columns(hops)
+        if not labels:
+            return columns.without_labels
+        shown = neighbour_labels(self._source().labels, split.train, self._num_classes)
+        return columns.with_labels(shown)
 
     def is_directed(self, config: RunConfig) -> bool:
         """Return whether a model keeps in-neighbours and out-neighbours apart."""
         return self._is_directed and takes_hops(config)
 
-    def _columns(self, config: RunConfig) -> HopColumns:
-        hops = config.hops or 2
+    def _columns(self, hops: int) -> HopColumns:
         if hops not in self._hops:
-            self._hops[hops] = HopColumns(self.source_of(config), hops, directed=self._is_directed)
+            source, group = self._source(), processes()
+            settings: dict[str, Any] = {"directed": self._is_directed}
+            stored = getattr(self._graph, "stored", None)
+            if stored is not None:
+                settings["folder"] = self._folder or Path(tempfile.gettempdir())
+            if stored is None or self._folder is None:
+                self._hops[hops] = HopColumns(source, hops, **settings)
+                return self._hops[hops]
+            settings["identity"] = {
+                "graph": stored.fingerprint,
+                "hops": hops,
+                "directed": self._is_directed,
+            }
+
+            def compute() -> None:
+                self._hops[hops] = HopColumns(source, hops, **settings)
+
+            # The other processes wait for the first, and read what it has written.
+            group.share(compute)
+            if not group.leads:
+                compute()
         return self._hops[hops]
 
     def source_of(self, config: RunConfig) -> GraphSource:
         """Return the same as a source of batches; nothing is computed for the whole graph."""
-        seed = config.seed if _takes_embedding(config) else None
-        if seed not in self._sources:
-            if seed is None:
-                self._sources[seed] = source_of(getattr(self._graph, "stored", self._graph))
-            else:
-                vectors = self.of(config).x
-                assert isinstance(vectors, Tensor)
-                graph = self._graph
-                self._sources[seed] = MemoryGraph(vectors, graph.edge_index, None, graph.y)
-        return self._sources[seed]
+        if not _takes_embedding(config):
+            return self._source()
+        if config.seed not in self._sources:
+            vectors, graph = self.of(config).x, self._graph
+            assert isinstance(vectors, Tensor)
+            self._sources[config.seed] = MemoryGraph(vectors, graph.edge_index, None, graph.y)
+        return self._sources[config.seed]
+
+    def _source(self) -> GraphSource:
+        if None not in self._sources:
+            self._sources[None] = source_of(getattr(self._graph, "stored", self._graph))
+        return self._sources[None]
 
     def num_features(self, config: RunConfig) -> int:
         """Return the number of inputs per node of the configuration's model."""
@@ -149,10 +195,14 @@ def rows_of_hops(
         y: Class or number of each node.
         labels: The labels that neighbours show, if the model reads them.
     """
-    columns = hops.without_labels if labels is None else hops.with_labels(labels)
-    scale = fit_scale(columns, model.plan.num_features)
+    parts, scale = [hops.without_labels], hops.scale
+    if labels is not None:
+        shown = hops.label_columns(labels)
+        parts.append(shown)
+        both = zip(scale, fit_scale(shown, 0), strict=True)
+        scale = Scale(*(torch.cat(pair) for pair in both))
     model.set_scale(scale)
-    return RowSource(standardise(columns, scale), y)
+    return HopSource(parts, scale, y)
 
 
 def num_features_of(data: Data) -> int:

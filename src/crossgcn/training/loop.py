@@ -35,9 +35,9 @@ def fit(
 ) -> list[TrainedModel | Diverged]:
     """Train for all epochs of the configuration, select one, and return the outcome of each model.
 
-    The loop ends early when every model has diverged, or when the validation score of no model has
-    improved for ``config.patience`` epochs. An epoch of a step that is
-    ``capturable`` is recorded as a CUDA graph and replayed.
+    The loop ends early when every model has diverged, or when no model has improved for
+    ``config.patience`` epochs. An epoch of a step that is ``capturable`` is recorded as a CUDA
+    graph and replayed.
 
     Args:
         step: Does the work of an epoch; its weights are the start. Afterwards its model holds the
@@ -51,7 +51,8 @@ def fit(
             exception raised in it stops the training.
         on_metrics: Called with the metrics of the first model in each evaluated epoch.
     """
-    selection = Selection(step.model, step.shapes, step.config.epochs)
+    patience = None if validation is None else step.config.patience
+    selection = Selection(step.model, step.shapes, step.config.epochs, patience)
     _run_epochs(step, selection, validation, curve, checkpoint, on_epochs, on_metrics)
     if validation is None:
         selection.keep_last()
@@ -77,7 +78,6 @@ def _run_epochs(
     on_metrics: Callable[[EpochMetrics], None] | None,
 ) -> None:
     epochs, every = step.config.epochs, step.config.evaluate_every
-    patience = None if validation is None else step.config.patience
 
     def run_and_record() -> None:
         step.run()
@@ -104,6 +104,9 @@ def _run_epochs(
         if reported and on_epochs is not None:
             on_epochs(reported)
     for epoch in range(reported + 1, epochs + 1):
+        # Asked before each epoch, so that a training resumed where it should end does end.
+        if reported == epoch - 1 and not selection.goes_on():
+            break
         if every == 1:
             run_epoch()
         else:
@@ -116,8 +119,7 @@ def _run_epochs(
             continue
         if step.capturable:
             torch.cuda.synchronize(step.device)
-        sound = bool(selection.sound.any())
-        if checkpoint is not None and sound and epoch != epochs:
+        if checkpoint is not None and epoch != epochs and bool(selection.sound.any()):
             checkpoint.save(epoch, step.state(), selection.state())
         if on_metrics is not None:
             for metrics in selection.metrics(0, first=reported):
@@ -125,6 +127,5 @@ def _run_epochs(
         if on_epochs is not None:
             on_epochs(epoch - reported)
         reported = epoch
-        waited = epoch - int(selection.best_epoch.max())
-        if not sound or (patience is not None and waited >= patience):
-            break
+    if on_epochs is not None and reported < epochs and selection.sound.any():
+        on_epochs(epochs - reported)  # stopped early: there is nothing left to do

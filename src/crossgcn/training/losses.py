@@ -28,7 +28,7 @@ def score(
         labels: Classes ``[models, rows]``, where rows of a negative label do not count; or
             numbers, where rows of NaN do not count.
         counts: Rows of each model that count, ``[models]``.
-        class_weights: Multiplies the loss of each row, ``[num_classes]``.
+        class_weights: Multiplies the loss of each row, ``[num_classes]``, or one row per model.
         target_scale: Mean and standard deviation of numbers; scores are standardised.
 
     Returns:
@@ -47,7 +47,8 @@ def score(
         return losses, (1 - 2 * losses).double(), slope
     losses, accuracies, slope = kernels.score(scores, labels, counts, num_classes)
     if class_weights is not None:
-        own = class_weights[labels.clamp(min=0)].to(scores.dtype)
+        of_models = class_weights.expand(labels.size(0), num_classes)
+        own = of_models.gather(1, labels.clamp(min=0)).to(scores.dtype)
         chances = scores[..., :num_classes].log_softmax(dim=-1)
         each = -chances.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
         losses = (each * own * (labels >= 0)).sum(dim=1) / counts

@@ -88,9 +88,17 @@ class Selection:
         model: One model, or several stacked, at the start of training.
         shapes: Shape of each tensor in the state of a single model.
         epochs: The number of epochs of the whole training.
+        patience: Epochs without improvement after which a model is done, even if others go on.
     """
 
-    def __init__(self, model: nn.Module, shapes: Mapping[str, torch.Size], epochs: int) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        shapes: Mapping[str, torch.Size],
+        epochs: int,
+        patience: int | None = None,
+    ) -> None:
+        self.patience = epochs if patience is None else patience
         stacked: int | None = getattr(model, "num_models", None)
         self.names, values = list(model.state_dict()), model.state_dict().values()
         self.live = [value if stacked else value.unsqueeze(0) for value in values]
@@ -127,6 +135,7 @@ class Selection:
         else:
             finite = finite & validation[0].isfinite()
         better = self.sound & finite & (validation[1] > self.best_score)
+        better = better & (self.epoch - self.best_epoch < self.patience)
         # On a GPU, the test whether any is better would wait; there everything is computed.
         look = better.is_cuda or bool(better.any())
         if look:
@@ -144,6 +153,10 @@ class Selection:
     def skip(self) -> None:
         """Count an epoch that is not evaluated."""
         self.epoch += 1
+
+    def goes_on(self) -> bool:
+        """Whether a model that has not diverged may still improve."""
+        return bool((self.sound & (self.epoch - self.best_epoch < self.patience)).any())
 
     def keep_last(self) -> None:
         """Select the last epoch: the rule where no validation nodes select one."""

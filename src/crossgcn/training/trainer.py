@@ -37,7 +37,7 @@ from crossgcn.training.distributed import processes
 from crossgcn.training.full_batch import train_model_batch
 from crossgcn.training.inputs import Inputs
 from crossgcn.training.losses import fit_target_scale
-from crossgcn.training.metrics import task_of_outputs
+from crossgcn.training.metrics import selecting_metric, task_of_outputs
 from crossgcn.training.model_batch import can_be_stacked
 from crossgcn.training.records import (
     clear_run,
@@ -115,6 +115,7 @@ class Trainer(RunTrainer):
         preprocess: The meaning of features and classes; classes are numbered when left out.
         read_test: Score the test nodes after each training. A search for settings does not, and
             its records have no test accuracy.
+        folder: Where what all runs share is kept; see :class:`~crossgcn.training.inputs.Inputs`.
     """
 
     def __init__(
@@ -127,8 +128,9 @@ class Trainer(RunTrainer):
         device: str | torch.device = "cpu",
         preprocess: Preprocess | None = None,
         read_test: bool = True,
+        folder: Path | None = None,
     ) -> None:
-        self.inputs = Inputs(data)
+        self.inputs = Inputs(data, folder=folder)
         self.y: Tensor = data.y
         self.num_classes: int = data.num_classes
         self.description = describe_dataset(data)
@@ -268,6 +270,7 @@ class Trainer(RunTrainer):
         self, run: Run, record: Record, result: TrainedModel | Diverged, seconds: float
     ) -> Record | WorkFailed:
         """Complete a record, and write it with the metrics of every epoch and the weights."""
+        metric = selecting_metric(run.config.metric, self.num_classes)
         if diverged := isinstance(result, Diverged):
             record["status"] = "diverged"
         else:
@@ -275,11 +278,11 @@ class Trainer(RunTrainer):
                 "status": "done",
                 "best_epoch": result.best_epoch,
                 "task": task_of_outputs(self.num_classes),
-                "metric": run.config.metric or "accuracy",
+                "metric": metric,
                 "validation_score": result.validation_accuracy,
                 **(
                     {"validation_accuracy": result.validation_accuracy}
-                    if run.config.metric in (None, "accuracy")
+                    if metric == "accuracy"
                     else {}
                 ),
                 "test_accuracy": result.test_accuracy,

@@ -10,7 +10,7 @@ __all__ = ["draw_edges", "make_customers", "make_random_nodes"]
 
 
 def make_customers(num_nodes: int = 600, seed: int = 0) -> pd.DataFrame:
-    """Customers as a company has them: twelve columns, some cells empty, two classes."""
+    """Customers as a company has them: eleven columns, some cells empty, two classes."""
     random = np.random.default_rng(seed)
     age = random.integers(18, 80, num_nodes)
     income = np.exp(random.normal(8, 0.5, num_nodes)).round(2)
@@ -22,7 +22,6 @@ def make_customers(num_nodes: int = 600, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "customer": [f"c-{number:04}" for number in range(num_nodes)],
-            "name": [f"Person {number:x} of Lisbon" for number in random.permutation(num_nodes)],
             "gender": gender,
             "age": np.where(random.random(num_nodes) < 0.03, "", age.astype(str)),
             "income": income,

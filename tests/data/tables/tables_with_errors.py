@@ -27,8 +27,6 @@ UNREADABLE_TABLES = (
     of_nodes("an empty row within", UNREADABLE, NODES.replace("u5,", "\nu5,"), "row 7 | delete"),
     of_nodes("a quote never closed", UNREADABLE, NODES + '"u60,red\n', "row 62 | quote | close it"),
     of_nodes("a NUL byte", UNREADABLE, NODES.replace("u3,", "u\x00,"), "row 5 | NUL | again"),
-    of_nodes("latin-1", UNREADABLE, NODES.replace("red", "röd").encode("latin1"), "0xf6 | UTF-8"),
-    of_nodes("UTF-16", UNREADABLE, NODES.encode("utf-16"), "UTF-16 | CSV UTF-8"),
     of_nodes(
         "one name for two columns", UNREADABLE, NODES.replace("member", "size"), "'size' | rename"
     ),
@@ -62,12 +60,12 @@ UNREADABLE_TABLES = (
         nodes_file="nodes.parquet",
     ),
     BadTable(
-        "a workbook",
+        "an old workbook",
         UNREADABLE,
-        ("nodes.xlsx", ".csv", "save the table"),
+        ("nodes.xls", ".csv", "save the table"),
         b"PK",
         EDGES,
-        nodes_file="nodes.xlsx",
+        nodes_file="nodes.xls",
     ),
 )
 
@@ -89,19 +87,45 @@ ERRORS = (
         "a class of two",
         "rare-class",
         nodes_with(buys={7: "maybe", 9: "maybe"}),
-        "row 9 | 'maybe' has 2 nodes | merge",
+        "row 9 | 'maybe' has 2 nodes | 'maybe' (2) | merge",
+        options="--rare-classes refuse",
     ),
     of_nodes(
-        "a quantity to predict",
-        "continuous-target",
-        nodes_with(buys=[f"{i * 7.25}" for i in range(60)]),
-        "row 2 | '0.0' | regression | pd.qcut(nodes['buys']",
+        "classes of one node, but for one",
+        "no-class-left",
+        nodes_with(buys=["yes"] * 58 + ["no", "maybe"]),
+        "column buys | fewer than two classes | add nodes",
     ),
     of_nodes(
-        "whole numbers to predict",
-        "continuous-target",
-        nodes_with(buys=[f"{i * 917 % 4001}" for i in range(60)]),
-        "row 2 | 60 different numbers | pd.qcut",
+        "no number at all",
+        "no-target-number",
+        nodes_with(buys=["NA"] * 60),
+        "column buys | fill in",
+        options="--task regression",
+    ),
+    of_nodes(
+        "a word among numbers to predict",
+        "text-in-target",
+        nodes_with(buys=[f"{i * 7.25}" for i in range(59)] + ["12 kg"]),
+        "row 61, column buys | '12 kg' | without the unit: 12 | --task classification",
+    ),
+    of_nodes(
+        "an infinite number to predict",
+        "infinite-target",
+        nodes_with(buys=["inf"] + [f"{i * 7.25}" for i in range(59)]),
+        "row 2, column buys | 'inf' | finite number",
+    ),
+    of_nodes(
+        "one number to predict",
+        "constant-target",
+        nodes_with(buys=["", *["2.5"] * 59]),
+        "row 3, column buys | all 59 numbers to predict are '2.5' | another --target",
+    ),
+    of_nodes(
+        "two numbers to predict",
+        "too-few-numbers",
+        nodes_with(buys=["1.5", "2.5", *[""] * 58]),
+        "column buys | only 2 nodes | label at least",
     ),
     of_nodes(
         "names to predict",
@@ -123,6 +147,12 @@ ERRORS = (
         "not-a-number",
         nodes_with(size={3: "1.234.567,5"}),
         "row 5 | '1.234.567,5' | 1234567.5",
+    ),
+    of_nodes(
+        "a date that is none",
+        "not-a-date",
+        nodes_with(joined=[f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(59)] + ["soon"]),
+        "row 61, column joined | 'soon' is not a date | --categorical joined",
     ),
     of_nodes(
         "a unit",

@@ -162,8 +162,23 @@ WARNINGS = (
     of_nodes(
         "a small class",
         "small-class",
-        nodes_with(buys=dict.fromkeys(range(5), "maybe")),
-        "row 2, column buys | 'maybe' has only 5 nodes | merge",
+        nodes_with(buys=dict.fromkeys(range(11), "maybe")),
+        "row 2, column buys | 'maybe' has only 11 nodes | merge",
+    ),
+    of_nodes(
+        "rare classes",
+        "dropped-classes",
+        nodes_with(buys={1: "often", 3: "maybe", 4: "maybe"}),
+        "row 3, column buys | 'often' has 1 node | labels of 3 nodes | 'maybe' (2), 'often' (1) | "
+        "--rare-classes merge",
+    ),
+    of_nodes(
+        "merged classes",
+        "merged-classes",
+        nodes_with(buys={1: "often", 3: "maybe", 4: "maybe"}),
+        "row 3, column buys | 'often' has 1 node | 3 nodes are of a class 'other' | "
+        "--rare-classes drop",
+        options="--rare-classes merge",
     ),
     of_nodes(
         "a class that is nearly all",
@@ -222,22 +237,23 @@ WARNINGS = (
         "column town | 't0' | that occur only once | group them",
     ),
     of_nodes(
-        "decimal commas throughout",
-        "number-as-text",
-        nodes_with(price=[f"1.{100 + i * 7919 % 900},5" for i in range(60)]),
-        "row 2, column price | '1.100,5' | 1100.5",
+        "names of nodes",
+        "left-out",
+        nodes_with(name=[f"Ann {i}" for i in range(60)]),
+        "row 2, column name | left out | 60 different texts in 60 cells | --categorical name",
     ),
+    of_nodes(
+        "latin-1",
+        "text-encoding",
+        NODES.replace("red", "röd").encode("latin1"),
+        "not UTF-8 | read as latin-1 | CSV UTF-8",
+    ),
+    of_nodes("UTF-16", "text-encoding", NODES.encode("utf-16"), "read as UTF-16 | CSV UTF-8"),
     of_nodes(
         "units throughout",
         "number-as-text",
         nodes_with(weight=[f"{40 + i * 7919 % 50} kg" for i in range(60)]),
         "row 2, column weight | '40 kg' | without the unit: 40",
-    ),
-    of_nodes(
-        "dates",
-        "dates",
-        nodes_with(joined=[f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(60)]),
-        "row 2, column joined | '2024-01-01' | days since",
     ),
     of_nodes(
         "numbers and words in one column",
@@ -302,8 +318,8 @@ WARNINGS = (
     ),
     of_nodes(
         "whole numbers that may be classes",
-        "number-target",
-        as_text(columns(300) | {"buys": [str(18 + i * 7919 % 25) for i in range(300)]}),
-        "row 2, column buys | 25 different numbers | pd.qcut",
+        "number-as-classes",
+        as_text(columns(300) | {"buys": [str(18 + i * 7919 % 5) for i in range(300)]}),
+        "column buys | read as 5 classes | --task regression",
     ),
 )

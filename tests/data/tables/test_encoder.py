@@ -42,6 +42,8 @@ def fit(nodes: Table, choices: TableChoices = CHOICES, **options: int) -> TableE
 def encode_slowly(nodes: Table, encoder: TableEncoder) -> list[dict[str, float]]:
     """Each row's features by name, cell by cell, trusting nothing but the names of features."""
     encoded = []
+    ages = [float(cell) for cell in map(str.strip, nodes.frame["age"]) if cell]
+    ages = [age for age in ages if math.isfinite(age)]
     for _, row in nodes.frame.iterrows():
         features: dict[str, float] = {}
         for column in encoder.columns:
@@ -68,6 +70,8 @@ def encode_slowly(nodes: Table, encoder: TableEncoder) -> list[dict[str, float]]
                     features |= dict.fromkeys(buckets_of(column.feature_names, number), 1.0)
                     standard = (number / 2 - column.mean / 2) / column.deviation * 2
                     features[column.column] = min(max(standard, -5.0), 5.0)
+                    below, same = sum(age < number for age in ages), ages.count(number)
+                    features[f"{column.column} rank"] = (below + same / 2) / len(ages) - 0.5
                 elif column.has_missing:
                     features[f"{column.column}=(missing)"] = 1.0
             elif cell.lower() in ("1", "true", "1.0"):
@@ -80,7 +84,7 @@ def encode_slowly(nodes: Table, encoder: TableEncoder) -> list[dict[str, float]]
 
 def buckets_of(names: list[str], number: float) -> list[str]:
     found = []
-    for name in names[:-1]:
+    for name in names[:-2]:
         rule = name.removeprefix("age")
         if interval := re.fullmatch(r"=([\[(])(.+), (.+)\)", rule):
             low, high = float(interval[2]), float(interval[3])
@@ -143,7 +147,8 @@ def test_each_row_has_one_category_and_one_bucket(
         assert bool(np.isfinite(x.data).all())
         dense = x.toarray()
         assert bool((dense[:, kinds == "city"].sum(axis=1) == 1).all())
-        in_buckets = dense[:, kinds == "age"][:, :-1].sum(axis=1)
+        in_buckets = dense[:, kinds == "age"][:, :-2].sum(axis=1)
+        assert bool((abs(dense[:, kinds == "age"][:, -2]) <= 0.5).all())
         assert bool((in_buckets == 1).all() if not is_new else (in_buckets <= 1).all())
         assert bool((abs(dense[:, kinds == "age"][:, -1]) <= 5).all())
 
@@ -237,8 +242,8 @@ def test_features_are_named_as_people_write_them() -> None:
     space = fit(read_table(frame, "nodes"), TableChoices()).space
     assert space.names == (
         *("gender=female", "gender=male", "gender=x", "gender=(other)", "gender=(missing)"),
-        *("age<20", "age=[20, 25)", "age=[25, 35)", "age=[35, 50)", "age≥50"),
-        *("age=(missing)", "age", "news"),
+        *("age<20", "age=[20, 30)", "age=[30, 50)", "age≥50"),
+        *("age=(missing)", "age rank", "age", "news"),
         *("tags:garden", "tags:sale", "tags:tools|x", "tags:(other)"),
     )
     assert space.fields == ("gender",) * 5 + ("age",) * 7 + ("news",) + ("tags",) * 4
@@ -296,6 +301,16 @@ def test_numbers_are_standardised_and_held_within_five_deviations() -> None:
     assert standard[100:].tolist() == [5.0, -5.0, 0.0, 0.0]
 
 
+def test_ranks_of_many_numbers_are_interpolated() -> None:
+    ages = np.exp(np.random.default_rng(0).normal(0, 3, 5_000))
+    encoder = fit(table_of([("a", repr(float(age)), "") for age in ages]))
+    new = np.quantile(ages, np.linspace(0, 1, 77)).tolist()
+    x = encoder.transform(table_of([("a", str(age), "") for age in [*new, 0, 1e300, ""]]))
+    ranks = x.toarray()[:, encoder.space.names.index("age rank")]
+    np.testing.assert_allclose(ranks[:77], np.linspace(-0.5, 0.5, 77), atol=2e-3)
+    np.testing.assert_allclose(ranks[77:], [-0.4999, 0.4999, 0], atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "ages",
     [
@@ -345,6 +360,8 @@ def test_columns_are_found_by_name() -> None:
         (("columns", 0, "has_missing"), "perhaps", r"columns\.0.*has_missing"),
         (("columns", 1, "deviation"), 0.0, r"columns\.1.*deviation"),
         (("columns", 1, "mean"), math.nan, r"columns\.1.*mean"),
+        (("columns", 1, "ranks", "ranks"), [0.0], r"columns\.1.*2 numbers have 1 ranks"),
+        (("columns", 1, "ranks", "numbers"), [2.0, 1.0], r"columns\.1.*does not ascend"),
         (("columns", 1, "buckets", "places"), [0, 77], r"columns\.1.*buckets.*do not fit"),
         (("columns", 2, "words"), ["x", "x"], r"columns\.2.*listed twice"),
         (("columns", 2, "separator"), "!", r"columns\.2.*separator"),

@@ -155,7 +155,8 @@ def test_equal_numbers_are_one_class() -> None:
     graph = load_tables(nodes, edges, TableChoices(target="state"))
     assert graph.classes == ("0", "1", "2")
     assert graph.data.y[:7].tolist() == [1, 1, 2, 2, 0, 0, -1]
-    assert not [found for found in graph.problems if "class" in found.kind]
+    found = [problem.kind for problem in graph.problems if "class" in problem.kind]
+    assert found == ["number-as-classes"]
 
 
 def test_without_edges_and_without_a_target() -> None:

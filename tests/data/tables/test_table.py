@@ -256,13 +256,11 @@ BAD: dict[str, tuple[str, bytes, str]] = {
     "open quote": ("n.csv", b'id,x\n1,2\n3,"4\n5,6\n', "row 3: a quote is opened and never clos"),
     "huge open quote": ("n.csv", b'id,x\n1,"' + b"1,2\n" * 99999, "row 2: a quote is opened"),
     "text after a quote": ("n.csv", b'id,x\n1,"a"b\n', "row 2: quotes are wrong"),
-    "latin 1": ("n.csv", b"id,x\n1,2\n3,caf\xe9\n", "row 3: byte 0xe9 is not UTF-8; save"),
-    "utf-16": ("n.csv", "id,x\n1,2\n".encode("utf-16"), "UTF-16; save it as 'CSV UTF-8'"),
     "nul": ("n.csv", b"id,x\n1,\0\n", "row 2: there is a NUL byte"),
     "same header twice": ("n.csv", b"id,x, x\n1,2,3\n", "columns 2 and 3 are both called 'x'"),
     "no header at all": ("n.csv", b'""\n1\n', "row 1: column 1 of 1 has no header; name it"),
     "no header": ("n.csv", b"id,,x\n1,2,3\n", "row 1: column 2 of 3 has no header; name it"),
-    "ending": ("n.xlsx", b"PK", r"the ending '.xlsx' is none of .csv.*save the table as CSV"),
+    "ending": ("n.xls", b"PK", r"the ending '.xls' is none of .csv.*save the table as CSV"),
     "no gzip": ("n.csv.gz", b"id,x\n", "n.csv.gz is not a complete gzip file"),
     "cut gzip": ("n.csv.gz", gzip.compress(b"id,x\n1,2\n" * 9)[:-9], "is not a complete gzip file"),
     "no parquet": (
@@ -379,7 +377,7 @@ def test_missing_cells_have_many_names() -> None:
         ("-Infinity", -np.inf),
         *(
             (text, None)
-            for text in ("", "1,5", "1 000", "1_000", "0x10", "٣", "10 kg", "e5", "nan")
+            for text in ("", "1,50,0", "10 00", "1_000", "0x10", "٣", "10 kg", "e5", "nan")
         ),
     ],
 )

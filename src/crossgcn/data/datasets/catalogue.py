@@ -66,7 +66,83 @@ CATALOGUE: dict[str, CatalogueEntry] = {
     for name, counts, origin in _ENTRIES
 }
 
-DATASET_NAMES: tuple[str, ...] = tuple(CATALOGUE)
+
+@dataclass(frozen=True)
+class TableEntry:
+    """A dataset of two tables, nodes and edges, in numbers.
+
+    Attributes:
+        edges: Distinct undirected edges.
+        columns: Of the table of nodes, without the ids.
+        target: Column that is predicted by default.
+        terms: Terms of use.
+        source: Where to get the files.
+        files: Below a data folder; none if the tables are in the package.
+    """
+
+    name: str
+    description: str
+    nodes: int
+    edges: int
+    columns: int
+    target: str
+    terms: str
+    source: str
+    files: tuple[str, ...] = ()
+
+
+_COLLEGES = {
+    "Amherst41": (2235, 90_954),
+    "Bowdoin47": (2252, 84_387),
+    "Caltech36": (769, 16_656),
+    "Haverford76": (1446, 59_589),
+    "JohnsHopkins55": (5180, 186_586),
+    "Reed98": (962, 18_812),
+}
+
+_TABLES = (
+    TableEntry(
+        "us-county",
+        "US counties and their borders; population, economy, the presidential election of 2016",
+        *(3220, 9468, 14, "winner"),
+        "public facts of USDA ERS, US Census and BLS",
+        "in the package",
+    ),
+    TableEntry(
+        "tolokers",
+        "crowd workers who worked on the same tasks; who was banned; ten official splits",
+        *(11_758, 519_000, 8, "banned"),
+        "CC BY 4.0",
+        "nodes.tsv: https://github.com/Toloka/TolokerGraph; tolokers.npz: "
+        "https://github.com/yandex-research/heterophilous-graphs",
+        ("real/tolokers/nodes.tsv", "real/tolokers/tolokers.npz"),
+    ),
+    *(
+        TableEntry(
+            f"facebook100/{college}",
+            "students and friendships of a college, 2005; dormitory, year, major, high school",
+            *(nodes, edges, 7, "gender"),
+            "research use; cite Traud, Mucha and Porter 2012",
+            "https://archive.org/details/oxford-2005-facebook-matrix",
+            (f"real/facebook100/{college}.mat",),
+        )
+        for college, (nodes, edges) in _COLLEGES.items()
+    ),
+    TableEntry(
+        "twitch/DE",
+        "German streamers and friendships; games played, days, views; who has adult content",
+        *(9498, 153_138, 5, "mature"),
+        "research use; cite Rozemberczki, Allen and Sarkar 2021",
+        "https://snap.stanford.edu/data/twitch-social-networks.html",
+        tuple(
+            f"real/twitch/musae_DE_{part}" for part in ("edges.csv", "features.json", "target.csv")
+        ),
+    ),
+)
+
+TABLES: dict[str, TableEntry] = {entry.name: entry for entry in _TABLES}
+
+DATASET_NAMES: tuple[str, ...] = (*CATALOGUE, *TABLES)
 
 PLANETOID_PARTS: tuple[str, ...] = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
 """Endings of the eight Planetoid files of a graph, after ``ind.NAME.``"""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES
+from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
 from crossgcn.data.datasets.citeseer_cross import citeseer_cross, citeseer_cross_pairs
 from crossgcn.data.datasets.drawn_graphs import reddit400k_shaped
 from crossgcn.data.datasets.graphsage import GRAPH_ENDING, read_graphsage
@@ -31,6 +31,8 @@ def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
     """Load a graph; nothing is downloaded.
 
     Rows of Planetoid's features are normalised to sum 1; other features are left as they are.
+    Datasets of tables are encoded as :func:`~crossgcn.data.load_real` does, which also returns
+    the names of their features and classes.
 
     Args:
         name_or_path: One of :data:`~crossgcn.data.DATASET_NAMES`; a graph file ending in
@@ -50,6 +52,10 @@ def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
     if path.name.endswith(GRAPH_ENDING):
         return read_graphsage(path.parent, path.name.removesuffix(GRAPH_ENDING))
     name = str(name_or_path)
+    if name in TABLES:
+        from crossgcn.data.datasets.real import load_real
+
+        return load_real(name).data
     if name not in CATALOGUE and path.is_dir():
         return open_graph(path).to_data()
     if name not in CATALOGUE:

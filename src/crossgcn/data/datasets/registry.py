@@ -20,7 +20,12 @@ import pooch
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, PLANETOID_PARTS
+from crossgcn.data.datasets.catalogue import (
+    CATALOGUE,
+    DATASET_NAMES,
+    PLANETOID_PARTS,
+    TABLES,
+)
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 
 ENVIRONMENT_VARIABLE = "CROSSGCN_DATA"
@@ -59,19 +64,40 @@ def cache_folder() -> Path:
 
 
 def available(name: str) -> Origin | None:
-    """Return where a dataset would be read from, or ``None`` if it must be downloaded."""
-    if name not in CATALOGUE:
+    """Return where a dataset would be read from, or ``None`` if it is not on this machine."""
+    if name not in DATASET_NAMES:
         raise unknown_name("dataset", name, DATASET_NAMES)
-    origin = CATALOGUE[name].origin
-    if origin != "planetoid":
-        return origin
-    return next((origin for origin, _ in _folders_with(_planetoid_files(name))), None)
+    if name in TABLES:
+        wanted = list(TABLES[name].files)
+        if not wanted:
+            return "bundled"
+    else:
+        origin = CATALOGUE[name].origin
+        if origin != "planetoid":
+            return origin
+        wanted = _planetoid_files(name)
+    return next((origin for origin, _ in _folders_with(wanted)), None)
 
 
 def locate(name: str) -> Path | None:
     """Return the folder with all eight Planetoid files of a graph, verified, or ``None``."""
     root = _find(_planetoid_files(name))
     return None if root is None else root / "planetoid"
+
+
+def locate_tables(name: str) -> list[Path]:
+    """Return the verified files of a dataset of tables that is not in the package."""
+    entry = TABLES[name]
+    root = _find(list(entry.files))
+    if root is None:
+        folder = Path(entry.files[0]).parent
+        names = ", ".join(Path(file).name for file in entry.files)
+        raise BadInput(
+            f"{name} is not on this machine: get {names} ({entry.source}; {entry.terms}); copy to "
+            f"{folder} below the folder that {ENVIRONMENT_VARIABLE} names, or to "
+            f"{cache_folder() / folder}"
+        )
+    return [root / file for file in entry.files]
 
 
 def locate_splits(name: str) -> Path:

@@ -75,7 +75,7 @@ PLANTED = (
         ("gender=female", "age=[20, 25)"),
         (
             _words("gender", {"female": 0.42, "male": 0.4, "undisclosed": 0.18}),
-            _ranges("age", 16, 18, 20, 25, 30, 40),
+            _ranges("age", 16, 20, 25, 30, 40),
         ),
     ),
     PlantedCross(
@@ -83,7 +83,7 @@ PLANTED = (
         ("membership=gold", "income=[5000, 10000)"),
         (
             _words("membership", {"basic": 0.3, "silver": 0.25, "gold": 0.25, "family": 0.2}),
-            _ranges("income", 900, 2000, 3000, 5000, 10_000, 20_000, step=10),
+            _ranges("income", 900, 3000, 5000, 10_000, 20_000, step=10),
         ),
     ),
     PlantedCross(

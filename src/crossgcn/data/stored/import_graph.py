@@ -192,6 +192,11 @@ def _match_tables(
     plan = make_plan(table, sample, choices)
     table = plan.with_missing_words(table)
     problems = check_tables(table, None, plan)
+    if plan.task == "regression":
+        raise BadInput(
+            f"{table.name}, column {plan.target}: a graph folder holds classes, not numbers to "
+            "predict; train on the tables themselves, or give task classification"
+        )
     refuse_errors(problems, table.name, None)
     for problem in problems:
         warn(problem.describe())
@@ -220,16 +225,16 @@ def _find_edge_columns(sample: Table, choices: TableChoices) -> EdgeColumns:
 
 def _write_nodes(writer: GraphWriter, nodes: Table, plan: TablePlan, ids: Sequence[str]) -> None:
     encoder = TableEncoder.fit(nodes, plan)
-    labels, classes = read_labels(nodes, plan.target)
+    labels = read_labels(nodes, plan)
     roles = read_roles(nodes, plan.split_column, labels)
     writer.set_ids(ids)
     writer.add_sparse_features(encoder.transform(nodes))
     if plan.target is not None:
-        writer.set_labels(labels, len(classes))
+        writer.set_labels(labels.values, len(labels.names))
     if roles is not None:
         writer.set_roles(roles)
     encoding = {"plan": plan.to_json(), "encoder": encoder.to_json()}
-    writer.set_preprocess(Preprocess(classes, encoder.space, encoding))
+    writer.set_preprocess(Preprocess(labels.names, encoder.space, encoding))
 
 
 def _read_edges(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets.catalogue import CATALOGUE
+from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.files import read_json_object
 from crossgcn.data.preprocess import Preprocess
@@ -281,7 +281,7 @@ def open_graph(folder: Path | str) -> StoredGraph:
 
 def is_opened(dataset: str) -> bool:
     """Return whether a dataset is a folder, which can be opened instead of loaded."""
-    return dataset not in CATALOGUE and Path(dataset).is_dir()
+    return dataset not in DATASET_NAMES and Path(dataset).is_dir()
 
 
 def open_dataset(folder: Path | str) -> Data:

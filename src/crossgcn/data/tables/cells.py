@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 import unicodedata
@@ -12,11 +13,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+DateOrder = Literal["day first", "month first"]
+
 MISSING_WORDS = frozenset({"na", "n/a", "nan", "null", "none"})
 """Words for a missing value, in lower case; blank cells are always missing."""
 
-MAX_WEIGHT = float(np.finfo(np.float32).max)
-"""The largest weight of an edge."""
+MAX_NUMBER = float(np.finfo(np.float32).max)
+"""The largest weight of an edge, and number to predict."""
 
 TRUE_WORDS = frozenset({"true", "yes", "y", "t"})
 FALSE_WORDS = frozenset({"false", "no", "n", "f"})
@@ -25,7 +28,9 @@ SPLIT_WORDS = {"train": 1, "training": 1, "validation": 2, "valid": 2, "val": 2,
 """Lower-case words of a split column, and the role each stands for."""
 
 DATE = re.compile(
-    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ]\d{1,2}:\d{2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
+    r"(?P<y>\d{4})(?P<s>[-/.])(?P<m>\d{1,2})(?P=s)(?P<d>\d{1,2})(?:[T ]\d{1,2}:\d{2}.*)?"
+    r"|(?P<first>\d{1,2})(?P<sep>[-/.])(?P<second>\d{1,2})(?P=sep)(?P<year>\d{4})"
+    r"(?: \d{1,2}:\d{2}.*)?"
 )
 CODE = re.compile(r"0\d+")
 """Digits with leading zeros, which are not a number."""
@@ -46,6 +51,17 @@ _WITH_UNIT = re.compile(
     rf"(?P<before>[$€£¥]?)\s?[+-]?{_DIGITS}\s?(?P<after>[a-zA-Z%°$€£¥µ/²³]{{0,8}})"
 )
 
+Decimal = Literal[".", ","]
+_SIGNS = re.compile(r"[$€£¥%]")
+_MARKED = {
+    decimal: re.compile(
+        rf"[+-]?(?:[0-9]+|[0-9]{{1,3}}(?:(?P<mark>[{thousands}'’\u00a0\u202f ])[0-9]{{3}})"
+        rf"(?:(?P=mark)[0-9]{{3}})*)(?:[{decimal}][0-9]+)?"
+    )
+    for decimal, thousands in ((".", ","), (",", "."))
+}
+"""Numbers with separated thousands, by the decimal sign."""
+
 MAX_VALUE_LENGTH = 60
 
 Separator = Literal["json", ";", "|", ",", " "]
@@ -55,21 +71,48 @@ def parse_number(text: str) -> float | None:
     """Return the number in a cell, infinities included, or None.
 
     Digits are ASCII, the decimal sign is a point, and nothing separates thousands: ``1,5``,
-    ``1 000`` and ``1_000`` are not numbers. Surrounding space is ignored.
+    ``1 000`` and ``1_000`` are not numbers by themselves; see :func:`parse_numbers`. Surrounding
+    space is ignored.
     """
     text = text.strip()
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
-def parse_numbers(texts: Sequence[str]) -> NDArray[np.float64]:
-    """Return the number in each cell, NaN where there is none."""
-    if _PLAIN_DIGITS.fullmatch("".join(texts)):
+def find_decimal(texts: Sequence[str]) -> Decimal:
+    """Return the decimal sign of a column: a comma if more cells are numbers with it."""
+    if not any("," in text for text in texts):
+        return "."
+    point, comma = (int((~np.isnan(parse_numbers(texts, mark))).sum()) for mark in (".", ","))
+    return "," if comma > point else "."
+
+
+def parse_numbers(texts: Sequence[str], decimal: Decimal = ".") -> NDArray[np.float64]:
+    """Return the number in each cell of a column, NaN where there is none.
+
+    Thousands may be separated, and the column's currency or a percent sign is left out:
+    ``$3,110`` and ``3.110,00 €`` are 3110, ``5 %`` is 5.
+    """
+    if decimal == "." and _PLAIN_DIGITS.fullmatch("".join(texts)):
         try:
             return np.array(texts, dtype=object).astype(np.float64)
         except ValueError:
             pass
-    parsed = map(parse_number, texts)
+    signs = Counter(sign for text in texts for sign in _SIGNS.findall(text))
+    sign = next((sign for sign, _ in signs.most_common(1)), None)
+    parsed = (_parse_marked(text, decimal, sign) for text in texts)
     return np.array([np.nan if number is None else number for number in parsed], np.float64)
+
+
+def _parse_marked(text: str, decimal: Decimal, sign: str | None) -> float | None:
+    if sign is not None and text.count(sign) == 1 and (text[0] == sign or text[-1] == sign):
+        text = text.strip(sign).strip()
+    elif sign is not None and text[1:2] == sign and text[0] in "+-":
+        text = text.replace(sign, "")
+    if decimal == "." and (number := parse_number(text)) is not None:
+        return number
+    if not _MARKED[decimal].fullmatch(text):
+        return None
+    return float(re.sub(_MARKS, lambda mark: "." if mark[0] == decimal else "", text))
 
 
 def are_whole(numbers: NDArray[np.float64]) -> bool:
@@ -112,6 +155,12 @@ def _ungroup(text: str) -> str:
     return f"{digits}.{rest}" if has_decimals else digits
 
 
+def plain_id(text: str) -> str:
+    """Return ``7`` for ``7.0``, as programs write ids in a column with gaps."""
+    whole = WHOLE.fullmatch(text)
+    return whole[1] if whole else text
+
+
 def find_separator(cells: Sequence[str]) -> Separator:
     """Return the separator that most cells of a column contain."""
     if sum(cell.startswith("[") and cell.endswith("]") for cell in cells) * 2 > len(cells):
@@ -143,6 +192,36 @@ def _split_json(cell: str) -> list[str]:
     if isinstance(content, list):
         return [item if isinstance(item, str) else json.dumps(item) for item in content]
     return [word.strip().strip("'\"") for word in cell.strip().strip("[]").split(",")]
+
+
+def find_date_order(texts: Sequence[str]) -> DateOrder:
+    """Return whether dates such as ``3/4/2024`` begin with the day or with the month.
+
+    A number above 12 decides. Otherwise the month is first between slashes, and the day is first
+    between points or hyphens.
+    """
+    found = [match for match in map(DATE.fullmatch, texts) if match and match["first"]]
+    if any(int(match["first"]) > 12 for match in found):
+        return "day first"
+    has_slash = any(match["sep"] == "/" for match in found)
+    is_month_first = has_slash or any(int(match["second"]) > 12 for match in found)
+    return "month first" if is_month_first else "day first"
+
+
+def parse_date(text: str, order: DateOrder) -> datetime.date | None:
+    """Return the day in a cell, or None; the time of day is left out."""
+    match = DATE.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day = match["y"] or match["year"], match["m"], match["d"]
+    if match["first"]:
+        day, month = match["first"], match["second"]
+        if order == "month first":
+            day, month = month, day
+    try:
+        return datetime.date(int(year), int(month), int(day))
+    except ValueError:
+        return None
 
 
 def fold_spelling(text: str) -> str:

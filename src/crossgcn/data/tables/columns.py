@@ -15,13 +15,17 @@ from crossgcn.data.tables.cells import (
     are_whole,
     find_separator,
     parse_number,
+    plain_id,
     quote,
     split_words,
 )
 from crossgcn.data.tables.table import INDEX_COLUMN, Distinct, Table
 from crossgcn.errors import BadInput
 
-FeatureKind = Literal["categorical", "flag", "numeric", "list", "ignored"]
+FeatureKind = Literal["categorical", "flag", "numeric", "date", "list", "ignored"]
+
+MAX_CLASSES_OF_NUMBERS = 20
+"""Whole numbers to predict with at most this many different values are taken as classes."""
 
 FLAG_WORDS = frozenset({"0", "1", "false", "true", "0.0", "1.0"})
 
@@ -42,6 +46,10 @@ MIN_WORD_REPEATS = 3
 
 MIN_SHARE_DIFFERENT = 0.9
 """Share of different values in a column of ids."""
+
+MIN_SHARE_OF_TEXTS = 0.5
+MIN_WORDS_OF_TEXT = 6.0
+"""Share of different values in a column of free text, and number of words on average."""
 
 MIN_SHARE_KNOWN = 0.5
 """Share of the ends of edges that occur among the ids."""
@@ -65,6 +73,19 @@ def infer_kind(distinct: Distinct) -> tuple[FeatureKind, str]:
         if inferred is not None:
             return inferred
     return "categorical", f"{len(values):,} different values"
+
+
+def infer_task(target: Distinct) -> Literal["classification", "regression"]:
+    """Return ``regression`` if nearly all cells are numbers, with fractions or very different."""
+    numbers = target.numbers
+    num_numbers = target.num_cells(~np.isnan(numbers))
+    if num_numbers == 0 or num_numbers < MIN_SHARE_OF_KIND * target.num_present:
+        return "classification"
+    if any(CODE.fullmatch(text) for text, _ in target.present):
+        return "classification"
+    finite = np.unique(numbers[np.isfinite(numbers)])
+    few = are_whole(finite) and len(finite) <= MAX_CLASSES_OF_NUMBERS
+    return "classification" if few else "regression"
 
 
 def _infer_few(distinct: Distinct, values: set[str]) -> Inference:
@@ -101,6 +122,8 @@ def _infer_numbers(distinct: Distinct, values: set[str]) -> Inference:
     if whole and all_different and numbers[0] in (0, 1) and np.ptp(numbers) == num_rows - 1:
         return "ignored", "counts the rows"
     share = "numbers" if all_numbers else f"{num_cells / distinct.num_present:.1%} numbers"
+    if distinct.decimal == ",":
+        share += " with decimal commas"
     return "numeric", f"{share} from {numbers[0]:g} to {numbers[-1]:g}"
 
 
@@ -111,7 +134,7 @@ def holds_dates(distinct: Distinct) -> bool:
 
 def _infer_dates(distinct: Distinct, values: set[str]) -> Inference:
     if holds_dates(distinct):
-        return "ignored", "dates; write days since one as a number to use it"
+        return "date", f"{len(values):,} different dates"
     return None
 
 
@@ -148,16 +171,22 @@ def _infer_lists(distinct: Distinct, values: set[str]) -> Inference:
 
 
 def _infer_names(distinct: Distinct, values: set[str]) -> Inference:
-    if not _are_names(len(values), distinct.num_present):
-        return None
-    texts = f"{len(values):,} different texts in {distinct.num_present:,} cells"
-    return "ignored", f"{texts}, as names are"
+    num_cells = distinct.num_present
+    texts = f"{len(values):,} different texts in {num_cells:,} cells"
+    if _are_names(len(values), num_cells):
+        return "ignored", f"{texts}, as names are"
+    num_words = sum(len(value.split()) for value in values) / len(values)
+    is_different = len(values) > max(MAX_CATEGORIES_OF_NAMES, MIN_SHARE_OF_TEXTS * num_cells)
+    if is_different and num_words >= MIN_WORDS_OF_TEXT:
+        return "ignored", f"{texts} of {num_words:.0f} words on average: free text"
+    return None
 
 
 def _are_names(num_different: int, num_cells: int) -> bool:
     if num_different == num_cells:
         return num_cells >= 5
-    return num_different > MAX_CATEGORIES_OF_NAMES and 2 * num_different > num_cells
+    is_many = num_different > MAX_CATEGORIES_OF_NAMES
+    return is_many and num_different > MIN_SHARE_DIFFERENT * num_cells
 
 
 def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[str, str]:
@@ -179,7 +208,7 @@ def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[
     ]
     different.sort(key=lambda name: (name == INDEX_COLUMN, not _simplify(name).endswith("_id")))
     if edges is not None:
-        ends = [set(edges.distinct(name).values) for name in edges.columns]
+        ends = [set(map(plain_id, edges.distinct(name).values)) for name in edges.columns]
         held = {name: _share_of_ends(nodes, name, ends) for name in {*by_name, *different}}
         for name in by_name:
             if held[name] >= MIN_SHARE_KNOWN:
@@ -289,12 +318,13 @@ def _has_fractions(nodes: Table, name: str) -> bool:
 
 def _share_of_ends(nodes: Table, name: str, ends: list[set[str]]) -> float:
     """Return the share of ends among the ids, for the edge column that fits second best."""
-    values = set(nodes.distinct(name).values)
+    values = set(map(plain_id, nodes.distinct(name).values))
     shares = sorted(len(values & column) / len(column) for column in ends)
     return shares[-2] if len(shares) > 1 else 0.0
 
 
 def _share_known(edges: Table, name: str, known: Set[str]) -> float:
     distinct = edges.distinct(name)
-    is_known = np.array([value in known for value in distinct.values], bool)
+    plain = {*map(plain_id, known)}
+    is_known = np.array([plain_id(value) in plain for value in distinct.values], bool)
     return distinct.num_cells(is_known) / len(edges)

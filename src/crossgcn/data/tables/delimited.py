@@ -26,6 +26,8 @@ SEPARATOR_LINE = re.compile(
 )
 """A first line such as ``sep=;``, which tells a spreadsheet the delimiter and is not shown."""
 
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
 HEAD_BYTES = 1 << 18
 BYTES_PER_ROW = 16
 """Bytes that Arrow reads at once per row of a batch; longer rows make smaller batches."""
@@ -55,7 +57,7 @@ def _read_bytes(path: Path, name: str, most: int = -1) -> bytes:
 
 def read_delimited(path: Path, name: str) -> Table:
     """Read a whole file."""
-    content = _read_bytes(path, name)
+    content, encoding = _as_utf8(_read_bytes(path, name))
     layout = _read_layout(content, path, name)
     content = content[layout.start :]
     _check_text(content, name)
@@ -68,7 +70,7 @@ def read_delimited(path: Path, name: str) -> Table:
     columns = zip(*cells, strict=True) if cells else ([] for _ in layout.headers)
     frame = pd.DataFrame({at: pd.Series(column, dtype="str") for at, column in enumerate(columns)})
     frame.columns = pd.Index(layout.headers, dtype="str")
-    return Table(name, frame, first_row=2)
+    return Table(name, frame, first_row=2, encoding=encoding)
 
 
 def read_delimited_headers(path: Path, name: str) -> tuple[str, ...]:
@@ -76,22 +78,32 @@ def read_delimited_headers(path: Path, name: str) -> tuple[str, ...]:
     return _read_layout(_read_bytes(path, name, HEAD_BYTES), path, name).headers
 
 
-def _check_text(content: bytes, name: str) -> None:
-    def row_of(position: int) -> int:
-        return len((content[:position] + b".").splitlines())
+def _as_utf8(content: bytes) -> tuple[bytes, str]:
+    """Return the text of a file in UTF-8, and how it was encoded."""
+    encoding = "UTF-8"
+    if content.startswith(UTF_16_MARKS):
+        encoding = "UTF-16"
+    else:
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            encoding = "latin-1"
+    if encoding == "UTF-8":
+        return content, encoding
+    # Windows has printable characters where Latin-1 has controls.
+    codecs = ("utf-16",) if encoding == "UTF-16" else ("cp1252", "latin-1")
+    for codec in codecs:
+        try:
+            return content.decode(codec).encode(), encoding
+        except UnicodeDecodeError:
+            continue
+    return content.decode(codecs[-1], "replace").encode(), encoding
 
-    try:
-        content.decode()
-    except UnicodeDecodeError as error:
-        raise BadInput(
-            f"{name}, row {row_of(error.start)}: byte {error.object[error.start]:#04x} is not "
-            "UTF-8; save the file as 'CSV UTF-8', or convert it: iconv -f latin1 -t utf-8"
-        ) from None
+
+def _check_text(content: bytes, name: str) -> None:
     if b"\0" in content:
-        raise BadInput(
-            f"{name}, row {row_of(content.index(0))}: there is a NUL byte; write the file again "
-            "as text"
-        )
+        row = len((content[: content.index(0)] + b".").splitlines())
+        raise BadInput(f"{name}, row {row}: there is a NUL byte; write the file again as text")
 
 
 def _is_blank_line(cells: list[str], delimiter: str) -> bool:
@@ -195,8 +207,10 @@ class _Layout:
 
 def _read_layout(content: bytes, path: Path, name: str) -> _Layout:
     """Find the delimiter and the headers in the first bytes of a file, or in all of it."""
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise BadInput(f"{name} is written as UTF-16; save it as 'CSV UTF-8'")
+    if content.startswith(UTF_16_MARKS):
+        raise BadInput(
+            f"{name} is written as UTF-16, which is not read in batches; save it as 'CSV UTF-8'"
+        )
     separator = SEPARATOR_LINE.match(content)
     start = 0 if separator is None else separator.end()
     content = content[start:]

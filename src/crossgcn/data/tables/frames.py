@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import json
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,6 +136,48 @@ def _write_object(value: Any) -> str:
     if isinstance(value, list | tuple | np.ndarray):
         return json.dumps([_write_object(item) for item in value], ensure_ascii=False)
     return str(value)
+
+
+def read_workbook(path: Path, name: str) -> Table:
+    """Read the first sheet of a workbook, as a spreadsheet shows it; the first row has headers."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise BadInput(
+            f"{name}: reading XLSX needs openpyxl; pip install 'crossgcn[xlsx]', or save the table "
+            "as CSV"
+        ) from None
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]
+        book.close()
+    except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
+        raise BadInput(
+            f"{name} cannot be read as XLSX ({error}); it is cut short or damaged: save it again"
+        ) from None
+    while rows and all(cell is None for cell in rows[-1]):
+        rows.pop()
+    if not rows:
+        raise BadInput(f"{name}: the first sheet is empty; put the table there")
+    width = max((at + 1 for row in rows for at, cell in enumerate(row) if cell is not None))
+    cells = [row[:width] + [None] * (width - len(row)) for row in rows[1:]]
+    headers = ["" if cell is None else str(cell) for cell in rows[0][:width]]
+    headers += [""] * (width - len(headers))
+    return replace(
+        make_table(pd.DataFrame(cells, columns=headers, dtype=object), name), first_row=2
+    )
+
+
+def read_workbook_headers(path: Path, name: str) -> tuple[str, ...]:
+    """Return the headers of the first sheet."""
+    return read_workbook(path, name).columns
+
+
+def read_workbook_batches(
+    path: Path, name: str, columns: Mapping[str, CellKind], batch_rows: int
+) -> Iterator[Batch]:
+    """Refuse a workbook, which cannot be read in batches."""
+    raise BadInput(f"{name}: workbooks are not read in batches; save the table as CSV")
 
 
 def read_parquet(path: Path, name: str) -> Table:

@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.tables.cells import MAX_WEIGHT, quote
+from crossgcn.data.tables.cells import MAX_NUMBER, quote
 from crossgcn.data.tables.checks import Problem, check_tables
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.encode.column import Unseen
@@ -39,10 +39,10 @@ class TableGraph:
 
     Attributes:
         data: As returned by :func:`~crossgcn.data.graph.canonical_graph`, with sparse features.
-            Nodes are in the order of their rows, unlabelled nodes have label -1, and ``roles``
-            exists if there is a split column. Self-loops are left out: the normalisation adds
-            one to every node.
-        classes: Names of the labels.
+            Nodes are in the order of their rows, unlabelled nodes have label -1 (NaN if the
+            target is a number), and ``roles`` exists if there is a split column. Self-loops are
+            left out: the normalisation adds one to every node.
+        classes: Names of the labels; if the target is a number, its name alone.
         problems: The warnings of the check.
     """
 
@@ -60,8 +60,8 @@ class TableGraph:
 
 
 def load_tables(
-    nodes: Path | str | pd.DataFrame,
-    edges: Path | str | pd.DataFrame | None = None,
+    nodes: Path | str | pd.DataFrame | Table,
+    edges: Path | str | pd.DataFrame | Table | None = None,
     choices: TableChoices | None = None,
 ) -> TableGraph:
     """Read tables, infer what their columns are, check them and encode them as a graph.
@@ -79,12 +79,12 @@ def load_tables(
     node_table = plan.with_missing_words(node_table)
     problems = check_tables(node_table, edge_table, plan)
     paths = [table for table in (nodes, edges) if table is not None]
-    are_files = not any(isinstance(table, pd.DataFrame) for table in paths)
+    are_files = all(isinstance(table, str | Path) for table in paths)
     command = ["crossgcn", "check", *map(str, paths), *_as_options(choices)]
     refuse_errors(problems, node_table.name, shlex.join(command) if are_files else None)
     ids = list_ids(node_table, plan.id_column)
     encoder = TableEncoder.fit(node_table, plan)
-    labels, classes = read_labels(node_table, plan.target)
+    labels = read_labels(node_table, plan)
     roles = read_roles(node_table, plan.split_column, labels)
     edge_index, edge_weight = read_edges(
         edge_table, plan, ids, f"add it to {node_table.name}, or delete the edge"
@@ -93,13 +93,13 @@ def load_tables(
         x=as_features(encoder.transform(node_table)),
         edge_index=torch.from_numpy(edge_index),
         edge_weight=None if edge_weight is None else torch.from_numpy(edge_weight),
-        y=torch.from_numpy(labels),
-        num_classes=len(classes),
+        y=torch.from_numpy(labels.values),
+        num_classes=len(labels.names),
         name=node_table.name,
         roles=None if roles is None else torch.from_numpy(roles),
     )
     data = canonical_graph(data, node_table.name)
-    return TableGraph(data, ids, classes, encoder, plan, tuple(problems))
+    return TableGraph(data, ids, labels.names, encoder, plan, tuple(problems))
 
 
 def list_ids(nodes: Table, column: str) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ def read_edges(
     weights = distinct.numbers[distinct.codes]
     edges.refuse_cells(
         plan.weight_column,
-        ~((weights >= 0) & (weights <= MAX_WEIGHT)),
+        ~((weights >= 0) & (weights <= MAX_NUMBER)),
         "{value} is not a weight",
         "write a number that is not negative",
     )
@@ -185,7 +185,7 @@ def _as_options(choices: TableChoices) -> list[str]:
     words = []
     for field in fields(choices):
         value = getattr(choices, field.name)
-        if value is None or (value == () and field.name != "missing"):
+        if value == field.default:
             continue
         option = "ignore" if field.name == "ignored" else field.name.replace("_", "-")
         if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""The classes of a target column, and the roles of a split column."""
+"""The classes or numbers of a target column, and the roles of a split column."""
 
 from __future__ import annotations
 
@@ -7,46 +7,100 @@ from decimal import Decimal, InvalidOperation
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import CODE, SPLIT_WORDS
+from crossgcn.data.tables.plan import RareClasses, TablePlan
 from crossgcn.data.tables.table import Distinct, Mask, Table
+
+MIN_PER_CLASS = 10
+"""A class of fewer nodes is rare, if enough classes are not."""
+
+MIN_TO_SPLIT = 3
+"""One node each to train, to validate and to test: a class of fewer nodes is always rare."""
+
+OTHER = "other"
+"""Name of the class that rare classes are merged into."""
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The class of each node.
+    """What is to be predicted of each node: its class or its number.
 
     Attributes:
-        codes: -1 where a node has no class.
-        names: Of the classes, in order of first appearance.
+        codes: The class; -1 where a node has none. If numbers are predicted, 0 where one is known.
+        names: Of the classes; if numbers are predicted, of the target.
+        numbers: Float32, NaN where unknown; None if classes are predicted.
     """
 
     codes: NDArray[np.int64]
     names: tuple[str, ...]
+    numbers: NDArray[np.float32] | None = None
 
     @classmethod
     def of(cls, target: Distinct) -> Labels:
-        """Read the classes of a target column."""
-        names = np.array(class_of_values(target), dtype=object)
-        code_of_value, different = pd.factorize(names)
-        return cls(code_of_value.astype(np.int64)[target.codes], tuple(different))
+        """Read the classes of a target column; their order is that of :func:`name_classes`."""
+        names = name_classes(target)
+        code_of_name: dict[str | None, int] = {name: code for code, name in enumerate(names)}
+        found = [code_of_name.get(name, -1) for name in class_of_values(target)]
+        return cls(np.array(found, np.int64)[target.codes], names)
+
+    @classmethod
+    def of_numbers(cls, target: Distinct, name: str) -> Labels:
+        """Read the numbers of a target column."""
+        with np.errstate(over="ignore"):
+            numbers = target.numbers.astype(np.float32)[target.codes]
+        return cls(np.where(np.isnan(numbers), -1, 0), (name,), numbers)
+
+    @property
+    def values(self) -> NDArray[np.int64] | NDArray[np.float32]:
+        """The labels as graphs hold them: codes, or numbers."""
+        return self.codes if self.numbers is None else self.numbers
 
     @property
     def known(self) -> Mask:
-        """Whether each node has a class."""
+        """Whether each node has a label."""
         return self.codes >= 0
 
     @cached_property
     def num_known(self) -> int:
-        """Number of nodes with a class."""
+        """Number of nodes with a label."""
         return int(self.known.sum())
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
         """Number of nodes of each class."""
         return np.bincount(self.codes[self.known], minlength=len(self.names))
+
+    def find_rare(self, rare_classes: RareClasses) -> tuple[Mask, int]:
+        """Return which classes have too few nodes, and how many nodes a class needs.
+
+        A class needs :data:`MIN_PER_CLASS` nodes; in small tables, of which less than two classes
+        would be left, :data:`MIN_TO_SPLIT`.
+        """
+        num_wanted = 1 if rare_classes == "merge" else 2
+        is_enough = int((self.counts >= MIN_PER_CLASS).sum()) >= num_wanted
+        minimum = MIN_PER_CLASS if is_enough else MIN_TO_SPLIT
+        return self.counts < minimum, minimum
+
+    def without_rare(self, rare_classes: RareClasses) -> Labels:
+        """Return the labels without rare classes, or with one class in place of them.
+
+        Nodes of a rare class lose their label. Merged classes that have too few nodes even
+        together lose theirs as well. ``refuse`` changes nothing.
+        """
+        rare, _ = self.find_rare(rare_classes)
+        if rare_classes == "refuse" or not rare.any():
+            return self
+        names = {name for name, is_rare in zip(self.names, rare, strict=True) if not is_rare}
+        is_enough = OTHER in names or int(self.counts[rare].sum()) >= MIN_TO_SPLIT
+        to_other = rare_classes == "merge" and is_enough
+        in_order = [name for name in self.names if name in names]
+        if to_other and OTHER not in names:
+            in_order.append(OTHER)
+        lost = in_order.index(OTHER) if to_other else -1
+        codes = [in_order.index(name) if name in names else lost for name in self.names]
+        return Labels(np.array([*codes, -1], np.int64)[self.codes], tuple(in_order))
 
 
 def class_of_values(target: Distinct) -> tuple[str | None, ...]:
@@ -80,18 +134,18 @@ def name_classes(target: Distinct) -> tuple[str, ...]:
     names = {name for name in class_of_values(target) if name is not None}
     if np.isnan(target.numbers[~target.missing]).any():
         return tuple(sorted(names))
-    return tuple(sorted(names, key=lambda name: (float(name), name)))
+    number_of = dict(zip(target.texts, target.numbers.tolist(), strict=True))
+    return tuple(sorted(names, key=lambda name: (number_of[name], name)))
 
 
-def read_labels(nodes: Table, target: str | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return the label of each node, -1 for none, and the names of the classes."""
-    if target is None:
-        return np.full(len(nodes), -1, np.int64), ()
-    distinct = nodes.distinct(target)
-    classes = name_classes(distinct)
-    labels: dict[str | None, int] = {name: label for label, name in enumerate(classes)}
-    of_value = np.array([labels.get(name, -1) for name in class_of_values(distinct)], np.int64)
-    return of_value[distinct.codes], classes
+def read_labels(nodes: Table, plan: TablePlan) -> Labels:
+    """Return what is to be predicted of each node; nothing without a target."""
+    if plan.target is None:
+        return Labels(np.full(len(nodes), -1, np.int64), ())
+    target = nodes.distinct(plan.target)
+    if plan.task == "regression":
+        return Labels.of_numbers(target, plan.target)
+    return Labels.of(target).without_rare(plan.rare_classes)
 
 
 def role_of_values(split: Distinct) -> NDArray[np.int8]:
@@ -100,9 +154,7 @@ def role_of_values(split: Distinct) -> NDArray[np.int8]:
     return np.where(split.missing, 0, np.array(roles, np.int8)).astype(np.int8)
 
 
-def read_roles(
-    nodes: Table, column: str | None, labels: NDArray[np.int64]
-) -> NDArray[np.int8] | None:
+def read_roles(nodes: Table, column: str | None, labels: Labels) -> NDArray[np.int8] | None:
     """Return the role of each node as one split, int8 ``[1, nodes]``: 0 for no role.
 
     Nodes without a label have no role. Without a column there are no roles. Cells that name no
@@ -118,4 +170,4 @@ def read_roles(
         "{value} is not a part of a split",
         "write train, validation or test, or leave the cell empty",
     )
-    return np.where(labels < 0, np.int8(0), roles)[None]
+    return np.where(labels.known, roles, np.int8(0))[None]

@@ -13,15 +13,25 @@ from crossgcn.data.tables.columns import (
     find_id_column,
     find_split_column,
     infer_kind,
+    infer_task,
 )
 from crossgcn.data.tables.table import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
 
-ColumnKind = Literal["id", "target", "split", "categorical", "flag", "numeric", "list", "ignored"]
+ColumnKind = Literal[
+    "id", "target", "split", "categorical", "flag", "numeric", "date", "list", "ignored"
+]
+
+Task = Literal["classification", "regression"]
+
+RareClasses = Literal["drop", "merge", "refuse"]
+
+TO_PREDICT = "to be predicted"
+AS_CHOSEN = "to be predicted, by the chosen task"
 
 NO_HEADER = "no header, as an index has none"
 
-FEATURE_KINDS: tuple[ColumnKind, ...] = ("categorical", "flag", "numeric", "list")
+FEATURE_KINDS: tuple[ColumnKind, ...] = ("categorical", "flag", "numeric", "date", "list")
 
 HASHED_KINDS: tuple[ColumnKind, ...] = ("categorical", "list")
 """Kinds that ``hash_features`` applies to."""
@@ -49,6 +59,9 @@ class TableChoices:
 
     Attributes:
         target: Column of the node table to predict; None for nodes to be scored.
+        task: Whether classes or a number are predicted.
+        rare_classes: What is done with classes of too few nodes to train, validate and test:
+            ``drop`` their labels, ``merge`` them into one class, or ``refuse`` them.
         weight_column: Column of the edge table; edges weigh 1 without it.
         split_column: Column of the node table that names training, validation and test nodes.
         lists: Columns to take as lists of words.
@@ -60,6 +73,8 @@ class TableChoices:
     """
 
     target: str | None = None
+    task: Task | None = None
+    rare_classes: RareClasses = "drop"
     id_column: str | None = None
     source_column: str | None = None
     destination_column: str | None = None
@@ -79,6 +94,10 @@ class TableChoices:
             raise BadInput(
                 f"hash_features is {bits}; give 1 to {MAX_HASH_BITS}, for two to the power of that "
                 "many features"
+            )
+        if self.task is not None and self.target is None:
+            raise BadInput(
+                f"task is {self.task}, but nothing is to be predicted; name a column as the target"
             )
         kinds: dict[str, ColumnKind] = {}
         for choice, kind in NODE_CHOICES.items():
@@ -146,6 +165,8 @@ class TablePlan(SavedModel):
     Attributes:
         columns: Of the node table, in its order.
         source_column: Of the edge table; None without edges.
+        task: Whether classes or a number are predicted, if there is a target.
+        rare_classes: As in :class:`TableChoices`.
         reasons: How the special columns were found, a line each, to be printed.
         missing: The user's words for a missing value, in lower case; None without a choice.
         hash_features: As in :class:`TableChoices`.
@@ -163,6 +184,8 @@ class TablePlan(SavedModel):
     reasons: tuple[str, ...]
     missing: tuple[str, ...] | None
     hash_features: int | None
+    task: Task = "classification"
+    rare_classes: RareClasses = "drop"
 
     @property
     def features(self) -> tuple[ColumnPlan, ...]:
@@ -184,7 +207,11 @@ class TablePlan(SavedModel):
 
     def with_missing_words(self, nodes: Table) -> Table:
         """Return the node table with the plan's words for a missing value."""
-        return _with_missing_words(nodes, self.missing, self.target)
+        return _with_missing_words(nodes, self.missing, self._target_of_classes)
+
+    @property
+    def _target_of_classes(self) -> str | None:
+        return self.target if self.task == "classification" else None
 
 
 def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> TablePlan:
@@ -197,7 +224,10 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     missing = choices.missing
     if missing is not None:
         missing = tuple(sorted({word.strip().lower() for word in missing} - {""}))
-    nodes = _with_missing_words(nodes, missing, choices.target)
+    nodes = _with_missing_words(nodes, missing, None)
+    task, what_to_predict = _choose_task(nodes, choices)
+    if task == "classification":
+        nodes = _with_missing_words(nodes, missing, choices.target)
     taken = chosen.keys() - {choices.id_column}
     id_column, how = choices.id_column, "as chosen"
     if id_column is None:
@@ -223,7 +253,7 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     known: dict[str | None, tuple[ColumnKind, str]] = {
         INDEX_COLUMN: ("ignored", NO_HEADER),
         **{name: (kind, "as chosen") for name, kind in chosen.items()},
-        choices.target: ("target", "to be predicted"),
+        choices.target: ("target", what_to_predict),
         split_column: ("split", "who trains"),
         id_column: ("id", "names the node"),
     }
@@ -242,6 +272,8 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
         reasons=tuple(reasons),
         missing=missing,
         hash_features=choices.hash_features,
+        task=task,
+        rare_classes=choices.rare_classes,
     )
     bits = plan.hash_bits
     if plan.hash_features is None or bits is None:
@@ -253,6 +285,15 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
         )
     hashed = f"categories and words: hashed into {2**bits:,} features a column: as chosen"
     return plan.model_copy(update={"reasons": (*plan.reasons, hashed)})
+
+
+def _choose_task(nodes: Table, choices: TableChoices) -> tuple[Task, str]:
+    """Return whether classes or numbers are predicted, and why."""
+    if choices.task is not None or choices.target is None:
+        return choices.task or "classification", AS_CHOSEN
+    if infer_task(nodes.distinct(choices.target)) == "regression":
+        return "regression", f"{TO_PREDICT}, a number"
+    return "classification", TO_PREDICT
 
 
 def _with_missing_words(nodes: Table, missing: tuple[str, ...] | None, target: str | None) -> Table:

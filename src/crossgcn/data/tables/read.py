@@ -1,4 +1,4 @@
-"""Read tables from CSV, TSV and Parquet files: whole, or in batches of rows."""
+"""Read tables from CSV, TSV, Parquet and XLSX files: whole, or in batches of rows."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from crossgcn.data.tables.frames import (
     read_parquet,
     read_parquet_batches,
     read_parquet_headers,
+    read_workbook,
+    read_workbook_batches,
+    read_workbook_headers,
 )
 from crossgcn.data.tables.table import Batch, CellKind, Table
 from crossgcn.errors import BadInput
@@ -28,6 +31,7 @@ Role = Literal["nodes", "edges"]
 
 DELIMITED = (".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".tab.gz")
 PARQUET = (".parquet", ".pq")
+WORKBOOKS = (".xlsx",)
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,17 @@ class Format:
 _delimited = Format(read_delimited, read_delimited_headers, read_delimited_batches)
 _parquet = Format(read_parquet, read_parquet_headers, read_parquet_batches)
 
-FORMATS = {**dict.fromkeys(DELIMITED, _delimited), **dict.fromkeys(PARQUET, _parquet)}
+_workbook = Format(read_workbook, read_workbook_headers, read_workbook_batches)
+
+FORMATS = {
+    **dict.fromkeys(DELIMITED, _delimited),
+    **dict.fromkeys(PARQUET, _parquet),
+    **dict.fromkeys(WORKBOOKS, _workbook),
+}
 """How files are read, by their ending."""
 
 
-def read_table(source: Path | str | pd.DataFrame, role: Role) -> Table:
+def read_table(source: Path | str | pd.DataFrame | Table, role: Role) -> Table:
     """Read a whole file, or convert a DataFrame, to a table of text.
 
     Headers lose surrounding space, cells keep it. The index of a DataFrame becomes a column if
@@ -54,7 +64,9 @@ def read_table(source: Path | str | pd.DataFrame, role: Role) -> Table:
     ``.tab`` files are split at tabs and others at the delimiter that splits the header into the
     most cells. A first column without a header is called :data:`INDEX_COLUMN`.
     """
-    if isinstance(source, pd.DataFrame):
+    if isinstance(source, Table):
+        table = source
+    elif isinstance(source, pd.DataFrame):
         table = make_table(source, role)
     elif isinstance(source, str | os.PathLike):
         table = _find_format(source, role).read_all(Path(source), str(source))

@@ -13,7 +13,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import DATE, MISSING_WORDS, parse_numbers, quote
+from crossgcn.data.tables.cells import (
+    DATE,
+    MISSING_WORDS,
+    Decimal,
+    find_decimal,
+    parse_numbers,
+    plain_id,
+    quote,
+)
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
@@ -71,8 +79,17 @@ class Distinct:
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
         """Each value as a number; NaN where it is missing or not a number."""
+        return self.read_numbers(self.decimal)
+
+    @cached_property
+    def decimal(self) -> Decimal:
+        """The decimal sign of the numbers."""
+        return find_decimal([text for text, _ in self.present])
+
+    def read_numbers(self, decimal: Decimal) -> NDArray[np.float64]:
+        """Return each value as a number with this decimal sign, NaN where it is none."""
         numbers = np.full(len(self.values), np.nan)
-        numbers[~self.missing] = parse_numbers([text for text, _ in self.present])
+        numbers[~self.missing] = parse_numbers([text for text, _ in self.present], decimal)
         return numbers
 
     @cached_property
@@ -118,6 +135,7 @@ class Table:
             cells or one of the words for a missing value.
         first_row: Number of the first row below the header: 2 in a text file, where the
             header is row 1, and 1 in Parquet files and DataFrames.
+        encoding: How the text of a file was encoded.
         missing_words: Words for a missing value, in lower case.
         blank_columns: Columns in which only blank cells are missing values.
     """
@@ -125,6 +143,7 @@ class Table:
     name: str
     frame: pd.DataFrame
     first_row: int
+    encoding: str = "UTF-8"
     missing_words: frozenset[str] = MISSING_WORDS
     blank_columns: frozenset[str] = frozenset()
     _distinct: dict[tuple[str, frozenset[str]], Distinct] = field(
@@ -151,11 +170,20 @@ class Table:
         return self._distinct[column, words]
 
     def find(self, column: str, ids: Sequence[str]) -> NDArray[np.int64]:
-        """Return the position of each cell among different ids, -1 where it is none of them."""
+        """Return the position of each cell among different ids, -1 where it is none of them.
+
+        ``7.0`` is the id ``7``, and the other way round, unless both are ids.
+        """
         distinct = self.distinct(column)
-        known, wanted = (pd.Index(np.array(names, object)) for names in (ids, distinct.values))
-        found: NDArray[np.int64] = known.get_indexer(wanted).astype(np.int64)
-        return found[distinct.codes]
+        known = pd.Index(np.array(ids, object))
+        found = known.get_indexer(pd.Index(np.array(distinct.values, object)))
+        lost = np.flatnonzero(found < 0)
+        if len(lost):
+            plain = pd.Series(np.arange(len(ids)), [plain_id(name) for name in ids])
+            plain = plain[~plain.index.duplicated(keep=False)]
+            others = [plain_id(distinct.values[at]) for at in lost]
+            found[lost] = plain.reindex(others, fill_value=-1).to_numpy()
+        return found.astype(np.int64)[distinct.codes]
 
     def with_missing_words(self, words: Iterable[str], blank_columns: Iterable[str] = ()) -> Table:
         """Return the same table with other words for a missing value."""

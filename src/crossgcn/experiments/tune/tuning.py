@@ -20,7 +20,7 @@ from crossgcn.data.splits import NUM_STRATIFIED_SPLITS
 from crossgcn.data.stored.open import is_opened, open_graph
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
-from crossgcn.experiments.run_folder import choose_model
+from crossgcn.experiments.run_folder import choose_model, validation_score
 from crossgcn.experiments.statistics import PairedDifference, paired_difference
 from crossgcn.experiments.tune.sealed_splits import check_sealed, draw_sealed_roles
 from crossgcn.experiments.tune.searches import Search, check_models
@@ -168,7 +168,9 @@ class Tuning:
             raise BadInput(f"--trials must be at least 1; got {trials}")
         epochs = self.search_splits * self.searches[0].base.epochs
         progress = _Progress((trials + 1) * len(self.searches), epochs, on_epochs)
-        trainer = self.experiment.trainer(threads=threads, device=device, read_test=False)
+        trainer = self.experiment.trainer(
+            threads=threads, device=device, read_test=False, folder=out
+        )
         journal = open_journal(out / _TRIALS)
         sides = [
             (search, TrialLog(out / _TRIALS, journal, search.base.model, search.space, identity))
@@ -225,7 +227,7 @@ class Tuning:
         )
         if diverged:
             return Trial(number, values, failure=str(diverged[min(diverged)]))
-        accuracies = tuple(record["validation_accuracy"] for record in records)
+        accuracies = tuple(validation_score(record) for record in records)
         return Trial(number, values, accuracies, fsum(record["seconds"] for record in records))
 
     def _test(
@@ -242,7 +244,7 @@ class Tuning:
         experiment = Experiment([config], self.experiment.data, self.experiment.preprocess)
         (runs,) = experiment.run(out=folder, save_models=True, on_epochs=progress.show, **work)
         progress.finish()
-        choose_model(folder, run_folder_name(config), experiment.data, self.ids)
+        choose_model(folder, run_folder_name(config), experiment.data, experiment.splits, self.ids)
         if search.base.splits == "stratified":
             split = experiment.splits[0]
             runs = replace(runs, test_to_train=len(split.test) / len(split.train))

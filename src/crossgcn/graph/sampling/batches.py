@@ -155,6 +155,9 @@ class NodeBatches(BatchShares):
                     waiting.cancel()
 
     def _make(self, targets: Tensor, everywhere: int, epoch: int, position: int) -> Batch:
+        if not self.propagations:
+            x, labels = self.source.features(targets), self.source.labels[targets]
+            return Batch(targets, x, (), labels, everywhere)
         output = self._draw(targets, self.seed, epoch, position)
         blocks = sampled_blocks(
             self.source,

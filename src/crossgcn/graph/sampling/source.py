@@ -171,20 +171,6 @@ class MemoryGraph(GraphSource):
         return self.x.select_rows(nodes) if isinstance(self.x, SparseMatrix) else self.x[nodes]
 
 
-class RowSource(GraphSource):
-    """Rows of features and labels, without edges."""
-
-    def __init__(self, x: Features, labels: Tensor) -> None:
-        rows = x.shape[0]
-        offsets, none = torch.zeros(rows + 1, dtype=torch.long), torch.empty(0, dtype=torch.long)
-        super().__init__(offsets, none, None, labels, x.shape[1])
-        self.x = x
-
-    def features(self, nodes: Tensor) -> Features:
-        """Return the rows of some nodes."""
-        return self.x.select_rows(nodes) if isinstance(self.x, SparseMatrix) else self.x[nodes]
-
-
 class StoredSource(GraphSource):
     """A graph on disk, from an open graph folder."""
 
@@ -192,6 +178,9 @@ class StoredSource(GraphSource):
         rows = (stored.offsets, stored.neighbours, stored.weights)
         super().__init__(*rows, stored.labels, stored.num_features, stored.folder)
         self._stored = stored
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoredSource, (self._stored,)
 
     def features(self, nodes: Tensor) -> Features:
         """Read the features of some nodes."""

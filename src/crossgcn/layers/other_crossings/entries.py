@@ -133,7 +133,7 @@ class Entries:
         return self._with_values(values)._multiply(dense.contiguous())
 
     def _multiply_transposed(self, values: Tensor, dense: Tensor) -> Tensor:
-        return self._with_values(values)._multiply_transposed(dense.contiguous())
+        return self._with_values(values).multiply_transposed(dense.contiguous())
 
     def _with_values(self, values: Tensor) -> SparseMatrix:
         return self.matrix.with_values(values.detach().contiguous())

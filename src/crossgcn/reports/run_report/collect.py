@@ -15,16 +15,18 @@ from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.files import read_json_object
+from crossgcn.data.graph import is_labelled
+from crossgcn.data.splits import Split
 from crossgcn.data.tables.graph import read_encoding
 from crossgcn.errors import BadInput
-from crossgcn.experiments.compare import majority_accuracy
-from crossgcn.experiments.predict import class_probabilities
-from crossgcn.experiments.run_folder import RunFolder
+from crossgcn.experiments.predict import score_nodes
+from crossgcn.experiments.run_folder import FinishedRun, RunFolder, metrics_of_test
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.run import ExplainedRun
 from crossgcn.explanation.strongest import field_strengths
+from crossgcn.models.cross_hops import CrossHops
 from crossgcn.reports.format import count
-from crossgcn.reports.run_report.scores import Calibration, Confusion
+from crossgcn.reports.run_report.scores import Calibration, Confusion, Errors
 from crossgcn.reports.run_report.view import (
     ClassCrosses,
     ColumnView,
@@ -39,6 +41,7 @@ from crossgcn.reports.run_report.view import (
     RunView,
     Step,
 )
+from crossgcn.training.metrics import METRICS
 
 STEPS = 7
 """Number of bars of a waterfall, besides the bias and the rest."""
@@ -51,6 +54,7 @@ def view_run(
     run: RunFolder,
     explained: ExplainedRun | None,
     *,
+    unexplained: str = "",
     comparison: ComparisonView | None = None,
     num_nodes: int = 400,
 ) -> RunView:
@@ -58,8 +62,9 @@ def view_run(
 
     Args:
         run: The trained model with its graph.
-        explained: Its crosses; ``None`` for a model without exact explanation. The report then
+        explained: Its crosses; ``None`` for a model that is not explained. The report then
             shows neither crosses nor single nodes.
+        unexplained: Why it is not explained, as a sentence.
         comparison: The answer of ``compare``.
         num_nodes: How many nodes to explain one by one: first misclassified test nodes, then other
             test nodes, then the others.
@@ -67,36 +72,45 @@ def view_run(
     saved, data, test = run.saved, run.data, run.split.test
     classes, num_classes = saved.preprocess.classes, data.num_classes
     result = _read_result(run.folder)
-    probabilities = class_probabilities(saved.model, data)
-    predicted = probabilities.argmax(dim=1)
+    scores = score_nodes(run)
+    is_number = data.y.is_floating_point()
+    probabilities, predicted = scores.softmax(dim=1), scores.argmax(dim=1)
     plan = None if saved.preprocess.encoding is None else read_encoding(saved.preprocess)[1]
     space = saved.preprocess.space or FeatureSpace.unnamed(data.x.size(1))
-    counts = torch.bincount(data.y[data.y >= 0], minlength=num_classes).tolist()
-    orders = [int(getattr(layer, "order", 1)) for layer in saved.model.layers]
+    known = data.y[is_labelled(data.y)]
+    counts = () if is_number else torch.bincount(known, minlength=num_classes).tolist()
+    metric, metrics = run.chosen.record["metric"], [metrics_of_test(o.record) for o in run.runs]
+    orders = [int(layer.order) for layer in saved.model.layers if hasattr(layer, "order")] or [1]
     return RunView(
         title=run.config.dataset,
         target="class" if plan is None else plan.target or "class",
         num_nodes=len(run.ids),
         num_edges=_num_edges(data),
         num_columns=len(set(space.fields)),
-        class_sizes=dict(zip(classes, counts, strict=True)),
+        class_sizes={} if is_number else dict(zip(classes, counts, strict=True)),
+        target_range=(float(known.min()), float(known.max())) if is_number else None,
         model=run.config.model,
         has_crosses=max(orders) > 1,
         facts=_facts(run, orders, space, result),
         columns=tuple(ColumnView(c.name, c.kind, c.reason) for c in plan.columns) if plan else (),
         warnings=tuple(map(str, result.get("warnings", ()))),
-        test={"accuracy": tuple(one.record["test_accuracy"] for one in run.runs)},
-        majority_accuracy=float(
-            np.mean([majority_accuracy(data.y, s.train, s.test) for s in run.splits])
-        ),
+        test={
+            name: tuple(each[name] for each in metrics)
+            for name in sorted(metrics[0], key=lambda name: name != metric)
+        },
+        guess=float(np.mean([_guess(data.y, split) for split in run.splits])),
         shown_split=run.chosen.record["split"]["index"] + 1,
-        curves=tuple(Curve(one.curve(), one.record["best_epoch"]) for one in run.runs),
-        confusion=Confusion.measure(classes, data.y[test], predicted[test]),
-        calibration=Calibration.measure(
+        curves=tuple(_curve(one, metric) for one in run.runs),
+        confusion=None if is_number else Confusion.measure(classes, data.y[test], predicted[test]),
+        calibration=None
+        if is_number
+        else Calibration.measure(
             probabilities[test].max(dim=1).values, predicted[test] == data.y[test]
         ),
+        errors=Errors.measure(data.y[test], scores[test, 0]) if is_number else None,
         order_weights=_order_weights(run),
         crosses=() if explained is None else _crosses(explained, classes, space),
+        unexplained=unexplained,
         fields=_fields(run, space) if explained is not None and max(orders) > 1 else None,
         comparison=comparison,
         nodes=() if explained is None else _nodes(run, probabilities, num_nodes),
@@ -108,24 +122,50 @@ def read_comparison(folder: Path) -> ComparisonView:
     """Read the answer of ``compare`` from its folder."""
     path = folder / "result.json"
     result = read_json_object(path, "give the folder that crossgcn compare made", "compare again")
+    metric = result.get("metric", "accuracy")
     try:
+        crosses = result["answers"]["crosses"] or dict.fromkeys(
+            ("model", "against", "difference", "interval", "verdict")
+        )
+        helps = {"helps": True, "does not help": False}
         return ComparisonView(
             models=tuple(
-                ComparedModel(m["model"], tuple(m["test_accuracy"]), m["parameters"] or None)
+                ComparedModel(m["model"], _values(m, metric), m.get("parameters") or None)
                 for m in result["models"]
             ),
-            with_crosses=result["with_crosses"],
-            without_crosses=result["without_crosses"],
-            difference=result["difference"],
-            interval=None if result["interval"] is None else tuple(result["interval"]),
-            crosses_help=result["crosses_help"],
+            with_crosses=crosses["model"],
+            without_crosses=crosses["against"],
+            difference=crosses["difference"],
+            interval=None if crosses["interval"] is None else tuple(crosses["interval"]),
+            crosses_help=helps.get(crosses["verdict"]),
             verdict=" ".join(result["answer"]),
+            metric=metric,
         )
     except (KeyError, TypeError) as error:
         raise BadInput(
             f"{path}: is not a comparison on tables ({error!r}); make one with crossgcn compare "
             "NODES EDGES --target COLUMN --out"
         ) from None
+
+
+def _values(model: dict[str, Any], metric: str) -> tuple[float, ...]:
+    return tuple(model["test"][metric] if "test" in model else model["test_accuracy"])
+
+
+def _guess(y: Tensor, split: Split) -> float:
+    """Return how well the commonest class, or the mean number, of the training nodes does."""
+    own, truth = y[split.train], y[split.test]
+    if y.is_floating_point():
+        return float((truth - own.mean()).square().mean().sqrt())
+    return float((truth == own.mode().values).float().mean())
+
+
+def _curve(run: FinishedRun, metric: str) -> Curve:
+    """Read a learning curve; a metric that should shrink is recorded negated."""
+    metrics = run.curve()
+    sign = 1 if METRICS[metric].grows else -1
+    metrics["validation_score"] = [sign * value for value in metrics["validation_accuracy"]]
+    return Curve(metrics, run.record["best_epoch"])
 
 
 def _read_result(folder: Path) -> dict[str, Any]:
@@ -149,13 +189,22 @@ def _num_edges(data: Data) -> int:
 def _facts(
     run: RunFolder, orders: Sequence[int], space: FeatureSpace, result: dict[str, Any]
 ) -> dict[str, str]:
-    config, record, labels = run.config, run.chosen.record, run.data.y
+    config, record, labelled = run.config, run.chosen.record, is_labelled(run.data.y)
     environment = record["environment"]
+    model, words = run.saved.model, f"order{'s' * (len(orders) > 1)}"
+    hidden = f"{config.hidden_channels} hidden channels"
+    if isinstance(model, CrossHops):
+        size = [
+            count(model.plan.hops, "hop"),
+            "labels of neighbours" if model.plan.num_labels else "",
+            f"mean of {model.bags} models with {hidden} each" if model.bags > 1 else hidden,
+        ]
+    else:
+        size = [count(config.num_layers, "layer"), hidden if config.num_layers > 1 else ""]
     parts = [
         config.model,
-        count(config.num_layers, "layer"),
-        f"order{'s' * (len(orders) > 1)} {' and '.join(map(str, orders))}",
-        f"{config.hidden_channels} hidden channels" if config.num_layers > 1 else "",
+        f"{words} {' and '.join(map(str, orders))}",
+        *size,
         count(record["parameters"], "parameter"),
     ]
     facts = {
@@ -166,7 +215,7 @@ def _facts(
         "weight decay": f"{config.weight_decay:g}",
         "splits": config.splits,
         "seed": config.seed,
-        "data": f"{count(len(labels), 'node')}, {int((labels >= 0).sum()):,} of them labelled; "
+        "data": f"{count(len(labelled), 'node')}, {int(labelled.sum()):,} of them labelled; "
         f"{count(_num_edges(run.data), 'edge')}; {count(run.data.x.size(1), 'feature')} of "
         f"{count(len(set(space.fields)), 'column')}",
         "finished": result.get("finished", "at an unknown time"),
@@ -253,9 +302,9 @@ def _nodes(run: RunFolder, probabilities: Tensor, num_nodes: int) -> tuple[NodeV
 
 
 def _roles(run: RunFolder) -> list[Role]:
-    roles: list[Role] = ["unlabelled" if label < 0 else "other" for label in run.data.y.tolist()]
-    names: tuple[Role, ...] = ("train", "validation", "test")
-    for name in names:
-        for node in getattr(run.split, name).tolist():
-            roles[node] = name
-    return roles
+    names: tuple[Role, ...] = ("other", "train", "validation", "test")
+    known = is_labelled(run.data.y).tolist()
+    return [
+        names[role] if labelled else "unlabelled"
+        for role, labelled in zip(run.roles.tolist(), known, strict=True)
+    ]

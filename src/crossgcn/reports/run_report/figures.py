@@ -20,8 +20,8 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from crossgcn.experiments.statistics import summarise
 from crossgcn.reports.figure_style import INK, figure_style, tidy, to_svg
-from crossgcn.reports.format import percent, shorten
-from crossgcn.reports.run_report.scores import Calibration, Confusion
+from crossgcn.reports.format import get_metric, percent, shorten
+from crossgcn.reports.run_report.scores import Calibration, Confusion, Errors
 from crossgcn.reports.run_report.view import (
     ComparisonView,
     Curve,
@@ -44,12 +44,16 @@ def draw_figures(view: RunView) -> dict[str, str | None]:
     Of the curves, one for each split, that of the shown split is emphasised.
     """
     losses = {"train_loss": BLUE, "validation_loss": ORANGE}
+    metric = get_metric(view.metric)
+    score = f"validation {metric.label}"
     return {
         "comparison": None if view.comparison is None else _draw_comparison(view.comparison),
         "order_weights": _draw_order_weights(view.order_weights),
         "loss": _draw_curves("loss", view, losses),
-        "accuracy": _draw_curves("validation accuracy", view, {"validation_accuracy": ORANGE}),
-        "calibration": _draw_calibration(view.calibration),
+        "score": _draw_curves(score, view, {"validation_score": ORANGE}, percent=metric.percent),
+        "calibration": None if view.calibration is None else _draw_calibration(view.calibration),
+        "predicted": None if view.errors is None else _draw_predicted(view.errors),
+        "residuals": None if view.errors is None else _draw_residuals(view.errors),
     }
 
 
@@ -94,15 +98,58 @@ def _draw_calibration(calibration: Calibration) -> str | None:
         return to_svg(figure, "calibration", label)
 
 
+def _draw_predicted(errors: Errors) -> str:
+    """Draw predicted over true numbers."""
+    truth, predicted = zip(*errors.points, strict=True)
+    ends = [min(*truth, *predicted), max(*truth, *predicted)]
+    return _draw_points(
+        "predicted", truth, predicted, ends, ends, ("true", "predicted"), errors.total
+    )
+
+
+def _draw_residuals(errors: Errors) -> str:
+    """Draw what was missed over what was predicted."""
+    predicted = [prediction for _, prediction in errors.points]
+    missed = [truth - prediction for truth, prediction in errors.points]
+    ends = [min(predicted), max(predicted)]
+    labels = ("predicted", "true − predicted")
+    return _draw_points("residuals", predicted, missed, ends, [0, 0], labels, errors.total)
+
+
+def _draw_points(
+    name: str,
+    across: Sequence[float],
+    up: Sequence[float],
+    line_across: Sequence[float],
+    line_up: Sequence[float],
+    labels: tuple[str, str],
+    total: int,
+) -> str:
+    """Draw a dot per node, and the dashed line on which a prediction is right."""
+    with figure_style(name):
+        figure = Figure(figsize=(_HALF, 3.8), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(line_across, line_up, color="#9aa1ad", linewidth=1, linestyle="--")
+        axes.plot(across, up, "o", color=BLUE, alpha=0.35, markersize=3)
+        axes.set(xlabel=labels[0], ylabel=labels[1])
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        tidy(axes)
+        words = f"{labels[1]} over {labels[0]} number, {len(across)} of {total} test nodes"
+        return to_svg(figure, name, words)
+
+
 def _draw_comparison(comparison: ComparisonView) -> str:
-    """Draw the accuracy of every model; the two that were judged are coloured."""
+    """Draw the scores of every model; the two that were judged are coloured."""
     judged = {comparison.with_crosses: ORANGE, comparison.without_crosses: BLUE}
+    metric = get_metric(comparison.metric)
+    scale = 100 if metric.percent else 1
     rows = [
-        (each.name, [100 * value for value in each.test_accuracy], judged.get(each.name, GREY))
+        (each.name, [scale * value for value in each.test], judged.get(each.name, GREY))
         for each in comparison.models
     ]
-    label = "Test accuracy of every model that was compared"
-    return _draw_dots("comparison", rows, "test accuracy, %", label)
+    label = f"Test {metric.label} of every model that was compared"
+    title = f"test {metric.label}, %" if metric.percent else f"test {metric.label}"
+    return _draw_dots("comparison", rows, title, label)
 
 
 def _draw_dots(
@@ -138,11 +185,13 @@ def _draw_dots(
         return to_svg(figure, name, label)
 
 
-def _draw_curves(title: str, view: RunView, colours: Mapping[str, str]) -> str | None:
+def _draw_curves(
+    title: str, view: RunView, colours: Mapping[str, str], *, percent: bool = False
+) -> str | None:
     """Draw metrics over the epochs, each in its colour with one line per split."""
     if not view.curves:
         return None
-    name = f"{title.split()[-1]}-curves"
+    name = f"{title.split()[0]}-curves"
     with figure_style(name):
         figure = Figure(figsize=(_HALF, 3.2), layout="constrained")
         axes = figure.subplots()
@@ -151,7 +200,7 @@ def _draw_curves(title: str, view: RunView, colours: Mapping[str, str]) -> str |
                 _draw_line(axes, curve, metric, colour, strong=split == view.shown_split)
         axes.set_xlabel("epoch")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        if "accuracy" in title:
+        if percent:
             axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes.set_title(title)
         handles = [

@@ -11,7 +11,6 @@ from functools import cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Final, get_args
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -21,7 +20,6 @@ from crossgcn.data.files import replacing
 from crossgcn.errors import WorkFailed
 from crossgcn.experiments.statistics import summarise
 from crossgcn.reports.format import (
-    METRICS,
     Metric,
     count,
     get_metric,
@@ -29,7 +27,6 @@ from crossgcn.reports.format import (
     readable,
     shorten,
     signed,
-    with_spread,
 )
 from crossgcn.reports.run_report.figures import confusion_matrix, draw_figures, field_matrix
 from crossgcn.reports.run_report.view import ClassCrosses, NodeView, Role, RunView
@@ -175,8 +172,8 @@ def _render(
         for layer, each in enumerate(view.order_weights, start=1)
         if not each.learned and max(map(len, each.weights), default=0) > 1
     ]
-    num_splits = len(view.test["accuracy"])
-    compared = len(view.comparison.models[0].test_accuracy) if view.comparison is not None else 0
+    num_splits = len(view.test[view.metric])
+    compared = len(view.comparison.models[0].test) if view.comparison is not None else 0
     fields = view.fields
     script = (files("crossgcn.reports") / "templates" / "run_report.js").read_text("utf-8")
     page = {
@@ -184,12 +181,13 @@ def _render(
         "crosses": crosses,
         "cut_crosses": detail.crosses if crosses != view.crosses else None,
         "fields": field_matrix(fields, _MOST_FIELDS) if fields and len(fields.fields) > 1 else None,
-        "confusion": confusion_matrix(view.confusion, detail.classes),
+        "confusion": view.confusion and confusion_matrix(view.confusion, detail.classes),
         "nodes": nodes,
         "detail": detail,
         "metrics": [(get_metric(name), values) for name, values in view.test.items()],
         "num_splits": num_splits,
-        "beats_majority": fmean(view.test["accuracy"]) > view.majority_accuracy,
+        "metric": get_metric(view.metric),
+        "compared_by": get_metric(view.comparison.metric if view.comparison else view.metric),
         "greatest_cross": _largest(each.strength for side in crosses for each in side.crosses),
         "greatest_term": _largest(each.strength for side in crosses for each in side.terms),
         "fixed_layers": f"layer{'s' * (len(fixed) > 1)} {' and '.join(fixed)}" if fixed else "",
@@ -233,21 +231,23 @@ def _templates() -> Environment:
         "name": shorten,
         "number": "{:,}".format,
         "percent": percent,
-        "points": lambda difference: signed(100 * difference, 1),
+        "difference": _difference,
+        "measure": "{:.4g}".format,
         "signed": signed,
         "spread": _spread,
     }
     return environment
 
 
-def _spread(values: Sequence[float], metric: Metric = METRICS["accuracy"]) -> str:
+def _spread(values: Sequence[float], metric: Metric) -> str:
     """Return mean ± standard deviation, in percent if the metric is a share."""
     summary = summarise(values)
-    if not metric.percent:
-        deviation = "" if summary.sd is None else f" ± {summary.sd:.3f}"
-        return f"{summary.mean:.3f}{deviation}"
-    sd = None if summary.sd is None else 100 * summary.sd
-    return f"{with_spread(100 * summary.mean, sd)}\u00a0%"
+    return metric.spread(summary.mean, summary.sd) + ("\u00a0%" if metric.percent else "")
+
+
+def _difference(value: float, metric: Metric) -> str:
+    """Return a difference of a metric: in points if it is a share."""
+    return signed(100 * value, 1) if metric.percent else signed(value)
 
 
 def _finalize(value: Any) -> Any:

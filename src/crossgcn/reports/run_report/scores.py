@@ -1,4 +1,4 @@
-"""Measure the predictions of one model: class by class, and as probabilities."""
+"""Measure the predictions of one model: class by class, as probabilities, or as numbers."""
 
 from __future__ import annotations
 
@@ -96,3 +96,26 @@ class Calibration:
             return None
         distance = sum(each.size * abs(each.confidence - each.accuracy) for each in self.bins)
         return distance / self.total
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Predicted numbers beside the true ones.
+
+    Attributes:
+        points: True and predicted number of some nodes, spread evenly over all.
+        total: Number of all nodes.
+        middle: Half of the predictions are at most this far from the truth.
+    """
+
+    points: tuple[tuple[float, float], ...]
+    total: int
+    middle: float
+
+    @classmethod
+    def measure(cls, truth: Any, predicted: Any, most: int = 1_000) -> Self:
+        """Compare true and predicted numbers, of at least one node."""
+        pairs = np.stack([truth, predicted], axis=1).astype(np.float64)
+        kept = np.unique(np.linspace(0, len(pairs) - 1, most).round().astype(int))
+        middle = float(np.median(np.abs(pairs[:, 1] - pairs[:, 0])))
+        return cls(tuple(map(tuple, pairs[kept].tolist())), len(pairs), middle)

@@ -1,7 +1,7 @@
 """The contents of a run report as plain values, before they become a page.
 
 The page knows nothing of models, and :mod:`~crossgcn.reports.run_report.collect`, which fills
-these classes, knows nothing of the page. Accuracies and probabilities are fractions.
+these classes, knows nothing of the page. Shares and probabilities are fractions.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal, NamedTuple
 
-from crossgcn.reports.run_report.scores import Calibration, Confusion
+from crossgcn.reports.run_report.scores import Calibration, Confusion, Errors
 
 Role = Literal["train", "validation", "test", "unlabelled", "other"]
 
@@ -118,7 +119,7 @@ class ComparedModel(NamedTuple):
     """One model of a comparison; ``parameters`` is ``None`` where it has no meaning."""
 
     name: str
-    test_accuracy: tuple[float, ...]
+    test: tuple[float, ...]
     parameters: int | None = None
 
 
@@ -128,10 +129,11 @@ class ComparisonView(NamedTuple):
     Attributes:
         with_crosses: Name of the judged model with crosses, if any.
         without_crosses: Name of the model it was compared with.
-        difference: Mean difference in accuracy over the splits.
+        difference: Mean difference in the metric over the splits.
         interval: Its 95 % confidence interval; ``None`` for a single split.
-        crosses_help: ``None`` if nothing was judged, or for a single split.
+        crosses_help: ``None`` if nothing was judged, or if that cannot be told.
         verdict: The answer in words.
+        metric: What the models were compared by.
     """
 
     models: tuple[ComparedModel, ...]
@@ -141,6 +143,7 @@ class ComparisonView(NamedTuple):
     interval: tuple[float, float] | None
     crosses_help: bool | None
     verdict: str
+    metric: str = "accuracy"
 
 
 @dataclass(frozen=True)
@@ -148,17 +151,24 @@ class RunView:
     """The whole report.
 
     Attributes:
-        class_sizes: Number of nodes of each class, in the order of the model's outputs.
+        class_sizes: Number of nodes of each class, in the order of the model's outputs; empty
+            if a number is predicted.
+        target_range: Smallest and largest number among the labels; ``None`` for classes.
         num_columns: Columns of the table that were encoded.
         has_crosses: Whether any layer of the model multiplies features.
         facts: How the run was made: settings, sizes, versions, as text.
         warnings: Warnings of the table checks, one sentence each.
-        test: One value per split for each metric; the first metric is the headline.
-        majority_accuracy: Accuracy of always predicting the most frequent class.
+        test: One value per split for each metric; the first metric is the headline, which also
+            selected the epochs.
+        guess: Accuracy of always predicting the most frequent class; of numbers, the root mean
+            squared error of always predicting the mean.
         shown_split: The split (from 1) whose model is shown wherever a single one is.
-        confusion: Of the test nodes of the shown split; ``calibration`` likewise.
+        confusion: Of the test nodes of the shown split; ``None`` for numbers.
+        calibration: Likewise.
+        errors: Likewise; ``None`` for classes.
         order_weights: One per layer with crosses.
-        crosses: One per class; empty for a model without exact explanation.
+        crosses: One per class; empty for a model that is not explained.
+        unexplained: Why it is not explained, as a sentence.
         fields: ``None`` for a model without crosses.
         nodes: Nodes that can be looked up, the most important first.
         completeness: Share of the logits that the named contributions account for.
@@ -176,17 +186,34 @@ class RunView:
     columns: tuple[ColumnView, ...]
     warnings: tuple[str, ...]
     test: Mapping[str, tuple[float, ...]]
-    majority_accuracy: float
+    guess: float
     shown_split: int
     curves: tuple[Curve, ...]
-    confusion: Confusion
-    calibration: Calibration
+    confusion: Confusion | None
+    calibration: Calibration | None
     order_weights: tuple[LayerWeights, ...]
     crosses: tuple[ClassCrosses, ...]
     fields: FieldStrengths | None
     comparison: ComparisonView | None
     nodes: tuple[NodeView, ...]
     completeness: float | None = None
+    errors: Errors | None = None
+    target_range: tuple[float, float] | None = None
+    unexplained: str = ""
+
+    @property
+    def metric(self) -> str:
+        """The metric that selected the epochs."""
+        return next(iter(self.test))
+
+    @property
+    def beats_guess(self) -> bool:
+        """Whether the model is better than a guess that looks at no column."""
+        if self.errors is not None:
+            return fmean(self.test["rmse"]) < self.guess
+        if self.metric == "roc_auc":
+            return fmean(self.test["roc_auc"]) > 0.5
+        return fmean(self.test["accuracy"]) > self.guess
 
     @property
     def classes(self) -> tuple[str, ...]:

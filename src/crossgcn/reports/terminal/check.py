@@ -84,7 +84,7 @@ def reading_lines(graph: TableGraph) -> list[Text]:
 def _kinds_line(columns: Sequence[ColumnPlan]) -> str:
     """Return ``columns: 4 categorical, 2 numeric; ignored: name``."""
     kinds: Counter[str] = Counter(column.kind for column in columns)
-    wanted = ("categorical", "flag", "numeric", "list")
+    wanted = ("categorical", "flag", "numeric", "date", "list")
     used = [f"{kinds[kind]:,} {kind}" for kind in wanted if kinds[kind]]
     ignored = [show_name(column.name) for column in columns if column.kind == "ignored"]
     shown = ", ".join(ignored[:10]) + (f" and {len(ignored) - 10:,} more" * (len(ignored) > 10))

@@ -5,55 +5,66 @@ from __future__ import annotations
 from rich.console import Group
 from rich.text import Text
 
-from crossgcn.experiments.candidates import CANDIDATES
-from crossgcn.experiments.compare import CandidateResult, TableComparison
+from crossgcn.experiments.compare import CandidateResult, QuestionAnswer, TableComparison
 from crossgcn.experiments.statistics import PairedDifference
-from crossgcn.reports.format import (
-    Summary,
-    accuracy_text,
-    count,
-    interval_text,
-    paired_text,
-    points,
-)
+from crossgcn.reports.format import Summary, count
 from crossgcn.reports.summaries import mean_and_sd, paired
 from crossgcn.reports.terminal.tables import number_columns
+from crossgcn.training.metrics import METRICS
+
+_IN_UNIT = ("rmse", "mae")
+"""Metrics in the unit of the target; all others are shown in percent."""
 
 
 def summarise_candidates(comparison: TableComparison, baseline: str | None = None) -> Summary:
-    """Return models and answer, for ``--json`` and ``result.json``.
+    """Return models and answers, for ``--json`` and ``result.json``.
 
     Args:
         comparison: The measured models.
-        baseline: The model that the others are paired with; by default the best one with neither
-            crosses nor a perceptron.
+        baseline: The model that the others are paired with; by default the twin without crosses.
     """
-    ours, against = comparison.best("crosses"), comparison.best("none")
-    plain = baseline or against or comparison.results[0].name
-    judged = comparison.difference(ours, against) if ours and against else None
+    crosses = comparison.crosses
+    plain = baseline or (comparison.results[0].name if crosses is None else crosses.against)
+    questions = {
+        "crosses": crosses,
+        "graph": comparison.graph,
+        "black_box": comparison.black_box,
+    }
     return {
+        "task": comparison.task,
+        "metric": comparison.metric,
         "baseline": plain,
         "models": [_model(comparison, result, plain) for result in comparison.results],
-        "crosses_help": comparison.crosses_help,
-        "with_crosses": ours,
-        "without_crosses": against,
-        "difference": None if judged is None else judged.mean,
-        "interval": None if judged is None else judged.interval(),
+        "answers": {name: _question(asked) for name, asked in questions.items()},
         "recommended": comparison.recommended,
         "answer": answer(comparison),
     }
 
 
+def _question(asked: QuestionAnswer | None) -> Summary | None:
+    if asked is None:
+        return None
+    return {
+        "model": asked.model,
+        "against": asked.against,
+        "difference": asked.difference.mean,
+        "interval": asked.difference.interval(),
+        "verdict": asked.verdict,
+    }
+
+
 def _model(comparison: TableComparison, result: CandidateResult, baseline: str) -> Summary:
     itself = result.name == baseline
+    accuracy = result.test.get("accuracy")
     return {
         "model": result.name,
         "description": result.candidate.description,
+        "glass_box": result.candidate.glass_box,
         "parameters": result.parameters,
-        "hidden_channels": result.hidden_channels,
-        "test_accuracy": list(result.test_accuracy),
-        **mean_and_sd(result.test_accuracy),
-        "validation_accuracy": list(result.validation_accuracy),
+        "test": {name: list(values) for name, values in result.test.items()},
+        **({} if accuracy is None else {"test_accuracy": list(accuracy)}),
+        **mean_and_sd(result.scores),
+        "validation_score": list(result.validation),
         "chosen_trials": list(result.trials),
         **paired(None if itself else comparison.difference(result.name, baseline)),
         "seconds": result.seconds,
@@ -62,81 +73,94 @@ def _model(comparison: TableComparison, result: CandidateResult, baseline: str) 
 
 
 def answer(comparison: TableComparison) -> list[str]:
-    """Return whether crosses help, how a perceptron compares, and which model to use."""
-    sentences = []
-    ours, plain = comparison.best("crosses"), comparison.best("none")
-    if ours is not None and plain is not None:
-        sentences.append(_verdict(comparison, ours, plain))
-    perceptron = comparison.best("perceptron")
-    if ours is not None and perceptron is not None:
-        difference = comparison.difference(perceptron, ours)
-        sentences.append(f"A perceptron instead of crosses ({perceptron}) {_relate(difference)}.")
-    if len(comparison.results) > 1:
-        simplest = comparison.recommended
-        description = CANDIDATES[simplest].description
-        sentences.append(f"Recommended: {simplest} ({description}), {_why(comparison)}.")
-    return sentences
+    """Return one sentence for each question, and which model to use."""
+    sentences = [
+        _sentence(comparison, comparison.crosses, "Crosses help", "Crosses do not help"),
+        _sentence(comparison, comparison.graph, "The graph helps", "The graph does not help"),
+        _sentence(
+            comparison,
+            comparison.black_box,
+            "A black box is better",
+            "A glass box is as good as a black box",
+        ),
+        _recommendation(comparison),
+    ]
+    return [sentence for sentence in sentences if sentence is not None]
 
 
-def _why(comparison: TableComparison) -> str:
-    best, simplest = comparison.best(), comparison.recommended
-    if len(comparison.results[0].test_accuracy) == 1:
-        return "the best by validation; one split cannot tell it from simpler ones"
-    if best == simplest:
-        return "the best by validation, which beats every simpler one on test nodes"
-    return f"the simplest that the best by validation, {best}, does not beat on test nodes"
+def _sentence(
+    comparison: TableComparison, asked: QuestionAnswer | None, helps: str, does_not: str
+) -> str | None:
+    if asked is None:
+        return None
+    words = {
+        "helps": helps,
+        "does not help": does_not,
+        "cannot tell": f"{helps}? Cannot tell: more splits needed (--num-splits)",
+    }[asked.verdict]
+    if asked.is_constant and asked.verdict == "does not help":
+        words += f" ({asked.model} does not beat a constant)"
+    measured = _measured(comparison, asked.difference)
+    return f"{words}. {asked.model} against {asked.against}: {measured}."
 
 
-def _verdict(comparison: TableComparison, ours: str, plain: str) -> str:
-    difference = comparison.difference(ours, plain)
+def _recommendation(comparison: TableComparison) -> str:
+    chosen, best = comparison.recommended, comparison.best()
+    result = comparison.of(chosen)
+    words = f"Recommended: {chosen} ({result.candidate.description})"
+    if best is None or best == chosen:
+        return f"{words}, the best on the validation nodes. Nothing is given up."
+    difference = comparison.difference(chosen, best)
+    kind = "an exact sum of named terms" if result.candidate.glass_box else "a black box"
+    return f"{words}, {kind}. Given up against {best}: {_measured(comparison, difference)}."
+
+
+def _measured(comparison: TableComparison, difference: PairedDifference) -> str:
+    scale, unit = _scale(comparison.metric)
+    digits = 1 if scale == 100 else 3
+    numbers = [f"{scale * difference.mean:+z.{digits}f} {unit}"]
     interval = difference.interval()
-    measured = f"{ours} against {plain}, the best with neither crosses nor a perceptron"
-    if interval is None:
-        verdict = (
-            "One split cannot tell whether crosses help (several can: --num-splits 5, and --ignore "
-            "for a column that says who trains)"
-        )
-    elif interval[0] > 0:
-        verdict = "Crosses help here"
-    elif interval[1] < 0:
-        verdict = "Crosses do not help here, they make it worse"
-    else:
-        verdict = "Crosses do not help here, as far as these splits can tell"
-    return f"{verdict}. {measured}: {_points(difference)}."
+    if interval is not None:
+        low, high = (f"{scale * bound:+z.{digits}f}" for bound in interval)
+        numbers.append(f"(95 % interval {low} to {high}, {difference.count} splits)")
+    return " ".join(numbers)
 
 
-def _relate(difference: PairedDifference) -> str:
-    interval = difference.interval()
-    if interval is None or interval[0] <= 0 <= interval[1]:
-        return f"cannot be told apart from ours: {_points(difference)}"
-    return f"does {'better' if interval[0] > 0 else 'worse'}: {_points(difference)}"
-
-
-def _points(difference: PairedDifference) -> str:
-    interval = difference.interval()
-    smallest = min(map(abs, (difference.mean, *(interval or ()))))
-    digits = 1 if 100 * smallest >= 0.05 else 3
-    words = f"{points(difference.mean, digits)} points"
-    if interval is None:
-        return words
-    return f"{words} ({interval_text(interval, digits)}, paired over {difference.count} splits)"
+def _scale(metric: str) -> tuple[float, str]:
+    """Return what values are multiplied by to be shown, and what a difference is called."""
+    title = METRICS[metric].title
+    return (1.0, title) if metric in _IN_UNIT else (100.0, f"points of {title}")
 
 
 def candidates_table(summary: Summary) -> Group:
-    """Return all models as rows, the simplest first."""
-    table = number_columns("model", "mean ± sd", f"paired to {summary['baseline']}", "parameters")
-    table.add_column("what it is")
-    for model in summary["models"]:
-        table.add_row(
-            model["model"],
-            accuracy_text(model),
-            paired_text(model),
-            f"{model['parameters']:,}",
-            model["description"],
+    """Return all models as rows, glass boxes first."""
+    metric, baseline = summary["metric"], summary["baseline"]
+    scale = _scale(metric)[0]
+    digits = 1 if scale == 100 else 3
+    title = METRICS[metric].title + (", %" if scale == 100 else "")
+    has_accuracy = metric != "accuracy" and "test_accuracy" in summary["models"][0]
+    more = ["accuracy, %"] if has_accuracy else []
+    table = number_columns("model", title, f"gain over {baseline}", *more, "seconds")
+    for position, model in enumerate(summary["models"]):
+        if position and summary["models"][position - 1]["glass_box"] and not model["glass_box"]:
+            table.add_section()
+        cells = [_spread(model["mean"], model["sd"], scale, digits)]
+        cells.append(
+            "—"
+            if model["paired_difference"] is None
+            else _spread(model["paired_difference"], model["paired_se"], scale, digits + 1, "+")
         )
-    title = (
-        f"{summary['dataset']}, {summary['target']}: test accuracy in %, "
-        f"{count(summary['num_splits'], 'split')}, {summary['epochs']} epochs, best of "
-        f"{count(summary['trials'], 'trial')} by validation"
+        if has_accuracy:
+            accuracies = model["test_accuracy"]
+            cells.append(f"{100 * sum(accuracies) / len(accuracies):.1f}")
+        table.add_row(model["model"], *cells, f"{model['seconds']:.0f}")
+    words = (
+        f"{summary['dataset']}, {summary['target']}: {count(summary['num_splits'], 'split')}, "
+        f"best of {count(summary['trials'], 'trial')} on the validation nodes"
     )
-    return Group(Text(title, style="bold"), table)
+    return Group(Text(words, style="bold"), table)
+
+
+def _spread(mean: float, spread: float | None, scale: float, digits: int, sign: str = "") -> str:
+    text = f"{scale * mean:{sign}z.{digits}f}"
+    return text if spread is None else f"{text} ± {scale * spread:.{digits}f}"

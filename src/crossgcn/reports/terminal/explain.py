@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from crossgcn.explanation.column_details import NodeSum, cell_text
+from crossgcn.explanation.columns import CROSS, WHOSE, ColumnTerms
 from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.run import ExplainedRun
 from crossgcn.reports.format import points
@@ -113,6 +116,60 @@ def _source_table(explanation: NodeExplanation, ids: Sequence[str], top: int) ->
         cross = Text(str(strongest.get(row["source"], "")))
         table.add_row(Text(name), str(row["hops"]), f"{row['contribution']:+.4f}", cross)
     return table
+
+
+def column_tables(
+    terms: ColumnTerms, records: Sequence[dict[str, Any]]
+) -> Iterator[RenderableType]:
+    """Yield the most important terms of each score, with bars on one scale."""
+    largest = max((row["importance"] for row in records), default=0.0) or 1.0
+    for name in dict.fromkeys(row["class"] for row in records):
+        kind = name if terms.unit == name else f"class {name} ({terms.unit})"
+        yield Text(f"\n{kind}", style="bold")
+        table = _wide_table("term")
+        table.add_column("importance", justify="right")
+        table.add_column("")
+        table.add_column("inside", overflow="fold", ratio=1)
+        for row in records:
+            if row["class"] == name:
+                error = "" if row["error"] is None else f" ± {row['error']:.2g}"
+                cells = "; ".join(map(cell_text, row.get("cells", ())[:2]))
+                table.add_row(
+                    Text(CROSS.join(row["columns"])),
+                    f"{row['importance']:#.3g}{error}",
+                    _bar(row["importance"], largest),
+                    Text(f"slope {row['slope']:+.3g}" if "slope" in row else cells),
+                )
+        yield table
+    yield Text(
+        "importance: standard deviation of the term over nodes, in the unit of the score; "
+        "inside: its largest cells, or the slope per standard deviation",
+        style="dim",
+    )
+
+
+def column_node_tables(explained: NodeSum, node: str, top: int) -> Iterator[RenderableType]:
+    """Yield one score of one node: from the average over nodes to this node."""
+    kind = explained.output
+    if explained.unit != kind:
+        kind = f"class {kind} ({explained.unit})"
+    yield Text(f"node {node}, {kind}", style="bold")
+    listed, others = explained.frame.head(top), explained.frame.iloc[top:]
+    rows = [("average", "", explained.average)]
+    rows += list(zip(listed["term"], listed["whose"], listed["contribution"], strict=True))
+    if len(others):
+        rows.append((f"{len(others):,} other terms together", "", others["contribution"].sum()))
+    table = _wide_table("term", "score")
+    table.show_footer = True
+    table.add_column("whose")
+    table.add_column("contribution", f"{explained.score:+.4g}", justify="right")
+    table.add_column("")
+    largest = max(abs(value) for _, _, value in rows) or 1.0
+    for name, whose, value in rows:
+        table.add_row(Text(name), whose, f"{value:+.4g}", _bar(value, largest))
+    yield table
+    sums = ", ".join(f"{whose} {explained.sum_of(whose):+.4g}" for whose in WHOSE)
+    yield Text(f"all terms: {sums} (both: crosses of the two)", style="dim")
 
 
 def _wide_table(name: str, footer: str = "") -> Table:

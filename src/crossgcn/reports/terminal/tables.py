@@ -10,14 +10,17 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from crossgcn.experiments.statistics import summarise
 from crossgcn.reports.format import (
     Summary,
-    accuracy_text,
     count,
+    get_metric,
     interval_text,
     paired_text,
     points,
     relation,
+    score_text,
+    validation_text,
     with_spread,
 )
 
@@ -50,12 +53,28 @@ def number_columns(name: str, *numbers: str) -> Table:
 
 
 def training_table(summary: Summary) -> Group:
-    """Return the result of ``train``; for a user's own tables without the paper's number."""
-    shown = len(MODEL_COLUMNS) - ("target" in summary)
+    """Return the result of ``train``; for a user's own tables with every metric.
+
+    The paper's number is shown for its own datasets only.
+    """
+    is_own = "target" in summary
+    shown = len(MODEL_COLUMNS) - is_own
     table = number_columns(*MODEL_COLUMNS[:shown], "validation", "seconds")
-    validation = f"{100 * fmean(summary['validation_accuracy']):.1f}"
-    table.add_row(*model_cells(summary)[:shown], validation, f"{summary['seconds']:.0f}")
-    return _titled(summary, table)
+    cells = model_cells(summary)[:shown]
+    table.add_row(*cells, validation_text(summary), f"{summary['seconds']:.0f}")
+    if not is_own:
+        return _titled(summary, table)
+    return Group(_titled(summary, table), "", metrics_table(summary))
+
+
+def metrics_table(summary: Summary) -> Table:
+    """Return the metrics besides the selecting one."""
+    others = [name for name in summary["test"] if name != summary["metric"]]
+    table = number_columns("also on the test nodes", "mean ± sd")
+    for name in others:
+        metric, values = get_metric(name), summarise(summary["test"][name])
+        table.add_row(metric.title, metric.spread(values.mean, values.sd))
+    return table
 
 
 def order_weight_lines(summary: Summary) -> list[str]:
@@ -105,13 +124,25 @@ def datasets_table(rows: list[Summary]) -> Table:
     return table
 
 
+def real_datasets_table(rows: list[Summary]) -> Table:
+    """Return the known datasets of tables, what is predicted, and their terms of use."""
+    table = number_columns("tables", "nodes", "edges", "columns")
+    for name in ("target", "terms of use", "where"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        counts = (f"{row[column]:,}" for column in ("nodes", "edges", "columns"))
+        words = row["target"], row["terms"], row["where"] or "not here"
+        table.add_row(row["name"], *counts, *words)
+    return table
+
+
 def model_cells(model: Summary) -> tuple[str, str, str, str]:
     """Return model, layers, our accuracy and the paper's, the first columns of result tables."""
     paper = model["paper"]
     return (
         model["model"],
         str(model["num_layers"]),
-        accuracy_text(model),
+        score_text(model),
         "—" if paper is None else with_spread(paper["mean"], paper["sd"]),
     )
 
@@ -126,7 +157,7 @@ def _protocol(summary: Summary, models: list[Summary]) -> Iterator[str]:
     """Yield what was measured, on which splits, how often."""
     splits, runs = summary["num_splits"], summary["num_runs"]
     seeds = runs // splits
-    yield "test accuracy in %"
+    yield f"test {get_metric(models[0]['metric']).title}"
     kind = "authors'" if summary["splits"] == "authors" else summary["splits"]
     counted = count(splits, f"{kind} split")
     yield counted if seeds == 1 else f"{counted} × {seeds} seeds"

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from rich.table import Table
@@ -14,10 +13,10 @@ from rich.table import Table
 from crossgcn.data.files import replacing
 from crossgcn.experiments.tune.space import describe
 from crossgcn.experiments.tune.tuning import TunedModel, TuningResult
-from crossgcn.reports.format import Summary, accuracy_text, paired_text
+from crossgcn.reports.format import Summary, paired_text, score_text, validation_text
 from crossgcn.reports.summaries import (
     FindPaper,
-    mean_and_sd,
+    measured,
     no_paper,
     paired,
     summarise_training,
@@ -86,9 +85,7 @@ def _model(tuned: TunedModel) -> Summary:
         "space": {name: describe(distribution) for name, distribution in space.items()},
         "chosen_trial": tuned.chosen.number,
         "search_validation": tuned.chosen.score,
-        "validation_accuracy": tuned.runs.validation_accuracy,
-        "test_accuracy": tuned.runs.test_accuracy,
-        **mean_and_sd(tuned.runs.test_accuracy),
+        **measured(tuned.runs),
         "test_reads": tuned.test_reads,
         "num_trials": len(tuned.trials),
         "failed_trials": sum(trial.failure is not None for trial in tuned.trials),
@@ -117,8 +114,8 @@ def tuning_table(summary: Summary) -> Table:
             model["model"],
             f"{model['num_trials']}{failed}",
             str(model["chosen_trial"]),
-            f"{100 * fmean(model['validation_accuracy']):.1f}",
-            accuracy_text(model),
+            validation_text(model),
+            score_text(model),
             *([] if twin is None else ["—" if model is twin else paired_text(summary)]),
         )
     return table

@@ -46,20 +46,31 @@ class ExactScorer:
         precision: str,
         processes: Processes,
         folder: Path | None = None,
-        metric: str = "accuracy",
+        metric: str | None = None,
     ) -> None:
-        self.metric = metric
+        self.metric = metric if metric or model.target_scale is None else "r2"
         self.model, self.source, self.nodes = model, source, nodes
         self.device, self.precision, self.processes = device, precision, processes
         self.folder = folder
         self.by_fields = _fields_are_small(source, nodes, len(model.propagations))
         self._kept: list[Batch] | None = None
+        self._sorted, self._order = nodes.sort()
+        self._batches = NodeBatches(
+            source,
+            nodes,
+            model.propagations,
+            fanouts=None,
+            batch_size=_NODES_AT_ONCE * processes.world_size,
+            shuffle=False,
+            rank=processes.rank,
+            world_size=processes.world_size,
+        )
 
     @torch.no_grad()
     def __call__(self) -> tuple[Tensor, Tensor]:
         """Return the mean loss and the metric, negated if it should shrink, ``[1]`` each."""
-        losses, accuracies, predicted = self._score(keep=self.metric != "accuracy")
-        if predicted is None:
+        losses, accuracies, predicted = self._score(keep=self.metric not in (None, "accuracy"))
+        if predicted is None or self.metric is None:
             return losses, accuracies
         sign = 1 if METRICS[self.metric].grows else -1
         value = sign * compute(self.metric, *predicted)
@@ -67,7 +78,9 @@ class ExactScorer:
 
     @torch.no_grad()
     def evaluate(self) -> list[dict[str, float]]:
-        """Return every metric of the task."""
+        """Return every metric of the task; the accuracy alone if no metric was asked for."""
+        if self.metric is None:
+            return [{"accuracy": float(self()[1])}]
         predicted = self._score(keep=True)[2]
         assert predicted is not None
         return [evaluate(*predicted)]
@@ -92,19 +105,14 @@ class ExactScorer:
         if not keep:
             return means[:1], means[1:], None
         gathered = torch.zeros(
-            self.nodes.numel(), self.num_scores, dtype=torch.float64, device=self.device
+            self.nodes.numel(), self.model.num_outputs, dtype=torch.float64, device=self.device
         )
-        order = torch.argsort(self.nodes)
         for targets, scores in parts:
-            gathered[order[torch.searchsorted(self.nodes[order], targets)]] = scores
+            places = self._order[torch.searchsorted(self._sorted, targets)]
+            gathered[places.to(self.device)] = scores
         gathered = self.processes.add_up(gathered)
         predicted = (self.source.labels[self.nodes].numpy(), gathered.cpu().numpy())
         return means[:1], means[1:], predicted
-
-    @property
-    def num_scores(self) -> int:
-        """Outputs of the model."""
-        return self.model.num_scores or int(self.model.layers[-1].out_channels)  # type: ignore[arg-type]
 
     def _scores(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         if not self.by_fields:
@@ -131,18 +139,8 @@ class ExactScorer:
 
     def _cut_out(self) -> Iterator[Batch]:
         """Yield receptive fields of this process's share; keep them if they are small."""
-        batches = NodeBatches(
-            self.source,
-            self.nodes,
-            self.model.propagations,
-            fanouts=None,
-            batch_size=_NODES_AT_ONCE * self.processes.world_size,
-            shuffle=False,
-            rank=self.processes.rank,
-            world_size=self.processes.world_size,
-        )
         kept, size = [], 0
-        for batch in batches.epoch(0):
+        for batch in self._batches.epoch(0):
             size += sum(_bytes_of(part) for part in (batch.x, *batch.blocks))
             if size <= _KEPT_BYTES:
                 kept.append(batch)

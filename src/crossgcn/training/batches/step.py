@@ -137,7 +137,10 @@ class MiniBatchStep(Step):
         )
         # Each bag's loss has the gradient that it has alone; the reported loss is their mean.
         everywhere = batch.num_targets_everywhere
-        return losses.double().mean() * everywhere, right.mean() * everywhere, slope
+        loss, right = losses.double().mean() * everywhere, right.mean() * everywhere
+        if labels.is_floating_point():
+            right = labels.numel() - 2 * loss
+        return loss, right, slope
 
 
 def batch_inputs(batch: Batch, device: torch.device) -> ModelInputs:
@@ -162,8 +165,9 @@ def score_part(
         class_weights: As for :func:`crossgcn.training.losses.score`; likewise ``target_scale``.
 
     Returns:
-        The sum of the losses and the number of correct predictions, in float64, and the
-        gradient, for the scores, of that sum divided by ``num_everywhere``.
+        The sum of the losses and the number of correct predictions (of numbers, what adds up to
+        R² times their number), in float64, and the gradient, for the scores, of the loss divided
+        by ``num_everywhere``.
     """
     count = torch.tensor([num_everywhere], device=scores.device)
     exact = scores.detach().to(torch.promote_types(scores.dtype, torch.float32))
@@ -175,10 +179,10 @@ def score_part(
         class_weights=class_weights,
         target_scale=target_scale,
     )
-    right = accuracies[0] * count[0]
-    if not labels.is_floating_point():
-        right = right.round()
-    return losses[0].double() * count[0], right, slope[0].to(scores.dtype)
+    loss, right = losses[0].double() * count[0], (accuracies[0] * count[0]).round()
+    if labels.is_floating_point():
+        right = labels.numel() - 2 * loss  # so that the sum over the parts is that of the whole
+    return loss, right, slope[0].to(scores.dtype)
 
 
 def batches_of(

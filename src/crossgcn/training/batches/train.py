@@ -30,6 +30,7 @@ from crossgcn.training.device import check_precision, enough_memory
 from crossgcn.training.distributed import processes
 from crossgcn.training.loop import fit
 from crossgcn.training.losses import class_weights
+from crossgcn.training.metrics import check_defined, selecting_metric
 from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.steps.unused_columns import find_unused_columns
 
@@ -113,6 +114,9 @@ def train_in_batches(
         WorkFailed: If a batch does not fit into memory; the message says what to lower.
     """
     refuse_batches(model)
+    metric = selecting_metric(config.metric, model.num_outputs)
+    if metric != "accuracy":
+        check_defined(metric, source.labels[split.validation].numpy(), model.num_outputs)
     device = choose_device(device)
     check_precision(config.precision, device)
     fanouts = hop_fanouts(config.fanout, model.propagations)
@@ -147,8 +151,8 @@ def train_in_batches(
             whole = batches if group.world_size == 1 else make_batches()
             first = next(iter(whole.epoch(0)))
             calibrate(trained, first.x, first.blocks)
-        num_classes = int(model.layers[-1].out_channels)  # type: ignore[arg-type]
-        weights = class_weights(config.class_weight, source.labels[split.train], num_classes)
+        own = source.labels[split.train]
+        weights = class_weights(config.class_weight, own, model.num_outputs)
         step = MiniBatchStep(
             trained.to(device),
             batches,
@@ -161,9 +165,8 @@ def train_in_batches(
         )
 
         def scorer(nodes: Tensor) -> ExactScorer:
-            metric = config.metric or "accuracy"
             return ExactScorer(
-                trained, source, nodes, device, config.precision, group, scratch, metric
+                trained, source, nodes, device, config.precision, group, scratch, config.metric
             )
 
         curve = scorer(split.test) if config.test_curve else None
@@ -193,12 +196,13 @@ def _draw_bags(model: NodeClassifier, nodes: Tensor, labels: Tensor, seed: int) 
     drawn = torch.zeros(bags, labels.numel(), dtype=torch.bool)
     drawn[:, nodes] = torch.rand(bags, nodes.numel(), generator=generator) < BAG_SHARE
     if not labels.is_floating_point():
+        classes = labels[nodes].unique()
         for bag in drawn:
-            missing = set(labels[nodes].tolist()) - set(labels[bag].tolist())
-            if missing:
+            missing = classes[~torch.isin(classes, labels[bag].unique())]
+            if missing.numel():
                 raise BadInput(
                     f"a bag of {BAG_SHARE:.0%} of the training nodes has none of class "
-                    f"{min(missing)}: give --bags 1, or join rare classes"
+                    f"{int(missing[0])}: give --bags 1, or join rare classes"
                 )
     return drawn
 

@@ -85,11 +85,10 @@ class FullBatchStep(Step):
         self.objective = Objective(
             model, graph, y, nodes, config.weight_decay, self.device, self.count
         )
-        # Of the first model's training nodes: stratified splits have the same shares.
-        weights = class_weights(
-            config.class_weight, y[nodes[0]], self.objective.targets.num_classes
-        )
-        if weights is not None:
+        num_classes = self.objective.targets.num_classes
+        of_models = [class_weights(config.class_weight, y[own], num_classes) for own in nodes]
+        if of_models[0] is not None:
+            weights = torch.stack([each for each in of_models if each is not None])
             self.objective.targets = replace(
                 self.objective.targets, class_weights=weights.to(self.device)
             )
@@ -107,6 +106,7 @@ class FullBatchStep(Step):
             self.device.type == "cuda"
             and has_triton()
             and self.config.metric in (None, "accuracy")
+            and self.model.target_scale is None
             and all(getattr(module, "capturable", True) for module in self.model.modules())
         )
 
@@ -151,9 +151,7 @@ class FullBatchStep(Step):
     def scorer(self, nodes: Sequence[Tensor]) -> NodeScorer:
         """Return a scorer of the model on other nodes, one set for each model."""
         targets = find_targets(self.model, self.graph, self.y, nodes, self.device)
-        return NodeScorer(
-            self.model, targets, self.config.precision, self.config.metric or "accuracy"
-        )
+        return NodeScorer(self.model, targets, self.config.precision, self.config.metric)
 
     @property
     def states(self) -> list[State]:

@@ -82,7 +82,7 @@ def find_targets(
         move_inputs(inputs[0] if model.num_models is None else stack_inputs(inputs), device),
         labels.to(device),
         torch.tensor([own.numel() for own in nodes], device=device),
-        model.num_scores or int(model.layers[-1].out_channels),  # type: ignore[arg-type]
+        model.num_outputs,
         target_scale=model.target_scale,
     )
 
@@ -95,10 +95,10 @@ class NodeScorer:
         model: NodeClassifier,
         targets: Targets,
         precision: str = "fp32",
-        metric: str = "accuracy",
+        metric: str | None = None,
     ) -> None:
         self.model, self.targets, self.precision = model, targets, precision
-        self.metric = metric
+        self.metric = metric if metric or model.target_scale is None else "r2"
         self.device = targets.labels.device
         self._network: CompiledNetwork | None = None
         if self.device.type == "cpu" and can_be_compiled(model):
@@ -118,7 +118,7 @@ class NodeScorer:
         else:
             scores = self._scores()
             losses, accuracies, _ = self.targets.score(standardised(self.model, scores))
-        if self.metric == "accuracy":
+        if self.metric is None or self.metric == "accuracy":
             return losses, accuracies
         sign = 1 if METRICS[self.metric].grows else -1
         values = [sign * compute(self.metric, *own) for own in self._by_model(scores)]
@@ -126,7 +126,9 @@ class NodeScorer:
 
     @torch.no_grad()
     def evaluate(self) -> list[dict[str, float]]:
-        """Return every metric of the task, for each model."""
+        """Return every metric of the task, for each model; the accuracy alone by default."""
+        if self.metric is None:
+            return [{"accuracy": accuracy} for accuracy in self()[1].tolist()]
         return [evaluate(*own) for own in self._by_model(self._scores())]
 
     def _scores(self) -> Tensor:

@@ -10,13 +10,19 @@ from itertools import compress
 
 import numpy as np
 
-from crossgcn.data.tables.cells import are_whole, find_numbers_as_text, how_to_write_number, quote
+from crossgcn.data.tables.cells import (
+    are_whole,
+    find_date_order,
+    find_numbers_as_text,
+    how_to_write_number,
+    parse_date,
+    quote,
+)
 from crossgcn.data.tables.checks.problems import (
     Hits,
     Place,
     Problem,
     check_alike,
-    count_of,
     error,
     find_similar,
     share_of,
@@ -55,6 +61,7 @@ class _Column(Place):
     """A column that is, or might have been, made into features."""
 
     kind: ColumnKind
+    reason: str
     ids: Distinct
     warns_of_missing_words: bool
 
@@ -91,7 +98,9 @@ class _Column(Place):
 
     def numbers_the_rows(self) -> bool:
         """Return whether all-different values are text, run on, or are called a number."""
-        if self.kind in ("categorical", "list"):
+        if self.kind in ("list", "date"):
+            return False
+        if self.kind == "categorical":
             return True
         numbers = self.distinct.numbers
         if not are_whole(numbers):
@@ -213,18 +222,16 @@ class _Column(Place):
             share = share_of(num_numbers, distinct.num_present)
             yield from self.at_values(~is_number & ~distinct.missing, share=share)
 
-    @warning(
-        "{value} and {others} are dates, which are {taken}",
-        "write a number instead, such as the days since a certain date",
+    @error(
+        "{value} is not a date",
+        "write it as 2024-05-17, leave the cell empty, or take the column as text with "
+        "--categorical {column}",
     )
-    def dates(self) -> Hits:
-        distinct = self.distinct
-        if self.kind in ("ignored", "categorical") and holds_dates(distinct):
-            yield self.at_row(
-                int(np.argmax(~distinct.missing[distinct.codes])),
-                others=count_of(len(distinct.values) - 1, "other value"),
-                taken="left out" if self.kind == "ignored" else "taken as categories",
-            )
+    def not_a_date(self) -> Hits:
+        if self.kind == "date":
+            texts, order = self.distinct.texts, find_date_order(self.distinct.texts)
+            is_none = np.array([parse_date(text, order) is None for text in texts], bool)
+            yield from self.at_values(is_none & ~self.distinct.missing)
 
     @warning(
         "{value} is {what}: a model would learn nodes by heart",
@@ -240,8 +247,9 @@ class _Column(Place):
             yield self.at_row(0, what="different for every node, like an id")
 
     @warning(
-        "{value} is one of {once:,} categories, of {all:,}, that occur only once",
-        "group them, or leave the column out with --ignore {column}",
+        "{value} is one of {once:,} categories, of {all:,}, that occur only once and share a "
+        "feature",
+        "group them if they are alike, or leave the column out with --ignore {column}",
     )
     def rare_categories(self) -> Hits:
         distinct = self.distinct
@@ -286,12 +294,22 @@ class _Column(Place):
             garbled = [not value.isascii() and bool(GARBLED.search(value)) for value in values]
             yield from self.at_values(np.array(garbled))
 
+    @warning(
+        "the column is left out ({reason}); {value} is one of its values",
+        "keep it with --categorical {column} where rows share values, or agree with "
+        "--ignore {column}",
+    )
+    def left_out(self) -> Hits:
+        if self.kind == "ignored" and not self.numbers_as_text.any():
+            first = int(np.argmax(~self.distinct.missing[self.distinct.codes]))
+            yield self.at_row(first, reason=self.reason)
+
 
 def check_columns(nodes: Table, plan: TablePlan) -> Iterator[Problem]:
     """Yield problems of each column that is, or might have been, made into features."""
     ids = nodes.distinct(plan.id_column)
     columns = [
-        _Column(nodes, column.name, column.kind, ids, plan.missing is None)
+        _Column(nodes, column.name, column.kind, column.reason, ids, plan.missing is None)
         for column in plan.columns
         if column.kind not in ("id", "target", "split")
         and not (column.kind == "ignored" and column.reason in ("as chosen", NO_HEADER))

@@ -14,22 +14,36 @@ from crossgcn.data.tables.checks.problems import (
     Hits,
     Place,
     Problem,
+    Subject,
     count_of,
     error,
     find_similar,
     warning,
 )
 from crossgcn.data.tables.columns import MAX_CODES
+from crossgcn.data.tables.encode import MIN_COUNT, NUM_BUCKETS
 from crossgcn.data.tables.plan import ColumnPlan, TablePlan
 from crossgcn.data.tables.table import Distinct, Mask, Table
 
-MIN_FEATURE_COUNT = 3
-"""A category in fewer cells gets no feature of its own."""
-
-FEATURES_PER_NUMBER = 6
+FEATURES_PER_NUMBER = NUM_BUCKETS + 2
 
 MAX_CHANCE_SHARE = 0.05
 """Greatest share of repeated rows that chance may explain."""
+
+
+@dataclass(frozen=True)
+class _File(Subject):
+    """A file of text."""
+
+    table: Table
+
+    @warning(
+        "the file is not UTF-8, and was read as {encoding}",
+        "check letters with accents; to be sure, save the file as 'CSV UTF-8'",
+    )
+    def text_encoding(self) -> Hits:
+        if self.table.encoding != "UTF-8":
+            yield Hit(self.table, words={"encoding": self.table.encoding})
 
 
 class _Ids(Place):
@@ -97,7 +111,7 @@ class _NodeRows(Place):
     def more_features_than_nodes(self) -> Hits:
         num_features = 0
         for column, distinct in zip(self.features, self.distincts, strict=True):
-            num_common = int((distinct.counts >= MIN_FEATURE_COUNT).sum())
+            num_common = int((distinct.counts >= MIN_COUNT).sum())
             num_features += {"numeric": FEATURES_PER_NUMBER, "flag": 1}.get(column.kind, num_common)
         if num_features > len(self.table):
             nodes = count_of(len(self.table), "node")
@@ -142,6 +156,11 @@ def _repeats_by_chance(codes: pd.DataFrame) -> float:
         counts = np.bincount(codes[name]).astype(np.float64)
         share *= float((counts * (counts - 1)).sum()) / max(2 * num_pairs, 1)
     return share * num_pairs
+
+
+def check_file(table: Table) -> Iterator[Problem]:
+    """Yield problems of a file as a whole."""
+    return _File(table).check()
 
 
 def check_ids(nodes: Table, plan: TablePlan) -> Iterator[Problem]:

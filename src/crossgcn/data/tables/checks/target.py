@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import MISSING_WORDS, are_whole, quote
+from crossgcn.data.tables.cells import CODE, MAX_NUMBER, MISSING_WORDS, how_to_write_number, quote
 from crossgcn.data.tables.checks.problems import (
-    Hit,
+    MAX_NAMES_SHOWN,
     Hits,
     Place,
     Problem,
@@ -23,74 +24,68 @@ from crossgcn.data.tables.checks.problems import (
     share_of,
     warning,
 )
-from crossgcn.data.tables.labels import Labels, role_of_values
-from crossgcn.data.tables.plan import TablePlan
+from crossgcn.data.tables.labels import MIN_TO_SPLIT, OTHER, Labels, role_of_values
+from crossgcn.data.tables.plan import AS_CHOSEN, RareClasses, TablePlan
 from crossgcn.data.tables.table import Table
-
-MIN_PER_CLASS = 3
-"""One node each to train, to validate and to test."""
 
 SMALL_CLASS = 20
 FEW_LABELS = 50
 UNBALANCED_SHARE = 0.9
-MAX_FRACTIONS = 10
-MAX_INTEGERS = 20
-MAX_INTEGER_CLASSES = 100
 FEW_PER_VALUE = 10
 
-CUT_IN_PANDAS = (
-    "predict ranges of it; in pandas: nodes[{name}] = pd.qcut(nodes[{name}], 3, "
-    "labels=['low', 'middle', 'high'])"
-)
+
+def at_classes(place: Place, labels: Labels, classes: Sequence[int], **words: Any) -> Hits:
+    """Yield a hit at the first node of any of the classes, if there are any."""
+    if len(classes):
+        row = int(np.argmax(np.isin(labels.codes, classes)))
+        first = int(labels.codes[row])
+        words = {"nodes": count_of(int(labels.counts[first]), "node"), **words}
+        yield place.at_row(row, count=len(classes), value=labels.names[first], **words)
 
 
 @dataclass(frozen=True)
 class _Target(Place):
-    """The column to predict."""
+    """The column of classes to predict.
+
+    Attributes:
+        labels: Without rare classes.
+    """
 
     labels: Labels
+    rare_classes: RareClasses
     warns_of_missing_words: bool
-
-    def at_classes(self, classes: Sequence[int], **words: Any) -> Hits:
-        """Yield a hit at the first node of the first of the classes, if there are any."""
-        if len(classes):
-            first = int(classes[0])
-            row = int(np.argmax(self.labels.codes == first))
-            name = self.labels.names[first]
-            size = int(self.labels.counts[first])
-            words = {"nodes": count_of(size, "node"), **words}
-            yield self.at_row(row, count=len(classes), value=name, **words)
+    warns_of_task: bool
 
     @cached_property
-    def numbers(self) -> NDArray[np.float64]:
-        """The different numbers, if the target has more than a list of codes would have."""
-        distinct = self.distinct
-        numbers = distinct.numbers[~distinct.missing & ~distinct.is_one_of(MISSING_WORDS)]
-        values = np.unique(numbers)
-        if np.isnan(numbers).any() or len(values) <= (
-            MAX_INTEGERS if are_whole(values) else MAX_FRACTIONS
-        ):
-            return np.empty(0)
-        return values
+    def written(self) -> Labels:
+        """The classes as written, with rare ones."""
+        return Labels.of(self.distinct)
 
     @property
-    def is_quantity(self) -> bool:
-        """Whether the numbers are certainly measured, not codes of classes."""
-        values = self.numbers
-        if len(values) == 0:
-            return False
-        is_sparse = float(values[-1]) - float(values[0]) >= 2 * len(values)
-        is_thin = self.labels.num_known < FEW_PER_VALUE * len(values)
-        return not are_whole(values) or is_sparse or is_thin or len(values) > MAX_INTEGER_CLASSES
+    def holds_numbers(self) -> bool:
+        """Whether every class is a number, not digits with leading zeros."""
+        distinct = self.distinct
+        is_word = distinct.missing | distinct.is_one_of(MISSING_WORDS)
+        has_codes = any(map(CODE.fullmatch, distinct.texts))
+        return not (has_codes or np.isnan(distinct.numbers[~is_word]).any())
 
-    def at_number(self) -> Hit:
-        """Return a hit at the first number."""
-        values = self.numbers
-        return self.at_row(
-            int(np.argmax(self.labels.known)),
-            range=f"{len(values):,} different numbers, from {values[0]:g} to {values[-1]:g}",
-            name=repr(self.column),
-        )
+    def at_rare(self, rare_classes: RareClasses) -> Hits:
+        """Yield a hit at the first node of a rare class, if that is done with them."""
+        rare, minimum = self.written.find_rare(self.rare_classes)
+        cannot_merge = self.rare_classes == "merge" and OTHER not in self.labels.names
+        done = "drop" if cannot_merge else self.rare_classes
+        if done == rare_classes and rare.any():
+            counts, names = self.written.counts[rare], list(compress(self.written.names, rare))
+            shown = [f"{quote(name)} ({size})" for name, size in zip(names, counts, strict=True)]
+            hidden = len(shown) - MAX_NAMES_SHOWN
+            yield from at_classes(
+                self,
+                self.written,
+                np.flatnonzero(rare),
+                minimum=minimum,
+                names=", ".join(shown[:MAX_NAMES_SHOWN]) + f" and {hidden:,} more" * (hidden > 0),
+                lost=count_of(int(counts.sum()), "node"),
+            )
 
     @warning(
         "{value} is in {share} of the cells and counts as a class, while in other columns it "
@@ -108,7 +103,7 @@ class _Target(Place):
         stops=True,
     )
     def no_target_value(self) -> Hits:
-        if not self.labels.names:
+        if not self.written.names:
             yield self.whole()
 
     @error(
@@ -117,26 +112,8 @@ class _Target(Place):
         stops=True,
     )
     def one_class(self) -> Hits:
-        if len(self.labels.names) == 1:
-            yield self.whole(value=self.labels.names[0], labelled=self.labels.num_known)
-
-    @error(
-        "{value} is one of {range}: a quantity (a regression), where classes are needed",
-        CUT_IN_PANDAS,
-        stops=True,
-    )
-    def continuous_target(self) -> Hits:
-        if self.is_quantity:
-            yield self.at_number()
-
-    @warning(
-        "{value} is one of {range}: each is taken for a class of its own, however close the "
-        "numbers",
-        f"if it is a quantity, {CUT_IN_PANDAS}",
-    )
-    def number_target(self) -> Hits:
-        if len(self.numbers) and not self.is_quantity:
-            yield self.at_number()
+        if len(self.written.names) == 1:
+            yield self.whole(value=self.written.names[0], labelled=self.written.num_known)
 
     @error(
         "{value} is one of {classes:,} different values in {labelled:,} rows: names, not classes",
@@ -144,18 +121,55 @@ class _Target(Place):
         stops=True,
     )
     def too_many_classes(self) -> Hits:
-        labelled, classes = self.labels.num_known, len(self.labels.names)
-        if classes >= FEW_PER_VALUE and 2 * classes > labelled and not len(self.numbers):
-            first = int(np.argmax(self.labels.known))
+        labelled, classes = self.written.num_known, len(self.written.names)
+        if classes >= FEW_PER_VALUE and 2 * classes > labelled:
+            first = int(np.argmax(self.written.known))
             yield self.at_row(first, classes=classes, labelled=labelled)
 
     @error(
-        f"class {{value}} has {{nodes}}, and a class needs {MIN_PER_CLASS}: one to train, one to "
-        "validate and one to test",
-        "merge it with another class, add nodes, or leave its target empty",
+        "class {value} has {nodes}, and a class needs {minimum} to train, to validate and to "
+        "test; too few have {names}",
+        "add nodes, leave their target empty, or give --rare-classes drop or merge",
+        stops=True,
     )
     def rare_class(self) -> Hits:
-        yield from self.at_classes(np.flatnonzero(self.labels.counts < MIN_PER_CLASS).tolist())
+        yield from self.at_rare("refuse")
+
+    @error(
+        f"fewer than two classes have {MIN_TO_SPLIT} nodes: one to train, one to validate and one "
+        "to test",
+        "add nodes of another class, or name another --target",
+        stops=True,
+    )
+    def no_class_left(self) -> Hits:
+        if len(self.labels.names) < 2:
+            yield self.whole()
+
+    @warning(
+        "class {value} has {nodes}, and a class needs {minimum}: the labels of {lost} are "
+        "left out, {names}",
+        "add nodes, or give --rare-classes merge to predict one class other in place of them",
+    )
+    def dropped_classes(self) -> Hits:
+        yield from self.at_rare("drop")
+
+    @warning(
+        "class {value} has {nodes}, and a class needs {minimum}: {lost} are of a class "
+        f"{quote(OTHER)} instead, "
+        "{names}",
+        "add nodes, or give --rare-classes drop to leave them unlabelled",
+    )
+    def merged_classes(self) -> Hits:
+        yield from self.at_rare("merge")
+
+    @warning(
+        "the target is {classes} different whole numbers, read as {classes} classes",
+        "give --task regression to predict the number",
+    )
+    def number_as_classes(self) -> Hits:
+        classes = len(self.labels.names)
+        if self.warns_of_task and classes > 2 and self.holds_numbers:
+            yield self.whole(classes=classes)
 
     @warning(
         "only {labelled:,} of {nodes} have a class: chance will hide differences between models",
@@ -172,9 +186,8 @@ class _Target(Place):
     )
     def small_class(self) -> Hits:
         counts = self.labels.counts
-        small = np.flatnonzero((counts >= MIN_PER_CLASS) & (counts < SMALL_CLASS))
         if self.labels.num_known >= FEW_LABELS:
-            yield from self.at_classes(small.tolist())
+            yield from at_classes(self, self.labels, np.flatnonzero(counts < SMALL_CLASS))
 
     @warning(
         "{share} of the labelled nodes are {value}: always predicting it is as accurate",
@@ -202,9 +215,65 @@ class _Target(Place):
         "write both the same way if one class is meant",
     )
     def similar_classes(self) -> Hits:
-        similar = find_similar(self.labels.names)
+        similar = find_similar(self.written.names)
         for earlier in [*similar.values()][:1]:
-            yield from self.at_classes([*similar], other=quote(self.labels.names[earlier]))
+            other = quote(self.written.names[earlier])
+            yield from at_classes(self, self.written, [*similar], other=other)
+
+
+@dataclass(frozen=True)
+class _NumberTarget(Place):
+    """The column of numbers to predict."""
+
+    labels: Labels
+
+    @error(
+        "no node has a number to predict",
+        "fill in the number of the nodes where it is known, or name another --target",
+        stops=True,
+    )
+    def no_target_number(self) -> Hits:
+        if self.distinct.num_present == 0:
+            yield self.whole()
+
+    @error(
+        "{value} is not a number, and numbers are to be predicted",
+        "{how}, leave the cell empty, or give --task classification to predict classes",
+        stops=True,
+    )
+    def text_in_target(self) -> Hits:
+        wrong = np.isnan(self.distinct.numbers) & ~self.distinct.missing
+        if wrong.any():
+            first = self.distinct.values[int(np.argmax(wrong))]
+            yield from self.at_values(wrong, how=how_to_write_number(first))
+
+    @error(
+        "{value} is not a finite number of 32 bits",
+        "write a finite number, in a larger unit if it is that large, or leave the cell empty",
+        stops=True,
+    )
+    def infinite_target(self) -> Hits:
+        yield from self.at_values(abs(self.distinct.numbers) > MAX_NUMBER)
+
+    @error(
+        "all {labelled:,} numbers to predict are {value}: there is nothing to predict",
+        "add nodes with other numbers, or name another --target",
+        stops=True,
+    )
+    def constant_target(self) -> Hits:
+        numbers = np.asarray(self.labels.numbers)[self.labels.known]
+        if numbers.min() == numbers.max():
+            row = int(np.argmax(self.labels.known))
+            yield self.at_row(row, labelled=len(numbers))
+
+    @error(
+        "only {nodes} with a number to predict, and one each is needed to train, validate and test",
+        f"label at least {FEW_LABELS} nodes, better some hundreds",
+        stops=True,
+    )
+    def too_few_numbers(self) -> Hits:
+        if self.labels.num_known < MIN_TO_SPLIT:
+            yield self.whole(nodes=count_of(self.labels.num_known, "node"))
 
 
 def _no_node_for(role: int, word: str) -> Rule:
@@ -266,12 +335,19 @@ class _Split(Place):
         trained = np.bincount(labels.codes[self.used_roles == 1], minlength=len(labels.names))
         untrained = np.flatnonzero(trained == 0).tolist()
         if trained.any():
-            yield from _Target(self.table, self.column, labels, False).at_classes(untrained)
+            yield from at_classes(self, labels, untrained)
 
 
 def check_target(nodes: Table, plan: TablePlan, labels: Labels | None) -> Iterator[Problem]:
     """Yield problems of the target and of the split."""
     if plan.target is not None and labels is not None:
-        yield from _Target(nodes, plan.target, labels, plan.missing is None).check()
+        if plan.task == "regression":
+            yield from _NumberTarget(nodes, plan.target, labels).check()
+        else:
+            inferred = all(column.reason != AS_CHOSEN for column in plan.columns)
+            words_are_classes = plan.missing is None
+            yield from _Target(
+                nodes, plan.target, labels, plan.rare_classes, words_are_classes, inferred
+            ).check()
     if plan.split_column is not None:
         yield from _Split(nodes, plan.split_column, labels).check()

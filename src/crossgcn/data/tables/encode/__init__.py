@@ -11,20 +11,21 @@ from scipy import sparse
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.tables.encode.column import FlagEncoder, Unseen
+from crossgcn.data.tables.encode.dates import DateEncoder
 from crossgcn.data.tables.encode.numbers import NumberEncoder
 from crossgcn.data.tables.encode.words import CategoryEncoder, HashEncoder, ListEncoder
 from crossgcn.data.tables.plan import HASHED_KINDS, ColumnPlan, SavedModel, TablePlan
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
-MIN_COUNT = 3
+MIN_COUNT = 2
 """Categories and words in fewer cells share a feature."""
 
-NUM_BUCKETS = 5
+NUM_BUCKETS = 4
 """Default number of ranges of a column of numbers."""
 
 AnyEncoder = Annotated[
-    CategoryEncoder | FlagEncoder | NumberEncoder | ListEncoder | HashEncoder,
+    CategoryEncoder | FlagEncoder | NumberEncoder | DateEncoder | ListEncoder | HashEncoder,
     Field(discriminator="kind"),
 ]
 
@@ -40,7 +41,7 @@ class TableEncoder(SavedModel):
 
     saved_as = "the encoding"
 
-    version: Literal[2] = 2
+    version: Literal[3] = 3
     columns: tuple[AnyEncoder, ...]
     missing: tuple[str, ...]
 
@@ -121,6 +122,8 @@ def _fit_column(
         return FlagEncoder.fit(column.name, distinct)
     if column.kind == "numeric":
         return NumberEncoder.fit(column.name, distinct, num_buckets=num_buckets)
+    if column.kind == "date":
+        return DateEncoder.fit(column.name, distinct, min_count=min_count, num_buckets=num_buckets)
     if column.kind == "list":
         return ListEncoder.fit(column.name, distinct, min_count=min_count)
     return CategoryEncoder.fit(column.name, distinct, min_count=min_count)

@@ -1,4 +1,4 @@
-"""Encode numbers: the range each falls into, and the standardised number."""
+"""Encode numbers: the range each falls into, its rank, and the standardised number."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, model_validator
 from scipy import sparse
 
+from crossgcn.data.tables.cells import Decimal as DecimalSign
 from crossgcn.data.tables.encode.column import ColumnEncoder, one_hot
 from crossgcn.data.tables.plan import SavedModel
 from crossgcn.data.tables.table import Distinct, Mask
@@ -174,21 +175,70 @@ MAX_DEVIATIONS = 5.0
 """Standardised numbers are clipped to this distance from the mean."""
 
 
-class NumberEncoder(ColumnEncoder):
-    """One feature per bucket, ``age=[20, 25)``, and ``age`` itself, standardised.
+MAX_KNOTS = 201
+"""Numbers of which the rank is kept; ranks between them are interpolated."""
+
+
+class NumberRanks(SavedModel):
+    """Ranks between -0.5, of small numbers, and 0.5; unknown numbers are interpolated.
 
     Attributes:
+        numbers: Ascending.
+        ranks: Of the numbers; the same number in many cells has the middle of their ranks.
+    """
+
+    numbers: tuple[FiniteFloat, ...]
+    ranks: tuple[FiniteFloat, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(self.numbers) != len(self.ranks) or not self.numbers:
+            raise ValueError(f"{len(self.numbers)} numbers have {len(self.ranks)} ranks")
+        for values in (self.numbers, self.ranks):
+            if any(first >= second for first, second in itertools.pairwise(values)):
+                raise ValueError(f"{list(values)} does not ascend")
+        return self
+
+    @classmethod
+    def fit(cls, numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> NumberRanks:
+        """Rank different numbers, finite and ascending, in so many cells each."""
+        if len(numbers) == 0:
+            return cls(numbers=(0.0,), ranks=(0.0,))
+        ranks = (np.cumsum(counts) - counts / 2) / counts.sum() - 0.5
+        steps = np.linspace(ranks[0], ranks[-1], MAX_KNOTS)
+        kept = np.arange(len(ranks))
+        if len(kept) > MAX_KNOTS:
+            kept = np.unique(np.searchsorted(ranks, steps).clip(max=len(ranks) - 1))
+        return cls(numbers=tuple(numbers[kept].tolist()), ranks=tuple(ranks[kept].tolist()))
+
+    def find(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rank of each finite number."""
+        known = np.array(self.numbers)
+        with np.errstate(all="ignore"):
+            # The distance of two floats may be more than a float can hold.
+            unit = 1.0 if np.isfinite(known[-1] - known[0]) else 2.0
+            ranks = np.interp(numbers / unit, known / unit, np.array(self.ranks))
+        return np.nan_to_num(ranks).clip(-0.5, 0.5)
+
+
+class NumberEncoder(ColumnEncoder):
+    """One feature per bucket, ``age=[20, 25)``, then ``age rank``, and ``age`` standardised.
+
+    Attributes:
+        decimal: The decimal sign of the column.
         deviation: The standard deviation; 1 where all numbers are the same.
         has_missing: Whether missing values have a feature; otherwise they are in no bucket.
-            Standardised, they count as the mean.
+            Standardised, they count as the mean; their rank is 0.
     """
 
     refusal = (
         "{value} is not a number",
-        "write a number with a point for decimals, or leave the cell empty",
+        "write the number as in the table trained on, or leave the cell empty",
     )
     kind: Literal["numeric"] = "numeric"
+    decimal: DecimalSign = "."
     buckets: NumberBuckets
+    ranks: NumberRanks
     mean: FiniteFloat
     deviation: Annotated[FiniteFloat, Field(gt=0)]
     has_missing: bool
@@ -206,7 +256,9 @@ class NumberEncoder(ColumnEncoder):
         mean, deviation = _measure(numbers, counts)
         return cls(
             column=column,
+            decimal=distinct.decimal,
             buckets=NumberBuckets.fit(numbers, counts, num_buckets),
+            ranks=NumberRanks.fit(numbers, counts),
             mean=mean,
             deviation=deviation,
             has_missing=not is_finite.all(),
@@ -214,26 +266,30 @@ class NumberEncoder(ColumnEncoder):
 
     @property
     def feature_names(self) -> list[str]:
-        """The buckets, then ``(missing)``, then the number itself."""
+        """The buckets, then ``(missing)``, then the rank and the number itself."""
         missing = ["=(missing)"] if self.has_missing else []
-        return [f"{self.column}{end}" for end in (*self.buckets.list_names(), *missing, "")]
+        ends = (*self.buckets.list_names(), *missing, " rank", "")
+        return [f"{self.column}{end}" for end in ends]
 
     def encode_values(self, distinct: Distinct) -> sparse.csr_array:
-        """Return a one at the bucket of each value, and the standardised value."""
-        is_finite = np.isfinite(distinct.numbers)
-        numbers = np.where(is_finite, distinct.numbers, self.mean)
+        """Return a one at the bucket of each value, its rank and the standardised value."""
+        read = distinct.read_numbers(self.decimal)
+        is_finite = np.isfinite(read)
+        numbers = np.where(is_finite, read, self.mean)
         num_buckets = len(self.buckets.places)
         missing = num_buckets if self.has_missing else -1
         features = np.where(is_finite, self.buckets.find(numbers), missing)
         with np.errstate(over="ignore"):
             standard = (numbers - self.mean) / self.deviation
-        standard = np.clip(standard, -MAX_DEVIATIONS, MAX_DEVIATIONS).astype(np.float32)
+        standard = np.clip(standard, -MAX_DEVIATIONS, MAX_DEVIATIONS)
+        ranks = np.where(is_finite, self.ranks.find(numbers), 0.0)
         ranges = one_hot(features, num_buckets + self.has_missing)
-        return sparse.csr_array(sparse.hstack([ranges, sparse.csr_array(standard[:, None])]))
+        measures = sparse.csr_array(np.stack([ranks, standard], axis=1).astype(np.float32))
+        return sparse.csr_array(sparse.hstack([ranges, measures]))
 
     def find_wrong(self, distinct: Distinct) -> Mask:
         """Return which values are not numbers."""
-        return np.isnan(distinct.numbers) & ~distinct.missing
+        return np.isnan(distinct.read_numbers(self.decimal)) & ~distinct.missing
 
 
 def _measure(numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import pytest
+
+from research.benchmarks.harness.command import Options
+from research.benchmarks.harness.hop_training import HopSize
+from research.benchmarks.hops import MEMORY, TIME, measure_sizes
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_memory_and_growth_with_the_edges_are_measured() -> None:
+    found = measure_sizes([2_000], HopSize(1_000, 6_000, 4), Options(quick=True, rounds=1))
+    memory, slope = found.results
+    assert (memory.case, memory.what) == ("1,000 nodes, 6,000 edges, 4 columns", MEMORY)
+    assert memory.value == pytest.approx(100 * found.extra["peak_bytes"]["ours"] / 2**33)
+    assert (slope.what, slope.unit) == (TIME, "slope")
+    assert [timing.side for timing in found.timings] == ["2,000 edges", "6,000 edges"]

@@ -1,0 +1,177 @@
+"""Real graphs of people and places as two tables: nodes and edges, with named columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from importlib.resources import as_file, files
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from scipy import io, sparse
+
+from crossgcn.data.datasets.catalogue import TABLES
+from crossgcn.data.datasets.registry import locate_tables
+from crossgcn.data.files import read_npz
+from crossgcn.data.graph import is_labelled
+from crossgcn.data.tables.frames import make_table
+from crossgcn.data.tables.graph import TableGraph, load_tables
+from crossgcn.data.tables.plan import NODE_CHOICES, TableChoices
+from crossgcn.data.tables.table import Table
+from crossgcn.errors import BadInput, unknown_name
+
+STUDENT_COLUMNS = ("status", "gender", "major", "minor", "dorm", "year", "high_school")
+"""Columns of ``local_info`` in the files of facebook100."""
+
+
+@dataclass(frozen=True)
+class RealTables:
+    """The tables of a dataset.
+
+    Attributes:
+        nodes: One row per node.
+        edges: One row per undirected edge.
+        roles: Official splits, int8 ``[splits, nodes]``: 1 train, 2 validation, 3 test.
+    """
+
+    nodes: pd.DataFrame
+    edges: pd.DataFrame
+    roles: NDArray[np.int8] | None = None
+
+
+def read_real(name: str) -> RealTables:
+    """Read the tables of a dataset by its name; nothing is downloaded.
+
+    Args:
+        name: One of :data:`~crossgcn.data.TABLES`, such as ``"us-county"``, which is part of the
+            package. The files of others are found in ``$CROSSGCN_DATA`` or in the user's cache,
+            and their hashes are checked before they are parsed.
+    """
+    if name not in TABLES:
+        raise unknown_name("dataset of tables", name, TABLES)
+    return _READERS[name.partition("/")[0]](name)
+
+
+def load_real(
+    name: str, target: str | None = None, choices: TableChoices | None = None
+) -> TableGraph:
+    """Read the tables of a dataset and encode them as a graph.
+
+    Columns that give the target away are left out: of ``us-county`` the names of counties and
+    states, and of ``winner`` and ``democratic_share`` the one that is not the target.
+
+    Args:
+        name: As for :func:`read_real`.
+        target: Column to predict; each dataset has a default.
+        choices: Take columns otherwise than by default, for example
+            ``TableChoices(categorical=("state",))``.
+
+    Returns:
+        As :func:`~crossgcn.load_tables`; ``data.roles`` holds the official splits, if any.
+    """
+    choices = choices or TableChoices()
+    if target is not None:
+        if choices.target not in (None, target):
+            raise BadInput(
+                f"target is {target!r}, but choices have the target {choices.target!r}: give one"
+            )
+        choices = replace(choices, target=target)
+    nodes, edges, choices, roles = prepare_real(name, choices)
+    graph = load_tables(nodes, edges, choices)
+    if roles is not None:
+        graph.data.roles = torch.from_numpy(roles) * is_labelled(graph.data.y)
+    return graph
+
+
+def prepare_real(
+    name: str, choices: TableChoices
+) -> tuple[Table, Table, TableChoices, NDArray[np.int8] | None]:
+    """Return tables of nodes and of edges, all choices about their columns, and the roles.
+
+    What ``choices`` say about a column replaces the default of that column.
+    """
+    tables = read_real(name)
+    defaults = _DEFAULTS[name.partition("/")[0]]
+    target = choices.target or TABLES[name].target
+    named = {target}
+    for choice in NODE_CHOICES:
+        given = getattr(choices, choice)
+        named.update(given if isinstance(given, tuple) else (given,))
+    merged: dict[str, Any] = {}
+    for field in fields(choices):
+        given, default = getattr(choices, field.name), getattr(defaults, field.name)
+        if isinstance(given, tuple) and field.name in NODE_CHOICES:
+            given = (*(column for column in default if column not in named), *given)
+        merged[field.name] = default if given is None else given
+    merged["target"] = target
+    nodes = make_table(tables.nodes, name)
+    edges = make_table(tables.edges, f"{name} (edges)")
+    return nodes, edges, TableChoices(**merged), tables.roles
+
+
+def _read_us_county(name: str) -> RealTables:
+    with as_file(files("crossgcn.data.datasets") / name) as folder:
+        return RealTables(pd.read_csv(folder / "nodes.csv"), pd.read_csv(folder / "edges.csv"))
+
+
+def _read_tolokers(name: str) -> RealTables:
+    nodes, graph = locate_tables(name)
+    arrays = read_npz(graph)
+    roles = np.zeros(arrays["train_masks"].shape, np.int8)
+    for role, part in enumerate(("train", "val", "test"), 1):
+        roles[arrays[f"{part}_masks"]] = role
+    edges = pd.DataFrame(arrays["edges"], columns=["source", "target"])
+    # Without na_filter, pandas would take the education "none" for a missing value.
+    return RealTables(pd.read_csv(nodes, sep="\t", na_filter=False), edges, roles)
+
+
+def _read_facebook(name: str) -> RealTables:
+    (path,) = locate_tables(name)
+    content = io.loadmat(path, variable_names=["A", "local_info"])
+    nodes = pd.DataFrame(content["local_info"], columns=list(STUDENT_COLUMNS)).astype("Int64")
+    nodes = nodes.mask(nodes == 0)
+    nodes.insert(0, "student", range(len(nodes)))
+    source, target = sparse.triu(content["A"], k=1).nonzero()
+    return RealTables(nodes, pd.DataFrame({"source": source, "target": target}))
+
+
+def _read_twitch(name: str) -> RealTables:
+    edges, games, streamers = locate_tables(name)
+    nodes = pd.read_csv(streamers).drop(columns="id").rename(columns={"new_id": "id"})
+    played = json.loads(games.read_bytes())
+    nodes["games"] = [sorted(set(played[str(node)])) for node in nodes["id"]]
+    return RealTables(nodes, pd.read_csv(edges))
+
+
+_READERS: dict[str, Callable[[str], RealTables]] = {
+    "us-county": _read_us_county,
+    "tolokers": _read_tolokers,
+    "facebook100": _read_facebook,
+    "twitch": _read_twitch,
+}
+
+_DEFAULTS = {
+    "us-county": TableChoices(
+        id_column="fips",
+        source_column="county",
+        destination_column="neighbour",
+        ignored=("state", "name", "winner", "democratic_share"),
+    ),
+    "tolokers": TableChoices(
+        id_column="id", source_column="source", destination_column="target", missing=()
+    ),
+    "facebook100": TableChoices(
+        id_column="student",
+        source_column="source",
+        destination_column="target",
+        categorical=STUDENT_COLUMNS,
+    ),
+    "twitch": TableChoices(
+        id_column="id", source_column="from", destination_column="to", lists=("games",)
+    ),
+}
+"""What is known about the columns of each dataset; the target is in the catalogue."""

@@ -1,0 +1,261 @@
+"""Models of scikit-learn and InterpretML that ``compare`` trains beside networks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from crossgcn.data.splits import Split
+from crossgcn.errors import WorkFailed
+from crossgcn.experiments.candidates import CANDIDATES, Candidate
+from crossgcn.graph import SparseMatrix
+from crossgcn.graph.sampling.source import Features
+from crossgcn.training.metrics import METRICS, compute, evaluate, task_of_outputs
+from crossgcn.training.records import (
+    clear_run,
+    describe_environment,
+    describe_split,
+    write_record,
+)
+from crossgcn.training.trainer import OnEpochs, Record, Run, RunTrainer, Trainer
+
+Array = NDArray[Any]
+Predict = Callable[[Array], Array]
+"""Returns scores of some rows: ``[rows, classes]`` before softmax, or ``[rows, 1]`` numbers."""
+
+_UNSEEN = -30.0
+"""Score of a class without training nodes."""
+_MOST_ITERATIONS, _ITERATIONS_WITHOUT_GAIN = 300, 15
+
+
+@dataclass(frozen=True)
+class EstimatorRun(Run):
+    """The fit of one estimator on one split.
+
+    Attributes:
+        config: Of a network that reads the same columns; the training settings are not used.
+        candidate: Name in :data:`~crossgcn.experiments.candidates.CANDIDATES`.
+        settings: Of the estimator.
+    """
+
+    candidate: str = ""
+    settings: Mapping[str, float] = field(default_factory=dict)
+
+
+class ComparisonTrainer(RunTrainer):
+    """Trains networks, and estimators on the same graph and splits.
+
+    Args:
+        networks: Trains the networks; its inputs are also those of the estimators.
+    """
+
+    def __init__(self, networks: Trainer) -> None:
+        self.networks, self.device = networks, networks.device
+
+    def identity(self, run: Run) -> Record:  # noqa: D102
+        if not isinstance(run, EstimatorRun):
+            return self.networks.identity(run)
+        config = run.config
+        return {
+            "model": run.candidate,
+            "settings": dict(run.settings),
+            "metric": config.metric,
+            "hops": config.hops,
+            "label_features": config.label_features,
+            "class_weight": config.class_weight,
+            "dataset": self.networks.description,
+            "split": {"index": run.split} | describe_split(self.networks.splits[run.split]),
+            "seed": config.run_seed(run.split, run.repeat),
+        }
+
+    def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102
+        self.networks.prepare(runs)
+
+    def model_batches(self, runs: Mapping[int, Run]) -> list[list[int]]:  # noqa: D102
+        networks = {p: run for p, run in runs.items() if not isinstance(run, EstimatorRun)}
+        batches = self.networks.model_batches(networks)
+        return sorted(batches + [[p] for p in runs if p not in networks])
+
+    def train(  # noqa: D102
+        self, runs: Sequence[Run], on_epochs: OnEpochs | None = None
+    ) -> list[Record | WorkFailed]:
+        (first, *_) = runs
+        if not isinstance(first, EstimatorRun):
+            return self.networks.train(runs, on_epochs)
+        return [self._fit(first)]
+
+    def _fit(self, run: EstimatorRun) -> Record:
+        from threadpoolctl import threadpool_limits
+
+        started, config = time.perf_counter(), run.config
+        candidate, split = CANDIDATES[run.candidate], self.networks.splits[run.split]
+        y, num_classes = self.networks.y.numpy(), self.networks.num_classes
+        metric = config.metric or "accuracy"
+        record = self.identity(run) | {"environment": describe_environment()}
+        columns = self._columns(candidate, run, split)
+        train, validation, test = (
+            nodes.numpy() for nodes in (split.train, split.validation, split.test)
+        )
+        fit = {"constant": _fit_constant, "boosting": _fit_boosting, "ebm": _fit_ebm}
+        with threadpool_limits(self.networks.threads):
+            stages = fit[candidate.estimator or "constant"](
+                columns[train],
+                y[train],
+                columns[validation],
+                y[validation],
+                class_weight=config.class_weight,
+                seed=record["seed"],
+                **run.settings,
+            )
+            sign = 1 if METRICS[metric].grows else -1
+            best, predict = -np.inf, None
+            for number, (scores, stage) in enumerate(stages(num_classes), 1):
+                score = sign * compute(metric, y[validation], scores)
+                if predict is None or score > best:
+                    best, predict, record["best_epoch"] = score, stage, number
+            assert predict is not None
+            tested = evaluate(y[test], predict(columns[test]))
+        record |= {
+            "status": "done",
+            "task": task_of_outputs(num_classes),
+            "validation_score": float(best),
+            "test_accuracy": tested.get("accuracy"),
+            "test": tested,
+            "seconds": time.perf_counter() - started,
+        }
+        if run.folder is not None:
+            clear_run(run.folder)
+            write_record(run.folder, record)
+        return record
+
+    def _columns(self, candidate: Candidate, run: EstimatorRun, split: Split) -> Array:
+        if candidate.columns == "none":
+            return np.zeros((len(self.networks.y), 1), np.float32)
+        config, inputs = run.config, self.networks.inputs
+        if candidate.columns == "own":
+            return _dense(inputs.of(config).x)
+        labels = config.label_features is not False
+        return _dense(inputs.hop_columns(config.hops or 2, split, labels=labels))
+
+
+Stages = Callable[[int], Iterator[tuple[Array, Predict]]]
+"""Yields, by the number of classes, each stage's validation scores and the stage itself."""
+
+
+def _fit_constant(
+    x: Array, y: Array, x_validation: Array, y_validation: Array, **settings: Any
+) -> Stages:
+    def stages(num_classes: int) -> Iterator[tuple[Array, Predict]]:
+        if num_classes == 1:
+            row = np.array([y.mean()])
+        else:
+            counts = np.bincount(y, minlength=num_classes)
+            row = np.log(np.maximum(counts, 1e-9) / len(y))
+
+        def predict(rows: Array) -> Array:
+            return np.tile(row, (len(rows), 1))
+
+        yield predict(x_validation), predict
+
+    return stages
+
+
+def _fit_boosting(
+    x: Array,
+    y: Array,
+    x_validation: Array,
+    y_validation: Array,
+    *,
+    class_weight: str | None,
+    seed: int,
+    **settings: Any,
+) -> Stages:
+    """Fit gradient boosting until the validation loss no longer falls."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    settings |= {
+        "max_iter": _MOST_ITERATIONS,
+        "early_stopping": True,
+        "n_iter_no_change": _ITERATIONS_WITHOUT_GAIN,
+        "random_state": seed,
+    }
+    is_number = np.issubdtype(y.dtype, np.floating)
+    # The validation loss cannot be computed for a class that was not trained.
+    seen = np.ones(len(y_validation), bool) if is_number else np.isin(y_validation, y)
+    model: Any
+    if is_number:
+        model = HistGradientBoostingRegressor(**settings)
+    else:
+        model = HistGradientBoostingClassifier(class_weight=class_weight, **settings)
+    model.fit(x, y, X_val=x_validation[seen], y_val=y_validation[seen])
+
+    def stages(num_classes: int) -> Iterator[tuple[Array, Predict]]:
+        staged = model.staged_predict if is_number else model.staged_decision_function
+
+        def predict(rows: Array, stage: int) -> Array:
+            for number, raw in enumerate(staged(rows)):
+                if number == stage:
+                    return _as_scores(raw, model, num_classes)
+            raise AssertionError
+
+        for stage, raw in enumerate(staged(x_validation)):
+            yield _as_scores(raw, model, num_classes), partial(predict, stage=stage)
+
+    return stages
+
+
+def _fit_ebm(
+    x: Array,
+    y: Array,
+    x_validation: Array,
+    y_validation: Array,
+    *,
+    class_weight: str | None,
+    seed: int,
+    **settings: Any,
+) -> Stages:
+    """Fit InterpretML's explainable boosting machine, which stops early by itself."""
+    from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
+    from sklearn.utils.class_weight import compute_sample_weight
+
+    is_number = np.issubdtype(y.dtype, np.floating)
+    kind = ExplainableBoostingRegressor if is_number else ExplainableBoostingClassifier
+    model = kind(outer_bags=8, n_jobs=1, random_state=seed, **settings)
+    weights = None if class_weight is None else compute_sample_weight(class_weight, y)
+    model.fit(x, y, sample_weight=weights)
+
+    def stages(num_classes: int) -> Iterator[tuple[Array, Predict]]:
+        def predict(rows: Array) -> Array:
+            raw = model.predict(rows) if is_number else model.decision_function(rows)
+            return _as_scores(raw, model, num_classes)
+
+        yield predict(x_validation), predict
+
+    return stages
+
+
+def _as_scores(raw: Array, model: Any, num_classes: int) -> Array:
+    """Return one score per class, of margins for the second of two classes or of each class."""
+    if num_classes == 1:
+        return raw.reshape(-1, 1)
+    if raw.ndim == 1 or raw.shape[1] == 1:
+        margin = raw.reshape(-1)
+        raw = np.stack([np.zeros_like(margin), margin], axis=1)
+    scores = np.full((len(raw), num_classes), _UNSEEN)
+    scores[:, model.classes_] = raw[:, : len(model.classes_)]
+    return scores
+
+
+def _dense(columns: Features) -> Array:
+    if isinstance(columns, SparseMatrix):
+        dense: Array = columns.to_scipy().toarray()
+        return dense
+    assert isinstance(columns, torch.Tensor)
+    return columns.numpy()

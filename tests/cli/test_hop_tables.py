@@ -1,0 +1,156 @@
+"""The default model for tables, from training to predictions and the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from conftest_fixtures import run_command
+
+from crossgcn.cli.tables import cross_in_first_layer, table_defaults
+from crossgcn.data.tables.graph import load_tables
+from crossgcn.data.tables.plan import TableChoices
+from crossgcn.experiments.predict import score_new_nodes
+from crossgcn.experiments.run_folder import open_run
+from crossgcn.graph.hops import neighbour_labels
+from crossgcn.training.config import RunConfig
+
+Command = Callable[..., CompletedProcess[str]]
+QUICK = ("--num-splits", 2, "--epochs", 3, "--hidden-channels", 4, "--bags", 2, "--workers", 1)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("example") / "shop"
+    assert run_command("example", folder, "--nodes", "300").returncode == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def answer(shop: Path) -> dict[str, Any]:
+    tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
+    done = run_command("train", *tables, *QUICK, "--json", "--out", shop.parent / "run")
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+@pytest.fixture
+def run(answer: dict[str, Any]) -> Path:
+    return Path(answer["out"])
+
+
+def test_every_metric_is_in_the_answer(answer: dict[str, Any]) -> None:
+    assert (answer["model"], answer["order"], answer["task"]) == ("cross-hops", 2, "multiclass")
+    assert answer["metric"] == "accuracy" == next(iter(answer["test"]))
+    assert answer["test"].keys() >= {"roc_auc", "balanced_accuracy", "f1_macro", "log_loss"}
+    assert all(len(values) == 2 for values in answer["test"].values())
+    assert answer["test_accuracy"] == answer["test"]["accuracy"]
+    assert answer["mean"] == pytest.approx(sum(answer["test_accuracy"]) / 2)
+
+
+def test_another_metric_leads_the_table(crossgcn: Command, shop: Path) -> None:
+    tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
+    done = crossgcn("train", *tables, *QUICK, "--metric", "log_loss", "--out", "r")
+    assert done.returncode == 0, done.stderr
+    first, _, others = done.stdout.partition("also on the test nodes")
+    assert "test log loss, 2 stratified splits" in first and "accuracy" not in first
+    assert "accuracy in %" in others and "ROC-AUC in %" in others
+
+
+def test_a_number_is_never_called_accurate(crossgcn: Command, shop: Path, tmp_path: Path) -> None:
+    nodes = pd.read_csv(shop / "nodes.csv")
+    nodes["spent"] = [10.5 + number % 37 / 7 for number in range(len(nodes))]
+    nodes.drop(columns="buys").to_csv("nodes.csv", index=False)
+    tables = ("nodes.csv", shop / "edges.csv", "--target", "spent")
+    done = crossgcn("train", *tables, *QUICK, "--out", "r")
+    assert done.returncode == 0, done.stderr
+    assert "test R²" in done.stdout and "RMSE" in done.stdout
+    assert "accuracy" not in done.stdout
+    assert crossgcn("report", "r").returncode == 0
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert "Predicted against true spent" in page and "accuracy" not in page
+
+
+def test_predictions_of_known_nodes_hold_the_truth(
+    crossgcn: Command, run: Path, tmp_path: Path
+) -> None:
+    assert crossgcn("predict", run).returncode == 0
+    frame = pd.read_csv(tmp_path / "predictions.csv")
+    assert {"true", "predicted", "probability", "used for"} < set(frame.columns)
+    opened = open_run(run)
+    counts = frame["used for"].value_counts()
+    assert counts["train"] == len(opened.split.train) and counts["test"] == len(opened.split.test)
+
+
+def test_new_nodes_see_the_labels_of_the_training_nodes(shop: Path, run: Path) -> None:
+    opened = open_run(run)
+    scored = score_new_nodes(opened, shop / "new_nodes.csv", shop / "new_edges.csv")
+    data, model = scored.data, opened.saved.model
+    labels = neighbour_labels(data.y, opened.split.train, data.num_classes)
+    with torch.no_grad():
+        expected = model(data.x, data.edge_index, data.edge_weight, labels)[scored.nodes]
+    torch.testing.assert_close(scored.scores.float(), expected, rtol=1e-4, atol=1e-4)
+    assert (scored.roles == 0).all() and (scored.truth == -1).all()
+
+
+def test_predicting_without_edges_says_what_is_lost(
+    crossgcn: Command, run: Path, shop: Path
+) -> None:
+    done = crossgcn("predict", run, shop / "new_nodes.csv", "--json")
+    (warning,) = json.loads(done.stdout)["warnings"]
+    assert "trained with edges, and none are given" in warning
+    assert "% without edges and" in warning and "warning: the model was trained" in done.stderr
+    done = crossgcn("predict", run, shop / "new_nodes.csv", shop / "new_edges.csv", "--json")
+    assert json.loads(done.stdout)["warnings"] == [] and "none are given" not in done.stderr
+
+
+def test_the_page_shows_all_but_the_terms(crossgcn: Command, run: Path, tmp_path: Path) -> None:
+    assert crossgcn("report", run, "--out", "page.html").returncode == 0
+    page = (tmp_path / "page.html").read_text()
+    for words in ("does not list the terms of cross-hops yet", "test ROC-AUC", "Calibration"):
+        assert words in page
+
+
+def test_the_defaults_depend_on_the_model(shop: Path) -> None:
+    graph = load_tables(shop / "nodes.csv", shop / "edges.csv", TableChoices(target="buys"))
+
+    def made(**given: Any) -> RunConfig:
+        named = RunConfig.create(defaults={"model": "cross-hops"}, **given)
+        config = RunConfig.create(defaults=table_defaults(graph, None, named), **given)
+        return cross_in_first_layer(config)
+
+    ours, plain, batched = made(), made(model="gcn"), made(model="gcn", batch_size=9)
+    assert (ours.model, ours.order, ours.patience, ours.bags) == ("cross-hops", 2, 15, 8)
+    assert made(order=3).order == 3 and made(model="cross-gcn").order == (2, 1)
+    assert (plain.patience, plain.dropout, plain.bias) == (50, 0.2, True)
+    assert batched.patience == 15
+    assert {each.num_splits for each in (ours, plain, batched)} == {10}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--metric", "rmse"), "metric 'rmse' does not fit a target of classes"),
+        (("--hops", 12), "give --hops 10 or fewer"),
+        (("--split-column", "part"), "none of them for train; write train for some of them"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_training(
+    options: tuple[object, ...], message: str, crossgcn: Command, shop: Path
+) -> None:
+    nodes = pd.read_csv(shop / "nodes.csv")
+    first = nodes["buys"] == sorted(nodes["buys"].dropna().unique())[0]
+    parts = ["train", "validation", "test"]
+    nodes["part"] = [parts[1 + row % 2 if own else row % 3] for row, own in enumerate(first)]
+    nodes.to_csv("nodes.csv", index=False)
+    named = () if "--split-column" in options else ("--ignore", "part")
+    done = crossgcn("train", "nodes.csv", shop / "edges.csv", "--target", "buys", *named, *options)
+    assert done.returncode == 2 and message in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr

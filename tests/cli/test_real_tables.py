@@ -1,0 +1,141 @@
+"""Commands on the bundled county table, and on others by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from conftest_fixtures import run_command
+
+Command = Callable[..., CompletedProcess[str]]
+
+QUICK = ("--num-splits", "2", "--epochs", "2", "--workers", "1", "--json")
+README = Path(__file__).parents[2] / "README.md"
+DATA = os.environ.get("CROSSGCN_DATA", "")
+
+
+def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("counties") / "run"
+    answer = result_of(run_command("train", "us-county", *QUICK, "--out", folder))
+    assert (answer["dataset"], answer["target"]) == ("us-county", "winner")
+    assert answer["splits"] == "stratified" and len(answer["test_accuracy"]) == 2
+    return folder
+
+
+def test_a_run_on_counties_names_its_classes_and_columns(run: Path) -> None:
+    preprocess = json.loads((run / "preprocess.json").read_bytes())
+    assert preprocess["classes"] == ["democrat", "republican"]
+    assert "economy=farming" in preprocess["feature_names"]
+    assert not any(name.startswith(("state", "name")) for name in preprocess["feature_names"])
+
+
+def test_another_target_and_other_columns_can_be_chosen(crossgcn: Command) -> None:
+    options = ("--target", "economy", "--categorical", "state,winner", "--out", "run")
+    answer = result_of(crossgcn("train", "us-county", *options, *QUICK))
+    assert answer["target"] == "economy"
+    names = json.loads(Path("run/preprocess.json").read_bytes())["feature_names"]
+    assert "winner=democrat" in names and any(name.startswith("state=") for name in names)
+
+
+def test_compare_takes_the_name_and_says_the_target(crossgcn: Command) -> None:
+    options = ("--models", "majority,gcn", "--tuning", "1", "--out", "c")
+    answer = result_of(crossgcn("compare", "us-county", *options, *QUICK))
+    assert (answer["dataset"], answer["target"]) == ("us-county", "winner")
+    assert [model["model"] for model in answer["models"]] == ["majority", "gcn"]
+
+
+def test_check_shows_what_is_left_out_and_what_is_next(crossgcn: Command) -> None:
+    answer = result_of(crossgcn("check", "us-county", "--json"))
+    assert answer["errors"] == 0 and answer["next"] == "crossgcn compare us-county"
+    kinds = {column["name"]: column["kind"] for column in answer["columns"]}
+    assert (kinds["winner"], kinds["democratic_share"], kinds["state"]) == (
+        *("target", "ignored"),
+        "ignored",
+    )
+
+
+def test_check_reads_the_share_of_votes_as_a_number(crossgcn: Command) -> None:
+    answer = result_of(crossgcn("check", "us-county", "--target", "democratic_share", "--json"))
+    assert answer["next"] == "crossgcn compare us-county --target democratic_share"
+    kinds = {column["name"]: column["kind"] for column in answer["columns"]}
+    assert (kinds["democratic_share"], kinds["winner"]) == ("target", "ignored")
+
+
+@pytest.mark.parametrize("command", ["train", "compare", "check"])
+def test_a_second_table_of_edges_is_refused(command: str, crossgcn: Command) -> None:
+    done = crossgcn(command, "us-county", "edges.csv")
+    assert done.returncode == 2
+    assert "edges.csv is one argument too many: us-county has its own edges" in done.stderr
+
+
+def test_the_name_in_a_settings_file_is_refused_with_the_command(
+    crossgcn: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "own.toml").write_text('dataset = "us-county"\n')
+    done = crossgcn("train", "--config", "own.toml")
+    assert done.returncode == 2
+    assert "crossgcn train us-county --config own.toml" in done.stderr
+
+
+def test_tables_of_a_dataset_can_be_written_and_read_as_ones_own(crossgcn: Command) -> None:
+    assert crossgcn("data", "get", "us-county", "--out", "mine").returncode == 0
+    options = ("--target", "winner", "--json")
+    answer = result_of(crossgcn("check", "mine/nodes.csv", "mine/edges.csv", *options))
+    assert (answer["nodes"]["rows"], answer["edges"]["rows"]) == (3220, 9468)
+
+
+def test_the_list_shows_terms_of_use_and_how_to_get_the_rest(crossgcn: Command) -> None:
+    shown = crossgcn("data", "list").stdout
+    for words in ("CC BY 4.0", "cite Traud", "cite Rozemberczki", "bundled", "archive.org"):
+        assert words in shown
+    done = crossgcn("data", "get", "tolokers")
+    assert done.returncode == 2
+    assert "github.com/Toloka/TolokerGraph" in done.stderr and "real/tolokers" in done.stderr
+
+
+@pytest.mark.skipif(not (Path(DATA) / "real").is_dir(), reason="CROSSGCN_DATA has no real/")
+def test_official_splits_are_public_ones(
+    crossgcn: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSGCN_DATA", DATA)
+    options = ("--splits", "public", "--model", "mlp", "--out", "run")
+    answer = result_of(crossgcn("train", "tolokers", *options, *QUICK))
+    assert (answer["splits"], answer["target"]) == ("public", "banned")
+    record = json.loads(next(Path("run").glob("*/split-0*/run.json")).read_bytes())
+    assert record["split"]["train"] == 5879
+
+
+def test_public_splits_are_refused_where_there_are_none(crossgcn: Command) -> None:
+    done = crossgcn("train", "us-county", "--splits", "public")
+    assert done.returncode == 2
+    assert "--splits public is not for these tables" in done.stderr
+
+
+def test_the_commands_of_the_readmes_first_example_run(crossgcn: Command) -> None:
+    text = README.read_text(encoding="utf-8").partition("## First example")[2]
+    lines = text.split("```")[1].splitlines()
+    commands = [shlex.split(line, comments=True)[1:] for line in lines if "crossgcn " in line]
+    assert [words[0] for words in commands] == [
+        *("check", "compare", "train", "explain", "report"),
+        "train",
+    ]
+    quick = {
+        "train": ("--num-splits", "2", "--epochs", "2", "--workers", "1"),
+        "compare": ("--num-splits", "2", "--epochs", "2", "--models", "majority,gcn"),
+    }
+    for words in commands:
+        done = crossgcn(*words, *quick.get(words[0], ()))
+        assert done.returncode == 0, done.stderr

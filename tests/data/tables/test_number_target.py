@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from crossgcn.data.splits import make_splits
+from crossgcn.data.tables import TableChoices, load_tables
+from crossgcn.data.tables.graph import describe_encoding, read_encoding
+from crossgcn.errors import BadInput
+
+Command = Callable[..., CompletedProcess[str]]
+
+
+def people(size: int = 120, **columns: Any) -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "id": [f"p{number}" for number in range(size)],
+            "town": random.choice(["Porto", "Lima", "Oslo"], size),
+            "income": random.normal(3000, 500, size).round(1),
+            **columns,
+        }
+    )
+
+
+def load(nodes: pd.DataFrame, **choices: Any) -> Any:
+    return load_tables(nodes, None, TableChoices(target="income", **choices))
+
+
+def test_a_number_is_a_float_label_and_unknown_where_missing() -> None:
+    nodes = people()
+    written = nodes["income"].astype(str)
+    written[4], written[7], written[9] = "", "NA", "n/a"
+    graph = load(nodes.assign(income=written))
+    assert graph.plan.task == "regression" and graph.classes == ("income",)
+    assert (graph.data.y.dtype, graph.data.num_classes) == (torch.float32, 1)
+    assert np.flatnonzero(graph.data.y.isnan()).tolist() == [4, 7, 9]
+    known = ~graph.data.y.isnan()
+    np.testing.assert_allclose(graph.data.y[known], nodes["income"][known.numpy()], rtol=1e-6)
+    assert "income" not in graph.encoder.space.fields
+    _, plan = read_encoding(describe_encoding(graph))
+    assert plan.task == "regression"
+    split = make_splits(graph.data, "stratified", num_splits=1, seed=0)[0]
+    assert not set(split.train.tolist()) & {4, 7, 9} and len(split.test) == 23
+
+
+@pytest.mark.parametrize(
+    ("numbers", "task", "is_warned"),
+    [
+        ([1.5, 2.5], "regression", False),
+        (range(20), "classification", True),
+        (range(21), "regression", False),
+        ([0, 1], "classification", False),
+        (["01", "02", "03"], "classification", False),
+        (["low", "high"], "classification", False),
+    ],
+)
+def test_fractions_or_many_values_make_a_number(numbers: Any, task: str, is_warned: bool) -> None:
+    numbers = list(numbers)
+    nodes = people(300, income=[str(numbers[row % len(numbers)]) for row in range(300)])
+    graph = load(nodes)
+    assert graph.plan.task == task
+    assert is_warned == ("number-as-classes" in {problem.kind for problem in graph.problems})
+
+
+def test_the_task_can_be_chosen() -> None:
+    nodes = people(300, income=[row * row % 7 for row in range(300)])
+    as_classes, as_number = (load(nodes, task=task) for task in ("classification", "regression"))
+    assert as_classes.classes == ("0", "1", "2", "4") and as_number.classes == ("income",)
+    assert "number-as-classes" not in {problem.kind for problem in as_classes.problems}
+    assert as_number.data.y.tolist() == [float(row * row % 7) for row in range(300)]
+    with pytest.raises(BadInput, match="task is regression, but nothing is to be predicted"):
+        load_tables(nodes, None, TableChoices(task="regression"))
+
+
+def test_roles_of_nodes_without_a_number_are_none() -> None:
+    parts = np.array(["train", "validation", "test"])[np.arange(120) % 3]
+    nodes = people(split=parts)
+    nodes.loc[:1, "income"] = np.nan
+    assert load(nodes).data.roles[0, :4].tolist() == [0, 0, 3, 1]
+
+
+def test_the_command_takes_the_task(crossgcn: Command, tmp_path: Path) -> None:
+    people(income=np.arange(120) % 5).to_csv(tmp_path / "nodes.csv", index=False)
+    chosen = ("check", "nodes.csv", "--target", "income")
+    assert "read as 5 classes" in crossgcn(*chosen).stdout
+    done = crossgcn(*chosen, "--task", "regression")
+    assert "read as 5 classes" not in done.stdout
+    assert "compare nodes.csv --target income --task regression is next" in done.stdout
+    assert crossgcn(*chosen, "--task", "ranking").returncode == 2

@@ -1,0 +1,254 @@
+"""Terms by column of cross-hops: exact sums, purified, unique, and what is inside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+from torch_geometric.data import Data
+
+from crossgcn import explain
+from crossgcn.data.features import FeatureSpace
+from crossgcn.errors import BadInput
+from crossgcn.explanation import columns
+from crossgcn.explanation.column_details import describe_term, node_sum
+from crossgcn.explanation.columns import (
+    ColumnTerms,
+    column_terms,
+    error_over_models,
+    group_columns,
+)
+from crossgcn.explanation.reading import Floats
+from crossgcn.models.cross_hops import CrossHops
+
+SPACE = FeatureSpace(
+    ("city=oslo", "city=lima", "city=rome", "sport=judo", "sport=golf", "age", "age rank"),
+    ("city", "city", "city", "sport", "sport", "age", "age"),
+)
+CITY, SPORT, AGE = slice(0, 3), slice(3, 5), 5
+
+
+def make_graph(num_nodes: int = 300) -> Data:
+    generator = torch.Generator().manual_seed(0)
+    city = torch.randint(3, (num_nodes,), generator=generator)
+    other = torch.randint(2, (num_nodes,), generator=generator)
+    sport = torch.where(torch.rand(num_nodes, generator=generator) < 0.5, city % 2, other)
+    age = torch.randn(num_nodes, 1, generator=generator)
+    x = torch.cat([one_hot(city, 3), one_hot(sport, 2), age, age.argsort(0).argsort(0)], dim=1)
+    x[:, -1] /= num_nodes
+    edges = torch.randint(num_nodes, (2, 3 * num_nodes), generator=generator)
+    return Data(x=x.double(), edge_index=torch.cat([edges, edges.flip(0)], dim=1))
+
+
+def make_model(num_classes: int = 2, *, order: int = 2, bags: int = 1) -> CrossHops:
+    """A model with weights as after training."""
+    torch.manual_seed(1)
+    model = CrossHops(7, 4, num_classes, order=order, bags=bags).double().eval()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.5).requires_grad_(False)
+    if num_classes == 1:
+        model.predict_number(100.0, 20.0)
+    return model
+
+
+def explained(model: CrossHops, graph: Data, *, raw: bool = False) -> ColumnTerms:
+    classes = [f"c{label}" for label in range(model.readout.out_channels)]
+    assert isinstance(graph.x, Tensor) and isinstance(graph.edge_index, Tensor)
+    values = model.columns(graph.x, graph.edge_index)
+    return column_terms(model, values, group_columns(model.plan, SPACE, classes), classes, raw=raw)
+
+
+def margins(model: CrossHops, graph: Data) -> Floats:
+    scores = model(graph.x, graph.edge_index).numpy()
+    if scores.shape[1] == 1:
+        return np.asarray(scores)
+    if scores.shape[1] == 2:
+        return np.asarray(scores[:, 1:] - scores[:, :1])
+    others = (scores.sum(axis=1, keepdims=True) - scores) / (scores.shape[1] - 1)
+    return np.asarray(scores - others)
+
+
+def total(terms: ColumnTerms) -> Floats:
+    parts = [term.contributions for term in terms.terms]
+    parts += [] if terms.rest is None else [terms.rest.contributions]
+    return np.asarray(terms.average + np.sum(parts, axis=0))
+
+
+def importances(terms: ColumnTerms) -> dict[tuple[str, ...], float]:
+    return {term.columns: float(term.importance[0]) for term in terms.terms}
+
+
+Linear = dict[int, float]
+Unit = tuple[float, Linear, Linear | None]
+
+
+def planted(*units: Unit) -> CrossHops:
+    """A model of a number: each unit is a factor times p, or times p (1 + q)."""
+    model = CrossHops(7, len(units), 1, order=2).double().eval()
+    model.predict_number(0.0, 1.0)
+    for weight in model.parameters():
+        torch.nn.init.zeros_(weight).requires_grad_(False)
+    gates = model.transform.aggregator.gates  # type: ignore[union-attr]
+    for unit, (factor, first, second) in enumerate(units):
+        for position, each in enumerate((first, second or {})):
+            for column, value in each.items():
+                model.transform.weight[position, unit, column] = value
+        model.readout.weight[0, unit] = factor
+        gates[unit] = 1.0 if second else 0.0  # type: ignore[operator]
+    return model
+
+
+def product_of(
+    factor: float, first: Linear, second: Linear
+) -> list[tuple[float, Linear, Linear | None]]:
+    return [(factor, first, second), (-factor, first, None)]
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize(
+    ("num_classes", "order", "bags"), [(2, 1, 2), (2, 2, 3), (3, 2, 1), (1, 2, 2), (1, 3, 2)]
+)
+def test_terms_add_up_to_the_score(num_classes: int, order: int, bags: int, raw: bool) -> None:
+    graph, model = make_graph(), make_model(num_classes, order=order, bags=bags)
+    terms = explained(model, graph, raw=raw)
+    scores = margins(model, graph)
+    np.testing.assert_allclose(terms.scores, scores, atol=1e-9 * np.abs(scores).max())
+    np.testing.assert_allclose(total(terms), scores, atol=1e-9 * np.abs(scores).max())
+    assert max(len(term.columns) for term in terms.terms) == order
+
+
+def test_purified_terms_are_centered_and_orthogonal() -> None:
+    terms = explained(make_model(), make_graph())
+    np.testing.assert_allclose(terms.average, terms.scores.mean(axis=0))
+    for term in terms.terms:
+        assert abs(term.contributions.mean()) < 1e-9
+        if len(term.groups) == 2:
+            for group in term.groups:
+                features = terms.values[:, terms.groups[group].columns]
+                along = (features - features.mean(axis=0)).T @ term.contributions
+                assert np.abs(along).max() < 1e-6
+
+
+def test_the_form_of_the_weights_does_not_matter() -> None:
+    graph = make_graph()
+    cells = product_of(1.5, {0: 1.0, 1: -2.0}, {3: 1.0, AGE: 0.3})
+    number = {AGE: 2.0}
+    plain = planted(*cells, (1.0, number, None))
+    # The flags of city add up to 1, so this is the same function: 0.5 age and 1.5 age × city.
+    city = {0: 1.0, 1: 1.0, 2: 1.0}
+    other = planted(*cells, (0.25, number, None), *product_of(0.75, city, number))
+    np.testing.assert_allclose(margins(plain, graph), margins(other, graph), atol=1e-9)
+    first, second = explained(plain, graph), explained(other, graph)
+    for one, two in zip(first.terms, second.terms, strict=True):
+        np.testing.assert_allclose(one.contributions, two.contributions, atol=1e-8)
+    raw = importances(explained(plain, graph, raw=True))
+    assert abs(raw["age",] - importances(explained(other, graph, raw=True))["age",]) > 0.5
+
+
+def test_a_pure_product_has_no_main_effects() -> None:
+    graph = make_graph(2000)
+    neighbours_age = 7 + AGE
+    terms = explained(planted(*product_of(1.0, {AGE: 1.0}, {neighbours_age: 1.0})), graph)
+    found = importances(terms)
+    strongest = terms.strongest()[0]
+    assert strongest.columns == ("age", "neighbours: age")
+    assert found.pop(strongest.columns) > 0.3
+    assert max(found.values()) < 0.05
+    assert terms.whose(strongest) == "both"
+    product = terms.values[:, AGE] * terms.values[:, neighbours_age]
+    assert describe_term(terms, strongest)["slope"] == pytest.approx(float(product.std()), rel=0.1)
+
+
+def test_a_pair_of_flags_excludes_what_its_columns_do_alone() -> None:
+    """One cell is raised. Its row, its column and the mean take what belongs to them."""
+    graph = make_graph()
+    terms = explained(planted(*product_of(1.0, {1: 1.0}, {3: 1.0})), graph)
+    pair = next(term for term in terms.terms if term.columns == ("city", "sport"))
+    cells = describe_term(terms, pair)["cells"]
+    assert cells[0]["names"] == ["city=lima", "sport=judo"]
+    assert cells[0]["contribution"] > 0
+    by_column: dict[str, float] = {}
+    for cell in describe_term(terms, pair, top=6)["cells"]:
+        for name in cell["names"]:
+            by_column[name] = by_column.get(name, 0.0) + cell["contribution"] * cell["nodes"]
+    assert len(by_column) == 5
+    assert max(map(abs, by_column.values())) < 1e-8
+
+
+def test_groups_are_columns_of_the_table() -> None:
+    model = CrossHops(7, 4, 3, label_features=True, hops=1)
+    groups = group_columns(model.plan, SPACE, ["a", "b", "c"], "club")
+    assert [group.name for group in groups] == [
+        *("city", "sport", "age", "neighbours: city", "neighbours: sport", "neighbours: age"),
+        *("number of neighbours", "neighbours: club", "neighbours: known labels"),
+    ]
+    assert groups[2].features == ("age", "age rank")
+    assert groups[5].is_number and not groups[5].own
+    assert groups[7].features == tuple(f"neighbours: club={name}" for name in "abc")
+    assert sorted(np.concatenate([group.columns for group in groups])) == list(
+        range(model.plan.num_columns)
+    )
+
+
+def test_equal_bags_have_no_error_and_others_have_one() -> None:
+    graph, model = make_graph(), make_model(bags=2)
+    assert all(float(t.error[0]) > 0 for t in explained(model, graph).terms if t.error is not None)
+    model.transform.weight[:, 4:] = model.transform.weight[:, :4]
+    model.readout.weight[:, 4:] = model.readout.weight[:, :4]
+    gates = model.transform.aggregator.gates  # type: ignore[union-attr]
+    gates[4:] = gates[:4]  # type: ignore[index,operator]
+    for term in explained(model, graph).terms:
+        assert term.error is not None
+        assert float(term.error[0]) < 1e-6
+    single = explained(make_model(), graph)
+    assert single.terms[0].error is None
+    both = error_over_models([single, single])
+    assert both.terms[0].error is not None and float(both.terms[0].error[0]) == 0.0
+
+
+def test_a_node_adds_up_also_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, model = make_graph(1000), make_model(3)
+    monkeypatch.setattr(columns, "_CELLS", 1)
+    monkeypatch.setattr(columns, "_MOST_TERMS", {2: 6})
+    classes = ["a", "b", "c"]
+    assert isinstance(graph.x, Tensor) and isinstance(graph.edge_index, Tensor)
+    values = model.columns(graph.x, graph.edge_index)
+    groups = group_columns(model.plan, SPACE, classes)
+    terms = column_terms(model, values, groups, classes, node=777)
+    assert len(terms.nodes) == 200
+    assert terms.rest is not None
+    assert sum(len(term.columns) == 2 for term in terms.terms) == 6
+    explained_node = node_sum(terms, 777, 1)
+    assert explained_node.score == pytest.approx(margins(model, graph)[777, 1])
+    parts = [explained_node.sum_of(whose) for whose in ("own", "neighbourhood", "both")]
+    assert explained_node.average + sum(parts) == pytest.approx(explained_node.score)
+    content = explained_node.to_json(3)
+    listed = sum(term["contribution"] for term in content["terms"])
+    assert content["average"] + listed + content["other_terms"] == pytest.approx(content["score"])
+
+
+def test_explain_lists_terms_and_one_node() -> None:
+    graph, model = make_graph(), make_model()
+    frame = explain(model, graph, feature_names=SPACE, classes=["no", "yes"], top=4)
+    assert list(frame["class"]) == ["yes"] * 4
+    assert frame["importance"].is_monotonic_decreasing
+    pairs = explain(model, graph, feature_names=SPACE, order=2, top=3)
+    assert set(pairs["columns"].map(len)) == {2}
+    node = explain(model, graph, 5, feature_names=SPACE, top=3)
+    assert len(node) == 4
+    score = node.attrs["average"] + node["contribution"].sum()
+    assert score == pytest.approx(margins(model, graph)[5, 0])
+    with pytest.raises(BadInput, match="there is no node 300: give a number from 0 to 299"):
+        explain(model, graph, 300)
+
+
+def test_a_model_that_sees_labels_needs_the_training_nodes() -> None:
+    graph = make_graph()
+    graph.y = (graph.x[:, 0] > 0).long()
+    model = CrossHops(7, 4, 2, label_features=True).double().eval()
+    with pytest.raises(BadInput, match="give train_nodes"):
+        explain(model, graph)
+    frame = explain(model, graph, train_nodes=torch.arange(100), top=100)
+    assert ["neighbours: label"] in list(frame["columns"])
