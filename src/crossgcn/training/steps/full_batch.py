@@ -94,7 +94,7 @@ class FullBatchStep(Step):
             )
         self._replay: Callable[[], None] | None = None
         self._compiled: CompiledStep | None = None
-        if self.device.type == "cpu" and can_be_compiled(model) and weights is None:
+        if self.device.type == "cpu" and can_be_compiled(model) and of_models[0] is None:
             from crossgcn.training.compiled.step import CompiledStep
 
             self._compiled = CompiledStep(self.objective, self.optimizer, seeds[0])
