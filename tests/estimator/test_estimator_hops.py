@@ -25,7 +25,12 @@ from crossgcn.training.trainer import Run, Trainer
 
 
 def hops(**parameters: Any) -> CrossGCNClassifier:
-    defaults = {"model": "cross-hops", "hidden_channels": 4, "epochs": 30, "bags": 2}
+    defaults: dict[str, Any] = {
+        "model": "cross-hops",
+        "hidden_channels": 4,
+        "epochs": 30,
+        "bags": 2,
+    }
     defaults |= {"learning_rate": 0.05}
     return CrossGCNClassifier(**defaults | parameters)
 
