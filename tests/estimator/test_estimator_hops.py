@@ -126,7 +126,8 @@ def test_a_loaded_classifier_knows_its_training_rows(tmp_path: Path) -> None:
     assert weights(clone(loaded).fit(X, y, edges)) == weights(fitted)
     preprocess = load_saved(tmp_path).preprocess
     rows = json.loads(json.dumps(preprocess.extra["known_rows"]))
-    for bad in ({}, [], rows | {"nodes": [1]}, rows | {"digests": ["a"]}):
+    broken: list[Any] = [{}, [], rows | {"nodes": [1]}, rows | {"digests": ["a"]}]
+    for bad in broken:
         save_model(
             tmp_path,
             fitted.model_.state_dict(),
