@@ -25,7 +25,12 @@ from crossgcn.training.trainer import Run, Trainer
 
 
 def hops(**parameters: Any) -> CrossGCNClassifier:
-    defaults = {"model": "cross-hops", "hidden_channels": 4, "epochs": 30, "bags": 2}
+    defaults: dict[str, Any] = {
+        "model": "cross-hops",
+        "hidden_channels": 4,
+        "epochs": 30,
+        "bags": 2,
+    }
     defaults |= {"learning_rate": 0.05}
     return CrossGCNClassifier(**defaults | parameters)
 
@@ -121,7 +126,8 @@ def test_a_loaded_classifier_knows_its_training_rows(tmp_path: Path) -> None:
     assert weights(clone(loaded).fit(X, y, edges)) == weights(fitted)
     preprocess = load_saved(tmp_path).preprocess
     rows = json.loads(json.dumps(preprocess.extra["known_rows"]))
-    for bad in ({}, [], rows | {"nodes": [1]}, rows | {"digests": ["a"]}):
+    broken: list[Any] = [{}, [], rows | {"nodes": [1]}, rows | {"digests": ["a"]}]
+    for bad in broken:
         save_model(
             tmp_path,
             fitted.model_.state_dict(),

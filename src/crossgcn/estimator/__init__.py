@@ -1,1 +1,1 @@
-"""The scikit-learn classifier."""
+"""The scikit-learn classifier and regressor."""

@@ -57,7 +57,7 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
             )
 
     A grid search is fitted with the same two arguments; its own ``predict`` takes no edges,
-    that of its ``best_estimator_`` does.
+    so use that of its ``best_estimator_``.
 
     Args:
         model: A preset, such as ``"cross-gcn"``, ``"cross-hops"``, ``"gcn"`` or ``"mlp"``. Where
