@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from crossgcn.cli.options import available_cores
 from crossgcn.data.datasets.drawn_graphs import large_graph
@@ -57,7 +58,7 @@ def measure_sizes(fewer: list[int], largest: HopSize, options: Options) -> Measu
             f"{largest.name}: {held / 2**30:.2f} GiB at most and {seconds:.0f} s for columns, one "
             "epoch, selection, test and the start of the process"
         )
-        sides = []
+        sides: list[Any] = []
         for number, graph in zip(edges, graphs, strict=True):
             options.show("columns", len(sides), len(edges))
             step = hop_step(graph, Path(folder) / "columns")

@@ -26,6 +26,7 @@ from crossgcn.graph.hops import HopColumns, NeighbourLabels, neighbour_labels
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
 from crossgcn.models.catalogue import build_model
+from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.batches.step import MiniBatchStep, batches_of
 from crossgcn.training.distributed import Processes
 from crossgcn.training.inputs import Inputs
@@ -121,7 +122,8 @@ def test_kept_columns_are_computed_once_and_anew_when_the_file_was_changed(
     def columns(graph: str, hops: int = 2) -> Tensor:
         identity = {"graph": graph, "hops": hops}
         made = HopColumns(source, hops, folder=tmp_path / "kept", identity=identity)
-        again = pickle.loads(pickle.dumps(made)).without_labels
+        again: Tensor = pickle.loads(pickle.dumps(made)).without_labels
+        assert isinstance(made.without_labels, Tensor)
         assert torch.equal(again, made.without_labels)
         return again
 
@@ -246,6 +248,7 @@ def test_the_parts_of_several_processes_add_up_to_one(target: str, world_size: i
         model.predict_number(10.1, 0.2)
     data.num_classes = outputs
     split = Experiment([RunConfig.create(**SETTINGS | {"metric": None})], make_graph()).splits[0]
+    assert isinstance(model, CrossHops)
     source = Inputs(data).hop_source(model, split)
     in_bag = torch.rand(3, 120) < 0.9
     config = RunConfig.create(**SETTINGS | {"metric": None})

@@ -110,7 +110,11 @@ class ComparisonTrainer(RunTrainer):
                 y[train],
                 columns[validation],
                 y[validation],
-                class_weight=config.class_weight,
+                class_weight=(
+                    dict(enumerate(config.class_weight))
+                    if isinstance(config.class_weight, tuple)
+                    else config.class_weight
+                ),
                 seed=record["seed"],
                 **run.settings,
             )
@@ -173,7 +177,7 @@ def _fit_boosting(
     x_validation: Array,
     y_validation: Array,
     *,
-    class_weight: str | None,
+    class_weight: str | dict[int, float] | None,
     seed: int,
     **settings: Any,
 ) -> Stages:
@@ -217,7 +221,7 @@ def _fit_ebm(
     x_validation: Array,
     y_validation: Array,
     *,
-    class_weight: str | None,
+    class_weight: str | dict[int, float] | None,
     seed: int,
     **settings: Any,
 ) -> Stages:

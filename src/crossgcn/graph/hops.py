@@ -202,7 +202,7 @@ class HopColumns:
     def _compute(self, source: GraphSource, out: Tensor) -> None:
         """Write all columns, some rows at a time."""
         width, sides = self.plan.num_features, len(self._directions)
-        for nodes in torch.arange(source.num_nodes).split(_ROWS):
+        for nodes in torch.split(torch.arange(source.num_nodes), _ROWS):
             out[nodes[0] : nodes[-1] + 1, :width] = _dense(source.features(nodes))
         for block in range(self.plan.hops * sides):
             near = self._directions[block % sides]
@@ -263,7 +263,9 @@ class Neighbourhood:
     def mean(self, x: Tensor, out: Tensor) -> None:
         """Write the mean over neighbours, weighted by their edges, into a matrix of zeros."""
         self._sum(x, out)
-        for rows, inverse in zip(out.split(_ROWS), self._inverse.split(_ROWS), strict=True):
+        for rows, inverse in zip(
+            torch.split(out, _ROWS), torch.split(self._inverse, _ROWS), strict=True
+        ):
             rows *= inverse.to(x.dtype).unsqueeze(1)
 
     def mean_sparse(self, x: SparseMatrix) -> SparseMatrix:
@@ -302,7 +304,9 @@ class Neighbourhood:
             block = SparseMatrix(
                 block.row_offsets, block.columns, block.values.to(x.dtype), block.shape
             )
-            for source, target in zip(x.split(_WIDTH, 1), out.split(_WIDTH, 1), strict=True):
+            for source, target in zip(
+                torch.split(x, _WIDTH, 1), torch.split(out, _WIDTH, 1), strict=True
+            ):
                 if self._outward:
                     target.index_add_(0, nodes, block.multiply_transposed(source[chunk]))
                 else:
@@ -417,7 +421,7 @@ def fit_scale(columns: Features, num_features: int) -> Scale:
         largest = abs(matrix).max(axis=0).toarray()
     else:
         total = torch.zeros(3, columns.size(1), dtype=torch.float64)
-        for part in columns.split(_ROWS):
+        for part in torch.split(columns, _ROWS):
             part = part.double()
             total[0] += part.sum(0)
             total[1] += part.square().sum(0)

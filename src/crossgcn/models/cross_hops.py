@@ -132,9 +132,9 @@ class CrossHops(NodeClassifier):
         if self.plan.num_labels:
             if labels is None:
                 raise BadInput("this model sees the labels of neighbours: give labels")
-            columns = hops.with_labels(
-                NeighbourLabels(*(part if part is None else part.cpu() for part in labels))
-            )
+            prior = None if labels.prior is None else labels.prior.cpu()
+            shown = NeighbourLabels(labels.values.cpu(), labels.known.cpu(), prior)
+            columns = hops.with_labels(shown)
         return standardise(columns.to(self.center.device), self.scale)
 
     def forward(

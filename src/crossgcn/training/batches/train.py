@@ -196,9 +196,9 @@ def _draw_bags(model: NodeClassifier, nodes: Tensor, labels: Tensor, seed: int) 
     drawn = torch.zeros(bags, labels.numel(), dtype=torch.bool)
     drawn[:, nodes] = torch.rand(bags, nodes.numel(), generator=generator) < BAG_SHARE
     if not labels.is_floating_point():
-        classes = labels[nodes].unique()
+        classes = torch.unique(labels[nodes])
         for bag in drawn:
-            missing = classes[~torch.isin(classes, labels[bag].unique())]
+            missing = classes[~torch.isin(classes, torch.unique(labels[bag]))]
             if missing.numel():
                 raise BadInput(
                     f"a bag of {BAG_SHARE:.0%} of the training nodes has none of class "
