@@ -22,6 +22,7 @@ from crossgcn.explanation.columns import (
 )
 from crossgcn.explanation.reading import Floats
 from crossgcn.models.cross_hops import CrossHops
+from crossgcn.models.hop_perceptron import HopPerceptron
 
 SPACE = FeatureSpace(
     ("city=oslo", "city=lima", "city=rome", "sport=judo", "sport=golf", "age", "age rank"),
@@ -252,3 +253,11 @@ def test_a_model_that_sees_labels_needs_the_training_nodes() -> None:
         explain(model, graph)
     frame = explain(model, graph, train_nodes=torch.arange(100), top=100)
     assert ["neighbours: label"] in list(frame["columns"])
+
+
+def test_a_perceptron_on_the_same_columns_is_refused() -> None:
+    graph = Data(
+        x=torch.rand(5, 2), edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.zeros(5).long()
+    )
+    with pytest.raises(BadInput, match="HopPerceptron is not a sum of named terms"):
+        explain(HopPerceptron(2, 3, 2), graph)

@@ -230,6 +230,10 @@ def column_terms(
         raw: Return the terms as trained: :math:`F(R)` has zeros instead of means, and nothing
             is moved.
     """
+    if type(model) is not CrossHops:
+        raise BadInput(
+            f"{type(model).__name__} is not a sum of named terms: explain a cross-hops model"
+        )
     polynomial = Polynomial.read(model)
     limit = _CELLS // polynomial.cells_per_node(len(groups))
     nodes = _sample(columns.shape[0], max(limit, 2 * _SCREENED_NODES), node)
