@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +77,10 @@ def report(
 def _not_explained_yet(trained: RunFolder) -> str:
     """Return why this page does not explain a model, as a sentence; empty if it does."""
     if get_preset(trained.config.model).inputs == "hops":
-        return f"This page does not list the terms of {trained.config.model} yet."
+        if trained.config.model != "cross-hops":
+            return f"The scores of {trained.config.model} are not sums of named terms."
+        command = shlex.join(["crossgcn", "explain", str(trained.folder)])
+        return f"This page does not list the terms of cross-hops: {command} does."
     if trained.data.y.is_floating_point():
-        return "This page does not list the terms of models that predict numbers yet."
+        return "This page does not list the crosses of models that predict numbers."
     return ""
