@@ -137,7 +137,7 @@ def overlapping_masks(arrays: dict[str, Any]) -> dict[str, Any]:
         (lambda a: broken(a, roles=a["roles"] % 2), ("no validation nodes", "give at least one")),
         (lambda a: broken(a, y=a["y"] - 3), ("labels are 0, 1, 2",)),
         (lambda a: broken(a, num_classes=2), ("but num_classes is 2", "raise num_classes")),
-        (lambda a: broken(a, y=a["y"].astype(str)), ("y is <U", "it must be integers")),
+        (lambda a: broken(a, y=a["y"].astype(str)), ("y is <U", "it must be numbers")),
     ],
 )
 def test_a_graph_that_cannot_be_trained_on(

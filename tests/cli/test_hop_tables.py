@@ -114,7 +114,11 @@ def test_predicting_without_edges_says_what_is_lost(
 def test_the_page_shows_all_but_the_terms(crossgcn: Command, run: Path, tmp_path: Path) -> None:
     assert crossgcn("report", run, "--out", "page.html").returncode == 0
     page = (tmp_path / "page.html").read_text()
-    for words in ("does not list the terms of cross-hops: crossgcn explain", "test ROC-AUC", "Calibration"):
+    for words in (
+        "does not list the terms of cross-hops: crossgcn explain",
+        "test ROC-AUC",
+        "Calibration",
+    ):
         assert words in page
 
 

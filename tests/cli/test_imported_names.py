@@ -11,7 +11,7 @@ import pytest
 Command = Callable[..., CompletedProcess[str]]
 SETTINGS = (
     *("--splits", "stratified", "--num-splits", 1, "--epochs", 3, "--order", "2,1"),
-    *("--dropout", 0.2, "--bias", "--workers", 1, "--device", "cpu"),
+    *("--model", "cross-gcn", "--dropout", 0.2, "--bias", "--workers", 1, "--device", "cpu"),
 )
 CLASSES = ["books", "garden", "sports", "toys"]
 SHOP = ("shop/nodes.csv", "shop/edges.csv", "--target", "buys")
@@ -52,7 +52,7 @@ def test_a_model_of_a_folder_knows_the_names_that_one_of_the_tables_knows(
             done = shop("predict", name, *new, "--out", f"{name}.csv")
             assert done.returncode == 0, done.stderr
         ours, theirs = (pd.read_csv(f"{name}.csv") for name in ("folder", "tables"))
-        assert list(ours.columns[:4]) == ["customer", "predicted", "probability", "p(books)"]
+        assert list(ours.columns[:4]) == ["customer", "true", "predicted", "probability"]
         scores = [f"p({name})" for name in CLASSES]
         pd.testing.assert_series_equal(ours["customer"], theirs["customer"])
         pd.testing.assert_frame_equal(ours[scores], theirs[scores], rtol=0, atol=1e-4)

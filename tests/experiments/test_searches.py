@@ -134,7 +134,7 @@ def check(space: Space, *, first_layer_only: bool = False, **settings: Any) -> N
 
 
 @pytest.mark.parametrize("first_layer_only", [False, True])
-@pytest.mark.parametrize("model", PRESETS)
+@pytest.mark.parametrize("model", [name for name in PRESETS if not name.endswith("hops")])
 def test_every_preset_can_be_searched_at_several_depths(model: str, first_layer_only: bool) -> None:
     space = {**default_space(model), "num_layers": choices(1, 2, 3)}
     check(space, model=model, first_layer_only=first_layer_only)

@@ -129,7 +129,7 @@ def test_runs_of_a_trial_that_was_stopped_are_not_repeated(
     (runs / "split-00" / "run.json").write_text(
         (runs / "split-00" / "run.json")
         .read_text()
-        .replace('"validation_accuracy": ', '"validation_accuracy": 0.5, "was": ')
+        .replace('"validation_score": ', '"validation_score": 0.5, "was": ')
     )
     resumed = tuning.run(out=tmp_path, trials=1)
     assert resumed.ours.trials[0].validation_accuracy[0] == 0.5

@@ -27,6 +27,7 @@ def page_of_hostile_tables(crossgcn: Callable[..., CompletedProcess[str]], tmp_p
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
     shop.edges.to_csv(tmp_path / "edges.csv", index=False)
     trained = crossgcn("train", "nodes.csv", "edges.csv", "--target", "buys", "--epochs", "5",
+                       "--model", "cross-gcn",
                        "--num-splits", "1", "--workers", "1", "--out", "run")  # fmt: skip
     assert trained.returncode == 0, trained.stderr
     reported = crossgcn("report", "run", "--nodes", "30")

@@ -15,7 +15,7 @@ from crossgcn.training.objective import make_optimizer, order_weight_penalty
 
 GATED = ("cross-gcn", "cross-grand")
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in PRESETS if not name.endswith("grand")),
+    *((name, {}) for name in PRESETS if not name.endswith(("grand", "hops"))),
     ("cross-grand", {"node_drop": 0.0, "input_dropout": 0.0}),
     ("cross-gcn-release", {"order": 3}),
     ("cross-gcn-release", {"order": [2, 1]}),

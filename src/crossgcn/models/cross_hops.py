@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 from typing import Any, cast
 
@@ -43,7 +44,7 @@ class CrossHops(NodeClassifier):
         out_channels: Number of classes, or 1 for a number.
         num_layers: Must be 1; accepted because every preset takes it.
         dropout: Probability of dropping an entry of :math:`\tilde{\mathbf{x}}`.
-        order: Highest order K of the crosses.
+        order: Highest order K of the crosses; a sequence has one number, that of its layer.
         hops: How far the neighbourhood reaches.
         label_features: Also give a node the labels of its neighbours in the training set.
         bags: Number of models whose mean this is.
@@ -66,12 +67,14 @@ class CrossHops(NodeClassifier):
         num_layers: int = 1,
         dropout: float = 0.0,
         *,
-        order: int = 2,
+        order: int | Sequence[int] = 2,
         hops: int = 2,
         label_features: bool = False,
         bags: int = 1,
         directed: bool = False,
     ) -> None:
+        if not isinstance(order, int):
+            (order,) = order
         check_count("hidden_channels", hidden_channels)
         check_count("bags", bags)
         num_labels = (1 if out_channels <= 2 else out_channels) if label_features else 0

@@ -55,7 +55,7 @@ class Inputs:
         self._embedded: dict[int, PreparedGraph] = {}
         self._sources: dict[int | None, GraphSource] = {}
         self._hops: dict[int, HopColumns] = {}
-        self._num_classes: int = data.num_classes
+        self._num_classes: int = data.get("num_classes") or 0
         of_graph = getattr(data, "stored", data)
         self._is_directed = getattr(of_graph, "directed", None) is True
 

@@ -291,9 +291,9 @@ except BadInput as error:
 
 
 def test_files_that_are_none_are_refused(edges: pd.DataFrame, tmp_path: Path) -> None:
-    (tmp_path / "e.xlsx").touch()
+    (tmp_path / "e.ods").touch()
     for path, words in (
-        ("e.xlsx", "none of .csv"),
+        ("e.ods", "none of .csv"),
         ("gone.csv", "does not exist"),
         ("e.csv", "there is no column 'start'"),
     ):

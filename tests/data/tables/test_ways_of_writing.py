@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +130,8 @@ def test_a_workbook_is_read_like_a_table(tmp_path: Path) -> None:
         read_table(tmp_path / "bad.xlsx", "nodes")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("openpyxl") is not None, reason="it is installed")
-def test_the_extra_for_workbooks_is_named(tmp_path: Path) -> None:
+def test_the_extra_for_workbooks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
     (tmp_path / "n.xlsx").write_bytes(b"PK")
     with pytest.raises(BadInput, match=r"n.xlsx: reading XLSX needs openpyxl; pip install 'cross"):
         read_table(tmp_path / "n.xlsx", "nodes")
