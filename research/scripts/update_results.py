@@ -26,6 +26,7 @@ from research.findings.records import FindingsRecord, read_record
 from research.findings.tables import TABLE_NAMES, FindingsTable, read_search, read_table
 from research.pages.benchmarks import benchmark_markdown, read_floors, speed_markdown
 from research.pages.links import links_markdown
+from research.pages.real_graphs import real_graphs_markdown
 from research.pages.results import (
     comparison_markdown,
     item_markdown,
@@ -40,6 +41,7 @@ PROJECT = Path(__file__).parents[2]
 REPRODUCTION = PROJECT / "results" / "paper"
 MEASURED = PROJECT / "results" / "benchmarks"
 FINDINGS = PROJECT / "results" / "findings"
+REAL = PROJECT / "results" / "real"
 FIGURES = PROJECT / "docs" / "figures"
 GRAPHS = ("citeseer", "cora", "pubmed")
 
@@ -102,6 +104,12 @@ def findings() -> dict[str, str]:
     return parts
 
 
+def real_graphs() -> dict[str, dict[str, Any]]:
+    """Return the comparisons on real tables, by dataset and target."""
+    records = [json.loads(path.read_bytes()) for path in sorted(REAL.glob("*.json"))]
+    return {f"{record['dataset']}, {record['target']}": record for record in records}
+
+
 def _figure(name: str) -> str:
     """A figure's address in the documents, if it was drawn."""
     return f"figures/{name}.png" if (FIGURES / f"{name}.png").exists() else ""
@@ -132,6 +140,7 @@ def render() -> Iterator[tuple[Path, str]]:
     }
     blocks["research/benchmarks/README.md"] = benchmarks()
     blocks["docs/findings.md"] = findings()
+    blocks["docs/real_graphs.md"] = {"real graphs": real_graphs_markdown(real_graphs())}
     blocks["docs/links.md"] = {"links": links_markdown(read("links"))}
     scale = scale_markdown(measured(), figure="../../docs/figures/scale.png")
     blocks["docs/scale.md"] = {"measured": scale.pop("measured")}
