@@ -104,7 +104,7 @@ def with_spread(mean: float, sd: float | None) -> str:
 
 def score_text(model: Mapping[str, Any]) -> str:
     """Return ``mean`` and ``sd`` of a summary, as its ``metric`` is shown."""
-    return get_metric(model["metric"]).spread(model["mean"], model["sd"])
+    return get_metric(model.get("metric", "accuracy")).spread(model["mean"], model["sd"])
 
 
 def validation_text(model: Mapping[str, Any]) -> str:
