@@ -57,8 +57,8 @@ class Links:
     def all_reduce(self, size: float, gpus: int) -> float:
         """Return the seconds of an all-reduce over all GPUs.
 
-        Each GPU sends and receives 2 (R - 1) / R of the bytes. Between machines, all links of a machine
-        are used.
+        Each GPU sends and receives 2 (R - 1) / R of the bytes. Between machines, all links of a
+        machine are used.
 
         Args:
             size: Bytes.

@@ -1,8 +1,8 @@
 """Cost model of a full-batch step on one GPU: seconds and bytes from a few fitted rates.
 
-Time is a sum over the parts of a step (:mod:`~crossgcn.experiments.step_work`), each as long
-as its slowest resource. Memory is a sum over the tensors held. The rates are fitted to measured
-steps (:mod:`~research.scale.cost_model`).
+Time is a sum over the parts of a step (:func:`~research.scale.cost_points.step_work`); each part
+takes as long as its slowest resource. Memory is a weighted sum of sizes. Rates and weights are
+fitted to measured steps (:mod:`~research.scale.cost_points`).
 """
 
 from __future__ import annotations

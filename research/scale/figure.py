@@ -1,4 +1,4 @@
-"""How well the cost model fits, and what it predicts for many GPUs, as a picture."""
+"""Figure of the cost model's fit, and of its predictions for many GPUs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _TICKS: Final = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 def write_scale_figure(path: Path, fitted: Fitted) -> None:
-    """Write the picture as PNG.
+    """Write the figure as PNG.
 
     Args:
-        path: Where to.
+        path: Path of the file.
         fitted: The cost model.
     """
     with figure_style("scale"):
@@ -41,7 +41,7 @@ def write_scale_figure(path: Path, fitted: Fitted) -> None:
 
 
 def draw_scale(fitted: Fitted) -> Figure:
-    """Predicted against measured on the left, a billion edges against GPUs on the right.
+    """Draw predicted against measured time, and the time for a billion edges against GPUs.
 
     Args:
         fitted: The cost model.

@@ -1,7 +1,7 @@
-"""Link prediction on the citation graphs: GCN, ours, and ours with crosses in one layer.
+"""Measure link prediction on the citation graphs: GCN, ours, and ours with crosses in one layer.
 
-Keeps what ``crossgcn links`` would print in ``results/links.json``, a summary for each graph.
-Needs Cora and Pubmed (``crossgcn data get``). About seven minutes on two cores.
+The script writes the summary of ``crossgcn links`` for each graph to ``results/links.json``. It
+needs Cora and Pubmed (``crossgcn data get``) and takes about seven minutes on two cores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
 
 
 def measure(dataset: str, num_splits: int, runs: Path | None, workers: int) -> dict[str, Any]:
-    """All encoders on one graph."""
+    """Measure all encoders on one graph."""
     configs = {
         name: RunConfig.create(defaults=LINK_DEFAULTS, dataset=dataset, **settings)
         for name, settings in ENCODERS.items()

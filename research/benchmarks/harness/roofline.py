@@ -1,8 +1,8 @@
 """Roofline: a lower bound on the time of a training step on a device.
 
-Each part of a step is bounded by the slowest of three resources: arithmetic of its
-matrix product, bytes that must come from or go to memory, and bytes that edges gather
-from the cache. What the parts are stands in :mod:`crossgcn.experiments.step_work`.
+Each part of a step is bounded by the slowest of three resources: arithmetic of its matrix
+product, bytes that must come from or go to memory, and bytes that edges gather from the cache.
+:func:`~research.scale.cost_points.step_work` lists the parts.
 """
 
 from __future__ import annotations
