@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> list[str]:
-    """Run the selected benchmarks and return the names of those that failed."""
+    """Run the selected benchmarks and return a message for each failure."""
     for name in given.names:
         if name not in BENCHMARKS:
             raise unknown_name("benchmark", name, BENCHMARKS)

@@ -145,11 +145,11 @@ class FindingsTable(_Part):
                 if column not in {each.label for each in self.columns}:
                     raise ValueError(f"{row.label} is measured in {column}, no column")
             if row.searched is not None and self.search is None:
-                raise ValueError(f"{row.label} takes settings from a search that is not named")
+                raise ValueError(f"{row.label} is searched, but the table names no search")
         return self
 
     def cells(self) -> Iterator[FindingsCell]:
-        """Return every cell once, row by row; each follows the cells it is compared with."""
+        """Yield every cell once, row by row; each follows the cells it is compared with."""
         rows = {row.label: row for row in self.rows}
         met: set[tuple[str, str]] = set()
         for row, column in product(self.rows, self.columns):
@@ -227,7 +227,8 @@ class SearchRecord(BaseModel):
         ]
         if not done:
             raise BadInput(
-                f"the search has no finished trial of {model} on {dataset}: search it first"
+                f"the search has no finished trial of {model} on {dataset}: "
+                "run search_settings.py first"
             )
         best, row = max(done, key=lambda trial: trial[0])
         return Chosen(row.settings, best, len(tried))

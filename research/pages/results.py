@@ -70,7 +70,7 @@ def replace_block(text: str, name: str, content: str) -> str:
     """Replace the content between the two comments that mark a generated block."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     if text.count(begin) != 1 or text.count(end) != 1:
-        raise ValueError(f"the page has no place for {name}, or several: {begin} … {end}")
+        raise ValueError(f"the page must contain exactly one block {name}: {begin} … {end}")
     head, rest = text.split(begin)
     _, tail = rest.split(end)
     return f"{head}{begin}\n{content}\n{end}{tail}"

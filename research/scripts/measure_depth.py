@@ -50,7 +50,7 @@ CURVES = {
     "order": [name for name in VARIANTS if name != "residual"],
     "depth": list(VARIANTS),
 }
-"""Two layers are never equally wide, so they have nothing to add."""
+"""Residual connections need layers of equal width; a two-layer model has none."""
 
 
 class Case(NamedTuple):
@@ -200,8 +200,8 @@ def measure(epochs: int, workers: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--epochs", type=int, default=150, help="of each training (default 150)")
-    parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--epochs", type=int, default=150, help="epochs per training (default 150)")
+    parser.add_argument("--workers", type=int, default=2, help="number of processes (default 2)")
     parser.add_argument("--out", type=Path, default=PROJECT / "results" / "depth.json")
     parser.add_argument(
         "--figure", type=Path, default=PROJECT / "docs" / "figures" / "depth.png", metavar="PNG"

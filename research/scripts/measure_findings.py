@@ -96,12 +96,10 @@ def _measure(cells: Sequence[PlannedCell], folder: CellFolder, options: argparse
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument(
-        "--table", nargs="+", choices=TABLE_NAMES, default=TABLE_NAMES, help="which (default all)"
+        "--table", nargs="+", choices=TABLE_NAMES, default=TABLE_NAMES, help="tables (default all)"
     )
     parser.add_argument("--device", choices=DEVICES, default="cpu")
-    parser.add_argument(
-        "--workers", type=int, default=1, help="processes for the splits of a cell, on the CPU"
-    )
+    parser.add_argument("--workers", type=int, default=1, help="processes per cell, on the CPU")
     parser.add_argument(
         "--share",
         type=parse_share,
@@ -114,12 +112,11 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=float("inf"),
         metavar="SECONDS",
-        help="start no cell after these; one that is being measured is finished, which may take"
-        " minutes more",
+        help="start no cell after this time; a running cell is finished, which may take minutes",
     )
-    parser.add_argument("--collect", action="store_true", help="measure nothing, write records")
-    parser.add_argument("--epochs", type=int, help="instead of the table's, to try it out")
-    parser.add_argument("--splits", type=int, help="likewise")
+    parser.add_argument("--collect", action="store_true", help="only write the records")
+    parser.add_argument("--epochs", type=int, help="override the table's epochs, for a trial")
+    parser.add_argument("--splits", type=int, help="override the table's splits, for a trial")
     parser.add_argument("--cells", type=Path, default=PROJECT / "runs" / "findings")
     parser.add_argument("--searches", type=Path, default=RECORDS, help="folder of search records")
     parser.add_argument("--out", type=Path, default=RECORDS, help="folder of the tables' records")

@@ -38,10 +38,10 @@ def measure(dataset: str, num_splits: int, runs: Path | None, workers: int) -> d
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--splits", type=int, default=10, help="how many (default 10)")
-    parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
-    parser.add_argument("--graphs", nargs="+", default=GRAPHS, help="which (default all three)")
-    parser.add_argument("--runs", type=Path, help="folder for records, to continue from")
+    parser.add_argument("--splits", type=int, default=10, help="number of splits (default 10)")
+    parser.add_argument("--workers", type=int, default=2, help="number of processes (default 2)")
+    parser.add_argument("--graphs", nargs="+", default=GRAPHS, help="graphs (default all)")
+    parser.add_argument("--runs", type=Path, help="folder of run records, to resume")
     parser.add_argument("--out", type=Path, default=PROJECT / "results" / "links.json")
     options = parser.parse_args()
     found = []

@@ -69,7 +69,7 @@ def _first(crosses: list[dict[str, Any]], label: str, count: int) -> list[dict[s
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--seeds", type=int, default=5, help="how many draws (default 5)")
+    parser.add_argument("--seeds", type=int, default=5, help="number of seeds (default 5)")
     parser.add_argument("--out", type=Path, default=PROJECT / "results" / "shop.json")
     options = parser.parse_args()
     found = []

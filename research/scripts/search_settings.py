@@ -231,9 +231,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("search", choices=SEARCHES)
-    parser.add_argument("dataset", nargs="?", help="where; --collect takes all that was searched")
+    parser.add_argument("dataset", nargs="?", help="dataset; --collect uses all datasets")
     parser.add_argument("--trials", type=int, default=60)
-    parser.add_argument("--seconds", type=float, default=1e9, help="start no trial after these")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no trial after this time")
     parser.add_argument(
         "--share",
         type=parse_share,
@@ -241,10 +241,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="I/N",
         help="every N-th trial from the I-th, counted from 0",
     )
-    parser.add_argument("--folder", type=Path, help="of the lines (runs/NAME-search)")
+    parser.add_argument("--folder", type=Path, help="folder of results (runs/NAME-search)")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--collect", action="store_true", help="search nothing, write the record")
+    parser.add_argument("--collect", action="store_true", help="only write the record")
     parser.add_argument("--out", type=Path, help="the record (results/findings/NAME-search.json)")
     return parser
 

@@ -162,7 +162,7 @@ def check_target(path: Path, *, quick: bool) -> None:
     """
     if quick and path.exists() and not json.loads(path.read_bytes()).get("quick"):
         raise BadInput(
-            f"{path} holds a full record, which a quick one must not replace; give another --out"
+            f"{path} is a full record; a quick record must not replace it; give another --out"
         )
 
 
@@ -183,11 +183,11 @@ def main(script: str, measure: Measure) -> None:
     names = {entry.device: name for name, entry in BENCHMARKS.items() if entry.script == script}
     first = BENCHMARKS[next(iter(names.values()))]
     parser = argparse.ArgumentParser(description=f"Measure {first.title}.")
-    parser.add_argument("--quick", action="store_true", help="a look in about a minute")
-    parser.add_argument("--rounds", type=int, help="how often each side is timed (default 7)")
+    parser.add_argument("--quick", action="store_true", help="a smaller problem, about a minute")
+    parser.add_argument("--rounds", type=int, help="number of timing rounds (default 7)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=list(names), default=first.device)
-    parser.add_argument("--out", type=Path, metavar="FILE.json", help="write the record there")
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="path of the record")
     given = parser.parse_args()
     try:
         if given.out is not None:
