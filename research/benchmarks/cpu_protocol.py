@@ -36,7 +36,6 @@ def measure_protocol(
 
     Args:
         dataset: Name or graph file.
-        options: Options of the benchmark run.
         num_splits: Number of splits, one run each.
         epochs: Epochs of each run.
         peer_epochs: Epochs of the peer that each round times.

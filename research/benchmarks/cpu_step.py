@@ -45,8 +45,6 @@ def measure_graph(data: Data, options: Options, found: Measurement) -> None:
     """Check and time one graph.
 
     Args:
-        data: The graph.
-        options: Options of the benchmark run.
         found: Measurement to which the results are added.
     """
     case, cores = data.name, available_cores()

@@ -34,8 +34,6 @@ def measure_stack(data: Data, options: Options, num_splits: int, epochs: int) ->
     """Time all runs of our models, and some epochs of the peer for each hidden size.
 
     Args:
-        data: The graph.
-        options: Options of the benchmark run.
         num_splits: Number of splits, one run each per hidden size.
         epochs: Epochs of each run.
     """

@@ -67,11 +67,9 @@ def measure_case(
     """Check and time one precision and hidden size.
 
     Args:
-        data: The graph.
         precision: Precision of both sides.
         hidden: Width of the hidden layer.
         ceilings: Measured peak rates of the device.
-        options: Options of the benchmark run.
         found: Measurement to which the results are added.
     """
     case, device = f"{precision}, E {hidden}", options.device

@@ -40,7 +40,6 @@ def measure_file(num_edges: int, options: Options) -> Measurement:
 
     Args:
         num_edges: Number of edges; the graph has a tenth as many nodes.
-        options: Options of the benchmark run.
     """
     num_nodes = num_edges // 10
     case = f"{num_edges:,} edges, {num_nodes:,} nodes"

@@ -75,12 +75,7 @@ def measure(options: Options) -> Measurement:
 
 
 def measure_axes(wanted: Sequence[Axis], options: Options) -> Measurement:
-    """Measure time and memory along the given axes.
-
-    Args:
-        wanted: Axes to measure.
-        options: Options of the benchmark run.
-    """
+    """Measure time and memory along the given axes."""
     found = Measurement(extra={"growth": []})
     for axis in wanted:
         memory, sides = [], []

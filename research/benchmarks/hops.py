@@ -41,7 +41,6 @@ def measure_sizes(fewer: list[int], largest: HopSize, options: Options) -> Measu
     Args:
         fewer: Numbers of edges of the smaller graphs, ascending.
         largest: The largest graph.
-        options: Options of the benchmark run.
     """
     found, edges = Measurement(), [*fewer, largest.edges]
     with TemporaryDirectory() as folder:

@@ -43,7 +43,6 @@ def measure_way(
         num_nodes: Customers of the shop.
         num_columns: Columns of the customer table.
         training: Further options of ``train``.
-        options: Options of the benchmark run.
     """
     shop = make_shop(num_nodes, num_columns=num_columns, seed=options.seed)
     case = f"{num_nodes:,} nodes, {len(shop.edges):,} edges, {num_columns} columns"

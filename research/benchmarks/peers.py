@@ -113,12 +113,7 @@ def measure(options: Options) -> Measurement:
 
 
 def measure_cases(cases: Sequence[Case], options: Options) -> Measurement:
-    """Measure parameters, time and memory of every module, and their growth.
-
-    Args:
-        cases: Sizes to measure.
-        options: Options of the benchmark run.
-    """
+    """Measure parameters, time and memory of every module, and their growth."""
     found = Measurement(extra={"peers": []})
     for case in cases:
         measure_case(case, options, found)
@@ -147,7 +142,6 @@ def measure_case(case: Case, options: Options, found: Measurement) -> None:
 
     Args:
         case: The size.
-        options: Options of the benchmark run.
         found: Measurement to which the results are added.
     """
     x = case.draw(options.seed)

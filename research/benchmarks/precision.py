@@ -50,7 +50,6 @@ def measure_accuracy(name: str, options: Options, found: Measurement) -> None:
 
     Args:
         name: Name of the graph.
-        options: Options of the benchmark run.
         found: Measurement to which the results are added.
     """
     runs: dict[Precision, RepeatedRuns] = {}
@@ -75,7 +74,6 @@ def gradient_error(data: Data, precision: Precision, device: str) -> float:
     """Return the largest error of a weight's gradient in one step, against float64.
 
     Args:
-        data: The graph.
         precision: Precision of the step.
         device: Device of the step.
     """

@@ -48,7 +48,6 @@ def measure_ranks(work: Work, case: str, options: Options, run: Run | None = Non
     Args:
         work: The work of both sides.
         case: Name of the case.
-        options: Options of the benchmark run.
         run: Runs the work in a number of processes; with ``torchrun`` if omitted.
     """
     run = run or start

@@ -69,7 +69,6 @@ def measure_cases(cases: tuple[Case, ...], options: Options) -> Measurement:
 
     Args:
         cases: The graphs.
-        options: Options of the benchmark run.
     """
     found = Measurement(extra={"test_accuracy": {}, "seconds": {}})
     for case in cases:
@@ -85,8 +84,6 @@ def measure_case(case: Case, options: Options, found: Measurement) -> None:
     """Train both ways on one graph, and pair the runs.
 
     Args:
-        case: The graph.
-        options: Options of the benchmark run.
         found: Measurement to which the results are added.
     """
     shared = {"dataset": case.dataset, "seed": options.seed, **case.splits}

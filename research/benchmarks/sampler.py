@@ -57,7 +57,6 @@ def measure_case(case: Case, options: Options, draws: int = 300) -> Measurement:
 
     Args:
         case: The graph and its sampling settings.
-        options: Options of the benchmark run.
         draws: Number of draws per mean.
     """
     with tempfile.TemporaryDirectory() as name:

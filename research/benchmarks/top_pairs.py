@@ -97,7 +97,6 @@ def measure_cases(small: Sequence[Case], large: Sequence[Case], options: Options
     Args:
         small: Cases in which every pair can be enumerated.
         large: Cases that are checked on random blocks.
-        options: Options of the benchmark run.
     """
     found = Measurement()
     for case in (*small, *large):

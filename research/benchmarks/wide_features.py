@@ -51,7 +51,6 @@ def measure_size(size: WideSize, options: Options) -> Measurement:
 
     Args:
         size: Sizes of the graph and the model.
-        options: Options of the benchmark run.
     """
     found = Measurement()
     options.show("drawing", 0, 1)

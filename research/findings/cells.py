@@ -60,7 +60,6 @@ def plan_table(
     """Return the planned cells of a table, in the table's order.
 
     Args:
-        table: The table.
         searches: Folder with the records of searches.
         overrides: Settings applied to every run, such as ``epochs``.
 
@@ -96,7 +95,6 @@ class CellFolder:
     Claims prevent two processes of this machine from measuring the same cell.
 
     Args:
-        folder: The folder.
         device: Device of the training; GPU results are kept separately.
     """
 
@@ -147,7 +145,6 @@ def collect_table(
     """Collect the finished cells of a table, in the order of its rows.
 
     Args:
-        table: The table.
         planned: Its planned cells.
         *folders: Folders to look in; the first that contains a cell wins.
     """
@@ -174,9 +171,6 @@ def collect_table(
 
 def parse_share(text: str) -> tuple[int, int]:
     """Parse a share given on the command line: ``0/4`` to ``3/4`` together cover everything.
-
-    Args:
-        text: The argument.
 
     Raises:
         ArgumentTypeError: If the text is not a valid share.

@@ -225,7 +225,6 @@ def write_depth_figure(path: Path, record: Record) -> None:
     """Write the figure as PNG.
 
     Args:
-        path: Path of the file.
         record: The record written by ``research/scripts/measure_depth.py``.
     """
     with figure_style("depth"):

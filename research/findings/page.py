@@ -195,7 +195,6 @@ def findings_markdown(
     """Render a table with its verdict, or a note that it was not measured.
 
     Args:
-        table: The table.
         record: Its record, if measured.
         figure: Path of the figure of its differences.
     """

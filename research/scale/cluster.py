@@ -47,7 +47,6 @@ class Links:
 
         Args:
             size: Bytes to receive.
-            gpus: Number of GPUs.
         """
         if gpus == 1:
             return 0.0
@@ -61,7 +60,7 @@ class Links:
         machine are used.
 
         Args:
-            size: Bytes.
+            size: Bytes to sum.
             gpus: Number of GPUs, R.
         """
         if gpus == 1:
@@ -239,11 +238,8 @@ def full_batch_cost(
     output: E in the first layer and the number of classes in the second, forward and backward.
 
     Args:
-        job: Graph and model.
-        gpus: Number of GPUs.
         rates: Rates of one GPU.
         kept: Memory coefficients of one GPU.
-        links: Links between the GPUs.
         slower: Factor by which the cost model may underestimate time.
     """
     shape = job.share(gpus)
@@ -273,11 +269,8 @@ def sampled_cost(
     """Return the cost of a mini-batch epoch, with graph and features spread over all GPUs.
 
     Args:
-        job: Graph and model.
-        gpus: Number of GPUs.
         rates: Rates of one GPU.
         kept: Memory coefficients of one GPU.
-        links: Links between the GPUs.
         slower: Factor by which the cost model may underestimate time.
         shared_weights: If true, every GPU holds all weights and gradients are summed over all GPUs.
             Otherwise the columns of the first layer's weights are spread over the GPUs, and each

@@ -223,7 +223,6 @@ def fit_rates(points: Sequence[CostPoint], far: float) -> Rates:
     A record with four times as many steps counts twice as much.
 
     Args:
-        points: Measured steps.
         far: Bytes per second of a large copy. It is used as the gather rate from memory unless
             some step gathers from gigabytes, because steps that fit into a cache do not
             determine that rate.

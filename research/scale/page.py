@@ -51,9 +51,6 @@ def ranges(
     largest error factor on a record that was left out of the fit.
 
     Args:
-        job: Graph and model.
-        gpus: Number of GPUs.
-        fitted: The cost model.
         shared_weights: See :func:`~research.scale.cluster.sampled_cost`.
     """
     both = ((FAST, 1 / fitted.spread), (SLOW, fitted.spread))

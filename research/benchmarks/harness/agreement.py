@@ -84,8 +84,6 @@ def check_peer(
     Args:
         case: Name of the case in messages.
         name: Name of the peer.
-        data: The graph.
-        train: Training nodes.
         hidden_channels: Width of the hidden layer.
         device: Device of both sides.
         precision: Precision of both sides.

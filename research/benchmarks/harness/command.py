@@ -157,7 +157,6 @@ def check_target(path: Path, *, quick: bool) -> None:
     """Raise an error if a quick record would replace a full one; called before measuring.
 
     Args:
-        path: Path of the record.
         quick: Whether the new record is a quick one.
     """
     if quick and path.exists() and not json.loads(path.read_bytes()).get("quick"):

@@ -23,8 +23,6 @@ class PeerTraining:
     Args:
         name: Name of the :class:`~research.benchmarks.harness.peers.Peer`.
         ours: Our model of the same order; the peer copies its weights and dropout rate.
-        data: The graph.
-        train: Training nodes.
         validation: Validation nodes, for :meth:`epoch`.
         device: Device to train on.
         precision: ``bf16`` runs under autocast; ``tf32`` needs :func:`matmul_precision`.

@@ -49,7 +49,6 @@ def do_work(work: Work, processes: Processes) -> dict[str, float]:
     """Train without dropout to compare losses, then train with dropout against the clock.
 
     Args:
-        work: The work.
         processes: Process group that shares the work.
 
     Returns:

@@ -48,7 +48,6 @@ def make_record(
 
     Args:
         name: Name of the benchmark.
-        measurement: The measurement.
         options: ``quick``, ``rounds``, ``seed`` and ``device``.
         seconds: Duration of the benchmark.
     """

@@ -120,7 +120,6 @@ class EmbeddingBags(nn.Module):
 
     Args:
         model: From :func:`build`; its weights are copied.
-        graph: The graph.
         y: Class of each node.
         device: Device to train on.
     """
