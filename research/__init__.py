@@ -1,1 +1,1 @@
-"""What only the project needs: measurements, their records and pages. Not in the wheel."""
+"""Measurements, their records and pages; needed by the project only and not part of the wheel."""

@@ -1,4 +1,4 @@
-"""``python -m research.benchmarks``: what ``crossgcn bench`` runs."""
+"""Run the benchmarks: the entry point of ``crossgcn bench``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> list[str]:
-    """Run what was asked for; return what failed."""
+    """Run the selected benchmarks and return a message for each failure."""
     for name in given.names:
         if name not in BENCHMARKS:
             raise unknown_name("benchmark", name, BENCHMARKS)
@@ -88,10 +88,10 @@ def _run(given: argparse.Namespace) -> list[str]:
 
 
 def _skip(names: Sequence[str], *, asked: bool, console: Console) -> dict[str, str]:
-    """Return benchmarks that cannot run here, with the reason.
+    """Return the benchmarks that cannot run on this machine, with the reason.
 
     Raises:
-        BadInput: If one of them was asked for by name, or none can run.
+        BadInput: If such a benchmark was selected by name, or if no benchmark can run.
     """
     reasons = {name: command.why_not(name) for name in names}
     skipped = {name: reason for name, reason in reasons.items() if reason is not None}

@@ -1,9 +1,10 @@
-"""Training on a graph of millions of nodes at once, exactly, within a bound on memory.
+"""Exact full-batch training on a graph of millions of nodes, within a memory limit.
 
-Cross-GCN of order 2 in two layers on a drawn, heavy-tailed graph on disk, of which 60 in 100
-nodes train. On a CPU the memory is the most that a process holds which opens the graph, makes
-it ready, trains, selects and tests; on a GPU, the most that is allocated there. A GCN of PyG
-that sends messages edge by edge is tried on the same GPU, to see whether it fits.
+The model is a two-layer Cross-GCN of order 2. The graph is synthetic, heavy-tailed and stored on
+disk; 60 % of the nodes are training nodes. On a CPU, memory is the peak of a process that opens
+the graph, preprocesses it, trains, selects and tests. On a GPU, memory is the peak of allocated
+bytes. The benchmark also tries PyG's GCN with one message per edge on the same GPU, to see
+whether it fits.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ SMALL = BigSize(20_000, 200_000, 32)
 
 
 def measure(options: Options) -> Measurement:
-    """Measure the case of the device."""
+    """Measure the case of the selected device."""
     size = CPU_SIZE if options.device == "cpu" else GPU_SIZE
     size = SMALL if options.quick else size
     found = Measurement()
@@ -69,7 +70,7 @@ def measure(options: Options) -> Measurement:
 
 
 def measure_on_cpu(where: Path, size: BigSize, options: Options, found: Measurement) -> None:
-    """Check, and measure the memory."""
+    """Check the scores, then measure time and memory on the CPU."""
     options.show("checking", 0, 1)
     stored, graph = prepare(where)
     step = our_step(build(size, dropout=0.0), graph, stored)
@@ -86,7 +87,7 @@ def measure_on_cpu(where: Path, size: BigSize, options: Options, found: Measurem
 
 
 def measure_on_gpu(where: Path, size: BigSize, options: Options, found: Measurement) -> None:
-    """Check, time and measure the memory in each precision; then try PyG's way."""
+    """Check the scores and measure each precision, then try PyG's GCN."""
     options.show("making it ready", 0, 1)
     stored, graph = prepare(where)
     found.extra["peak_bytes"] = {}
@@ -121,13 +122,13 @@ def measure_on_gpu(where: Path, size: BigSize, options: Options, found: Measurem
 
 
 def check_scores(case: str, error: float, precision: Precision, found: Measurement) -> None:
-    """Keep how far the scores are from float64's, if that is near enough."""
+    """Record the error of the scores against float64; fail if it exceeds the tolerance."""
     check = Check(case, "scores of 20 nodes, ours and float64's", error, SAME_VALUES[precision])
     found.checks.append(check.require())
 
 
 def edge_by_edge(size: BigSize, where: Path, options: Options) -> str:
-    """What becomes of PyG's GCN with a message per edge, in words."""
+    """Try PyG's GCN with one message per edge and describe the outcome."""
     options.show("PyG, edge by edge", 0, 1)
     try:
         peer = EdgeByEdge(size, open_graph(where), "cuda")

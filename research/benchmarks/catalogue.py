@@ -1,4 +1,7 @@
-"""The benchmarks by name. Nothing here imports torch: ``crossgcn bench --help`` lists them."""
+"""The benchmarks by name.
+
+This module does not import torch, so that ``crossgcn bench --help`` can list them quickly.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class BenchmarkEntry:
-    """One benchmark: its module in this folder, the device it needs, and what it measures."""
+    """A benchmark: its module in this folder, the device it needs, and its summary."""
 
     script: str
     device: Literal["cpu", "cuda"]
@@ -69,4 +72,4 @@ BENCHMARKS: Mapping[str, BenchmarkEntry] = {
         "own_tables", "cpu", "from two CSV files to a report, in three commands"
     ),
 }
-"""In the order in which they run and are shown."""
+"""Benchmarks in the order in which they run and are shown."""

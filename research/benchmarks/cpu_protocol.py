@@ -1,9 +1,9 @@
 """The whole protocol on the CPU: 20 splits of Citeseer, 500 epochs, validation after each.
 
-Ours is measured in full in every round, all cores sharing the runs: from the start of
-the runs to the last test accuracy. PyG's GCN, whose 10,000 epochs one after another
-would take the better part of an hour, is timed over some epochs in the same rounds,
-and multiplied. Its epoch is a step and a pass over the whole graph for validation.
+Every round times all runs of our model, spread over all cores, from the start of the first run to
+the last test accuracy. The 10,000 epochs of PyG's GCN would take most of an hour, so each round
+times a few of its epochs and extrapolates. An epoch of PyG's GCN is a training step and a
+validation pass over the whole graph.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ def measure(options: Options) -> Measurement:
 def measure_protocol(
     dataset: str, options: Options, num_splits: int, epochs: int, peer_epochs: int
 ) -> Measurement:
-    """Time all runs of ours, and some epochs of the peer.
+    """Time all runs of our model, and some epochs of the peer.
 
     Args:
         dataset: Name or graph file.
-        options: What was asked for.
-        num_splits: Runs of the protocol.
-        epochs: Epochs of each.
-        peer_epochs: How many of them are timed for the peer in each round.
+        num_splits: Number of splits, one run each.
+        epochs: Epochs of each run.
+        peer_epochs: Epochs of the peer that each round times.
     """
     cores = available_cores()
     data = load_dataset(dataset)

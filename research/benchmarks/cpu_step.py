@@ -1,9 +1,9 @@
-"""One training step on the CPU: Cross-GCN of order 2 against the GCN people run today.
+"""One training step on the CPU: Cross-GCN of order 2 against PyG's GCN.
 
-Two layers, hidden size 32, dropout 0.5, 20 training nodes per class. A step is
-forward, loss over the training nodes, backward and Adam. PyG's example and the naive
-layer use all cores; ours and tuned PyG are timed with one thread and with all, and the
-better of the two is compared.
+The models have two layers, hidden size 32 and dropout 0.5; there are 20 training nodes per class.
+A step is forward, loss over the training nodes, backward and Adam. PyG's example and the naive
+layer use all cores. Our model and the tuned PyG model are timed with one thread and with all; the
+faster of the two counts.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from research.benchmarks.harness.rounds import Side, Timing, interleave, ratio_o
 
 GRAPHS = ("cora", "citeseer", "pubmed")
 OURS = {"ours": 2, "our GCN": 1}
-"""Our sides, by order."""
+"""Our models, by order."""
 
 EITHER = (*OURS, "tuned PyG GCN")
-"""Sides that are timed with one thread and with all, as one would who cares for speed."""
+"""Sides that are timed with one thread and with all threads; the faster time counts."""
 
 
 def measure(options: Options) -> Measurement:
-    """Time every graph that is on this machine."""
+    """Time the step on every graph that is on this machine."""
     found = Measurement()
     for name in GRAPHS:
         if available(name) is None:
@@ -45,9 +45,7 @@ def measure_graph(data: Data, options: Options, found: Measurement) -> None:
     """Check and time one graph.
 
     Args:
-        data: The graph.
-        options: What was asked for.
-        found: Where the results go.
+        found: Measurement to which the results are added.
     """
     case, cores = data.name, available_cores()
     train = make_splits(data, num_splits=1, seed=options.seed)[0].train
@@ -58,7 +56,7 @@ def measure_graph(data: Data, options: Options, found: Measurement) -> None:
             found.checks += check_peer(case, peer, data, train, graph=graph)
 
     def step_of(name: str) -> Callable[[], object]:
-        """A new model with its optimiser, so that no two sides share anything."""
+        """Return the training step of a new model; sides share neither model nor optimiser."""
         order = OURS[name] if name in OURS else Peer(name).order
         model = build_ours(data, order, seed=options.seed)
         if name in OURS:

@@ -1,8 +1,8 @@
 """Many small models at once on a GPU: 20 splits of four hidden sizes on Citeseer.
 
-Ours trains them as stacks, 500 epochs with validation after each, measured in full in
-every round. PyG's GCN, one run after another on the same GPU, is timed over some epochs
-of each size in the same rounds, and multiplied.
+Our models train as stacks for 500 epochs, with validation after each epoch; every round measures
+the whole training. PyG's GCN trains one run after another on the same GPU. Each round times some
+of its epochs for each hidden size and extrapolates.
 """
 
 from __future__ import annotations
@@ -31,12 +31,10 @@ def measure(options: Options) -> Measurement:
 
 
 def measure_stack(data: Data, options: Options, num_splits: int, epochs: int) -> Measurement:
-    """Time all runs of ours, and some epochs of the peer for each hidden size.
+    """Time all runs of our models, and some epochs of the peer for each hidden size.
 
     Args:
-        data: The graph.
-        options: What was asked for.
-        num_splits: Runs of each size.
+        num_splits: Number of splits, one run each per hidden size.
         epochs: Epochs of each run.
     """
     case, device = f"E {', '.join(map(str, HIDDEN))}", options.device
@@ -62,7 +60,7 @@ def measure_stack(data: Data, options: Options, num_splits: int, epochs: int) ->
     )
     ours = Side("ours", lambda: experiment.run(device=device), steps=1)
     with matmul_precision("fp32"):
-        # The first run compiles kernels, which is not what is measured.
+        # The first run compiles kernels; compilation is not timed.
         ours.step()
         timings = interleave(case, [ours, *sides], options.pace("stack"))
     wholes = [multiplied(timings[side.name], num_splits * epochs) for side in sides]

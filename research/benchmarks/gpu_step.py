@@ -1,7 +1,7 @@
-"""One training step on a GPU, on a graph of Reddit400K's shape, and how near it is to the roofline.
+"""One training step on a GPU, on a graph of Reddit400K's shape, compared with the roofline.
 
-Two layers, dropout 0.5, all 18,000 training nodes, three precisions, both sides in the
-same one. Ours is order 2; our GCN is the same code with order 1.
+The models have two layers and dropout 0.5, and train on all 18,000 training nodes. Both sides use
+the same precision, one of three. Our model has order 2; our GCN is the same code with order 1.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HIDDEN = (32, 128, 512, 1024)
 
 
 def measure(options: Options) -> Measurement:
-    """Time every precision and hidden size."""
+    """Time the step in every precision and for every hidden size."""
     found = Measurement()
     data = load_dataset("reddit400k-shaped", options.seed)
     found.extra = {"ceilings": {}, "roofline": [], "kernels": {}}
@@ -67,12 +67,10 @@ def measure_case(
     """Check and time one precision and hidden size.
 
     Args:
-        data: The graph.
-        precision: Of both sides.
+        precision: Precision of both sides.
         hidden: Width of the hidden layer.
-        ceilings: What the device reaches.
-        options: What was asked for.
-        found: Where the results go.
+        ceilings: Measured peak rates of the device.
+        found: Measurement to which the results are added.
     """
     case, device = f"{precision}, E {hidden}", options.device
     train = make_splits(data, num_splits=1, train="all")[0].train
@@ -135,7 +133,7 @@ def measure_case(
 def _runs(
     name: str, data: Data, train: Tensor, settings: dict[str, Any], found: Measurement
 ) -> bool:
-    """Whether a peer has the precision; what torch.sparse has in bf16 depends on the device."""
+    """Return whether a peer supports the precision; bf16 in torch.sparse depends on the device."""
     if settings["precision"] != "bf16":
         return True
     small = build_ours(data, Peer(name).order, hidden_channels=8)

@@ -1,8 +1,8 @@
-"""Edges of a Parquet file made into a graph on disk, beside pandas and SciPy in memory.
+"""Import of a Parquet file of edges into a graph on disk, compared with pandas and SciPy in memory.
 
-Both sides end with the same rows of neighbours, which is checked to the last entry. Ours are
-on the disk by then, hashed and written through; the other's are in memory only. Memory is the
-most that a process of its own holds, the packages included.
+Both sides produce the same CSR rows; the benchmark compares every entry. Our rows are then on
+disk, hashed and flushed; the rows of pandas and SciPy are in memory only. Memory is the peak of a
+separate process, including the imported packages.
 """
 
 from __future__ import annotations
@@ -31,16 +31,15 @@ MIB = 2**20
 
 
 def measure(options: Options) -> Measurement:
-    """Measure one file."""
+    """Measure the import of one file."""
     return measure_file(200_000 if options.quick else 10_000_000, options)
 
 
 def measure_file(num_edges: int, options: Options) -> Measurement:
-    """Check, time and measure the memory of both sides.
+    """Check both sides, and measure their time and memory.
 
     Args:
-        num_edges: Rows of the file; a tenth as many nodes.
-        options: What was asked for.
+        num_edges: Number of edges; the graph has a tenth as many nodes.
     """
     num_nodes = num_edges // 10
     case = f"{num_edges:,} edges, {num_nodes:,} nodes"

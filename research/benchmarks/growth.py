@@ -1,8 +1,8 @@
-"""Time and memory of our step as one size grows and the others stay.
+"""Time and memory of our step as one size grows and the others stay fixed.
 
-Graphs are drawn, and all nodes train, so that nothing is pruned away. Each size has its
-own surroundings, in which the part that grows with it weighs most. A slope is that
-of the least-squares line through the logarithms: 1 is linear growth, less is better.
+Graphs are synthetic and all nodes are training nodes, so that nothing is pruned. For each size,
+the other sizes are fixed such that the part that grows dominates. A slope is that of the
+least-squares line in log-log space: 1 is linear growth, less is better.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from research.benchmarks.harness.synthetic import GraphSize, draw_graph
 from research.pages.benchmarks import BenchmarkResult
 
 THREADS = 1
-"""On a CPU: with more, the smallest sizes would show the cost of waking threads."""
+"""Threads on a CPU. With more, starting threads would dominate the smallest sizes."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One size that grows.
+    """A size that grows.
 
     Attributes:
         name: The paper's letter.
-        label: In words.
-        sizes: From small to large.
-        argument: What of ``around`` it replaces; or of the model, ``order`` or ``hidden``.
-        around: The graph's other sizes.
+        label: Description.
+        sizes: Values in ascending order.
+        argument: The field of ``around`` that the size replaces, or ``order`` or ``hidden``.
+        around: The fixed sizes of the graph.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Axis:
 
 
 def axes(nodes: int) -> list[Axis]:
-    """Every size that grows, in graphs of about so many nodes."""
+    """Return every axis, for graphs of about the given number of nodes."""
     wide = GraphSize(nodes, features=512, stored=64)
     doubling = (64, 128, 256, 512, 1024)
     return [
@@ -75,12 +75,7 @@ def measure(options: Options) -> Measurement:
 
 
 def measure_axes(wanted: Sequence[Axis], options: Options) -> Measurement:
-    """Measure time and memory along some axes.
-
-    Args:
-        wanted: The axes.
-        options: What was asked for.
-    """
+    """Measure time and memory along the given axes."""
     found = Measurement(extra={"growth": []})
     for axis in wanted:
         memory, sides = [], []
@@ -120,14 +115,14 @@ def measure_axes(wanted: Sequence[Axis], options: Options) -> Measurement:
 
 
 def log_log_slope(sizes: Sequence[int], values: Sequence[float]) -> float:
-    """The exponent with which values grow, by least squares."""
+    """Return the growth exponent, by least squares."""
     return linear_regression(
         [math.log(size) for size in sizes], [math.log(value) for value in values]
     ).slope
 
 
 def starter(axis: Axis, size: int, options: Options) -> Callable[[], FullBatchStep]:
-    """What makes the step for one size and runs it, so that all it holds is there."""
+    """Return a function that builds the step for one size and runs it, for memory measurement."""
     arguments: dict[str, Any] = {"order": 2, "hidden": 128}
     around = axis.around
     if axis.argument in arguments:

@@ -1,9 +1,9 @@
-"""Columns of neighbourhoods and training of cross-hops on a graph of millions of edges.
+"""Neighbourhood columns and training of cross-hops on a graph of millions of edges.
 
-The graph is drawn and on disk. The memory is the most that a process holds which opens it,
-computes own columns and means of two hops, trains for one epoch, selects and tests. The time of
-a step is that of one batch, on graphs of the same nodes and a growing number of edges: training
-reads rows of columns and no edge, so it should not grow.
+The graph is synthetic and stored on disk. Memory is the peak of a process that opens the graph,
+computes the nodes' own columns and the means of two hops, trains for one epoch, selects and tests.
+The time of a step is that of one batch, on graphs with the same nodes and a growing number of
+edges. Training reads rows of columns and no edge, so the time of a step should not grow.
 """
 
 from __future__ import annotations
@@ -30,18 +30,17 @@ CLASSES = 2
 
 
 def measure(options: Options) -> Measurement:
-    """Measure the memory of the largest graph, and the growth with the edges."""
+    """Measure the memory on the largest graph, and the growth of time with the edges."""
     largest = HopSize(20_000, 200_000, 10) if options.quick else HopSize()
     return measure_sizes([largest.edges // 10, 3 * largest.edges // 10], largest, options)
 
 
 def measure_sizes(fewer: list[int], largest: HopSize, options: Options) -> Measurement:
-    """Measure graphs of fewer and fewer edges.
+    """Measure the largest graph, and time the step on smaller ones.
 
     Args:
-        fewer: Numbers of edges, ascending.
+        fewer: Numbers of edges of the smaller graphs, ascending.
         largest: The largest graph.
-        options: What was asked for.
     """
     found, edges = Measurement(), [*fewer, largest.edges]
     with TemporaryDirectory() as folder:

@@ -1,7 +1,8 @@
-"""From two CSV files to a report: three commands, each a process of its own, starts included.
+"""From two CSV files to a report with three commands, each a separate process.
 
-The tables are the example shop's: 10,000 customers, 50,000 edges, 30 columns. What is timed
-is what a user waits for: ``check``, ``train`` over five splits on all cores, and ``report``.
+The tables are those of the example shop: 10,000 customers, 50,000 edges, 30 columns. Timed are
+``check``, ``train`` over five splits on all cores, and ``report``, including the start of each
+process.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ALLOWED = "share of the time allowed"
 
 
 def measure(options: Options) -> Measurement:
-    """Time the way through."""
+    """Time the three commands."""
     nodes, columns, more = (600, 15, ("--epochs", "20")) if options.quick else (10_000, 30, ())
     return measure_way(nodes, columns, more, options)
 
@@ -40,9 +41,8 @@ def measure_way(
 
     Args:
         num_nodes: Customers of the shop.
-        num_columns: Of its table.
+        num_columns: Columns of the customer table.
         training: Further options of ``train``.
-        options: What was asked for.
     """
     shop = make_shop(num_nodes, num_columns=num_columns, seed=options.seed)
     case = f"{num_nodes:,} nodes, {len(shop.edges):,} edges, {num_columns} columns"

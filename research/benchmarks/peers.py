@@ -1,10 +1,10 @@
-"""Other feature-crossing modules in the place of the cross-feature transform.
+"""Cost of other feature-crossing modules in place of the cross-feature transform.
 
-Each maps the same rows to 32 outputs, forward and backward, without a graph. Rows of 12
-features are dense and Gaussian, as Citeseer-Cross's; the others are sparse, 32 stored entries each,
-as bags of words are, so that growth with D is that of parameters and not of entries. All do
-something else, so nothing is compared but cost; that sparse rows give what dense
-rows give is checked for each before it is timed.
+Each module maps the same rows to 32 outputs, forward and backward, without a graph. Rows of 12
+features are dense and Gaussian, as in Citeseer-Cross. All other rows are sparse with 32 stored
+entries each, as in bags of words, so that growth with D is growth with parameters and not with
+entries. The modules compute different functions, so only their cost is compared. Before timing,
+each module is checked to give the same output for sparse and for dense rows.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ ORDERS = (1, 2, 3, 4)
 AROUND_FEATURES, AROUND_ORDER = 3_703, 2
 BATCH_SECONDS = 0.1
 MOST_PARAMETERS = 100_000_000
-"""Of what is measured; beyond that, weights and gradients alone take a gigabyte."""
+"""Largest module measured; beyond it, weights and gradients alone take a gigabyte."""
 
 
 @dataclass(frozen=True)
 class Transform:
-    """One side.
+    """A module to measure.
 
     Attributes:
-        label: What to call it.
-        name: By which it is made.
-        settings: With which.
+        label: Name in the results.
+        name: Name of the transform.
+        settings: Arguments of the transform.
     """
 
     label: str
@@ -56,7 +56,7 @@ class Transform:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def make(self, features: int, order: int) -> FeatureTransform:
-        """A new one."""
+        """Build a new module."""
         return make_transform(self.name, features, OUT_CHANNELS, order, **self.settings)
 
 
@@ -73,12 +73,12 @@ OTHER_CROSSINGS = (
 
 @dataclass(frozen=True)
 class Case:
-    """One size.
+    """A problem size.
 
     Attributes:
-        features: D.
+        features: Number of features, D.
         order: K.
-        rows: How many.
+        rows: Number of rows.
     """
 
     features: int
@@ -87,11 +87,11 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As it stands in tables."""
+        """Return the name of the case in tables."""
         return f"D {self.features:,}, K {self.order}"
 
     def draw(self, seed: int) -> Tensor | SparseMatrix:
-        """The rows."""
+        """Draw the rows."""
         random = np.random.default_rng(seed)
         if self.features == DENSE_FEATURES:
             return torch.from_numpy(random.standard_normal((self.rows, self.features), np.float32))
@@ -113,12 +113,7 @@ def measure(options: Options) -> Measurement:
 
 
 def measure_cases(cases: Sequence[Case], options: Options) -> Measurement:
-    """Parameters, time and memory of every side in every case, and how they grow.
-
-    Args:
-        cases: The sizes.
-        options: What was asked for.
-    """
+    """Measure parameters, time and memory of every module, and their growth."""
     found = Measurement(extra={"peers": []})
     for case in cases:
         measure_case(case, options, found)
@@ -143,12 +138,11 @@ def measure_cases(cases: Sequence[Case], options: Options) -> Measurement:
 
 
 def measure_case(case: Case, options: Options, found: Measurement) -> None:
-    """Measure all sides on the same rows.
+    """Measure all modules on the same rows.
 
     Args:
         case: The size.
-        options: What was asked for.
-        found: Where the results go.
+        found: Measurement to which the results are added.
     """
     x = case.draw(options.seed)
     entries: list[dict[str, Any]] = []
@@ -192,7 +186,7 @@ def measure_case(case: Case, options: Options, found: Measurement) -> None:
 
 
 def count_parameters(transform: Transform, case: Case) -> int:
-    """How many a side has, without making them."""
+    """Count the parameters of a module without allocating them."""
     with torch.device("meta"):
         made: Any = transform.make(case.features, case.order)
     return sum(parameter.numel() for parameter in made.parameters())
@@ -201,7 +195,7 @@ def count_parameters(transform: Transform, case: Case) -> int:
 def starter(
     transform: Transform, case: Case, x: Tensor | SparseMatrix, seed: int
 ) -> Callable[[], Callable[[], object]]:
-    """What makes a side and runs it once, so that all it holds is there."""
+    """Return a function that builds a module and runs it once, for memory measurement."""
     slope = torch.ones(case.rows, OUT_CHANNELS)
 
     def start() -> Callable[[], object]:
@@ -220,7 +214,7 @@ def starter(
 
 
 def check_rows(transform: Transform, case: Case, x: Tensor | SparseMatrix) -> Check:
-    """That a few sparse rows give what they give as dense ones."""
+    """Check that a module gives the same output for sparse and for dense rows."""
     torch.manual_seed(0)
     made = transform.make(case.features, case.order)
     few = x[:8] if isinstance(x, Tensor) else x.select_rows(torch.arange(8))
@@ -246,7 +240,7 @@ def _add_slopes(
     entries: Sequence[dict[str, Any]],
     found: Measurement,
 ) -> None:
-    """The exponents along one size, of sparse rows and where there are crosses."""
+    """Add the growth exponents along one size, for sparse rows and orders above 1."""
     chosen = [
         entry
         for entry in entries

@@ -1,8 +1,8 @@
-"""What the faster precisions of a GPU cost: accuracy over 20 splits, and error of a gradient.
+"""Cost of reduced precision on a GPU: accuracy over 20 splits, and error of the gradients.
 
-Accuracy is test accuracy of `cross-gcn` under the full protocol; each precision is paired
-with fp32, split by split. The error is the largest in any weight's gradient at the start
-of training, without dropout and with crosses that count, against float64.
+Accuracy is the test accuracy of `cross-gcn` under the full protocol; each precision is paired
+with fp32, split by split. The gradient error is the largest over all weights at the start of
+training, against float64, without dropout and with nonzero order weights.
 """
 
 from __future__ import annotations
@@ -49,9 +49,8 @@ def measure_accuracy(name: str, options: Options, found: Measurement) -> None:
     """Run the protocol in every precision and pair the accuracies.
 
     Args:
-        name: Of the graph.
-        options: What was asked for.
-        found: Where the results go.
+        name: Name of the graph.
+        found: Measurement to which the results are added.
     """
     runs: dict[Precision, RepeatedRuns] = {}
     for number, precision in enumerate(PRECISIONS):
@@ -72,12 +71,11 @@ def measure_accuracy(name: str, options: Options, found: Measurement) -> None:
 
 
 def gradient_error(data: Data, precision: Precision, device: str) -> float:
-    """The largest error of a matrix's gradient in one step, against float64.
+    """Return the largest error of a weight's gradient in one step, against float64.
 
     Args:
-        data: The graph.
-        precision: Of the step.
-        device: Where it runs.
+        precision: Precision of the step.
+        device: Device of the step.
     """
     train = make_splits(data, num_splits=1)[0].train
     ours = build_ours(data, 2, dropout=0.0)

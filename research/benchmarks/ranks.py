@@ -1,7 +1,8 @@
-"""Two processes with one thread each against one: the same batches of a graph on disk.
+"""Mini-batch training with two single-threaded processes against one, on a graph on disk.
 
-What is timed are training steps, sampling included; starting processes is not. Before the
-clock runs, both sides do the same steps without dropout and must have the same loss.
+Both sides use the same batches. Training steps are timed, including sampling; the start of
+processes is not. Before timing, both sides run the same steps without dropout and must reach the
+same loss.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Run = Callable[[Work, int], dict[str, Any]]
 
 
 def measure(options: Options) -> Measurement:
-    """Draw a graph and train on it."""
+    """Draw a graph and time training on it."""
     nodes, edges, steps = (20_000, 200_000, 6) if options.quick else (1_000_000, 10_000_000, 40)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "graph"
@@ -45,10 +46,9 @@ def measure_ranks(work: Work, case: str, options: Options, run: Run | None = Non
     """Time both sides in turns.
 
     Args:
-        work: What each does.
-        case: What to call it.
-        options: What was asked for.
-        run: Does it in some number of processes; ``torchrun`` when left out.
+        work: The work of both sides.
+        case: Name of the case.
+        run: Runs the work in a number of processes; with ``torchrun`` if omitted.
     """
     run = run or start
     seconds: dict[int, list[float]] = {number: [] for number in SIDES}
@@ -79,10 +79,10 @@ def measure_ranks(work: Work, case: str, options: Options, run: Run | None = Non
 
 
 def start(work: Work, processes: int) -> dict[str, Any]:
-    """Do the work in some number of processes of one thread.
+    """Run the work in a number of single-threaded processes.
 
     Raises:
-        WorkFailed: If they fail.
+        WorkFailed: If a process fails.
     """
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(processes), str(WORKER), json.dumps(asdict(work))]

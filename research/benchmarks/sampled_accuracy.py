@@ -1,8 +1,8 @@
-"""What sampling costs: test accuracy of training in batches, paired with full-batch training.
+"""Effect of sampling on accuracy: mini-batch training paired with full-batch training.
 
-Both sides have the same splits, seeds, weights at the start, objective and rule of selection,
-and both are judged on whole neighbourhoods. An epoch is one step on one side and a pass over
-the training nodes on the other, so on the larger graph full batches get more epochs.
+Both sides share splits, seeds, initial weights, objective and selection rule, and both are
+evaluated on whole neighbourhoods. A full-batch epoch is one step; a mini-batch epoch is a pass
+over the training nodes. On the larger graph, full-batch training therefore gets more epochs.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ WHAT = "accuracy, sampled − full batch"
 
 @dataclass(frozen=True)
 class Case:
-    """One graph and how it is trained on.
+    """A graph and its training settings.
 
     Attributes:
         dataset: Name or graph file.
-        splits: As :class:`~crossgcn.RunConfig` takes them, with how many or how many repeats.
-        epochs: Of full-batch training.
-        batches: What training in batches has besides, and its epochs.
-        quick: Fewer of both, for a look.
+        splits: Fields of :class:`~crossgcn.RunConfig` that define the splits and their number.
+        epochs: Epochs of full-batch training.
+        batches: Further fields for mini-batch training, including its epochs.
+        quick: Overrides for a quick look: fewer splits and epochs.
     """
 
     dataset: str
@@ -69,7 +69,6 @@ def measure_cases(cases: tuple[Case, ...], options: Options) -> Measurement:
 
     Args:
         cases: The graphs.
-        options: What was asked for.
     """
     found = Measurement(extra={"test_accuracy": {}, "seconds": {}})
     for case in cases:
@@ -85,9 +84,7 @@ def measure_case(case: Case, options: Options, found: Measurement) -> None:
     """Train both ways on one graph, and pair the runs.
 
     Args:
-        case: The graph.
-        options: What was asked for.
-        found: Where the results go.
+        found: Measurement to which the results are added.
     """
     shared = {"dataset": case.dataset, "seed": options.seed, **case.splits}
     shared |= case.quick if options.quick else {}

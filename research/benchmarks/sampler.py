@@ -1,11 +1,11 @@
-"""Batches with sampled neighbours, cut from a graph on disk, beside NumPy's ways of doing it.
+"""Batches with sampled neighbours from a graph on disk, compared with two samplers in NumPy.
 
-PyG's neighbour sampler needs pyg-lib or torch-sparse, which are no wheels on PyPI; without them
-it has none. So our compiled sampler stands beside the same in vectorised NumPy, which must draw
-the same to the bit, and beside NumPy's choice in a loop over the nodes, which must agree with it
-on average. A batch is everything a model needs: drawn edges, weighed blocks and features. Memory
-is the most that a process of its own holds, which opens the graph and goes through batches; the
-pages of the graph that it read are counted.
+PyG's neighbour sampler needs pyg-lib or torch-sparse, which PyPI does not offer as wheels. Our
+compiled sampler is therefore compared with two others: the same algorithm in vectorised NumPy,
+which must draw the same neighbours, and NumPy's ``choice`` in a loop over the nodes, which must
+agree on average. A batch has everything a model needs: sampled edges, weighted blocks and
+features. Memory is the peak of a separate process that opens the graph and iterates over batches;
+it includes the pages of the graph that were read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from research.benchmarks.harness.sampled_batches import (
 
 PLAIN, LOOP = "vectorised NumPy", "NumPy, node by node"
 STANDARD_ERRORS = 5.5
-"""How far means over many draws may be apart; of some hundred numbers, about one in a million."""
+"""Tolerance for means over many draws, in standard errors. With some hundred means, the probability
+of exceeding it by chance is about one in a million."""
 
 
 def measure(options: Options) -> Measurement:
@@ -52,12 +53,11 @@ def measure(options: Options) -> Measurement:
 
 
 def measure_case(case: Case, options: Options, draws: int = 300) -> Measurement:
-    """Check and time the three ways.
+    """Check and time the three samplers.
 
     Args:
-        case: On what.
-        options: What was asked for.
-        draws: Over how many means are compared.
+        case: The graph and its sampling settings.
+        draws: Number of draws per mean.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "graph"
@@ -90,7 +90,7 @@ def measure_case(case: Case, options: Options, draws: int = 300) -> Measurement:
 
 
 def steps(case: Case, source: GraphSource, seed: int) -> dict[str, Callable[[], object]]:
-    """What makes the next batch, for each side."""
+    """Return, for each side, a function that makes the next batch."""
     compiled, plain = (endless(batches_of(case, source, seed)) for _ in range(2))
     looping = loop_batches(case, source, seed)
 
@@ -103,7 +103,7 @@ def steps(case: Case, source: GraphSource, seed: int) -> dict[str, Callable[[], 
 
 @contextmanager
 def plain_loops() -> Iterator[None]:
-    """Within it, nothing of the sampler is compiled."""
+    """Disable the compiled sampler within the block."""
 
     def plain() -> object:
         return plain_sampling
@@ -115,7 +115,7 @@ def plain_loops() -> Iterator[None]:
 
 
 def same_draws(case: Case, source: GraphSource, seed: int) -> Check:
-    """Whether compiled and plain loops make the same batch, to the bit."""
+    """Compare the batches of the compiled and the NumPy sampler bit for bit."""
     ours = next(endless(batches_of(case, source, seed)))
     with plain_loops():
         plain = next(endless(batches_of(case, source, seed)))
@@ -128,7 +128,7 @@ def same_draws(case: Case, source: GraphSource, seed: int) -> Check:
 
 
 def same_means(case: Case, source: GraphSource, options: Options, draws: int) -> Check:
-    """How far the mean sums of some nodes are apart, in standard errors."""
+    """Compare the mean neighbour sums of some nodes, in standard errors."""
     nodes = torch.arange(0, source.num_nodes, source.num_nodes // 16)[:16]
     ours = endless(batches_of(case, source, options.seed, nodes))
     theirs = loop_batches(case, source, options.seed, nodes)

@@ -1,9 +1,9 @@
-"""Seconds for the exact top-20 pairs of every class, without listing all pairs.
+"""Time to find the exact top-20 pairs of every class without enumerating all pairs.
 
-Ours is set against plain enumeration, a product of all features with all others, where that
-fits. The large cases are checked on blocks of pairs drawn at random, none of which may
-hold a pair that is stronger than the weakest found. Words of equal frequency with
-weights of equal length are the worst case: no bound tells them apart.
+Where plain enumeration, a product of all features with all others, fits into memory, both are
+compared. Large cases are checked on random blocks of pairs: no block may contain a pair that is
+stronger than the weakest pair found. Features of equal frequency with weights of equal norm are
+the worst case, because no bound separates them.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Case:
     """One search.
 
     Attributes:
-        features: How many there are.
-        nodes: How many nodes count them.
-        stored: Features of each node.
-        words: How often each feature occurs: by Zipf's law, all alike, or weights alone
-            are asked for.
-        allowed: Seconds that the search may take.
+        features: Number of features.
+        nodes: Number of nodes.
+        stored: Nonzero features per node.
+        words: Distribution of the feature frequencies: Zipf's law or uniform; or no frequencies,
+            only weights.
+        allowed: Time limit of the search in seconds.
     """
 
     features: int
@@ -54,12 +54,12 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What the results call it."""
+        """Return the name of the case in the results."""
         counted = "weights alone" if self.words == "none" else f"{self.words} words"
         return f"D {self.features:,}, {counted}"
 
     def draw(self, seed: int) -> tuple[PairFactors, sp.csr_array | None]:
-        """Weights of all pairs, and the nodes' features."""
+        """Draw the weights of all pairs and the features of the nodes."""
         generator = np.random.default_rng(seed)
         left, right = generator.normal(size=(2, self.features, RANK)) / self.features**0.5
         if self.words == "uniform":
@@ -92,12 +92,11 @@ def measure(options: Options) -> Measurement:
 
 
 def measure_cases(small: Sequence[Case], large: Sequence[Case], options: Options) -> Measurement:
-    """Time some cases, the small ones against plain enumeration.
+    """Time the given cases; compare the small ones with plain enumeration.
 
     Args:
-        small: Cases of which every pair can be listed.
-        large: Cases of which some blocks are checked.
-        options: What was asked for.
+        small: Cases in which every pair can be enumerated.
+        large: Cases that are checked on random blocks.
     """
     found = Measurement()
     for case in (*small, *large):
@@ -127,7 +126,7 @@ def measure_cases(small: Sequence[Case], large: Sequence[Case], options: Options
 
 
 def together(words: Any, rows: Ints, columns: Ints) -> Any:
-    """How often some features occur with others; 1 where that is not asked for."""
+    """Count co-occurrences of features; 1 if frequencies are not used."""
     if words is None:
         return 1.0
     return (words[rows] @ words[columns].T).toarray() / words.shape[1]
@@ -136,7 +135,7 @@ def together(words: Any, rows: Ints, columns: Ints) -> Any:
 def strengths(
     factors: PairFactors, label: int, occurrence: Any, rows: Ints, columns: Ints
 ) -> NDArray[np.float64]:
-    """The strengths of all pairs of some features with others, the first before the second."""
+    """Return the strengths of all pairs whose first feature precedes the second."""
     scale = factors.scale[label]
     weights = (factors.left[rows] * scale) @ factors.right[columns].T
     weights += (factors.right[rows] * scale) @ factors.left[columns].T
@@ -146,7 +145,7 @@ def strengths(
 
 
 def enumerate_pairs(factors: PairFactors, words: Any) -> list[NDArray[np.float64]]:
-    """The largest strengths of each class, by looking at every pair."""
+    """Return the largest strengths of each class by enumerating all pairs."""
     everything = np.arange(len(factors.left))
     occurrence = together(None if words is None else words.T.tocsr(), everything, everything)
     out = []
@@ -158,7 +157,7 @@ def enumerate_pairs(factors: PairFactors, words: Any) -> list[NDArray[np.float64
 
 
 def compare(case: Case, best: Sequence[Best], expected: Sequence[NDArray[np.float64]]) -> Check:
-    """How far the strengths found are from those of plain enumeration."""
+    """Compare the strengths found with those of plain enumeration."""
     errors = [
         np.linalg.norm(np.abs(found.weight) * found.occurrence - sizes) / np.linalg.norm(sizes)
         for found, sizes in zip(best, expected, strict=True)
@@ -169,7 +168,7 @@ def compare(case: Case, best: Sequence[Best], expected: Sequence[NDArray[np.floa
 def check_blocks(
     case: Case, factors: PairFactors, words: Any, best: Sequence[Best], seed: int
 ) -> Check:
-    """By how much a pair in some blocks drawn at random beats the weakest found, at most."""
+    """Check random blocks for pairs that are stronger than the weakest pair found."""
     generator = np.random.default_rng([seed, 1])
     by_feature = None if words is None else words.T.tocsr()
     excess = 0.0

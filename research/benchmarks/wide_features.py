@@ -1,10 +1,10 @@
-"""One training step in a million sparse features, against two embedding bags.
+"""One training step with a million sparse features, compared with two embedding bags.
 
-Cross-GCN of order 2 whose 100,000 nodes have 5 million entries, all of them training. The
-other side is the same model as PyTorch has it: an ``EmbeddingBag`` per order and Adam with
-its defaults. Both must have the same losses over several steps. On a CPU the memory is the
-most that a process of its own holds while it draws the graph and trains; on a GPU, what
-is allocated there.
+The model is a Cross-GCN of order 2. The graph has 100,000 nodes with 5 million entries, and all
+nodes are training nodes. The peer is the same model in plain PyTorch: an ``EmbeddingBag`` per
+order and Adam with its defaults. Both sides must have the same losses over several steps. On a
+CPU, memory is the peak of a separate process that draws the graph and trains. On a GPU, memory is
+the peak of allocated bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STEPS, SAME_LOSSES = 6, 1e-4
 
 
 def measure(options: Options) -> Measurement:
-    """Measure the case of the device."""
+    """Measure the case of the selected device."""
     size = WideSize() if options.device == "cpu" else WideSize(hidden=64)
     if options.quick:
         size = replace(size, nodes=10_000, features=100_000)
@@ -50,8 +50,7 @@ def measure_size(size: WideSize, options: Options) -> Measurement:
     """Check and time one size.
 
     Args:
-        size: Of graph and model.
-        options: What was asked for.
+        size: Sizes of the graph and the model.
     """
     found = Measurement()
     options.show("drawing", 0, 1)
@@ -86,7 +85,7 @@ def measure_size(size: WideSize, options: Options) -> Measurement:
 
 
 def compare(size: WideSize, graph: PreparedGraph, y: Tensor, options: Options) -> Check:
-    """How far the losses of some steps are apart, at most."""
+    """Compare the losses of some steps by their largest relative difference."""
     ours = our_step(size, graph, y, options.device)
     peer = EmbeddingBags(build(size), graph, y, options.device)
     errors = []
@@ -100,7 +99,7 @@ def compare(size: WideSize, graph: PreparedGraph, y: Tensor, options: Options) -
 def measure_memory(
     size: WideSize, graph: PreparedGraph, y: Tensor, options: Options, found: Measurement
 ) -> None:
-    """The most memory that each side takes."""
+    """Measure the peak memory of each side."""
     held: dict[str, int] = {}
     works: dict[str, Callable[[WideSize, int], object]] = {"ours": train_ours, PEER: train_peer}
     for number, (side, work) in enumerate(works.items()):

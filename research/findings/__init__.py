@@ -1,1 +1,1 @@
-"""Which options beyond the paper help: what is measured, and the page that says so."""
+"""Measurements of options beyond the paper, and the page that reports them."""

@@ -1,4 +1,4 @@
-"""Measure the cells of tables, each one a file: what is finished is never done again."""
+"""Measure the cells of tables. Each finished cell is a file and is not measured again."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from research.findings.tables import FindingsCell, FindingsTable, SearchRecord, 
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """A cell as it is trained.
+    """A cell and its training configurations.
 
     Attributes:
-        cell: Its place.
-        configs: The configurations of which validation takes one; mostly a single one.
-        choose_splits: On how many splits it is chosen.
-        trials: From how many settings a search chose before.
+        cell: The cell of the table.
+        configs: Candidate configurations, usually one; validation accuracy selects among them.
+        choose_splits: Number of splits used for the selection.
+        trials: Number of settings tried by an earlier search, if any.
     """
 
     cell: FindingsCell
@@ -45,7 +45,7 @@ class PlannedCell:
 
     @property
     def name(self) -> str:
-        """Of its file: the same for equal work, whichever table it stands in, and for no other."""
+        """Return the file name: a hash of the work, shared by equal cells of all tables."""
         first = self.configs[0]
         work = [[config.identity(), config.num_splits] for config in self.configs]
         if len(work) > 1:
@@ -57,15 +57,14 @@ class PlannedCell:
 def plan_table(
     table: FindingsTable, searches: Path, overrides: Mapping[str, Any]
 ) -> list[PlannedCell]:
-    """What to train for each cell of a table, in the order of use.
+    """Return the planned cells of a table, in the table's order.
 
     Args:
-        table: The table.
         searches: Folder with the records of searches.
-        overrides: Settings of every run, such as ``epochs``.
+        overrides: Settings applied to every run, such as ``epochs``.
 
     Raises:
-        BadInput: If a search is missing or a setting is no setting.
+        BadInput: If a search record is missing or a setting is unknown.
     """
     search = read_search(searches / f"{table.search}.json") if table.search else None
     return [_plan(cell, table, search, overrides) for cell in table.cells()]
@@ -91,18 +90,19 @@ def _plan(
 
 
 class CellFolder:
-    """Finished cells, and which are being measured now by any process of this machine.
+    """A folder of finished cells, with claims on the cells that are being measured.
+
+    Claims prevent two processes of this machine from measuring the same cell.
 
     Args:
-        folder: Where they are kept.
-        device: Where they were trained; results of a GPU are kept apart.
+        device: Device of the training; GPU results are kept separately.
     """
 
     def __init__(self, folder: Path, device: str) -> None:
         self.folder = folder / device
 
     def read(self, planned: PlannedCell) -> tuple[Measured, Mapping[str, Any]] | None:
-        """What was measured, and where; none if it was not."""
+        """Return the measurement of a cell and its environment, or ``None``."""
         path = self._path(planned)
         try:
             content = json.loads(path.read_bytes())
@@ -115,13 +115,13 @@ class CellFolder:
     def write(
         self, planned: PlannedCell, measured: Measured, environment: Mapping[str, Any]
     ) -> None:
-        """Keep what was measured."""
+        """Write the measurement of a cell."""
         content = measured.model_dump(mode="json", exclude_defaults=True)
         write_json(self._path(planned), {"measured": content, "environment": environment})
 
     @contextmanager
     def claim(self, planned: PlannedCell) -> Iterator[bool]:
-        """Whether this process may measure the cell, and no other until it is done."""
+        """Claim a cell for this process; yields whether the claim succeeded."""
         path = self._path(planned)
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path.with_suffix(".lock"), timeout=0)
@@ -142,12 +142,11 @@ class CellFolder:
 def collect_table(
     table: FindingsTable, planned: Sequence[PlannedCell], *folders: CellFolder
 ) -> FindingsRecord:
-    """Put the finished cells of a table together, in the table's order of rows.
+    """Collect the finished cells of a table, in the order of its rows.
 
     Args:
-        table: The table.
-        planned: Its cells.
-        *folders: Where they may be; the first that has a cell gives it.
+        planned: Its planned cells.
+        *folders: Folders to look in; the first that contains a cell wins.
     """
     cells, missing, environments = {}, [], []
     for plan in planned:
@@ -171,13 +170,10 @@ def collect_table(
 
 
 def parse_share(text: str) -> tuple[int, int]:
-    """Which part of how many, for the command line: ``0/4`` to ``3/4`` are all of it.
-
-    Args:
-        text: As given.
+    """Parse a share given on the command line: ``0/4`` to ``3/4`` together cover everything.
 
     Raises:
-        ArgumentTypeError: If there is no such part.
+        ArgumentTypeError: If the text is not a valid share.
     """
     index, _, of = text.partition("/")
     if not (index.isdecimal() and of.isdecimal() and int(index) < int(of)):
@@ -186,11 +182,11 @@ def parse_share(text: str) -> tuple[int, int]:
 
 
 class CellTrainer:
-    """Trains cells one after another; those on the same splits of a graph share what is loaded.
+    """Train cells one after another; cells on the same splits of a graph share the loaded data.
 
     Args:
         device: ``cpu``, ``cuda`` or ``auto``.
-        workers: Processes that share the runs of a cell on the CPU.
+        workers: Number of processes that share the runs of a cell on the CPU.
     """
 
     def __init__(self, device: str = "cpu", workers: int = 1) -> None:
@@ -200,13 +196,13 @@ class CellTrainer:
         self._workloads: dict[tuple[tuple[Any, ...], bool], Trainer] = {}
 
     def measure(self, planned: PlannedCell) -> tuple[Measured, Mapping[str, Any]]:
-        """What came out of a cell, and the environment it was trained in.
+        """Return the measurement of a cell and its environment.
 
-        A run that diverges is a result, told as the cell's ``failure``.
+        A run that diverges is a valid result; the cell's ``failure`` then says why.
 
         Raises:
-            BadInput: If it cannot be trained as described.
-            WorkFailed: If the machine was not up to it.
+            BadInput: If the settings are invalid.
+            WorkFailed: If the machine lacks resources, such as memory.
         """
         candidates = self._try_out(planned)
         scores = [candidate.validation_mean or 0.0 for candidate in candidates]
@@ -234,7 +230,7 @@ class CellTrainer:
         return about.model_copy(update=measured), records[0]["environment"]
 
     def _try_out(self, planned: PlannedCell) -> tuple[CandidateRecord, ...]:
-        """How each candidate validates; nothing where there is no choice."""
+        """Return the validation accuracy of each candidate; empty if there is only one."""
         if len(planned.configs) == 1:
             return ()
         return tuple(
@@ -246,7 +242,7 @@ class CellTrainer:
         )
 
     def _validate(self, config: RunConfig, num_splits: int) -> float | None:
-        """Mean validation accuracy over the first splits; no test node is read."""
+        """Return the mean validation accuracy over the first splits; test nodes are not read."""
         try:
             records = self._train(config, num_splits, read_test=False)
         except _Diverged:
@@ -280,4 +276,4 @@ class CellTrainer:
 
 
 class _Diverged(Exception):
-    """A run came to no end, and why."""
+    """Raised when a run diverges; the message says why."""

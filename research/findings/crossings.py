@@ -1,4 +1,4 @@
-"""Modules that cross features in one table: what they reach, what they cost, how that grows."""
+"""One table of feature-crossing modules: accuracy, cost, and growth of the cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MODULES: Final = {
     "dcn-v2": "DCN-v2, rank 32",
     "cin": "CIN",
 }
-"""What the benchmark calls a transform of the findings, as it is set there."""
+"""Benchmark labels of the findings' transforms, by name and settings."""
 _OURS: Final = "cross"
 _SLOPES: Final = (("time", "D"), ("memory", "D"), ("time", "K"), ("memory", "K"))
 
@@ -28,12 +28,12 @@ Benchmark = Mapping[str, Any]
 def peers_markdown(
     table: FindingsTable, record: FindingsRecord | None, benchmark: Benchmark | None
 ) -> str:
-    """Accuracies of the findings beside costs of the benchmark; nothing where one is missing.
+    """Combine accuracies of the findings with costs of the benchmark; empty if one is missing.
 
     Args:
-        table: The findings' table, whose rows name a ``transform``.
-        record: What was measured for it.
-        benchmark: The record of ``crossgcn bench peers``; a quick look does not count.
+        table: The findings table whose rows set a ``transform``.
+        record: The record of that table.
+        benchmark: The record of ``crossgcn bench peers``; a quick record is ignored.
     """
     if record is None or benchmark is None or benchmark["quick"]:
         return ""
@@ -81,13 +81,13 @@ def peers_markdown(
 
 
 def _transform(row: Row) -> str:
-    """The module in question: that of the first layer."""
+    """Return the transform of the first layer."""
     transform = row.settings["transform"]
     return str(transform if isinstance(transform, str) else transform[0])
 
 
 def _common_size(benchmark: Benchmark) -> tuple[int, int]:
-    """The size from which both growths start: that of most others in order and in features."""
+    """Return the size at which both growth series start: most others share its D or K."""
     sizes = {(entry["features"], entry["order"]) for entry in benchmark["peers"]}
     return max(
         sizes,

@@ -1,4 +1,4 @@
-"""What high orders and many layers come to, in tables and in sentences computed from them."""
+"""Results for high orders and many layers: tables, and sentences computed from them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from crossgcn.reports.format import markdown_table
 _SWEEPS: Final = {"order": "order", "depth": "layers"}
 _PLAIN: Final = "plain"
 _MOST_LOST: Final = 10.0
-"""Points below the best of its curve at which a point no longer counts as trained."""
+"""A point this many percentage points below the best of its curve counts as not trained."""
 
 Record = Mapping[str, Any]
 
 
 class _Curve(NamedTuple):
-    """A variant on a dataset, against the order or against depth.
+    """Accuracies of a variant on a dataset, as a function of the order or of the depth.
 
     Attributes:
         sweep: ``order`` or ``depth``.
-        dataset: On which.
-        variant: Of what.
-        points: What was measured at each value, by value.
+        dataset: Name of the dataset.
+        variant: Name of the variant.
+        points: Measurement at each value, by value.
     """
 
     sweep: str
@@ -41,15 +41,15 @@ class _Curve(NamedTuple):
     points: Mapping[int, Record]
 
     def mean(self, value: int) -> float | None:
-        """Test accuracy in percent over the splits that came to an end."""
+        """Return the mean test accuracy in percent over the splits that did not diverge."""
         point = self.points.get(value)
         accuracies = point["test_accuracy"] if point else []
         return 100 * fmean(accuracies) if accuracies else None
 
     def worst(self) -> tuple[float, int]:
-        """How far the lowest point is below the best, and where; order 1 has no crosses.
+        """Return the largest drop below the best point, and its position.
 
-        A curve without any accuracy loses nothing here: all of it diverged.
+        Order 1 is left out because it has no crosses. The drop is 0 if every run diverged.
         """
         means = {value: self.mean(value) for value in self.points if _crosses(self.sweep, value)}
         trained = {value: mean for value, mean in means.items() if mean is not None}
@@ -57,16 +57,16 @@ class _Curve(NamedTuple):
         return max(trained.values(), default=0.0) - trained.get(low, 0.0), low
 
     def diverged(self) -> int:
-        """How many trainings came to no end."""
+        """Return the number of diverged runs."""
         return sum(point["diverged"] for point in self.points.values())
 
 
 def depth_markdown(record: Record | None, *, figure: str = "") -> str:
-    """Accuracy against order and depth, or the word that it was not measured.
+    """Render accuracy against order and depth, or a note that it was not measured.
 
     Args:
-        record: What ``research/scripts/measure_depth.py`` keeps.
-        figure: Address of its drawing.
+        record: The record written by ``research/scripts/measure_depth.py``.
+        figure: Path of the figure.
     """
     if record is None:
         return "Not measured yet."
@@ -95,7 +95,7 @@ def _crosses(sweep: str, value: int) -> bool:
 
 
 def _verdicts(curves: Sequence[_Curve]) -> Iterator[str]:
-    """Which variants train all the way, and where the others fail."""
+    """State which variants train at every value, and where the others fail."""
     for sweep in _SWEEPS:
         here = [curve for curve in curves if curve.sweep == sweep]
         if not here:
@@ -131,7 +131,7 @@ def _troubles(curves: Sequence[_Curve]) -> Iterator[str]:
 
 
 def _against_plain(curves: Sequence[_Curve]) -> Iterator[str]:
-    """What each variant gains or costs where nothing is wrong yet, and at the far end."""
+    """Compare each variant with the plain model at value 2 and at the largest value."""
     plain = {(c.sweep, c.dataset): c for c in curves if c.variant == _PLAIN}
     for sweep in _SWEEPS:
         twins = [c for c in curves if c.sweep == sweep and c.variant != _PLAIN]
@@ -209,24 +209,23 @@ _GRADIENTS: Final = {
 _COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00")
 _MARKERS: Final = ("o", "s", "^", "D")
 _SMALLEST: Final = 1e-12
-"""Below this a gradient counts as gone and is drawn at the edge."""
+"""Smaller gradients count as vanished and are drawn at the lower edge."""
 
 Points = Sequence[Record]
 
 
 class _Style(NamedTuple):
-    """How a variant is drawn."""
+    """The drawing style of a variant."""
 
     colour: str
     marker: str
 
 
 def write_depth_figure(path: Path, record: Record) -> None:
-    """Write the picture as PNG.
+    """Write the figure as PNG.
 
     Args:
-        path: Where to.
-        record: What ``research/scripts/measure_depth.py`` keeps.
+        record: The record written by ``research/scripts/measure_depth.py``.
     """
     with figure_style("depth"):
         figure = draw_depth(record)
@@ -238,10 +237,10 @@ def write_depth_figure(path: Path, record: Record) -> None:
 
 
 def draw_depth(record: Record) -> Figure:
-    """Two rows for each dataset, accuracy above and gradients below; a column for each sweep.
+    """Draw two rows per dataset, accuracy above gradients, and one column per sweep.
 
     Args:
-        record: What ``research/scripts/measure_depth.py`` keeps.
+        record: The record written by ``research/scripts/measure_depth.py``.
     """
     datasets = list(dict.fromkeys(each["dataset"] for each in record["gradients"]))
     deep = [each for each in record["gradients"] if each["sweep"] == "depth"]

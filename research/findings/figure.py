@@ -1,4 +1,4 @@
-"""Paired differences as dots: what helps is right of the line, what harms left of it."""
+"""Dot plots of paired differences: gains are right of the zero line, losses left of it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _TICKS = {-30: "−30", -3: "−3", 0: "0", 3: "+3", 30: "+30"}
 
 
 def draw_differences(table: FindingsTable, record: FindingsRecord) -> Figure | None:
-    """One panel for each column, a line for each comparison; none without any.
+    """Draw one panel per column with one line per comparison; return ``None`` without comparisons.
 
-    Bars reach two standard errors each way, so that a bar clear of zero is what the tables
-    call a difference. The scale is even up to three points and, where some are larger,
-    logarithmic beyond: gains of half a point and of fifty stand side by side.
+    Bars extend two standard errors to each side. The tables report a difference when its bar
+    excludes zero. The scale is linear up to three points and logarithmic beyond, so that gains
+    of half a point and of fifty points are both readable.
     """
     comparisons = compare_rows(table, record)
     if not comparisons:
@@ -80,7 +80,7 @@ def draw_differences(table: FindingsTable, record: FindingsRecord) -> Figure | N
 
 
 def write_differences(path: Path, table: FindingsTable, record: FindingsRecord) -> None:
-    """Draw a table as PNG, the same bytes every time; nothing where nothing is compared."""
+    """Write the figure of a table as PNG, reproducibly; do nothing without comparisons."""
     with figure_style(table.name):
         figure = draw_differences(table, record)
         if figure is None:
@@ -91,7 +91,7 @@ def write_differences(path: Path, table: FindingsTable, record: FindingsRecord) 
 
 
 def _reach(comparison: Comparison) -> float:
-    """How far a comparison's bar is from zero at its far end."""
+    """Return the largest absolute value that a comparison's bar covers."""
     difference = comparison.difference
     return abs(difference.mean) + THRESHOLD * (difference.standard_error or 0.0)
 

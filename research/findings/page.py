@@ -1,4 +1,4 @@
-"""Tables of findings as Markdown, for the page that says what helps and what does not."""
+"""Render tables of findings as Markdown, for ``docs/findings.md``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMED_ONE_BY_ONE = 3
 
 
 def table_verdict(table: FindingsTable, record: FindingsRecord) -> str:
-    """The verdict of a table: counts first, then column by column."""
+    """Return the verdict of a table: counts first, then column by column."""
     comparisons = compare_rows(table, record)
     twins = [comparison for comparison in comparisons if comparison.is_twin]
     others = [comparison for comparison in comparisons if not comparison.is_twin]
@@ -47,7 +47,7 @@ def table_verdict(table: FindingsTable, record: FindingsRecord) -> str:
 
 
 def count_sentence(comparisons: Sequence[Comparison]) -> str:
-    """How many came out which way, and how many would by chance."""
+    """State the number of each outcome, and the number expected by chance."""
     better, worse, equal = (len(_of(comparisons, o)) for o in ("better", "worse", "no difference"))
     number = len(comparisons)
     called = "comparison" if number == 1 else "comparisons"
@@ -59,7 +59,7 @@ def count_sentence(comparisons: Sequence[Comparison]) -> str:
 
 
 def range_of_gains(comparisons: Sequence[Comparison], outcome: Outcome) -> str:
-    """Where and by how many points rows are better, or worse; a dash for nowhere."""
+    """State where and by how many points rows are better or worse; a dash for nowhere."""
     texts = []
     for column in dict.fromkeys(comparison.column for comparison in comparisons):
         here = [comparison for comparison in comparisons if comparison.column == column]
@@ -72,7 +72,7 @@ def range_of_gains(comparisons: Sequence[Comparison], outcome: Outcome) -> str:
 
 
 def mean_and_spread(accuracies: Sequence[float]) -> str:
-    """Accuracies as ``mean ± sd``, in percent."""
+    """Format accuracies as ``mean ± sd``, in percent."""
     summary = summarise([100 * accuracy for accuracy in accuracies])
     return with_spread(summary.mean, summary.sd)
 
@@ -88,7 +88,7 @@ def _column_line(column: Column, comparisons: Sequence[Comparison]) -> str:
 
 
 def _named(found: Sequence[Comparison], outcome: Outcome, number: int) -> str:
-    """Each by name where they are few, else the least and the most of them."""
+    """List every item if they are few, otherwise the smallest and the largest."""
     if not found:
         return ""
     ranked = sorted(found, key=lambda comparison: -abs(comparison.difference.mean))
@@ -111,7 +111,7 @@ def _best_on_validation(column: Column, table: FindingsTable, record: FindingsRe
 
 
 def _target_line(column: Column, table: FindingsTable, record: FindingsRecord) -> str:
-    """Whether the row that validation would take reaches a target; others only by the way."""
+    """State whether the row that validation selects reaches a target."""
     ranked = _by_validation(column, table, record)
     if column.target is None or not ranked:
         return ""
@@ -127,7 +127,7 @@ def _target_line(column: Column, table: FindingsTable, record: FindingsRecord) -
 def _by_validation(
     column: Column, table: FindingsTable, record: FindingsRecord
 ) -> list[CellRecord]:
-    """What was measured in a column, the best on validation nodes first."""
+    """Return the measurements of a column, sorted by validation accuracy, best first."""
     cells = [record.find(row.label, column.label) for row in table.rows]
     measured = [cell for cell in cells if cell is not None]
     return sorted(measured, key=lambda cell: -fmean(cell.validation_accuracy))
@@ -166,7 +166,7 @@ _SAME_FOR_ALL = ("dataset", "model", "splits", "num_splits", "train", "seed")
 
 
 def findings_overview(tables: Tables) -> str:
-    """One line for each table, and how many differences chance alone would give them all."""
+    """Render one line per table, and the total number expected by chance."""
     rows, every = [], []
     for table, record in tables:
         if record is None:
@@ -192,12 +192,11 @@ def findings_overview(tables: Tables) -> str:
 def findings_markdown(
     table: FindingsTable, record: FindingsRecord | None, *, figure: str = ""
 ) -> str:
-    """A table with its verdict, or the word that it was not measured.
+    """Render a table with its verdict, or a note that it was not measured.
 
     Args:
-        table: What is compared.
-        record: What was measured.
-        figure: Address of the drawing of its differences.
+        record: Its record, if measured.
+        figure: Path of the figure of its differences.
     """
     if record is None:
         return "Not measured yet."
@@ -247,7 +246,7 @@ def _accuracy(cell: CellRecord | None, comparisons: Sequence[Comparison]) -> str
 
 
 def _count(column: Column, record: FindingsRecord) -> str:
-    """Over how many splits, or seeds where all nodes train."""
+    """Return the number of splits, or of seeds where the training nodes are always the same."""
     cells = [cell for cell in record.cells if cell.column == column.label and cell.test_accuracy]
     if not cells:
         return ""
@@ -257,7 +256,7 @@ def _count(column: Column, record: FindingsRecord) -> str:
 
 
 def _costs(table: FindingsTable, record: FindingsRecord) -> str:
-    """Parameters everywhere, but seconds of one kind of device only: where most were trained."""
+    """Render all parameter counts, and the seconds of the device that trained most cells."""
     columns = [column for column in table.columns if _count(column, record)]
     devices = Counter(cell.device for cell in record.cells if cell.seconds is not None)
     if not devices:
@@ -280,7 +279,7 @@ def _cost(cell: CellRecord | None, device: str) -> str:
 
 
 def _choices(record: FindingsRecord) -> str:
-    """The settings that validation chose, and from how many."""
+    """Render the settings that validation selected, and the number of candidates."""
     rows = []
     for cell in record.cells:
         number = cell.trials if cell.trials is not None else len(cell.candidates)
@@ -322,7 +321,7 @@ def _threads(environment: Mapping[str, Any]) -> str:
 
 
 def links_in_brief(record: dict[str, Any] | None) -> str:
-    """The verdicts of ``results/links.json``, graph by graph."""
+    """Render the verdicts of ``results/links.json``, graph by graph."""
     if record is None:
         return "Not measured yet."
     return "\n".join(
@@ -333,7 +332,7 @@ def links_in_brief(record: dict[str, Any] | None) -> str:
 
 
 def search_in_brief(search: SearchRecord | None) -> str:
-    """How many settings were tried on each graph, and whether each model had as many."""
+    """Render the number of settings tried per graph, and whether models had equally many."""
     if search is None:
         return "Not searched yet."
     counts: dict[str, dict[str, int]] = {}

@@ -1,4 +1,4 @@
-"""What came out of a table: small enough to keep, whole enough to judge everything from."""
+"""Records of findings tables, from which every verdict can be recomputed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from research.findings.tables import FindingsTable
 
 
 class CandidateRecord(Frozen):
-    """Settings that validation chose from; their test accuracy was never computed.
+    """A candidate of the selection by validation; its test accuracy is never computed.
 
     Attributes:
-        settings: What sets it apart.
-        validation_mean: Mean accuracy over the splits of the choice; none where it diverged.
+        settings: Settings that distinguish the candidate.
+        validation_mean: Mean accuracy over the selection splits; ``None`` if a run diverged.
     """
 
     settings: Mapping[str, Any]
@@ -33,16 +33,16 @@ class Measured(Frozen):
     """One configuration over all its splits.
 
     Attributes:
-        settings: What was trained.
+        settings: Settings of the training.
         device: ``cpu`` or ``cuda``.
-        test_accuracy: Fractions, one per split (per seed where all splits are one).
-        validation_accuracy: Likewise, at the selected epochs.
+        test_accuracy: Fractions, one per split (per seed if there is only one split).
+        validation_accuracy: Validation accuracies at the selected epochs.
         best_epoch: The selected epochs.
-        num_training_sets: How many different ones; 1 where all nodes train.
-        parameters: Numbers that are trained.
-        seconds: Of all splits together, the choice of settings not counted.
-        chosen: The settings that validation chose.
-        candidates: What it chose from.
+        num_training_sets: Number of distinct training sets; 1 if all nodes train.
+        parameters: Number of trained parameters.
+        seconds: Training time over all splits, without the selection of settings.
+        chosen: The settings that validation selected.
+        candidates: The candidates of that selection.
         failure: Why there is no accuracy.
     """
 
@@ -60,12 +60,12 @@ class Measured(Frozen):
 
 
 class CellRecord(Measured):
-    """What was measured, and where it stands.
+    """A measurement and its place in the table.
 
     Attributes:
         row: Label of its row.
         column: Label of its column.
-        trials: From how many settings a search chose these, where one did.
+        trials: Number of settings tried by the search that chose these settings, if any.
     """
 
     row: str
@@ -74,13 +74,13 @@ class CellRecord(Measured):
 
 
 class FindingsRecord(Frozen):
-    """Everything that was found for a table.
+    """All measurements of a table.
 
     Attributes:
-        table: Its name.
-        cells: Those that were measured, in the table's order.
-        missing: Those that were not, row and column each.
-        environments: Versions, threads, commit and machine of the runs, each once.
+        table: Name of the table.
+        cells: Measured cells, in the table's order.
+        missing: Row and column of each cell that was not measured.
+        environments: Distinct environments of the runs: versions, threads, commit and machine.
     """
 
     table: str
@@ -89,7 +89,7 @@ class FindingsRecord(Frozen):
     environments: tuple[Mapping[str, Any], ...] = ()
 
     def find(self, row: str, column: str) -> CellRecord | None:
-        """The cell at a place, if it was measured and came to an end."""
+        """Return the cell at a row and column, or ``None`` if it has no accuracy."""
         for cell in self.cells:
             if (cell.row, cell.column) == (row, column) and cell.test_accuracy:
                 return cell
@@ -97,7 +97,7 @@ class FindingsRecord(Frozen):
 
 
 def write_record(path: Path, record: FindingsRecord) -> None:
-    """Write a record as JSON, whole or not at all."""
+    """Write a record as JSON, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_model(path, record)
 
@@ -110,7 +110,7 @@ def read_record(path: Path) -> FindingsRecord:
 Outcome = Literal["better", "worse", "no difference"]
 
 THRESHOLD = 2.0
-"""How many standard errors from zero a difference counts as one."""
+"""A difference counts if it is more than this many standard errors from zero."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,11 @@ class Comparison:
     """Two rows of a table in one column.
 
     Attributes:
-        row: What is looked at.
-        column: Where.
-        against: What it is compared with.
-        is_twin: Whether that is its twin, or another row.
-        difference: Paired over splits, in points.
+        row: The row under test.
+        column: The column.
+        against: The row to compare with.
+        is_twin: Whether ``against`` is the baseline row of ``row``.
+        difference: Paired difference over splits, in percentage points.
     """
 
     row: str
@@ -133,12 +133,12 @@ class Comparison:
 
     @property
     def outcome(self) -> Outcome:
-        """What the difference is called."""
+        """Return the name of the outcome."""
         return judge_difference(self.difference)
 
 
 def compare_rows(table: FindingsTable, record: FindingsRecord) -> list[Comparison]:
-    """Every comparison of a table that both sides were measured for, row by row."""
+    """Return every comparison of a table for which both sides were measured, row by row."""
     found = []
     for row in table.rows:
         for against in row.against:
@@ -157,9 +157,9 @@ def compare_rows(table: FindingsTable, record: FindingsRecord) -> list[Compariso
 
 
 def judge_difference(difference: PairedDifference) -> Outcome:
-    """Better or worse where the mean is more than two standard errors from zero.
+    """Return better or worse if the mean is more than two standard errors from zero.
 
-    A single split shows no difference, however large.
+    A single split never counts as a difference.
     """
     error = difference.standard_error
     if error is None or abs(difference.mean) <= THRESHOLD * error:
@@ -168,7 +168,7 @@ def judge_difference(difference: PairedDifference) -> Outcome:
 
 
 def expected_false_alarms(comparisons: Iterable[Comparison]) -> float:
-    r"""How many of them would be called a difference if nothing differed at all.
+    r"""Return the expected number of false positives if all true differences were zero.
 
     The sum over comparisons of :math:`P(|t_{n-1}| > 2)`, with :math:`n` splits each: 6 in 100
     for 20 splits, 8 in 100 for 10.

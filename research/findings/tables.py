@@ -1,7 +1,7 @@
-"""What lies beyond the paper as data: tables of settings, each row beside its plain twin.
+"""Tables of settings beyond the paper, as data; each row is compared with a baseline row.
 
-One TOML file in ``findings`` is one :class:`FindingsTable`: rows × columns, each with settings,
-merge into one cell each. Rows and columns stand in the order in which they are worth measuring.
+One TOML file in ``findings`` is one :class:`FindingsTable`. The settings of a row and of a column
+are merged into the settings of their cell. Rows and columns are listed in order of priority.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class _Part(BaseModel):
 
 
 class Column(_Part):
-    """A graph and how it is split.
+    """A graph and its splits.
 
     Attributes:
-        label: As shown.
-        settings: Of :class:`~crossgcn.training.config.RunConfig`.
-        paper_best: The best accuracy the paper prints there, in percent.
-        target: What is to be reached there, in percent.
+        label: Label in the table.
+        settings: Fields of :class:`~crossgcn.training.config.RunConfig`.
+        paper_best: Best accuracy reported in the paper, in percent.
+        target: Accuracy to reach, in percent.
     """
 
     label: str
@@ -56,12 +56,12 @@ class Row(_Part):
     """A model.
 
     Attributes:
-        label: As shown.
-        settings: Of :class:`~crossgcn.training.config.RunConfig`.
-        against: Rows that paired differences are taken against; the first is mostly its twin.
-        searched: The model whose settings, chosen in a search, it takes on each dataset; the
-            table's choice then leaves it alone.
-        columns: Labels of the columns it is measured in; all of them where none is named.
+        label: Label in the table.
+        settings: Fields of :class:`~crossgcn.training.config.RunConfig`.
+        against: Rows for paired differences; the first is usually the baseline row.
+        searched: Model of a search whose settings this row uses on each dataset. Such a row is
+            not subject to the table's ``choose``.
+        columns: Labels of the columns in which the row is measured; all columns if empty.
     """
 
     label: str
@@ -72,24 +72,24 @@ class Row(_Part):
 
     @property
     def twin(self) -> str | None:
-        """The row that lacks nothing but what this one is about."""
+        """Return the baseline row: same settings without the option under test."""
         return self.against[0] if self.against else None
 
     def stands_in(self, column: Column) -> bool:
-        """Whether it is measured there."""
+        """Return whether the row is measured in a column."""
         return not self.columns or column.label in self.columns
 
 
 class FindingsCell(_Part):
-    """One place of a table.
+    """One cell of a table.
 
     Attributes:
         row: Label of its row.
         column: Label of its column.
-        defaults: Settings of the whole table; those of a search go before them.
-        settings: Of its column and its row, which go before all others.
-        choose: Settings with several values, of which validation takes one.
-        searched: As of its row.
+        defaults: Settings of the whole table; settings from a search override them.
+        settings: Settings of the column and the row; they override all others.
+        choose: Settings with several values; validation accuracy selects one combination.
+        searched: ``searched`` of its row.
     """
 
     row: str
@@ -100,7 +100,7 @@ class FindingsCell(_Part):
     searched: str | None = None
 
     def candidates(self) -> Iterator[dict[str, Any]]:
-        """Every combination of the settings to choose from."""
+        """Return every combination of the settings to choose from."""
         for values in product(*self.choose.values()):
             yield dict(zip(self.choose, values, strict=True))
 
@@ -109,16 +109,16 @@ class FindingsTable(_Part):
     """A question, and the runs that answer it.
 
     Attributes:
-        name: What ``measure_findings.py --table`` takes.
-        title: A line about it.
-        compares: What is held against what, in half a line.
-        settings: For every cell.
-        choose: Settings with several values, of which each cell takes one by validation.
-        choose_splits: On how many of the splits, the first ones, it is chosen.
-        search: Name of the record of a search, where rows take settings from one.
-        costs: Whether parameters and seconds are shown.
-        columns: Where.
-        rows: What.
+        name: Value of ``measure_findings.py --table``.
+        title: One-line title.
+        compares: Short description of the comparison.
+        settings: Settings of every cell.
+        choose: Settings with several values; validation accuracy selects one for each cell.
+        choose_splits: Number of splits, from the first on, used for the selection.
+        search: Name of a search record, if rows take settings from one.
+        costs: Whether to show parameters and seconds.
+        columns: The columns.
+        rows: The rows.
     """
 
     name: str
@@ -145,11 +145,11 @@ class FindingsTable(_Part):
                 if column not in {each.label for each in self.columns}:
                     raise ValueError(f"{row.label} is measured in {column}, no column")
             if row.searched is not None and self.search is None:
-                raise ValueError(f"{row.label} takes settings from a search that is not named")
+                raise ValueError(f"{row.label} is searched, but the table names no search")
         return self
 
     def cells(self) -> Iterator[FindingsCell]:
-        """Every cell once, row by row, each after those that it is compared with."""
+        """Yield every cell once, row by row; each follows the cells it is compared with."""
         rows = {row.label: row for row in self.rows}
         met: set[tuple[str, str]] = set()
         for row, column in product(self.rows, self.columns):
@@ -173,7 +173,7 @@ class FindingsTable(_Part):
 
 @cache
 def read_table(name: str) -> FindingsTable:
-    """The table of that name."""
+    """Read the table of the given name."""
     if name not in TABLE_NAMES:
         raise unknown_name("table", name, TABLE_NAMES)
     text = (Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8")
@@ -181,7 +181,7 @@ def read_table(name: str) -> FindingsTable:
 
 
 class _Trial(BaseModel):
-    """Settings that were tried; a trial that failed has no accuracy."""
+    """A trial of a search; a failed trial has no accuracy."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -193,12 +193,12 @@ class _Trial(BaseModel):
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a search ended with.
+    """The result of a search.
 
     Attributes:
-        settings: Those of the best mean validation accuracy; of equals the first.
+        settings: Settings with the best mean validation accuracy; the first in case of ties.
         validation_mean: That accuracy, a fraction.
-        trials: How many settings were tried, failed ones included.
+        trials: Number of settings tried, including failed ones.
     """
 
     settings: Mapping[str, Any]
@@ -214,10 +214,10 @@ class SearchRecord(BaseModel):
     rows: tuple[_Trial, ...]
 
     def choose(self, dataset: str, model: str) -> Chosen:
-        """The best settings of a model on a dataset, by validation accuracy alone.
+        """Return the best settings of a model on a dataset, by validation accuracy alone.
 
         Raises:
-            BadInput: If no trial of theirs came to an end.
+            BadInput: If no trial of the model on the dataset finished.
         """
         tried = [row for row in self.rows if (row.dataset, row.model) == (dataset, model)]
         done = [
@@ -227,7 +227,8 @@ class SearchRecord(BaseModel):
         ]
         if not done:
             raise BadInput(
-                f"the search has no finished trial of {model} on {dataset}: search it first"
+                f"the search has no finished trial of {model} on {dataset}: "
+                "run search_settings.py first"
             )
         best, row = max(done, key=lambda trial: trial[0])
         return Chosen(row.settings, best, len(tried))
@@ -237,7 +238,7 @@ def read_search(path: Path) -> SearchRecord:
     """Read the record of a search.
 
     Raises:
-        BadInput: If it is not there or not one.
+        BadInput: If the file is missing or not a search record.
     """
     try:
         return SearchRecord(**json.loads(path.read_bytes()))

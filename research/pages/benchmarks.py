@@ -1,4 +1,4 @@
-"""Records of benchmarks as tables, for the terminal and for ``research/benchmarks/README.md``."""
+"""Render benchmark records, for the terminal and for ``research/benchmarks/README.md``."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Verdict = Literal[
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """One number that a benchmark exists for.
+    """A headline result of a benchmark.
 
     Attributes:
-        case: What it was measured on, such as ``citeseer`` or ``fp32, E 32``.
+        case: The case, such as ``citeseer`` or ``fp32, E 32``.
         what: The other side of a ratio, or the quantity.
-        value: The median over the rounds.
-        unit: Of ``value``.
-        low: The lower quartile over the rounds, where there are several.
-        high: The upper one.
-        aim: What it should reach, where only the measurement can tell.
+        value: Median over the rounds.
+        unit: Unit of ``value``.
+        low: Lower quartile over the rounds, if there are several.
+        high: Upper quartile.
+        aim: Target computed by the measurement itself, such as the roofline's ratio.
     """
 
     case: str
@@ -48,12 +48,12 @@ class BenchmarkResult:
 
 @dataclass(frozen=True)
 class Floor:
-    """What one result is held to.
+    """The required and the desired value of one result.
 
     Attributes:
-        floor: What it must reach, if anything.
-        aim: What it hopes for, if anything.
-        at_most: Whether small is good.
+        floor: Required value, if any.
+        aim: Desired value, if any.
+        at_most: Whether smaller is better.
     """
 
     floor: float | None = None
@@ -61,7 +61,7 @@ class Floor:
     at_most: bool = False
 
     def judge(self, value: float) -> Verdict:
-        """Where a value stands; an aim that was measured may be easier than the floor."""
+        """Compare a value with floor and aim; a measured aim may be easier than the floor."""
         reached = self._reaches(value, self.aim)
         if self.floor is not None and not self._reaches(value, self.floor):
             return "floor missed, aim met" if reached else "floor missed"
@@ -81,14 +81,14 @@ class Floors:
     """Floors and aims of all benchmarks.
 
     Args:
-        table: By benchmark, result and case.
+        table: Floors by benchmark, result and case.
     """
 
     def __init__(self, table: Mapping[tuple[str, str, str], Floor]) -> None:
         self.table = table
 
     def of(self, benchmark: str, result: BenchmarkResult) -> Floor:
-        """What a result is held to; an aim that was measured with it counts."""
+        """Return the floor of a result; an aim in the result replaces the one in the table."""
         found = self.table.get((benchmark, result.what, result.case), Floor())
         at_most = found.at_most or result.what.startswith("over ")
         return Floor(found.floor, found.aim if result.aim is None else result.aim, at_most)
@@ -98,7 +98,7 @@ def read_floors(path: Path) -> Floors:
     """Read ``floors.toml``.
 
     Raises:
-        BadInput: An unknown benchmark or key, which would otherwise hold nothing to anything.
+        BadInput: If a benchmark or key is unknown; it would otherwise be ignored silently.
     """
     table: dict[tuple[str, str, str], Floor] = {}
     for benchmark, results in tomllib.loads(path.read_text(encoding="utf-8")).items():
@@ -127,7 +127,7 @@ SHOWN_KERNELS = 12
 
 
 def benchmark_table(record: Record, floors: Floors) -> Table:
-    """The results of one record, floors and aims beside them."""
+    """Return the results of one record with their floors and aims."""
     title = BENCHMARKS[record["benchmark"]].title
     table = Table(title=f"{title}{' (quick look)' * record['quick']}", title_justify="left")
     for position, column in enumerate(COLUMNS):
@@ -140,12 +140,12 @@ def benchmark_table(record: Record, floors: Floors) -> Table:
 def benchmark_markdown(
     name: str, record: Record | None, floors: Floors, *, figure: str = ""
 ) -> str:
-    """One benchmark's part of the page.
+    """Render the section of one benchmark.
 
     Args:
-        name: Of the benchmark.
-        record: What was measured; a quick look does not count.
-        floors: What it is held to.
+        name: Name of the benchmark.
+        record: Its record; a quick record is ignored.
+        floors: Floors and aims.
         figure: Path of its figure, if it has one.
     """
     if record is None or record["quick"]:
@@ -163,10 +163,10 @@ def benchmark_markdown(
 
 
 def speed_markdown(records: Mapping[str, Record]) -> str:
-    """How many times faster than PyG's GCN, in a few lines.
+    """Render the speedups over PyG's GCN in a short table.
 
     Args:
-        records: By the benchmark's name.
+        records: Records by the benchmark's name.
     """
     rows = []
     for name, words in _HEADLINES.items():
@@ -197,7 +197,7 @@ def _against(results: list[BenchmarkResult], peer: str) -> str:
 
 
 def draw_growth(record: Record) -> Figure:
-    """Time and memory against each size, both axes logarithmic."""
+    """Draw time and memory against each size, on logarithmic axes."""
     curves = record["growth"]
     with figure_style("growth"):
         figure = Figure(figsize=(WIDTH, 4.2), layout="constrained")
@@ -221,7 +221,7 @@ def draw_growth(record: Record) -> Figure:
 
 
 def write_growth_figure(record: Record, path: Path) -> None:
-    """Draw a record of growth into a PNG."""
+    """Write the figure of a growth record as PNG."""
     with figure_style("growth"), replacing(path) as file:
         draw_growth(record).savefig(file, format="png", dpi=130, metadata={"Software": None})
 
@@ -231,7 +231,7 @@ def _rows(record: Record, floors: Floors) -> Iterator[list[str]]:
         result = BenchmarkResult(**entry)
         floor = floors.of(record["benchmark"], result)
         sign = "≤ " if floor.at_most else ""
-        # A quick look is of a smaller job, of which the floors do not speak.
+        # Quick records measure a smaller problem; floors do not apply to them.
         verdict = "—" if record["quick"] else floor.judge(result.value)
         yield [
             result.case,
@@ -272,7 +272,7 @@ def _machine(record: Record) -> str:
 
 
 def _breakdowns(record: Record) -> Iterator[str]:
-    """Where the time should go and where it goes, for the first and the last size in fp32."""
+    """Render predicted and measured times by part, for the first and the last size in fp32."""
     ceilings = record["ceilings"]["fp32"]
     yield (
         f"Ceilings measured in fp32: {ceilings['operations_per_second'] / 1e12:.0f} TFLOP/s in "
@@ -310,7 +310,7 @@ def _breakdowns(record: Record) -> Iterator[str]:
 
 
 def _rates(parts: list[dict[str, Any]], kernels: Mapping[str, float]) -> str:
-    """What the two kinds of kernels that take longest reached."""
+    """Return the rates of the two kinds of kernels that take longest."""
     gathered = sum(part["gathered_bytes"] for part in parts)
     features = ("project features", "gradient of first weights")
     operations = sum(part["operations"] for part in parts if part["name"] in features)

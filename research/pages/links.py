@@ -1,4 +1,4 @@
-"""What came out of link prediction, as Markdown for the page that shows it."""
+"""Render the results of link prediction as Markdown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crossgcn.reports.terminal.links import links_verdicts
 
 
 def links_markdown(record: dict[str, Any]) -> str:
-    """One table and its verdicts for each dataset of ``results/links.json``."""
+    """Render one table and its verdicts for each dataset of ``results/links.json``."""
     return "\n\n".join(_dataset(summary) for summary in record["datasets"])
 
 

@@ -15,7 +15,7 @@ Summary = dict[str, Any]
 
 
 def comparison_markdown(summary: Summary) -> str:
-    """Return one comparison, a row per model."""
+    """Render one comparison, a row per model."""
     header = [*MODEL_COLUMNS, f"paired to {summary['baseline']}", "seconds"]
     rows = [
         [*model_cells(model), paired_text(model), f"{model['seconds']:.0f}"]
@@ -25,7 +25,7 @@ def comparison_markdown(summary: Summary) -> str:
 
 
 def protocol_markdown(summaries: Mapping[str, Summary], datasets: Sequence[str]) -> str:
-    """Return several datasets side by side: ours, the paper's in brackets, paired difference."""
+    """Render datasets side by side: ours, the paper's in brackets, paired difference."""
     header = ["model", "layers"]
     for dataset in datasets:
         header += [dataset, f"paired to {summaries[dataset]['baseline']}"]
@@ -41,7 +41,7 @@ def protocol_markdown(summaries: Mapping[str, Summary], datasets: Sequence[str])
 
 
 def item_markdown(item: Item, result: ItemResult) -> str:
-    """Return a table of the paper: ours, its mean in brackets, and the paired difference."""
+    """Render a table of the paper: ours, the paper's mean in brackets, paired difference."""
     columns = [line.label for line in item.columns]
     header = ["model"]
     for column in columns:
@@ -70,7 +70,7 @@ def replace_block(text: str, name: str, content: str) -> str:
     """Replace the content between the two comments that mark a generated block."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     if text.count(begin) != 1 or text.count(end) != 1:
-        raise ValueError(f"the page has no place for {name}, or several: {begin} … {end}")
+        raise ValueError(f"the page must contain exactly one block {name}: {begin} … {end}")
     head, rest = text.split(begin)
     _, tail = rest.split(end)
     return f"{head}{begin}\n{content}\n{end}{tail}"

@@ -1,4 +1,4 @@
-"""What came out on the example shop, as Markdown for the pages that show it."""
+"""Render the results on the example shop as Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Shop = dict[str, Any]
 
 
 def shop_answer_markdown(shop: Shop) -> str:
-    """One draw: the answers of ``compare`` with and without crosses, and the strongest crosses."""
+    """Render one draw: both answers of ``compare`` and the strongest crosses."""
     header = ["class", "strongest crosses", "strength", "nodes", "in runs", "planted"]
     rows = [
         [
@@ -34,7 +34,7 @@ def shop_answer_markdown(shop: Shop) -> str:
 
 
 def shop_seeds_markdown(shops: list[Shop]) -> str:
-    """All draws: every model with crosses planted and without, and the ranks of the planted."""
+    """Render all draws: every model with and without planted crosses, and their ranks."""
     parts = []
     for key, title in (("crosses", "Crosses planted"), ("no_crosses", "None planted")):
         names = [model["model"] for model in shops[0][key]["models"]]

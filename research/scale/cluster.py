@@ -1,6 +1,6 @@
-"""What is assumed of a cluster of GPUs, and how long bytes travel in it.
+"""Assumptions about a cluster of GPUs, and the communication times that follow from them.
 
-Nothing of this was measured. The two sets of assumptions are a range, and are easily changed.
+None of the assumptions was measured. The two sets of assumptions span a range.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from research.scale.cost_points import PARAMETER, StepShape, full_batch, step_wo
 
 @dataclass(frozen=True)
 class Links:
-    """What is assumed of a cluster; nothing of it was measured.
+    """Assumed properties of a cluster; none was measured.
 
     Attributes:
-        gpus_per_machine: That NVLink joins.
+        gpus_per_machine: GPUs connected by NVLink.
         gpu_bytes: Memory of a GPU.
-        inside: Bytes per second that a GPU gets from others of its machine.
-        between: Bytes per second that a GPU gets from other machines.
-        hop_seconds: Latency of one message; an all-reduce is as many as twice the logarithm.
-        drawn_edges: Neighbours per second that a GPU draws from a graph on all GPUs.
-        cut: Share of edges between parts of the graph; 1 is a partition at random.
-        imbalance: How much longer the slowest GPU works than the mean.
-        overlap: Whether rows travel while others are multiplied.
+        inside: Bytes per second that a GPU receives from GPUs of its machine.
+        between: Bytes per second that a GPU receives from other machines.
+        hop_seconds: Latency of a message; an all-reduce over R GPUs has 2 log R messages.
+        drawn_edges: Neighbours per second that a GPU samples from a graph spread over all GPUs.
+        cut: Edges between parts, relative to a random partition; 1 is a random partition.
+        imbalance: Time of the slowest GPU, relative to the mean.
+        overlap: Whether communication overlaps with computation.
     """
 
     gpus_per_machine: int
@@ -41,13 +41,12 @@ class Links:
     overlap: bool
 
     def travel(self, size: float, gpus: int) -> float:
-        """Seconds until a GPU has bytes that are spread evenly over the others.
+        """Return the seconds to receive bytes that are spread evenly over the other GPUs.
 
-        Both links work at once.
+        Both kinds of links work at the same time.
 
         Args:
-            size: Bytes, none of them its own.
-            gpus: How many there are.
+            size: Bytes to receive.
         """
         if gpus == 1:
             return 0.0
@@ -55,13 +54,14 @@ class Links:
         return max(inside * size / self.inside, (1 - inside) * size / self.between)
 
     def all_reduce(self, size: float, gpus: int) -> float:
-        """Seconds to sum something over all GPUs.
+        """Return the seconds of an all-reduce over all GPUs.
 
-        Of it, 2 (R - 1) / R go through every GPU; all links of a machine to others help.
+        Each GPU sends and receives 2 (R - 1) / R of the bytes. Between machines, all links of a
+        machine are used.
 
         Args:
-            size: Bytes.
-            gpus: R.
+            size: Bytes to sum.
+            gpus: Number of GPUs, R.
         """
         if gpus == 1:
             return 0.0
@@ -72,28 +72,28 @@ class Links:
 
 
 FAST = Links(8, 141e9, 360e9, 40e9, 5e-6, 1e9, cut=0.2, imbalance=1.05, overlap=True)
-"""NVLink 4 (450 GB/s each way) and 400 Gb/s per GPU at 80 %, and a good partition."""
+"""NVLink 4 (450 GB/s each way) and 400 Gb/s per GPU, both at 80 %, and a good partition."""
 
 SLOW = Links(8, 141e9, 180e9, 10e9, 20e-6, 1e8, cut=1.0, imbalance=1.3, overlap=False)
-"""The same NVLink at 40 %, 200 Gb/s at 40 %, and a partition at random."""
+"""The same NVLink and 200 Gb/s per GPU, both at 40 %, and a random partition."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A graph and a model of two layers.
+    """A graph and a two-layer model.
 
     Attributes:
-        nodes: N.
-        edges: Undirected ones.
-        features: D.
+        nodes: Number of nodes, N.
+        edges: Number of undirected edges.
+        features: Number of features, D.
         hidden_channels: E.
-        classes: Classes.
+        classes: Number of classes.
         order: K.
         precision: ``fp32``, ``tf32`` or ``bf16``.
-        stored: Features of a node that are stored, where they are sparse.
-        train_share: Of the nodes.
-        fanouts: Neighbours drawn, for the targets and for what they reach.
-        batch_size: Targets of a step on each GPU.
+        stored: Nonzero features per node, if features are sparse.
+        train_share: Fraction of the nodes that are training nodes.
+        fanouts: Neighbours drawn per node, in the first and in the second hop.
+        batch_size: Target nodes of a step on each GPU.
     """
 
     nodes: int
@@ -110,21 +110,21 @@ class Job:
 
     @property
     def entries(self) -> int:
-        """Of the adjacency, self-loops included."""
+        """Return the number of entries of the adjacency, including self-loops."""
         return 2 * self.edges + self.nodes
 
     @property
     def value_bytes(self) -> int:
-        """Of a feature or an activation."""
+        """Return the bytes of a feature or an activation."""
         return 2 if self.precision == "bf16" else 4
 
     @property
     def row_bytes(self) -> int:
-        """Of a node's features."""
+        """Return the bytes of a node's features."""
         return self.value_bytes * self.features if self.stored is None else 8 * self.stored
 
     def share(self, gpus: int) -> StepShape:
-        """A full-batch step on one of so many GPUs."""
+        """Return the shape of a full-batch step on one of ``gpus`` GPUs."""
         return full_batch(
             self.nodes // gpus,
             self.entries // gpus,
@@ -138,10 +138,9 @@ class Job:
 
 
 def sampled_shape(job: Job) -> StepShape:
-    """What one GPU's batch holds; every hop draws for all nodes found before.
+    """Return the shape of one GPU's batch; each hop samples for all nodes found so far.
 
-    No node has more neighbours than the mean degree here: where degrees are unequal, that is
-    too many rather than too few.
+    Every node is assumed to have the mean degree. With unequal degrees, this overestimates.
     """
     degree = 2 * job.edges / job.nodes
     near, far = (min(fanout, degree) for fanout in job.fanouts)
@@ -165,19 +164,19 @@ def sampled_shape(job: Job) -> StepShape:
 
 
 def distinct(draws: float, things: float) -> float:
-    """How many different things so many draws hit, each equally likely.
+    """Return the expected number of distinct items among uniform draws.
 
-    Degrees that are unequal make it fewer.
+    With unequal degrees, the number is smaller.
     """
     return -things * math.expm1(-draws / things) if things > 0 else 0.0
 
 
 def touched_columns(entries: float, features: int) -> float:
-    """How many columns so many stored features touch, as frequent as words: 1 / (rank + 10).
+    """Return the expected number of columns touched, for word frequencies 1 / (rank + 10).
 
     Args:
         entries: Stored features of all rows.
-        features: D.
+        features: Number of features, D.
     """
     shares = 1.0 / (np.arange(features) + 10.0)
     return float(-np.expm1(-entries * shares / shares.sum()).sum())
@@ -185,13 +184,13 @@ def touched_columns(entries: float, features: int) -> float:
 
 @dataclass(frozen=True)
 class FullBatchCost:
-    """A step over the whole graph, each GPU with a part of it.
+    """Cost of a full-batch step with the graph partitioned over the GPUs.
 
     Attributes:
-        compute: Seconds that the slowest GPU works.
-        exchange: Seconds that rows of other parts take.
-        all_reduce: Seconds that gradients take.
-        seconds: Of a step.
+        compute: Seconds of computation on the slowest GPU.
+        exchange: Seconds to exchange rows with other parts.
+        all_reduce: Seconds to sum the gradients.
+        seconds: Seconds of a step.
         gpu_bytes: Memory of each GPU.
     """
 
@@ -204,16 +203,16 @@ class FullBatchCost:
 
 @dataclass(frozen=True)
 class SampledCost:
-    """An epoch in batches, each GPU with its own.
+    """Cost of an epoch of mini-batch training; each GPU has its own batches.
 
     Attributes:
-        compute: Seconds of a step that the model takes.
-        drawing: Seconds of a step that drawing neighbours takes.
-        fetch: Seconds of a step that features of other GPUs take.
-        all_reduce: Seconds of a step that gradients take.
-        seconds: Of a step.
-        steps: Of an epoch.
-        gpu_bytes: Memory of each GPU, with its part of graph and features.
+        compute: Seconds of computation per step.
+        drawing: Seconds of neighbour sampling per step.
+        fetch: Seconds per step to fetch features from other GPUs.
+        all_reduce: Seconds per step to sum the gradients.
+        seconds: Seconds of a step.
+        steps: Steps of an epoch.
+        gpu_bytes: Memory of each GPU, including its part of graph and features.
     """
 
     compute: float
@@ -226,25 +225,22 @@ class SampledCost:
 
     @property
     def epoch(self) -> float:
-        """Seconds of an epoch."""
+        """Return the seconds of an epoch."""
         return self.steps * self.seconds
 
 
 def full_batch_cost(
     job: Job, gpus: int, rates: Rates, kept: Kept, links: Links, *, slower: float = 1.0
 ) -> FullBatchCost:
-    """A step over all nodes, of which each GPU has its part and asks others for the rest.
+    """Return the cost of a full-batch step with the graph partitioned over the GPUs.
 
-    Our layers cross first and aggregate then, so rows as wide as the output of a layer travel,
-    E and then the classes, forward and back.
+    Our layers cross before they aggregate. The exchanged rows are therefore as wide as a layer's
+    output: E in the first layer and the number of classes in the second, forward and backward.
 
     Args:
-        job: Graph and model.
-        gpus: How many.
-        rates: Of one GPU.
-        kept: Of one GPU.
-        links: Between them.
-        slower: By how much the cost model may be too fast.
+        rates: Rates of one GPU.
+        kept: Memory coefficients of one GPU.
+        slower: Factor by which the cost model may underestimate time.
     """
     shape = job.share(gpus)
     parts = list(step_work(shape, job.value_bytes))
@@ -270,17 +266,15 @@ def sampled_cost(
     slower: float = 1.0,
     shared_weights: bool = True,
 ) -> SampledCost:
-    """An epoch in batches with drawn neighbours; graph and features are spread over all GPUs.
+    """Return the cost of a mini-batch epoch, with graph and features spread over all GPUs.
 
     Args:
-        job: Graph and model.
-        gpus: How many.
-        rates: Of one GPU.
-        kept: Of one GPU.
-        links: Between them.
-        slower: By how much the cost model may be too fast.
-        shared_weights: Every GPU has all weights, and gradients are summed over all; else the
-            first layer's are spread over the GPUs by column, and a batch's columns travel.
+        rates: Rates of one GPU.
+        kept: Memory coefficients of one GPU.
+        slower: Factor by which the cost model may underestimate time.
+        shared_weights: If true, every GPU holds all weights and gradients are summed over all GPUs.
+            Otherwise the columns of the first layer's weights are spread over the GPUs, and each
+            batch fetches its columns.
     """
     shape = sampled_shape(job)
     remote = 1 - 1 / gpus

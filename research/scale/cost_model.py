@@ -1,8 +1,8 @@
-"""What a full-batch step takes on one GPU: seconds and bytes, by a few rates.
+"""Cost model of a full-batch step on one GPU: seconds and bytes from a few fitted rates.
 
-Time is a sum over the parts of a step (:mod:`~crossgcn.experiments.step_work`), each as long
-as its slowest resource. Memory is a sum of what is kept. The rates are fitted to measured
-steps (:mod:`~research.scale.cost_model`).
+Time is a sum over the parts of a step (:func:`~research.scale.cost_points.step_work`); each part
+takes as long as its slowest resource. Memory is a weighted sum of sizes. Rates and weights are
+fitted to measured steps (:mod:`~research.scale.cost_points`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from research.scale.cost_points import PARAMETER, CostPoint, StepShape, Work
 
 @dataclass(frozen=True)
 class PartTime:
-    """How long one part takes, and why.
+    """Time of one part of a step, and the resource that limits it.
 
     Attributes:
-        name: Of the part.
-        seconds: Of its slowest resource.
+        name: Name of the part.
+        seconds: Seconds of its slowest resource.
         bound: ``operations``, ``memory`` or ``gathering``.
     """
 
@@ -37,16 +37,16 @@ class PartTime:
 
 @dataclass(frozen=True)
 class Rates:
-    """What a device reaches while it trains.
+    """Rates that a device reaches during training.
 
     Attributes:
-        operations: Per second in matrix products, by precision.
+        operations: Operations per second in matrix products, by precision.
         memory: Bytes per second from and to memory, as our kernels reach it.
         near: Bytes per second that edges gather from the cache.
-        far: Bytes per second that they gather from memory.
-        cache: Bytes that a part moves when half of what it gathers is found in the cache: the
-            share that is found falls as ``cache / (cache + memory_bytes)``.
-        step: Seconds that every step takes, however small.
+        far: Bytes per second that edges gather from memory.
+        cache: Bytes that a part moves when half of its gathered bytes hit the cache: the hit
+            rate falls as ``cache / (cache + memory_bytes)``.
+        step: Constant seconds of every step.
     """
 
     operations: Mapping[str, float]
@@ -57,7 +57,7 @@ class Rates:
     step: float
 
     def part(self, work: Work, precision: str) -> PartTime:
-        """How long one part takes."""
+        """Return the time of one part."""
         found = self.cache / (self.cache + work.memory_bytes)
         times = {
             "operations": work.operations / self.operations[precision],
@@ -68,7 +68,7 @@ class Rates:
         return PartTime(work.name, times[bound], bound)
 
     def seconds(self, parts: Sequence[Work], precision: str) -> float:
-        """How long a whole step takes, one part after another."""
+        """Return the time of a step whose parts run one after another."""
         return self.step + sum(self.part(work, precision).seconds for work in parts)
 
 
@@ -80,35 +80,35 @@ KEPT = (
     "copies of dense features",
     "bytes besides",
 )
-"""What the coefficients of :class:`Kept` count."""
+"""Names of the coefficients of :class:`Kept`."""
 
 WEIGHT_COPIES = 4
-"""Of each weight: itself, its gradient and Adam's two means. This is known, and not fitted."""
+"""Values held per weight: itself, its gradient and Adam's two moments. Known, not fitted."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """How many times each thing is held when most memory is.
+    """Fitted coefficients of peak memory.
 
     Attributes:
-        counts: As many as :data:`KEPT` names.
+        counts: One coefficient for each entry of :data:`KEPT`.
     """
 
     counts: tuple[float, ...]
 
     def bytes(self, shape: StepShape, value_bytes: int) -> float:
-        """The most that a step holds at once, graph and features included."""
+        """Return the peak memory of a step, including graph and features."""
         quantities = kept_quantities(shape, value_bytes)
         held = sum(count * each for count, each in zip(self.counts, quantities, strict=True))
         return held + weight_bytes(shape)
 
 
 def kept_quantities(shape: StepShape, value_bytes: int) -> tuple[float, ...]:
-    """The sizes that memory is a sum of, in the order of :data:`KEPT`.
+    """Return the sizes whose weighted sum is the memory, in the order of :data:`KEPT`.
 
     Args:
-        shape: Of a step.
-        value_bytes: Of a feature or an activation.
+        shape: Shape of a step.
+        value_bytes: Bytes of a feature or an activation.
     """
     values = value_bytes * shape.inputs
     stored = shape.stored
@@ -123,7 +123,7 @@ def kept_quantities(shape: StepShape, value_bytes: int) -> tuple[float, ...]:
 
 
 def weight_bytes(shape: StepShape) -> int:
-    """What weights take, with their gradient and Adam's means."""
+    """Return the bytes of the weights, their gradients and Adam's moments."""
     return WEIGHT_COPIES * PARAMETER * shape.parameters
 
 
@@ -137,25 +137,25 @@ _START: Final = {
     "step": 1e-4,
 }
 _FAR_BYTES: Final = 2e9
-"""What a part must move for its gathering to say how fast memory is: far more than caches hold."""
+"""Bytes a part must move to determine the gather rate from memory: far more than a cache holds."""
 _ENOUGH: Final = 6
-"""Steps of a precision from which its rate can be told."""
+"""Smallest number of steps from which the rate of a precision is fitted."""
 _FARTHEST: Final = 12.0
-"""From a start to what is found, in logarithms."""
+"""Largest distance of the solution from its starting point, in logarithms."""
 _KEPT_START: Final = (2.0, 1.0, 64.0, 64.0, 2.0, 3e7)
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A measured point beside what the model says.
+    """A measured point and its predictions.
 
     Attributes:
         point: The point.
         measured: Seconds or bytes.
-        predicted: By the rates fitted to all points.
-        left_out: By rates fitted to all points but this one.
-        record_left_out: By rates fitted to other records' points alone; ``None`` where they
-            do not say enough, as of a precision that no other record has.
+        predicted: Prediction by rates fitted to all points.
+        left_out: Prediction by rates fitted to all points but this one.
+        record_left_out: Prediction by rates fitted to the points of other records; ``None`` where
+            they do not determine the rates, such as for a precision that no other record has.
     """
 
     point: CostPoint
@@ -170,10 +170,10 @@ class Fitted:
     """The cost model and its errors.
 
     Attributes:
-        rates: For time.
-        kept: For memory.
-        times: Every point's time.
-        memories: The memory of those points that have it.
+        rates: Rates for time.
+        kept: Coefficients for memory.
+        times: Predictions of time for every point.
+        memories: Predictions of memory for the points with measured memory.
     """
 
     rates: Rates
@@ -183,10 +183,10 @@ class Fitted:
 
     @classmethod
     def to_points(cls, points: Sequence[CostPoint], far: float) -> Fitted | None:
-        """Fit both; ``None`` where too little was measured.
+        """Fit rates and coefficients; return ``None`` if there are too few points.
 
         Args:
-            points: Measured steps; a precision of which there are only a few is left out.
+            points: Measured steps; a precision with only a few of them is left out.
             far: See :func:`fit_rates`.
         """
         sized = [point for point in points if point.peak_bytes is not None]
@@ -203,7 +203,7 @@ class Fitted:
 
     @property
     def spread(self) -> float:
-        """The factor by which a record's time was missed at worst when it was left out."""
+        """Return the largest factor between predicted and measured time of a left-out record."""
         missed = [
             abs(math.log(each.record_left_out / each.measured))
             for each in self.times
@@ -213,20 +213,19 @@ class Fitted:
 
 
 def rms_log(pairs: Sequence[tuple[float, float]]) -> float:
-    """The root mean square of the logarithms of ratios: 0.1 is about 10 %."""
+    """Return the root mean square of the logarithms of ratios: 0.1 is about 10 %."""
     return math.sqrt(sum(math.log(a / b) ** 2 for a, b in pairs) / len(pairs))
 
 
 def fit_rates(points: Sequence[CostPoint], far: float) -> Rates:
-    """Least squares of the logarithms of predicted over measured seconds.
+    """Fit the rates by least squares on the logarithms of predicted over measured seconds.
 
     A record with four times as many steps counts twice as much.
 
     Args:
-        points: Measured steps.
-        far: Bytes per second from memory, as a large copy reaches them. It stands for what
-            edges gather from there unless some step gathers from gigabytes: what fits into a
-            cache says nothing about it.
+        far: Bytes per second of a large copy. It is used as the gather rate from memory unless
+            some step gathers from gigabytes, because steps that fit into a cache do not
+            determine that rate.
     """
     precisions = sorted({point.precision for point in points})
     most = max(len(point.parts) for point in points)
@@ -252,7 +251,7 @@ def fit_rates(points: Sequence[CostPoint], far: float) -> Rates:
     start = [_START["operations"]] * len(precisions)
     start += [_START[name] for name in ("memory", "near", "cache", "step")]
     start += [far] * seen
-    # Where a part changes its slowest resource there is an edge; from two sides the best is found.
+    # The objective has kinks where a part's slowest resource changes, so start from both sides.
     best = _minimise(errors, start, [2.0 * value for value in start])
     memory, near, cache, step = best[len(precisions) :][:4]
     rates = dict(zip(precisions, best, strict=False))
@@ -260,10 +259,10 @@ def fit_rates(points: Sequence[CostPoint], far: float) -> Rates:
 
 
 def fit_kept(points: Sequence[CostPoint]) -> Kept:
-    """The same for memory, which is a plain sum and the weights.
+    """Fit the memory coefficients; memory is a weighted sum plus the weights.
 
     Args:
-        points: Steps whose memory was measured.
+        points: Steps with measured memory.
     """
     quantities = np.array([_quantities(point) for point in points])
     parameters = np.array([weight_bytes(_shape(point)) for point in points])
@@ -277,7 +276,7 @@ def fit_kept(points: Sequence[CostPoint]) -> Kept:
 
 
 def judge_rates(points: Sequence[CostPoint], far: float) -> tuple[Judged, ...]:
-    """Every point beside the model's time for it."""
+    """Return every point with its predicted times."""
 
     def fit(some: Sequence[CostPoint]) -> Callable[[CostPoint], float | None]:
         rates = fit_rates(some, far)
@@ -292,7 +291,7 @@ def judge_rates(points: Sequence[CostPoint], far: float) -> tuple[Judged, ...]:
 
 
 def judge_kept(points: Sequence[CostPoint]) -> tuple[Judged, ...]:
-    """Every point beside the model's memory for it."""
+    """Return every point with its predicted memory."""
 
     def fit(some: Sequence[CostPoint]) -> Callable[[CostPoint], float | None]:
         kept = fit_kept(some)
@@ -322,7 +321,7 @@ def _judge(points: Sequence[tuple[CostPoint, float]], fit: Fit) -> tuple[Judged,
 
 
 def _weights(points: Sequence[CostPoint]) -> Floats:
-    """Of each point's error: the fourth root of one over its record's steps."""
+    """Return the weight of each error: the fourth root of one over its record's steps."""
     steps = Counter(point.record for point in points)
     return np.array([steps[point.record] ** -0.25 for point in points])
 
@@ -337,7 +336,7 @@ def _shape(point: CostPoint) -> StepShape:
 
 
 def _minimise(errors: Callable[[Floats], Floats], *starts: list[float]) -> list[float]:
-    """Positive numbers of least squared error, the best from several starts."""
+    """Return the positive numbers of least squared error, the best of several starts."""
     found: list[Any] = []
     for start in starts:
         logs = np.log(start)

@@ -1,4 +1,4 @@
-"""Measured steps, read from the records of benchmarks, for the cost model to be fitted to."""
+"""Measured steps from the records of benchmarks, to fit the cost model to."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 INDEX_AND_WEIGHT = 8
-"""Bytes of an edge, or of a stored feature: a 32-bit column and a 32-bit value."""
+"""Bytes of an edge or of a stored feature: a 32-bit column index and a 32-bit value."""
 
 PARAMETER = 4
 ADAM = 7
-"""Values that Adam moves for each parameter: gradient, and three read and written."""
+"""Values that Adam moves per parameter: the gradient is read, three others are read and written."""
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,16 @@ class StepShape:
     """Sizes of one step of a two-layer model.
 
     Attributes:
-        inputs: Nodes whose features are read.
-        hidden: Nodes whose hidden values are needed.
-        targets: Training nodes.
-        first_edges: Edges from inputs to hidden nodes, self-loops included.
+        inputs: Number of nodes whose features are read.
+        hidden: Number of nodes whose hidden values are needed.
+        targets: Number of training nodes.
+        first_edges: Edges from inputs to hidden nodes, including self-loops.
         second_edges: Edges from hidden nodes to targets.
-        features: D.
+        features: Number of features, D.
         hidden_channels: E.
-        classes: Classes.
+        classes: Number of classes.
         order: K.
-        stored: Features of a node that are stored, where they are sparse; all where ``None``.
+        stored: Nonzero features per node if features are sparse; ``None`` if they are dense.
     """
 
     inputs: int
@@ -46,7 +46,7 @@ class StepShape:
 
     @property
     def parameters(self) -> int:
-        """Weights of both layers; the few biases are not counted."""
+        """Return the number of weights of both layers, without biases."""
         return self.order * self.hidden_channels * (self.features + self.classes)
 
 
@@ -55,10 +55,10 @@ class Work:
     """One part of a step.
 
     Attributes:
-        name: What it does.
+        name: Name of the part.
         operations: Multiplications and additions of its matrix product.
-        memory_bytes: What must be moved from or to memory, each value once.
-        gathered_bytes: What edges or stored features read, each its row.
+        memory_bytes: Bytes read from and written to memory, each value once.
+        gathered_bytes: Bytes of the rows that edges or stored features gather.
     """
 
     name: str
@@ -78,17 +78,17 @@ def full_batch(
     train_share: float = 1.0,
     stored: int | None = None,
 ) -> StepShape:
-    """The shape of a step over a whole graph, all of which the loss depends on.
+    """Return the shape of a full-batch step in which the loss depends on the whole graph.
 
     Args:
-        nodes: N.
-        entries: Of the adjacency: two for each undirected edge, one for each self-loop.
-        features: D.
+        nodes: Number of nodes, N.
+        entries: Entries of the adjacency: two per undirected edge, one per self-loop.
+        features: Number of features, D.
         hidden_channels: E.
-        classes: Classes.
+        classes: Number of classes.
         order: K.
-        train_share: Of the nodes; as many of the entries reach them.
-        stored: As in :class:`StepShape`.
+        train_share: Fraction of training nodes; the same fraction of the entries leads to them.
+        stored: See :class:`StepShape`.
     """
     return StepShape(
         nodes,
@@ -105,15 +105,15 @@ def full_batch(
 
 
 def step_work(shape: StepShape, value_bytes: int) -> Iterator[Work]:
-    """Every part of a step.
+    """Return every part of a step.
 
     Args:
-        shape: Its sizes.
-        value_bytes: Of a feature or an activation: 4, or 2 in bf16.
+        shape: Sizes of the step.
+        value_bytes: Bytes of a feature or an activation: 4, or 2 in bf16.
     """
     size, width, classes = value_bytes, shape.hidden_channels, shape.classes
     crossed = shape.order > 1
-    # Of K projections a backward pass needs all; of one, nothing but what it feeds.
+    # The backward pass of crosses reads all K projections; order 1 has no product to differentiate.
     kept = shape.order + 1 if crossed else 1
     reread = shape.order if crossed else 0
 
@@ -138,7 +138,7 @@ def step_work(shape: StepShape, value_bytes: int) -> Iterator[Work]:
         if shape.stored is None:
             read = inputs * shape.features
             return product(name, inputs, shape.features, first, read + moved)
-        # A stored feature gathers its weights, or in the backward pass its node's gradient.
+        # Each stored feature gathers a row of weights, in the backward pass its node's gradient.
         stored = inputs * shape.stored
         return Work(
             name,
@@ -176,7 +176,7 @@ GROWTH: Final[Mapping[str, Mapping[str, int]]] = {
     "E": {},
     "edges": {"stored": 4},
 }
-"""What stays the same on each axis of the benchmark ``growth``, where it is not as usual."""
+"""Fixed sizes of each axis of the benchmark ``growth`` that differ from the defaults."""
 _USUAL: Final = {
     "degree": 4,
     "features": 512,
@@ -194,11 +194,11 @@ _ARGUMENT: Final = {
 }
 
 BIG: Final = {"features": 100, "classes": 47}
-"""Of ``research/benchmarks/big_graph.py``, whose cases say the rest."""
+"""Sizes of ``research/benchmarks/big_graph.py`` that the names of its cases do not contain."""
 BIG_TRAIN_SHARE: Final = 0.6
 
 WIDE: Final = {"nodes": 100_000, "classes": 8}
-"""Of ``research/benchmarks/wide_features.py``."""
+"""Sizes of ``research/benchmarks/wide_features.py``."""
 
 
 @dataclass(frozen=True)
@@ -206,13 +206,13 @@ class CostPoint:
     """One measured step.
 
     Attributes:
-        record: The benchmark's name.
-        case: Which of its cases.
+        record: Name of the benchmark.
+        case: Name of the case.
         precision: ``fp32``, ``tf32`` or ``bf16``.
-        parts: What the step must do.
-        seconds: How long it took.
-        shape: Its sizes, where memory was measured.
-        peak_bytes: The most it held.
+        parts: Work of the step.
+        seconds: Measured time.
+        shape: Sizes of the step, if memory was measured.
+        peak_bytes: Measured peak memory.
     """
 
     record: str
@@ -225,15 +225,15 @@ class CostPoint:
 
     @property
     def value_bytes(self) -> int:
-        """Of a feature or an activation."""
+        """Return the bytes of a feature or an activation."""
         return 2 if self.precision == "bf16" else 4
 
 
 def gpu_points(records: Records) -> list[CostPoint]:
-    """Every step of ours that was measured on a GPU, and whose sizes are known.
+    """Return every step of our model that was measured on a GPU with known sizes.
 
     Args:
-        records: Of benchmarks, by name; those that are missing or a quick look are left out.
+        records: Records of benchmarks, by name; missing and quick records are skipped.
     """
     readers = {
         "gpu-step": _steps,
@@ -250,7 +250,7 @@ def gpu_points(records: Records) -> list[CostPoint]:
 
 
 def measured_memory_rate(records: Records) -> float | None:
-    """Bytes per second of a large copy, where that was measured."""
+    """Return the bytes per second of a large copy, or ``None`` if not measured."""
     record = records.get("gpu-step")
     if record is None or record["quick"]:
         return None
@@ -262,7 +262,7 @@ def _medians(record: Record) -> dict[tuple[str, str], float]:
 
 
 def _steps(record: Record) -> Iterator[CostPoint]:
-    """Ours and our GCN, whose least work the record holds."""
+    """Return the steps of our model and our GCN, whose least work is in the record."""
     medians = _medians(record)
     names = ("name", "operations", "memory_bytes", "gathered_bytes")
     for entry in record["roofline"]:
@@ -312,7 +312,7 @@ def _big_graph(record: Record) -> Iterator[CostPoint]:
 
 
 def _wide_features(record: Record) -> Iterator[CostPoint]:
-    """Columns that never occur cost nothing, so those that do are the features."""
+    """Return the steps with sparse features; columns that never occur are not counted."""
     pattern = r"([\d,]+) entries in ([\d,]+) of [\d,]+ columns, ([\d,]+) directed edges"
     found = next(filter(None, (re.search(pattern, note) for note in record["notes"])), None)
     if found is None:
@@ -337,11 +337,11 @@ def _point(
 
 
 def drawn_entries(nodes: int, degree: int) -> int:
-    """Entries of a graph whose pairs are drawn at random; a pair drawn twice counts once.
+    """Return the expected entries of a random graph; a pair that is drawn twice counts once.
 
     Args:
-        nodes: How many nodes, each with a self-loop.
-        degree: Neighbours of a node, about.
+        nodes: Number of nodes, each with a self-loop.
+        degree: Approximate number of neighbours of a node.
     """
     pairs = nodes * (nodes - 1) / 2
     return round(-2 * pairs * math.expm1(-(nodes * degree / 2) / pairs)) + nodes

@@ -1,4 +1,4 @@
-"""How well the cost model fits, and what it predicts for many GPUs, as a picture."""
+"""Figure of the cost model's fit, and of its predictions for many GPUs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,7 @@ _TICKS: Final = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 def write_scale_figure(path: Path, fitted: Fitted) -> None:
-    """Write the picture as PNG.
-
-    Args:
-        path: Where to.
-        fitted: The cost model.
-    """
+    """Write the figure as PNG."""
     with figure_style("scale"):
         buffer = io.BytesIO()
         draw_scale(fitted).savefig(buffer, format="png", dpi=150, metadata={"Software": None})
@@ -41,11 +36,7 @@ def write_scale_figure(path: Path, fitted: Fitted) -> None:
 
 
 def draw_scale(fitted: Fitted) -> Figure:
-    """Predicted against measured on the left, a billion edges against GPUs on the right.
-
-    Args:
-        fitted: The cost model.
-    """
+    """Draw predicted against measured time, and the time for a billion edges against GPUs."""
     figure = Figure(figsize=(WIDTH, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     _draw_fit(left, fitted)

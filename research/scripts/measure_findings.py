@@ -1,11 +1,11 @@
-"""Measure the tables of docs/findings.md: every setting beside its plain twin.
+"""Measure the tables of docs/findings.md: every setting and its baseline.
 
-Each cell, one setting on one graph over all its splits, is a file once it is finished, and
-finished cells are skipped: stop and start as you like. Several processes with the same folder
-divide the cells among themselves; on machines that share no folder, give each a ``--share``.
-``--collect`` puts the cells that are there into ``results/findings``; those of the other kind of
-device stand in for what ``--device`` has not measured.
-Needs Cora, Pubmed and the authors' splits (``CROSSGCN_DATA``).
+A cell is one setting on one graph over all its splits. Each finished cell is a file and is
+skipped, so the script can be stopped and restarted at any time. Several processes with the same
+folder divide the cells among themselves; on machines that share no folder, give each a
+``--share``. ``--collect`` writes the finished cells to ``results/findings``. Cells that
+``--device`` has not measured are taken from the other device.
+The script needs Cora, Pubmed and the authors' splits (``CROSSGCN_DATA``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEVICES = ("cpu", "cuda")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure or collect, as asked; the exit code."""
+    """Measure or collect, and return the exit code."""
     options = _parser().parse_args(arguments)
     overrides = {"epochs": options.epochs, "num_splits": options.splits}
     overrides = {name: value for name, value in overrides.items() if value is not None}
@@ -69,7 +69,7 @@ def _collect(
 
 
 def _measure(cells: Sequence[PlannedCell], folder: CellFolder, options: argparse.Namespace) -> int:
-    """Measure what nobody has; how many cells could not be."""
+    """Measure the unfinished cells that no other process holds; return the number of failures."""
     started, problems = time.monotonic(), 0
     trainer = CellTrainer(options.device, options.workers)
     for number, planned in enumerate(cells, 1):
@@ -96,12 +96,10 @@ def _measure(cells: Sequence[PlannedCell], folder: CellFolder, options: argparse
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument(
-        "--table", nargs="+", choices=TABLE_NAMES, default=TABLE_NAMES, help="which (default all)"
+        "--table", nargs="+", choices=TABLE_NAMES, default=TABLE_NAMES, help="tables (default all)"
     )
     parser.add_argument("--device", choices=DEVICES, default="cpu")
-    parser.add_argument(
-        "--workers", type=int, default=1, help="processes for the splits of a cell, on the CPU"
-    )
+    parser.add_argument("--workers", type=int, default=1, help="processes per cell, on the CPU")
     parser.add_argument(
         "--share",
         type=parse_share,
@@ -114,12 +112,11 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=float("inf"),
         metavar="SECONDS",
-        help="start no cell after these; one that is being measured is finished, which may take"
-        " minutes more",
+        help="start no cell after this time; a running cell is finished, which may take minutes",
     )
-    parser.add_argument("--collect", action="store_true", help="measure nothing, write records")
-    parser.add_argument("--epochs", type=int, help="instead of the table's, to try it out")
-    parser.add_argument("--splits", type=int, help="likewise")
+    parser.add_argument("--collect", action="store_true", help="only write the records")
+    parser.add_argument("--epochs", type=int, help="override the table's epochs, for a trial")
+    parser.add_argument("--splits", type=int, help="override the table's splits, for a trial")
     parser.add_argument("--cells", type=Path, default=PROJECT / "runs" / "findings")
     parser.add_argument("--searches", type=Path, default=RECORDS, help="folder of search records")
     parser.add_argument("--out", type=Path, default=RECORDS, help="folder of the tables' records")

@@ -1,7 +1,7 @@
-"""Link prediction on the citation graphs: GCN, ours, and ours with crosses in one layer.
+"""Measure link prediction on the citation graphs: GCN, ours, and ours with crosses in one layer.
 
-Keeps what ``crossgcn links`` would print in ``results/links.json``, a summary for each graph.
-Needs Cora and Pubmed (``crossgcn data get``). About seven minutes on two cores.
+The script writes the summary of ``crossgcn links`` for each graph to ``results/links.json``. It
+needs Cora and Pubmed (``crossgcn data get``) and takes about seven minutes on two cores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
 
 
 def measure(dataset: str, num_splits: int, runs: Path | None, workers: int) -> dict[str, Any]:
-    """All encoders on one graph."""
+    """Measure all encoders on one graph."""
     configs = {
         name: RunConfig.create(defaults=LINK_DEFAULTS, dataset=dataset, **settings)
         for name, settings in ENCODERS.items()
@@ -38,10 +38,10 @@ def measure(dataset: str, num_splits: int, runs: Path | None, workers: int) -> d
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--splits", type=int, default=10, help="how many (default 10)")
-    parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
-    parser.add_argument("--graphs", nargs="+", default=GRAPHS, help="which (default all three)")
-    parser.add_argument("--runs", type=Path, help="folder for records, to continue from")
+    parser.add_argument("--splits", type=int, default=10, help="number of splits (default 10)")
+    parser.add_argument("--workers", type=int, default=2, help="number of processes (default 2)")
+    parser.add_argument("--graphs", nargs="+", default=GRAPHS, help="graphs (default all)")
+    parser.add_argument("--runs", type=Path, help="folder of run records, to resume")
     parser.add_argument("--out", type=Path, default=PROJECT / "results" / "links.json")
     options = parser.parse_args()
     found = []

@@ -1,7 +1,7 @@
-"""The example shop, several draws of it: does compare answer right, does explain find the crosses?
+"""Run compare and explain on several draws of the example shop and check their answers.
 
-Runs the commands a user would type, on shops with planted crosses and without, and keeps
-what they answer in ``results/shop.json``. About three minutes for each seed on two cores.
+The script runs the commands a user would type, on shops with and without planted crosses, and
+writes their answers to ``results/shop.json``. It takes about three minutes per seed on two cores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOP = 20
 
 
 def run(folder: Path, *arguments: str) -> dict[str, Any]:
-    """One command's answer."""
+    """Run a command and return its output."""
     command = [sys.executable, "-m", "crossgcn", *arguments, "--json"]
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=True)
     answer: dict[str, Any] = json.loads(done.stdout)
@@ -29,7 +29,7 @@ def run(folder: Path, *arguments: str) -> dict[str, Any]:
 
 
 def measure(seed: int) -> dict[str, Any]:
-    """Both shops of one seed."""
+    """Measure both shops of one seed."""
     tables = ("nodes.csv", "edges.csv", "--target", "buys")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -58,7 +58,7 @@ def measure(seed: int) -> dict[str, Any]:
 
 
 def _keep(summary: dict[str, Any]) -> dict[str, Any]:
-    """What a comparison says, without where it was run."""
+    """Return the summary of a comparison without its environment."""
     dropped = ("out", "dataset", "versions", "commit", "wall_seconds")
     return {key: value for key, value in summary.items() if key not in dropped}
 
@@ -69,7 +69,7 @@ def _first(crosses: list[dict[str, Any]], label: str, count: int) -> list[dict[s
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--seeds", type=int, default=5, help="how many draws (default 5)")
+    parser.add_argument("--seeds", type=int, default=5, help="number of seeds (default 5)")
     parser.add_argument("--out", type=Path, default=PROJECT / "results" / "shop.json")
     options = parser.parse_args()
     found = []

@@ -1,11 +1,11 @@
-"""Search settings of a model and of its twin without crosses, by validation accuracy.
+"""Search settings of a model and of its baseline without crosses, by validation accuracy.
 
-Two searches: ``grand``, the recipe on the citation graphs, and ``orders``, planted crosses of three
-and of four features. Settings are drawn at random, the same for both models, and each is trained
-over several splits. No test node is read. Every result is a line of a file, so that several
-processes, and several calls, add to one search; ``--collect`` puts the lines into
-``results/findings/NAME-search.json``. Settings with which a model diverges count as tried, and
-their line says why there is no accuracy.
+There are two searches: ``grand``, the recipe on the citation graphs, and ``orders``, planted
+crosses of three and of four features. Settings are drawn at random, the same for both models, and
+each is trained over several splits. No test node is read. Every result is a line of a file, so
+that several processes and several calls can extend one search. ``--collect`` writes the lines to
+``results/findings/NAME-search.json``. Settings with which a model diverges count as tried; their
+line says why there is no accuracy.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Search:
-    """What is drawn from, and for which models.
+    """A search space and the models to search for.
 
     Attributes:
-        models: The twins, each with the settings that make it what it is.
-        settings: Of every training.
+        models: The model and its baseline, each with its fixed settings.
+        settings: Settings of every training.
         space: Values to draw from.
-        by_dataset: Further values, where they depend on the dataset.
+        by_dataset: Further values, by dataset.
         starts: Settings that are tried before any is drawn, by dataset.
     """
 
@@ -51,7 +51,7 @@ class Search:
     starts: Mapping[str, Sequence[Settings]] = field(default_factory=dict)
 
     def draw(self, dataset: str, number: int) -> dict[str, Any]:
-        """The settings of one trial, which depend on its number alone."""
+        """Return the settings of one trial; they depend only on its number."""
         starts = self.starts.get(dataset, ())
         if number < len(starts):
             return dict(starts[number])
@@ -135,7 +135,7 @@ SEARCHES = {
 def try_settings(
     search: Search, dataset: str, number: int, model: str, device: str, workers: int
 ) -> dict[str, Any]:
-    """A model with the settings of a trial."""
+    """Train a model with the settings of a trial."""
     settings = search.draw(dataset, number)
     if "order" in settings:
         settings["num_layers"] = len(settings["order"])
@@ -157,7 +157,7 @@ def try_settings(
 
 
 def search(options: argparse.Namespace) -> None:
-    """Trials of one share of the numbers that no process has finished, until the time is up."""
+    """Run the unfinished trials of one share, until the time is up."""
     end = time.monotonic() + options.seconds
     chosen = SEARCHES[options.search]
     share, shares = options.share
@@ -180,7 +180,7 @@ def search(options: argparse.Namespace) -> None:
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """Every line that was written, each trial of a model once: the one that came to an end."""
+    """Read all lines; of repeated trials of a model, keep the one that finished."""
     rows = []
     for path in sorted(folder.glob("*.jsonl")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -202,7 +202,7 @@ def _place(row: dict[str, Any]) -> tuple[str, int, str]:
 
 
 def collect(options: argparse.Namespace) -> None:
-    """All lines in one record."""
+    """Collect all lines in one record."""
     rows = read_rows(options.folder)
     for row in rows:
         accuracies = row["validation_accuracy"]
@@ -212,7 +212,7 @@ def collect(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Search or collect, as asked; the exit code."""
+    """Search or collect, and return the exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
     name = f"{options.search}-search"
@@ -231,9 +231,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("search", choices=SEARCHES)
-    parser.add_argument("dataset", nargs="?", help="where; --collect takes all that was searched")
+    parser.add_argument("dataset", nargs="?", help="dataset; --collect uses all datasets")
     parser.add_argument("--trials", type=int, default=60)
-    parser.add_argument("--seconds", type=float, default=1e9, help="start no trial after these")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no trial after this time")
     parser.add_argument(
         "--share",
         type=parse_share,
@@ -241,10 +241,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="I/N",
         help="every N-th trial from the I-th, counted from 0",
     )
-    parser.add_argument("--folder", type=Path, help="of the lines (runs/NAME-search)")
+    parser.add_argument("--folder", type=Path, help="folder of results (runs/NAME-search)")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--collect", action="store_true", help="search nothing, write the record")
+    parser.add_argument("--collect", action="store_true", help="only write the record")
     parser.add_argument("--out", type=Path, help="the record (results/findings/NAME-search.json)")
     return parser
 

@@ -1,4 +1,4 @@
-"""Write the pages that show results anew from the records: all READMEs and the report."""
+"""Update the generated parts of all pages from the records: READMEs, documents and report."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ GRAPHS = ("citeseer", "cora", "pubmed")
 
 
 def read(name: str) -> dict[str, Any]:
-    """One record."""
+    """Read one record."""
     record: dict[str, Any] = json.loads((PROJECT / "results" / f"{name}.json").read_bytes())
     return record
 
 
 def reproduction() -> list[tuple[Item, ItemResult]]:
-    """The items of the paper and what came out of them."""
+    """Return the items of the paper and their results."""
     return [
         (read_item(name), read_item_result(REPRODUCTION / f"{name}.json"))
         for name in ITEM_NAMES
@@ -62,13 +62,13 @@ def reproduction() -> list[tuple[Item, ItemResult]]:
 
 
 def measured() -> dict[str, dict[str, Any]]:
-    """The records of the benchmarks, by name."""
+    """Return the records of the benchmarks, by name."""
     paths = {name: MEASURED / f"{name}.json" for name in BENCHMARKS}
     return {name: json.loads(path.read_bytes()) for name, path in paths.items() if path.exists()}
 
 
 def benchmarks() -> dict[str, str]:
-    """Every benchmark's part of their page."""
+    """Render the section of every benchmark."""
     floors = read_floors(PROJECT / "research" / "benchmarks" / "floors.toml")
     records, parts = measured(), {}
     for name in BENCHMARKS:
@@ -79,7 +79,7 @@ def benchmarks() -> dict[str, str]:
 
 
 def found() -> list[tuple[FindingsTable, FindingsRecord | None]]:
-    """The tables beyond the paper and what came out of those that were measured."""
+    """Return the tables of findings and their records, ``None`` if not measured."""
     paths = {name: FINDINGS / f"{name}.json" for name in TABLE_NAMES}
     return [
         (read_table(name), read_record(path) if path.exists() else None)
@@ -88,7 +88,7 @@ def found() -> list[tuple[FindingsTable, FindingsRecord | None]]:
 
 
 def findings() -> dict[str, str]:
-    """The parts of the page that says what helps and what does not."""
+    """Render the parts of ``docs/findings.md``."""
     parts = {"overview": findings_overview(found())}
     for table, record in found():
         figure = _figure(f"findings-{table.name}")
@@ -111,12 +111,12 @@ def real_graphs() -> dict[str, dict[str, Any]]:
 
 
 def _figure(name: str) -> str:
-    """A figure's address in the documents, if it was drawn."""
+    """Return a figure's path relative to the documents, or an empty string if it is missing."""
     return f"figures/{name}.png" if (FIGURES / f"{name}.png").exists() else ""
 
 
 def render() -> Iterator[tuple[Path, str]]:
-    """Each page with the text it should have."""
+    """Yield each page with its updated text."""
     protocol = read("paper_protocol")
     items = {item.name: (item, result) for item, result in reproduction()}
     make_run = comparison_markdown(read("make_run"))

@@ -9,7 +9,7 @@ __all__ = ["crossgcn", "graph_file", "one_thread", "small_graph"]
 
 @pytest.fixture
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """One thread for torch: tiny graphs are slower with two, above all on a busy machine."""
+    """Use one torch thread: on tiny graphs two are slower, above all on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     for name in ("cpu_step", "cpu_protocol"):

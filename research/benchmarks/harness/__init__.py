@@ -1,1 +1,1 @@
-"""What the benchmark scripts share: peers, checks that both sides agree, timing, records."""
+"""Shared parts of the benchmarks: peers, agreement checks, timing and records."""

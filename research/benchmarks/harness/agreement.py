@@ -1,4 +1,4 @@
-"""Both sides compute the same function, or nothing is timed."""
+"""Checks that both sides compute the same function; without agreement nothing is timed."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from research.benchmarks.harness.peers import Peer
 __all__ = ["Check", "check_peer"]
 
 SAME_VALUES: Final[dict[Precision, float]] = {"fp32": 3e-4, "tf32": 3e-2, "bf16": 1e-1}
-"""Of scores and gradients, relative to their norm."""
+"""Tolerance for scores and gradients, relative to their norm."""
 
 SAME_LOSSES: Final[dict[Precision, float]] = {"fp32": 1e-3, "tf32": 1e-2, "bf16": 3e-2}
-"""Of the losses of the first steps; Adam enlarges rounding where a gradient is almost zero."""
+"""Tolerance for the first losses; Adam amplifies rounding errors of gradients near zero."""
 
 STEPS: Final = 5
 
 
 @dataclass(frozen=True)
 class Check:
-    """How far two sides are apart.
+    """The difference between two sides.
 
     Attributes:
-        case: On what.
-        what: Which sides and what of them.
-        error: The norm of the difference, relative to the peer's.
-        tolerance: What is allowed.
+        case: The case, such as a graph.
+        what: The sides and the compared quantity.
+        error: Norm of the difference, relative to the peer's norm.
+        tolerance: Largest error allowed.
     """
 
     case: str
@@ -51,12 +51,12 @@ class Check:
     tolerance: float
 
     def require(self) -> Check:
-        """Itself, if the sides agree.
+        """Return the check if the sides agree.
 
         Raises:
-            WorkFailed: If they do not.
+            WorkFailed: If the error exceeds the tolerance.
         """
-        # A NaN is not at most anything.
+        # Written with <= so that NaN fails.
         if self.error <= self.tolerance:
             return self
         raise WorkFailed(
@@ -76,23 +76,21 @@ def check_peer(
     precision: Precision = "fp32",
     graph: PreparedGraph | None = None,
 ) -> list[Check]:
-    """Compare a peer with the step of ours that is timed, from the same weights.
+    """Compare a peer with our timed step, from the same weights and without dropout.
 
-    Without dropout: scores of the training nodes, gradients of every weight (of order
-    weights in ``fp32`` only), and the losses of the first steps of training.
+    Compared are the scores of the training nodes, the gradients of every weight (of order
+    weights in ``fp32`` only), and the losses of the first training steps.
 
     Args:
-        case: What to call the place in messages.
-        name: Of the peer.
-        data: The graph.
-        train: Training nodes.
+        case: Name of the case in messages.
+        name: Name of the peer.
         hidden_channels: Width of the hidden layer.
-        device: Where both run.
-        precision: Of both.
-        graph: The same graph, prepared; prepared here when left out.
+        device: Device of both sides.
+        precision: Precision of both sides.
+        graph: The prepared graph; prepared from ``data`` if omitted.
 
     Raises:
-        WorkFailed: If they do not agree.
+        WorkFailed: If the sides disagree.
     """
     ours = build_ours(data, Peer(name).order, hidden_channels=hidden_channels, dropout=0.0)
     raise_crosses(ours)
@@ -106,7 +104,7 @@ def check_peer(
         checks = [
             Check(case, f"scores of ours and {name}", apart(our_scores(step), theirs[0]), values)
         ]
-        # Without decay, beside which a small gradient would be lost in Adam's mean.
+        # No weight decay: it would hide a small gradient in Adam's first moment.
         bare = training_step(
             ours,
             graph or prepare(data),
@@ -118,7 +116,7 @@ def check_peer(
         )
         bare()
         for what, error in gradient_errors(first_gradients(bare, ours), theirs[1]).items():
-            # A single number, in which terms of both signs cancel and rounding does not.
+            # A scalar gradient: its terms cancel, their rounding errors do not.
             single = what.startswith("alpha")
             if not single or precision == "fp32":
                 what = f"gradients of {what} of ours and {name}"

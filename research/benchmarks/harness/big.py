@@ -1,4 +1,4 @@
-"""A graph of millions of nodes on disk, and training on all of it at once."""
+"""Full-batch training on a synthetic graph of millions of nodes on disk."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class BigSize:
-    """Of graph and model.
+    """Sizes of the graph and the model.
 
     Attributes:
-        nodes: How many.
-        edges: Undirected ones, drawn.
+        nodes: Number of nodes.
+        edges: Number of undirected edges drawn.
         hidden: Width of the hidden layer.
-        features: Of each node, dense.
-        classes: How many.
+        features: Number of dense features per node.
+        classes: Number of classes.
     """
 
     nodes: int
@@ -56,12 +56,12 @@ class BigSize:
 
     @property
     def name(self) -> str:
-        """What the case is called."""
+        """Return the name of the case."""
         return f"{self.nodes:,} nodes, {self.edges:,} edges, E {self.hidden}"
 
 
 def build(size: BigSize, seed: int = 0, dropout: float = 0.5) -> NodeClassifier:
-    """Two layers of order 2, whose crosses count from the start."""
+    """Build a two-layer model of order 2 with nonzero order weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = build_model(
@@ -77,13 +77,13 @@ def build(size: BigSize, seed: int = 0, dropout: float = 0.5) -> NodeClassifier:
 
 
 def prepare(folder: Path) -> tuple[StoredGraph, PreparedGraph]:
-    """The graph, and as our models take it."""
+    """Open the graph; return it and its prepared form."""
     stored = open_graph(folder)
     return stored, PreparedGraph.from_source(source_of(stored))
 
 
 def training_nodes(stored: StoredGraph) -> Tensor:
-    """Those of the graph's one split."""
+    """Return the training nodes of the graph's only split."""
     assert stored.roles is not None
     return (stored.roles[0] == 1).nonzero().flatten()
 
@@ -96,7 +96,7 @@ def our_step(
     device: str = "cpu",
     precision: Precision = "fp32",
 ) -> FullBatchStep:
-    """Our step on all training nodes; a call does it."""
+    """Return our training step on all training nodes, as a callable."""
     return FullBatchStep(
         [model],
         graph,
@@ -109,13 +109,14 @@ def our_step(
 
 
 def score_error(step: FullBatchStep, graph: PreparedGraph, stored: StoredGraph) -> float:
-    """How far a pass over the graph is from the same in float64 at some nodes.
+    """Return the error of the scores of some nodes against float64.
 
-    The nodes are few and have few neighbours; what they depend on is cut out of the graph.
+    The nodes are few and have few neighbours. The reference is computed on the subgraph that
+    their scores depend on.
 
     Args:
-        step: Made, but not called yet, of a model without dropout.
-        graph: The graph.
+        step: A step that has not run yet, of a model without dropout.
+        graph: The prepared graph.
         stored: The graph on disk.
     """
     train = training_nodes(stored)
@@ -149,12 +150,12 @@ def _size_of(step: FullBatchStep, stored: StoredGraph) -> BigSize:
 
 
 class EdgeByEdge:
-    """A GCN of PyG that sends a message along every edge, and no crosses.
+    """A PyG GCN that computes one message per edge; it has no crosses.
 
     Args:
-        size: Of graph and model.
-        stored: The graph.
-        device: Where.
+        size: Sizes of the graph and the model.
+        stored: The graph on disk.
+        device: Device to train on.
     """
 
     def __init__(self, size: BigSize, stored: StoredGraph, device: str) -> None:
@@ -168,7 +169,7 @@ class EdgeByEdge:
         self.optimizer = torch.optim.Adam(self.layers.parameters())
 
     def step(self) -> None:
-        """Forward, backward and Adam."""
+        """Run forward, backward and Adam."""
         first, second = self.layers
         hidden = first(self.x, self.edges).relu()
         loss = cross_entropy(second(hidden, self.edges)[self.train], self.y)
@@ -178,7 +179,7 @@ class EdgeByEdge:
 
 
 def train_on_cpu(folder: str, hidden: int, epochs: int) -> None:
-    """Open a graph, train on it, select and test, for a process of its own."""
+    """Open a graph, train, select and test; meant for a separate process."""
     stored, graph = prepare(Path(folder))
     size = BigSize(stored.num_nodes, stored.num_edges, hidden, stored.num_features)
     assert stored.roles is not None

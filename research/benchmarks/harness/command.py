@@ -1,4 +1,4 @@
-"""Running a benchmark, from its own script or from ``crossgcn bench``."""
+"""Run a benchmark, from its own script or from ``crossgcn bench``."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ BATCH_SECONDS, QUICK_BATCH_SECONDS = 0.5, 0.1
 
 @dataclass(frozen=True)
 class Options:
-    """What a benchmark is asked for.
+    """Options of a benchmark run.
 
     Attributes:
-        quick: Only a look.
-        rounds: How often each side is timed.
-        seed: Of splits, weights and dropout.
+        quick: Whether to measure a smaller problem for a quick look.
+        rounds: Number of timing rounds.
+        seed: Seed of splits, weights and dropout.
         device: ``cpu`` or ``cuda``.
-        show: Called with what is being done, and how many parts of it are done of how many.
+        show: Progress callback: receives a description, the parts done and the number of parts.
     """
 
     quick: bool = False
@@ -61,7 +61,7 @@ class Options:
     show: Callable[[str, int, int], None] = lambda what, done, total: None
 
     def pace(self, what: str) -> Pace:
-        """Return the pace of ``interleave``, reporting as ``what``."""
+        """Return the pace for ``interleave``; progress is reported as ``what``."""
         self.show(what, 0, self.rounds)
         return Pace(
             self.rounds,
@@ -75,7 +75,7 @@ Measure = Callable[[Options], Measurement]
 
 
 def why_not(name: str) -> str | None:
-    """Why a benchmark cannot run on this machine; ``None`` if it can."""
+    """Return why a benchmark cannot run on this machine, or ``None`` if it can."""
     if BENCHMARKS[name].device == "cuda" and not torch.cuda.is_available():
         return (
             f"{name} needs a CUDA GPU and torch {torch.__version__} sees none: run it where "
@@ -85,7 +85,7 @@ def why_not(name: str) -> str | None:
 
 
 def load_measure(name: str) -> Measure:
-    """The work of a benchmark, from its script."""
+    """Import a benchmark's script and return its ``measure`` function."""
     script = import_module(f"research.benchmarks.{BENCHMARKS[name].script}")
     measure: Measure = script.measure
     return measure
@@ -99,17 +99,17 @@ def conduct(
     rounds: int | None = None,
     seed: int = 0,
 ) -> Record:
-    """Run one benchmark with a progress bar and put its record together.
+    """Run one benchmark with a progress bar and return its record.
 
     Args:
-        name: Of the benchmark.
-        measure: Its work.
-        quick: Only a look; the record says so.
-        rounds: How often each side is timed, at least 5 unless ``quick``.
-        seed: Of splits, weights and dropout.
+        name: Name of the benchmark.
+        measure: Function that measures.
+        quick: Whether to take a quick look; the record says so.
+        rounds: Number of timing rounds, at least 5 unless ``quick``.
+        seed: Seed of splits, weights and dropout.
 
     Raises:
-        BadInput: If this machine cannot run it, or for too few rounds.
+        BadInput: If this machine cannot run the benchmark, or for too few rounds.
         WorkFailed: If the sides do not compute the same function.
     """
     rounds = check_rounds(rounds, quick)
@@ -133,17 +133,17 @@ def conduct(
 
 
 def show_record(record: Record, console: Console) -> None:
-    """Print the results with their floors, and what a reader must know."""
+    """Print the results with their floors, and the notes."""
     console.print(benchmark_table(record, read_floors(FOLDER / "floors.toml")))
     for note in record["notes"]:
         console.print(f"- {note}", highlight=False, markup=False)
 
 
 def check_rounds(rounds: int | None, quick: bool) -> int:
-    """How often each side is timed.
+    """Return the number of timing rounds.
 
     Raises:
-        BadInput: If that is too seldom.
+        BadInput: If there are too few rounds.
     """
     fewest = 1 if quick else FEWEST_ROUNDS
     rounds = (QUICK_ROUNDS if quick else ROUNDS) if rounds is None else rounds
@@ -154,40 +154,39 @@ def check_rounds(rounds: int | None, quick: bool) -> int:
 
 
 def check_target(path: Path, *, quick: bool) -> None:
-    """Refuse to lose a full record to a quick one, before anything is measured.
+    """Raise an error if a quick record would replace a full one; called before measuring.
 
     Args:
-        path: Where a record would be written.
-        quick: Whether it would be a quick one.
+        quick: Whether the new record is a quick one.
     """
     if quick and path.exists() and not json.loads(path.read_bytes()).get("quick"):
         raise BadInput(
-            f"{path} holds a full record, which a quick one must not replace; give another --out"
+            f"{path} is a full record; a quick record must not replace it; give another --out"
         )
 
 
 def write_record(record: Record, path: Path) -> None:
-    """Write a record, and the figure of growth beside it."""
+    """Write a record, and for growth its figure."""
     write_json(path, record)
     if "growth" in record:
         write_growth_figure(record, path.with_suffix(".png"))
 
 
 def main(script: str, measure: Measure) -> None:
-    """The command line of one script.
+    """Run the command line of one script.
 
     Args:
-        script: Its file name, without the ending.
-        measure: Its work.
+        script: File name of the script, without the suffix.
+        measure: Function that measures.
     """
     names = {entry.device: name for name, entry in BENCHMARKS.items() if entry.script == script}
     first = BENCHMARKS[next(iter(names.values()))]
     parser = argparse.ArgumentParser(description=f"Measure {first.title}.")
-    parser.add_argument("--quick", action="store_true", help="a look in about a minute")
-    parser.add_argument("--rounds", type=int, help="how often each side is timed (default 7)")
+    parser.add_argument("--quick", action="store_true", help="a smaller problem, about a minute")
+    parser.add_argument("--rounds", type=int, help="number of timing rounds (default 7)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=list(names), default=first.device)
-    parser.add_argument("--out", type=Path, metavar="FILE.json", help="write the record there")
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="path of the record")
     given = parser.parse_args()
     try:
         if given.out is not None:

@@ -1,4 +1,4 @@
-"""A Parquet file of edges as a matrix of rows: our way, and in memory with pandas and SciPy."""
+"""Conversion of a Parquet edge file to CSR: our import, and pandas with SciPy in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIECE = 1 << 20
 
 
 def draw_edges(path: Path, num_edges: int, num_nodes: int, seed: int) -> None:
-    """Write edges in no order, between nodes of which some are drawn far more often."""
+    """Write edges in random order, with a skewed degree distribution."""
     random = np.random.default_rng(seed)
     places = random.permutation(num_nodes)
     schema = pa.schema([("source", pa.int64()), ("target", pa.int64())])
@@ -30,12 +30,12 @@ def draw_edges(path: Path, num_edges: int, num_nodes: int, seed: int) -> None:
 
 
 def import_ours(path: Path, out: Path, num_nodes: int) -> StoredGraph:
-    """Into a graph folder."""
+    """Import the edges into a graph folder."""
     return build_graph(path, out=out, num_nodes=num_nodes)
 
 
 def import_in_memory(path: Path, num_nodes: int) -> sparse.csr_array:
-    """The same rows in memory: both directions, without self-loops, each entry once."""
+    """Build the same CSR in memory: both directions, no self-loops, no duplicates."""
     edges = pd.read_parquet(path)
     edges = edges[edges["source"] != edges["target"]]
     source, target = edges["source"].to_numpy(), edges["target"].to_numpy()
@@ -47,4 +47,4 @@ def import_in_memory(path: Path, num_nodes: int) -> sparse.csr_array:
 
 
 def start_only() -> None:
-    """What a process holds that only has the packages."""
+    """Do nothing; measures the memory of a process that only imports the packages."""

@@ -1,4 +1,4 @@
-"""What this GPU reaches at most, measured, and where the time of a step goes."""
+"""Measure the peak rates of this GPU and the time of each kernel of a step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPEATS = 50
 
 
 def measure_ceilings(precision: Precision) -> Ceilings:
-    """Time a large product, a large copy, and copies within the cache."""
+    """Measure a large matrix product, a large copy, and copies within the cache."""
     return Ceilings(
         _product_rate(precision),
         _copy_rate(2**29, 2**30),
@@ -28,11 +28,11 @@ def measure_ceilings(precision: Precision) -> Ceilings:
 
 
 def kernel_seconds(step: Callable[[], object], steps: int = 20) -> dict[str, float]:
-    """Seconds that each kernel takes in one step, the longest first.
+    """Return the seconds of each kernel in one step, longest first.
 
     Args:
-        step: Does one step.
-        steps: How many are profiled.
+        step: Runs one step.
+        steps: Number of steps to profile.
     """
     for _ in range(3):
         step()
@@ -57,11 +57,11 @@ def _product_rate(precision: Precision, size: int = 8192) -> float:
 
 
 def _copy_rate(small: int, large: int) -> float:
-    """Bytes read and written in a second, from two sizes so that launches cancel.
+    """Return bytes read and written per second; two copy sizes cancel the launch overhead.
 
     Args:
-        small: Bytes of one copy.
-        large: Bytes of the other.
+        small: Bytes of the small copy.
+        large: Bytes of the large copy.
     """
     seconds = []
     for size in (small, large):
@@ -72,7 +72,7 @@ def _copy_rate(small: int, large: int) -> float:
 
 
 def _seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Of one call, from a CUDA graph of many, the median of five replays."""
+    """Return the seconds of one call: the median of five replays of a CUDA graph of many."""
     work()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()

@@ -1,4 +1,4 @@
-"""Scores and gradients of both sides, in the paper's letters."""
+"""Scores and gradients of both sides, named by the paper's letters."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ __all__ = [
 ]
 
 FIRST_MEAN: Final = 0.1
-"""What Adam's first mean takes of the first gradient."""
+"""The factor of the first gradient in Adam's first moment, 1 - beta1."""
 
 Gradients = list[dict[str, Tensor]]
-"""For each layer, by letter: ``W1``, ``W2`` and ``alpha``."""
+"""For each layer, the gradients by letter: ``W1``, ``W2`` and ``alpha``."""
 
 
 def our_scores(step: FullBatchStep) -> Tensor:
-    """Scores of the training nodes; nothing is trained."""
+    """Return the scores of the training nodes, without training."""
     with torch.no_grad(), multiplying_in(step.config.precision, step.device):
         return step.objective().scores[0, :, : step.objective.targets.num_classes]
 
 
 def first_gradients(step: FullBatchStep, start: NodeClassifier) -> Gradients:
-    """The gradients of the first step, from what Adam remembers after it.
+    """Return the gradients of the first step, recovered from the state of Adam.
 
-    Adam's first mean is a tenth of the gradient and the decay. So these are the
-    gradients of the step that is timed, compiled or captured as it may be.
+    After one step, Adam's first moment is a tenth of the gradient plus weight decay. The recovered
+    gradients are therefore those of the timed step, even if the step is compiled or captured.
 
     Args:
-        step: After its first call.
-        start: The model as it was before.
+        step: The step, after its first call.
+        start: The model before the step.
     """
     found: dict[int, Tensor] = {}
     initial = dict(start.named_parameters())
@@ -60,7 +60,7 @@ def first_gradients(step: FullBatchStep, start: NodeClassifier) -> Gradients:
 
 
 def peer_gradients(peer: PeerTraining) -> tuple[Tensor, Gradients]:
-    """The same of a peer."""
+    """Return the gradients of a peer."""
     peer.model.zero_grad()
     scores = peer.scores()
     peer.loss().backward()  # type: ignore[no-untyped-call]
@@ -68,7 +68,7 @@ def peer_gradients(peer: PeerTraining) -> tuple[Tensor, Gradients]:
 
 
 def gradient_errors(ours: Gradients, theirs: Gradients) -> dict[str, float]:
-    """How far each gradient is off."""
+    """Return the relative error of each gradient."""
     return {
         f"{letter} in layer {layer}": apart(ours[layer - 1][letter], reference)
         for layer, gradients in enumerate(theirs, 1)
@@ -77,10 +77,10 @@ def gradient_errors(ours: Gradients, theirs: Gradients) -> dict[str, float]:
 
 
 def apart(ours: Tensor, theirs: Tensor) -> float:
-    """The norm of the difference, relative to that of the second.
+    """Return the norm of the difference, relative to the norm of the second argument.
 
-    Not the largest difference: of millions of hidden units, one or two lie so near zero that
-    rounding decides on which side of the ReLU they fall, in one row of the sum.
+    The maximum difference is not used: among millions of hidden units, one or two are so close to
+    zero that rounding decides their ReLU, which changes one row of the sum.
     """
     ours, theirs = ours.detach().double().cpu(), theirs.detach().double().cpu()
     return float((ours - theirs).norm() / theirs.norm())

@@ -1,4 +1,4 @@
-"""Training of cross-hops on a graph folder, for a script and for a process of its own."""
+"""Training of cross-hops on a graph folder; importable by a separate process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["HopSize", "hop_step", "train_hops"]
 
 @dataclass(frozen=True)
 class HopSize:
-    """Of a graph: nodes, undirected edges as drawn, and columns per node."""
+    """Sizes of a graph: nodes, undirected edges drawn, and columns per node."""
 
     nodes: int = 1_000_000
     edges: int = 10_000_000
@@ -33,7 +33,7 @@ class HopSize:
 
     @property
     def name(self) -> str:
-        """What the case is called."""
+        """Return the name of the case."""
         return f"{self.nodes:,} nodes, {self.edges:,} edges, {self.columns} columns"
 
 
@@ -48,7 +48,7 @@ def train_hops(folder: str, out: str, threads: int) -> None:
 
 
 def hop_step(folder: Path, out: Path) -> Callable[[], None]:
-    """Return what trains on the next batch of the training nodes, as an epoch does."""
+    """Return a function that trains on the next batch of training nodes."""
     data, config = open_dataset(folder), _config(folder)
     torch.manual_seed(0)
     settings = config.model_settings()

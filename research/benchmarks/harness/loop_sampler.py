@@ -1,4 +1,4 @@
-"""Neighbour sampling as one would write it first: NumPy's choice, node by node."""
+"""Naive neighbour sampling: a Python loop over nodes with NumPy's ``choice``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["LoopSampler"]
 
 
 class LoopSampler:
-    """Draws in each hop for all nodes found so far, as ours does for batches.
+    """Sample neighbours in each hop for all nodes found so far, as our sampler does.
 
     Args:
         source: A graph without self-loops.
-        fanouts: Neighbours per node, the targets' own first.
-        seed: Of NumPy's generator.
+        fanouts: Neighbours per node in each hop; the first entry is for the target nodes.
+        seed: Seed of NumPy's generator.
     """
 
     def __init__(self, source: GraphSource, fanouts: Sequence[int], seed: int) -> None:
@@ -28,7 +28,7 @@ class LoopSampler:
         self._random = np.random.default_rng(seed)
 
     def sample(self, nodes: Tensor) -> SamplerOutput:
-        """Draw around some nodes."""
+        """Sample the neighbourhoods of the given nodes."""
         offsets, neighbours = self._source.offsets.numpy(), self._source.neighbours.numpy()
         numbers = {int(node): place for place, node in enumerate(nodes)}
         sources: list[int] = []

@@ -1,4 +1,4 @@
-"""The most memory that making and running something takes."""
+"""Measure peak memory."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ Made = TypeVar("Made")
 
 
 def peak_bytes(work: Callable[[], Made], device: str) -> tuple[Made, int]:
-    """What the work returns, and the most bytes that it held at once.
+    """Return the result of a function and the peak of the bytes it held.
 
-    On a GPU the allocator counts. On a CPU, every allocation and release of torch is
-    recorded and added up, and the most that NumPy held is added to the most that torch
-    held. That is exact and repeatable; the size of the process is neither, as freed memory
-    is not given back at once.
+    On a GPU the peak comes from the CUDA allocator. On a CPU, every allocation and release of
+    torch is recorded and summed, and NumPy's peak is added to torch's peak. These counts are
+    repeatable. The size of the process is not, because freed memory is not returned at once.
 
     Args:
-        work: What to measure. It should have been done before, so that nothing is
-            compiled now.
+        work: Function to measure. Call it once before, so that compilation is not measured.
         device: ``cpu`` or ``cuda``.
     """
     if device == "cuda":
@@ -35,7 +33,7 @@ def peak_bytes(work: Callable[[], Made], device: str) -> tuple[Made, int]:
         made = work()
         torch.cuda.synchronize()
         return made, torch.cuda.max_memory_allocated() - before
-    # Else the profiler announces itself on the terminal, once for every use.
+    # Suppress the message that the profiler prints at every use.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     cpu = torch.profiler.ProfilerActivity.CPU
     with torch.profiler.profile(activities=[cpu], profile_memory=True) as profile:

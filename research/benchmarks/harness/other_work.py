@@ -1,6 +1,6 @@
-"""Whether a machine was busy with something else while it was timed.
+"""Detect other load on the machine during a measurement.
 
-Other work slows a side with many threads far more than a side with one, so it does not
+Other load slows a side with many threads far more than a side with one, so it does not
 cancel in a ratio.
 """
 
@@ -17,10 +17,10 @@ __all__ = ["OtherWork"]
 
 STAT = Path("/proc/stat")
 WORTH_SAYING = 0.1
-"""Cores; less than that is the system's own."""
+"""Cores; a lower load is attributed to the operating system."""
 
 _IDLE = (3, 4)
-"""Which columns of a processor's line count waiting: for work, and for the disk."""
+"""Columns of ``/proc/stat`` that count idle time and I/O wait."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class _Moment:
 
 
 class OtherWork:
-    """Measures from its making on how many cores others use."""
+    """Measure the number of cores used by other processes, from construction on."""
 
     def __init__(self) -> None:
         self._start = _now()
 
     def cores(self) -> float | None:
-        """How many cores were busy with something else, on average; ``None`` if unknown."""
+        """Return the mean number of cores used by other processes; ``None`` if unknown."""
         now = _now()
         if now is None or self._start is None or now.clock <= self._start.clock:
             return None
@@ -45,7 +45,7 @@ class OtherWork:
         return max(0.0, busy / (now.clock - self._start.clock))
 
     def warning(self) -> str | None:
-        """A sentence for the reader, where it was much."""
+        """Return a warning if other processes used much of the machine."""
         cores = self.cores()
         if cores is None or cores < WORTH_SAYING:
             return None
@@ -56,7 +56,7 @@ class OtherWork:
 
 
 def _now() -> _Moment | None:
-    """Seconds that passed, that this process and its children computed, and that all did."""
+    """Return the wall-clock time and the CPU seconds of this process, its children and all."""
     try:
         lines = STAT.read_text(encoding="ascii").splitlines()
     except OSError:

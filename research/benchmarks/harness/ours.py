@@ -1,4 +1,4 @@
-"""Our side: a preset's model, and the step that trains it."""
+"""Our side: the model of a preset and its training step."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from crossgcn.training.steps.full_batch import FullBatchStep
 __all__ = ["build_ours", "prepare", "raise_crosses", "training_step"]
 
 ORDER_WEIGHT = 0.5
-"""Given to the crosses where functions are compared: training starts with 0, which hides them."""
+"""Order weight of the crosses in comparisons; the initial value 0 would hide them."""
 
 
 def build_ours(
     data: Data, order: int, *, hidden_channels: int = 32, dropout: float = 0.5, seed: int = 0
 ) -> NodeClassifier:
-    """The preset ``cross-gcn`` with two layers of an order, or ``gcn`` for order 1."""
+    """Build the preset ``cross-gcn`` with two layers of the given order, or ``gcn`` for order 1."""
     name, options = ("gcn", {}) if order == 1 else ("cross-gcn", {"order": order})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -37,7 +37,7 @@ def build_ours(
 
 
 def raise_crosses(model: NodeClassifier) -> None:
-    """Let the crosses count, as they do after some training."""
+    """Set the order weights of the crosses to a nonzero value, as after some training."""
     with torch.no_grad():
         for module in model.modules():
             if isinstance(module, CrossFeatureTransform) and module.order_weights is not None:
@@ -45,7 +45,7 @@ def raise_crosses(model: NodeClassifier) -> None:
 
 
 def prepare(data: Data) -> PreparedGraph:
-    """The graph as our models take it, made ready once."""
+    """Prepare a graph for our models."""
     return PreparedGraph(data.x, data.edge_index)
 
 
@@ -60,7 +60,7 @@ def training_step(
     weight_decay: float = 5e-4,
     seed: int = 0,
 ) -> FullBatchStep:
-    """Our step for one model; a call does it."""
+    """Return our training step for one model, as a callable."""
     return FullBatchStep(
         [model],
         graph,

@@ -1,4 +1,4 @@
-"""The most memory that a process held, counted by the system."""
+"""Measure the peak memory of a process (resident set size)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["peak_rss"]
 
 
 def peak_rss(work: Callable[..., object], *arguments: Any) -> int:
-    """Bytes that a new process holds at most while it does the work, all of it included.
+    """Return the peak resident set size, in bytes, of a new process that runs a function.
 
     Args:
-        work: A function of a module, which another process can import.
-        *arguments: What it is called with.
+        work: A module-level function, which the new process can import.
+        *arguments: Arguments of the function.
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context) as executor:
@@ -27,7 +27,7 @@ def peak_rss(work: Callable[..., object], *arguments: Any) -> int:
 def _measure(work: Callable[..., object], arguments: tuple[Any, ...]) -> int:
     work(*arguments)
     try:
-        # The counter of getrusage starts with what the process was forked from.
+        # After a fork, getrusage starts from the peak of the parent process.
         status = Path("/proc/self/status").read_text(encoding="ascii")
         return 1024 * int(status.partition("VmHWM:")[2].split()[0])
     except (OSError, IndexError):

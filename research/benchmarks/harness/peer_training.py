@@ -1,4 +1,4 @@
-"""Training a peer as its users do: full batch, loss over the training mask."""
+"""Full-batch training of a peer, with the loss over the training mask."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ __all__ = ["PeerTraining", "matmul_precision"]
 
 
 class PeerTraining:
-    """One peer with its optimiser on one graph; :meth:`step` and :meth:`epoch` are timed.
+    """A peer with its optimiser on one graph; :meth:`step` and :meth:`epoch` are timed.
 
     Args:
-        name: Of the :class:`~research.benchmarks.harness.peers.Peer`.
-        ours: Our model of the same order, whose weights and dropout it takes.
-        data: The graph.
-        train: Training nodes.
+        name: Name of the :class:`~research.benchmarks.harness.peers.Peer`.
+        ours: Our model of the same order; the peer copies its weights and dropout rate.
         validation: Validation nodes, for :meth:`epoch`.
-        device: Where it runs.
+        device: Device to train on.
         precision: ``bf16`` runs under autocast; ``tf32`` needs :func:`matmul_precision`.
     """
 
@@ -61,18 +59,18 @@ class PeerTraining:
         )
 
     def scores(self) -> Tensor:
-        """Class scores of the training nodes."""
+        """Return the class scores of the training nodes."""
         with self._autocast():
             scores: Tensor = self.model(self.x, self.edges)[self.train]
             return scores
 
     def loss(self) -> Tensor:
-        """Mean cross-entropy of the training nodes."""
+        """Return the mean cross-entropy of the training nodes."""
         with self._autocast():
             return functional.cross_entropy(self.scores(), self.y[self.train])
 
     def step(self) -> Tensor:
-        """Forward, backward, Adam."""
+        """Run forward, backward and Adam."""
         self.model.train()
         self.optimizer.zero_grad()
         loss = self.loss()
@@ -82,7 +80,7 @@ class PeerTraining:
 
     @torch.no_grad()
     def validate(self) -> float:
-        """Validation accuracy, from a pass over the whole graph as in PyG's example."""
+        """Return the validation accuracy, from a pass over the whole graph as in PyG's example."""
         assert self.validation is not None
         self.model.eval()
         with self._autocast():
@@ -91,7 +89,7 @@ class PeerTraining:
         return float(right.float().mean())
 
     def epoch(self) -> float:
-        """A step, and the validation after it."""
+        """Run a step and the validation after it."""
         self.step()
         return self.validate()
 
@@ -103,7 +101,7 @@ class PeerTraining:
 
 @contextmanager
 def matmul_precision(precision: Precision) -> Iterator[None]:
-    """Let matrix products of float32 on GPUs use tf32 within the block, or not."""
+    """Allow or forbid tf32 in float32 matrix products on GPUs within the block."""
     matmul = torch.backends.cuda.matmul
     before = matmul.fp32_precision
     matmul.fp32_precision = "tf32" if precision == "tf32" else "ieee"

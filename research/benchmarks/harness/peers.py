@@ -1,7 +1,7 @@
-"""The models that are compared with: what people run today, and the best PyG has to offer.
+"""The models to compare with: PyG's example, a tuned PyG model and a naive Cross-GCN.
 
-None has a bias, as the presets of this package have none, so that both sides
-compute the same function. That favours the peers by a hair.
+No peer has a bias, because the presets of this package have none; both sides then compute the same
+function. This favours the peers slightly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["NaiveCrossConv", "Peer", "PeerModel", "csr_adjacency"]
 
 
 class NaiveCrossConv(MessagePassing):  # type: ignore[misc]
-    """Crosses of order 2 as one would write them first: two linear maps and their product.
+    """A naive layer of order 2: two linear maps and their product.
 
     Propagation is that of PyG's ``GCNConv`` with ``cached=True``.
 
@@ -50,7 +50,7 @@ class NaiveCrossConv(MessagePassing):  # type: ignore[misc]
         return out
 
     def message(self, x_j: Tensor, edge_weight: Tensor) -> Tensor:
-        """What travels along an edge."""
+        """Return the weighted features of the source of each edge."""
         return edge_weight.view(-1, 1) * x_j
 
 
@@ -59,8 +59,8 @@ class PeerModel(nn.Module):
 
     Args:
         convolutions: The two layers.
-        dropout: Probability of dropping an entry of a layer's input; of a sparse input,
-            an entry that is stored.
+        dropout: Dropout rate of each layer's input; on a sparse input, dropout applies to
+            the stored entries.
     """
 
     def __init__(self, convolutions: Sequence[nn.Module], dropout: float) -> None:
@@ -69,7 +69,7 @@ class PeerModel(nn.Module):
         self.dropout = dropout
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Class scores of each node."""
+        """Return the class scores of each node."""
         hidden = x
         for position, convolution in enumerate(self.convolutions):
             if position > 0:
@@ -88,7 +88,7 @@ class PeerModel(nn.Module):
 
 
 class Peer:
-    """The peers by name, made with the weights of one of our models.
+    """A peer by name, built with the weights of one of our models.
 
     - ``PyG GCN``: ``GCNConv(cached=True)`` twice, dense features, COO edges, the default
       Adam; PyG's own ``examples/gcn.py``.
@@ -99,7 +99,7 @@ class Peer:
     - ``naive Cross-GCN``: :class:`NaiveCrossConv` twice, dense features, the default Adam.
 
     Args:
-        name: One of these.
+        name: One of the names above.
     """
 
     NAMES = ("PyG GCN", "tuned PyG GCN", "naive Cross-GCN")
@@ -112,7 +112,7 @@ class Peer:
         self.order = 2 if name == "naive Cross-GCN" else 1
 
     def build(self, ours: NodeClassifier) -> PeerModel:
-        """The peer that computes what our model of the same order does."""
+        """Build the peer that computes the same function as our model."""
         convolutions: list[nn.Module] = []
         for layer in ours.layers:
             assert isinstance(layer, CrossGCNConv)
@@ -135,12 +135,12 @@ class Peer:
         return PeerModel(convolutions, ours.dropout.p).to(weight.dtype)
 
     def inputs(self, x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Features and edges in the form that this peer takes.
+        """Return features and edges in the format of this peer.
 
         Args:
             x: Dense or ``torch.sparse_csr``.
             edge_index: Sources and targets.
-            dtype: Of the adjacency's weights, for the tuned one.
+            dtype: Data type of the adjacency's weights; used by ``tuned PyG GCN`` only.
         """
         if self.tuned:
             return x, csr_adjacency(edge_index, x.size(0), dtype)
@@ -148,7 +148,7 @@ class Peer:
 
 
 def csr_adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> Tensor:
-    """The normalised adjacency, transposed as PyG's layers take it."""
+    """Return the normalised adjacency, transposed as PyG's layers expect it."""
     edges, weight = gcn_norm(edge_index.cpu(), None, num_nodes, dtype=torch.float64)
     source, target = edges.numpy()
     shape = (num_nodes, num_nodes)

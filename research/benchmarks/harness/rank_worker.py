@@ -1,4 +1,4 @@
-"""One of the processes that ``ranks.py`` times; ``torchrun`` starts it."""
+"""A worker process of the benchmark ``ranks.py``; ``torchrun`` starts it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ WARM_UP = 2
 
 @dataclass(frozen=True)
 class Work:
-    """What is timed, the same for any number of processes.
+    """The timed work, the same for any number of processes.
 
     Attributes:
-        folder: The graph.
-        batch_size: Nodes of a step, in all processes together.
+        folder: Folder of the graph.
+        batch_size: Target nodes of a step, over all processes.
         fanouts: Neighbours drawn in each hop.
         hidden: Hidden channels.
-        steps: How many are timed.
-        seed: Of weights, batches and draws.
+        steps: Number of timed steps.
+        seed: Seed of weights, batches and sampling.
     """
 
     folder: str
@@ -46,11 +46,10 @@ class Work:
 
 
 def do_work(work: Work, processes: Processes) -> dict[str, float]:
-    """Train, first without dropout, for the losses to be compared, and then against the clock.
+    """Train without dropout to compare losses, then train with dropout against the clock.
 
     Args:
-        work: What to do.
-        processes: Those that share it.
+        processes: Process group that shares the work.
 
     Returns:
         ``seconds`` of the timed steps, ``targets`` in them, and the ``loss`` of the first part.
@@ -82,7 +81,7 @@ def do_work(work: Work, processes: Processes) -> dict[str, float]:
             total = processes.add_up(step.totals)[0]
             result["loss"] = float(total) / (WARM_UP * work.batch_size)
             continue
-        processes.add_up(step.totals)  # which waits for all
+        processes.add_up(step.totals)  # waits for all processes
         started = time.perf_counter()
         for batch in islice(epoch, work.steps):
             step.train_on(batch)
@@ -92,7 +91,7 @@ def do_work(work: Work, processes: Processes) -> dict[str, float]:
 
 
 def main() -> None:
-    """Do what the first argument says, and print the result."""
+    """Run the work given as JSON in the first argument, and print the result."""
     given = json.loads(sys.argv[1])
     work = Work(**given | {"fanouts": tuple(given["fanouts"])})
     torch.set_num_threads(1)
@@ -105,5 +104,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # the folder of this file, whose names are not to hide others'
+    sys.path.pop(0)  # remove this file's folder: its modules would shadow others
     main()

@@ -1,4 +1,4 @@
-"""What a benchmark found, with everything it depends on, as one JSON file."""
+"""The record of a benchmark: results, environment and options in one JSON file."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Record = dict[str, Any]
 
 @dataclass
 class Measurement:
-    """What a script hands back.
+    """The return value of a benchmark script.
 
     Attributes:
-        results: The numbers it exists for.
-        timings: Every round of every side.
-        checks: That both sides compute the same.
-        notes: What a reader must know.
-        extra: Anything else for the record, by name.
+        results: Headline results.
+        timings: Times of every round and side.
+        checks: Checks that both sides compute the same function.
+        notes: Sentences that are shown with the results.
+        extra: Further values for the record, by name.
     """
 
     results: list[BenchmarkResult] = field(default_factory=list)
@@ -44,13 +44,12 @@ class Measurement:
 def make_record(
     name: str, measurement: Measurement, options: Mapping[str, Any], seconds: float
 ) -> Record:
-    """Put a measurement together with what it depends on.
+    """Combine a measurement with its environment and options.
 
     Args:
-        name: Of the benchmark.
-        measurement: What was found.
+        name: Name of the benchmark.
         options: ``quick``, ``rounds``, ``seed`` and ``device``.
-        seconds: How long the benchmark took.
+        seconds: Duration of the benchmark.
     """
     return {
         "benchmark": name,
@@ -67,7 +66,7 @@ def make_record(
 
 
 def describe_hardware() -> dict[str, Any]:
-    """Processor, cores that may be used, memory, and the GPU where there is one."""
+    """Return processor, available cores, memory, and the GPU if there is one."""
     gpu = torch.cuda.get_device_properties(0) if torch.cuda.is_available() else None
     return {
         "processor": _processor(),

@@ -1,8 +1,8 @@
-"""The time a device needs for the least a training step must do.
+"""Roofline: a lower bound on the time of a training step on a device.
 
-Each part of a step is bound by the slowest of three things: arithmetic of its
-matrix product, bytes that must come from or go to memory, and bytes that edges gather
-from the cache. What the parts are stands in :mod:`crossgcn.experiments.step_work`.
+Each part of a step is bounded by the slowest of three resources: arithmetic of its matrix
+product, bytes that must come from or go to memory, and bytes that edges gather from the cache.
+:func:`~research.scale.cost_points.step_work` lists the parts.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["Ceilings", "StepShape", "Work", "roofline_seconds", "shape_of_step",
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What a device was measured to reach.
+    """Measured peak rates of a device.
 
     Attributes:
-        operations_per_second: Of a large matrix product in the precision at hand.
-        memory_bytes_per_second: Of a large copy, reading and writing counted.
-        cache_bytes_per_second: Of copies that stay in the cache.
+        operations_per_second: Rate of a large matrix product in the given precision.
+        memory_bytes_per_second: Rate of a large copy; reads and writes both count.
+        cache_bytes_per_second: Rate of copies that stay in the cache.
     """
 
     operations_per_second: float
@@ -36,7 +36,7 @@ class Ceilings:
     cache_bytes_per_second: float
 
     def seconds(self, work: Work) -> float:
-        """The least time for one part."""
+        """Return the lower bound on the time of one part."""
         return max(
             work.operations / self.operations_per_second,
             work.memory_bytes / self.memory_bytes_per_second,
@@ -45,12 +45,12 @@ class Ceilings:
 
 
 def shape_of_step(edge_index: Tensor, num_nodes: int, train: Tensor, **channels: int) -> StepShape:
-    """Count the rows and edges that the loss of some nodes depends on.
+    """Count the rows and edges that the loss of the given nodes depends on.
 
     Args:
         edge_index: Sources and targets.
         num_nodes: Nodes of the graph.
-        train: The nodes of the loss.
+        train: Nodes that the loss is computed on.
         **channels: ``features``, ``hidden_channels``, ``classes`` and ``order``.
     """
     pattern = csr_adjacency(edge_index, num_nodes, torch.float32)
@@ -66,5 +66,5 @@ def shape_of_step(edge_index: Tensor, num_nodes: int, train: Tensor, **channels:
 
 
 def roofline_seconds(parts: Sequence[Work], ceilings: Ceilings) -> float:
-    """The least time for a whole step, one part after another."""
+    """Return the lower bound on the time of a step whose parts run one after another."""
     return sum(ceilings.seconds(part) for part in parts)

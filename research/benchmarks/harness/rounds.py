@@ -1,4 +1,4 @@
-"""Timing several sides in turns, so that a slow minute of the machine hits all of them."""
+"""Time several sides in turns, so that a slowdown of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MOST_STEPS = 5000
 
 @dataclass(frozen=True)
 class Side:
-    """Something to be timed.
+    """A function to time.
 
     Attributes:
-        name: What to call it.
-        step: Does the work once.
-        threads: Threads of torch while it runs; as they are when left out.
-        steps: How often in each round; as often as fills the batch when left out.
+        name: Name in the results.
+        step: Runs one step.
+        threads: Torch threads during the step; unchanged if omitted.
+        steps: Steps per round; if omitted, as many as fill ``Pace.batch_seconds``.
     """
 
     name: str
@@ -38,14 +38,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Timing:
-    """What the rounds gave for one side.
+    """The times of one side.
 
     Attributes:
-        case: What was measured.
-        side: Which side.
-        seconds: Seconds of one step, for each round.
+        case: Name of the case.
+        side: Name of the side.
+        seconds: Seconds per step, for each round.
         steps: Steps timed together in a round.
-        threads: Threads of torch.
+        threads: Torch threads.
     """
 
     case: str
@@ -56,20 +56,20 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """Over the rounds."""
+        """Return the median over the rounds."""
         return median(self.seconds)
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How much is timed.
+    """Number and length of the timing rounds.
 
     Attributes:
-        rounds: How many rounds.
-        batch_seconds: About how long each side runs in each of them.
-        wait: Waits until a device has done its work; nothing on a CPU.
-        clock: Seconds.
-        on_round: Called with the number of rounds done after each.
+        rounds: Number of rounds.
+        batch_seconds: Approximate time of each side in a round.
+        wait: Synchronises the device; does nothing on a CPU.
+        clock: Returns the time in seconds.
+        on_round: Called after each round with the number of rounds done.
     """
 
     rounds: int
@@ -80,12 +80,12 @@ class Pace:
 
 
 def interleave(case: str, sides: Sequence[Side], pace: Pace) -> dict[str, Timing]:
-    """Time all sides in every round, each round starting with another side.
+    """Time all sides in every round; the side that starts rotates from round to round.
 
     Args:
-        case: What is measured.
-        sides: They take turns.
-        pace: How much is timed.
+        case: Name of the case.
+        sides: Sides to time.
+        pace: Number and length of the rounds.
     """
     steps = {side.name: _calibrate(side, pace) for side in sides}
     seconds: dict[str, list[float]] = {side.name: [] for side in sides}
@@ -106,13 +106,13 @@ def interleave(case: str, sides: Sequence[Side], pace: Pace) -> dict[str, Timing
 def ratio_of(
     timings: Mapping[str, Timing], slow: str, fast: str, *, what: str | None = None
 ) -> BenchmarkResult:
-    """How many times longer one side takes, as median and quartiles over the rounds.
+    """Return the ratio of the times of two sides, as median and quartiles over the rounds.
 
     Args:
         timings: From :func:`interleave`.
-        slow: The side that is divided.
-        fast: The side that divides.
-        what: What to call the result; the name of ``slow`` when left out.
+        slow: Name of the side in the numerator.
+        fast: Name of the side in the denominator.
+        what: Name of the result; the name of ``slow`` if omitted.
     """
     pairs = zip(timings[slow].seconds, timings[fast].seconds, strict=True)
     ratios = [longer / shorter for longer, shorter in pairs]
@@ -123,7 +123,7 @@ def ratio_of(
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:
-    """The lower and the upper one; of a single value, itself."""
+    """Return the lower and the upper quartile; a single value is both."""
     if len(values) == 1:
         return values[0], values[0]
     low, _, high = quantiles(values, n=4, method="inclusive")
@@ -132,7 +132,7 @@ def quartiles(values: Sequence[float]) -> tuple[float, float]:
 
 @contextmanager
 def torch_threads(count: int | None) -> Iterator[None]:
-    """Torch's threads within the block, as before afterwards."""
+    """Set the number of torch threads within the block, and restore it afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:
@@ -152,7 +152,7 @@ def _time_steps(side: Side, steps: int, pace: Pace) -> float:
 
 
 def _calibrate(side: Side, pace: Pace) -> int:
-    """Warm up, and find how many steps fill a batch."""
+    """Warm up, and return the number of steps that fill a batch."""
     if side.steps is not None:
         return side.steps
     shortest = min(_time_steps(side, 1, pace) for _ in range(WARM_UP))

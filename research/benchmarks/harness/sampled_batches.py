@@ -1,4 +1,4 @@
-"""Batches with sampled neighbours, for a script and for a process of its own."""
+"""Batches with sampled neighbours; importable by a separate process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BATCHES = 50
 
 @dataclass(frozen=True)
 class Case:
-    """A graph and how it is sampled."""
+    """A graph and its sampling settings."""
 
     nodes: int = 1_000_000
     edges: int = 10_000_000
@@ -35,14 +35,14 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What the table calls it."""
+        """Return the name of the case in tables."""
         return f"{self.nodes:,} nodes, {self.edges:,} edges"
 
 
 def batches_of(
     case: Case, source: GraphSource, seed: int, nodes: Tensor | None = None
 ) -> NodeBatches:
-    """Ours."""
+    """Return the batches of our sampler."""
     return NodeBatches(
         source,
         torch.arange(source.num_nodes) if nodes is None else nodes,
@@ -55,7 +55,7 @@ def batches_of(
 
 
 def endless(batches: NodeBatches) -> Iterator[Batch]:
-    """Epoch after epoch."""
+    """Yield batches epoch after epoch, without end."""
     for number in count():
         yield from batches.epoch(number)
 
@@ -63,7 +63,7 @@ def endless(batches: NodeBatches) -> Iterator[Batch]:
 def loop_batches(
     case: Case, source: GraphSource, seed: int, nodes: Tensor | None = None
 ) -> Iterator[Batch]:
-    """The same targets as ours, with edges drawn by NumPy's choice."""
+    """Yield batches with the same targets as ours and edges drawn by NumPy's ``choice``."""
     sampler = LoopSampler(source, case.fanouts, seed)
     ours = batches_of(case, source, seed, nodes)
     for number in count():
@@ -75,7 +75,7 @@ def loop_batches(
 
 
 def go_through(folder: Path | None, case: Case, seed: int) -> None:
-    """Open a graph and make some batches; nothing without one."""
+    """Open a graph and make some batches; do nothing without a graph."""
     if folder is not None:
         batches = endless(batches_of(case, source_of(open_graph(folder)), seed))
         for _ in range(BATCHES):

@@ -1,4 +1,4 @@
-"""From the time of one epoch to that of all of them."""
+"""Extrapolate from the time of one epoch to that of a whole training."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["added", "multiplied"]
 
 
 def multiplied(timing: Timing, count: int) -> Timing:
-    """The time of ``count`` steps, from that of one, round by round."""
+    """Return the time of ``count`` steps from that of one step, round by round."""
     return replace(timing, seconds=tuple(count * each for each in timing.seconds))
 
 
 def added(case: str, side: str, timings: Sequence[Timing]) -> Timing:
-    """The time of several things done one after another, round by round."""
+    """Return the total time of consecutive steps, round by round."""
     rounds = zip(*(timing.seconds for timing in timings), strict=True)
     return Timing(case, side, tuple(sum(each) for each in rounds), timings[0].steps)

@@ -1,4 +1,4 @@
-"""Graphs of any size, for growth."""
+"""Synthetic graphs of any size, for the benchmark of growth."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class GraphSize:
     """Sizes of a graph.
 
     Attributes:
-        nodes: All of them train.
-        degree: Neighbours of a node, about.
-        features: D.
-        stored: Features of a node that are not zero; all of them, in a dense matrix, for 0.
-        classes: Classes.
+        nodes: Number of nodes; all of them are training nodes.
+        degree: Approximate number of neighbours of a node.
+        features: Number of features, D.
+        stored: Nonzero features per node; 0 means a dense matrix.
+        classes: Number of classes.
     """
 
     nodes: int
@@ -34,11 +34,11 @@ class GraphSize:
 
 
 def draw_graph(size: GraphSize, seed: int) -> Data:
-    """Edges, features and classes drawn without any structure."""
+    """Draw edges, features and classes uniformly at random."""
     random = np.random.default_rng(seed)
     ends = random.integers(size.nodes, size=(2, size.nodes * size.degree // 2))
     if size.stored:
-        # One column of every stretch, so that columns are distinct and in order.
+        # One column from each interval, so that columns are distinct and sorted.
         stretch = size.features // size.stored
         columns = random.integers(stretch, size=(size.nodes, size.stored))
         columns += stretch * np.arange(size.stored)

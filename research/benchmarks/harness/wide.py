@@ -1,4 +1,4 @@
-"""A graph in a vocabulary of a million words, and how else one would train on it."""
+"""A graph with a million sparse features, and a reference model with ``EmbeddingBag``."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class WideSize:
     """Sizes of a graph and its model.
 
     Attributes:
-        nodes: All of them train.
-        features: D, most of them in few nodes and many in none.
-        stored: Features of a node, about.
-        degree: Neighbours of a node, about.
-        classes: Classes.
-        hidden: E.
+        nodes: Number of nodes; all of them are training nodes.
+        features: Number of features, D; most occur in few nodes and many in none.
+        stored: Approximate number of nonzero features per node.
+        degree: Approximate number of neighbours of a node.
+        classes: Number of classes.
+        hidden: Hidden channels, E.
     """
 
     nodes: int = 100_000
@@ -57,14 +57,14 @@ class WideSize:
 
     @property
     def name(self) -> str:
-        """What the results call it."""
+        """Return the name of the case in the results."""
         return f"D {self.features:,}, E {self.hidden}"
 
 
 def draw_wide(size: WideSize, seed: int) -> Data:
-    """Words as frequent as Zipf's law, shifted by ten ranks, makes them; edges at random.
+    """Draw word frequencies from a Zipf law shifted by ten ranks, and edges uniformly at random.
 
-    Which words are frequent is drawn too, so that no order of columns helps anyone.
+    The frequencies are assigned to columns at random, so that no side profits from their order.
     """
     random = np.random.default_rng(seed)
     ends = np.cumsum(1.0 / (np.arange(size.features) + 10.0))
@@ -86,7 +86,7 @@ def draw_wide(size: WideSize, seed: int) -> Data:
 
 
 def build(size: WideSize, *, dropout: float = 0.0, seed: int = 0) -> NodeClassifier:
-    """Crosses of order 2, then a linear layer, each followed by aggregation."""
+    """Build a layer with crosses of order 2 and a linear layer, each followed by aggregation."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build_model(
@@ -103,7 +103,7 @@ def build(size: WideSize, *, dropout: float = 0.0, seed: int = 0) -> NodeClassif
 def our_step(
     size: WideSize, graph: PreparedGraph, y: Tensor, device: str, *, dropout: float = 0.0
 ) -> FullBatchStep:
-    """Our step on all nodes."""
+    """Return our training step on all nodes."""
     return FullBatchStep(
         [build(size, dropout=dropout)],
         graph,
@@ -116,13 +116,12 @@ def our_step(
 
 
 class EmbeddingBags(nn.Module):
-    """The same model as one would write it: an ``EmbeddingBag`` per order, default Adam.
+    """The same model in plain PyTorch: an ``EmbeddingBag`` per order, and Adam with its defaults.
 
     Args:
-        model: From :func:`build`; its weights are the start, and are left as they are.
-        graph: The graph.
+        model: From :func:`build`; its weights are copied.
         y: Class of each node.
-        device: Where to train.
+        device: Device to train on.
     """
 
     def __init__(
@@ -166,14 +165,14 @@ class EmbeddingBags(nn.Module):
         self.optimizer = torch.optim.Adam(groups, lr=LEARNING_RATE)
 
     def forward(self) -> Tensor:
-        """Scores of all nodes."""
+        """Return the scores of all nodes."""
         one, two = (bag(*self.words, per_sample_weights=self.values) for bag in self.bags)
         crossed = one + self.order_weight * (one * two)
         hidden = torch.relu(self.adjacency @ crossed + self.bias)
         return self.adjacency @ (hidden @ self.readout.weight.T) + self.readout.bias
 
     def step(self) -> Tensor:
-        """Forward, backward and Adam; returns the loss."""
+        """Run forward, backward and Adam, and return the loss."""
         self.optimizer.zero_grad()
         loss = cross_entropy(self(), self.y)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -182,7 +181,7 @@ class EmbeddingBags(nn.Module):
 
 
 def train_ours(size: WideSize, seed: int) -> None:
-    """A whole training from nothing: epochs, validation, selection and test."""
+    """Draw the graph and run a whole training: epochs, validation, selection and test."""
     data = draw_wide(size, seed)
     nodes = torch.arange(size.nodes)
     tenth = size.nodes // 10
@@ -192,7 +191,7 @@ def train_ours(size: WideSize, seed: int) -> None:
 
 
 def train_peer(size: WideSize, seed: int) -> None:
-    """Some steps from nothing."""
+    """Draw the graph and train the reference model for some steps."""
     data = draw_wide(size, seed)
     peer = EmbeddingBags(build(size), PreparedGraph(data.x, data.edge_index), data.y)
     for _ in range(5):

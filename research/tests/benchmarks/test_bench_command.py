@@ -23,7 +23,7 @@ Captured = pytest.CaptureFixture[str]
 def tiny(
     small_graph: Data, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """``cpu-step`` on a graph that takes no time, and a machine without a GPU."""
+    """Set ``cpu-step`` to a tiny graph and simulate a machine without a GPU."""
     request.getfixturevalue("one_thread")
     small_graph.roles = torch.tensor([[1] * 60 + [2] * 15 + [3] * 15])
 

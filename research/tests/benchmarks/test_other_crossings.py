@@ -1,4 +1,4 @@
-"""The benchmark of other crossing modules, on few rows."""
+"""The benchmark of other feature-crossing modules, on few rows."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from research.benchmarks.harness.other_work import OtherWork
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two cores whose counters a test writes, on a clock that a test moves."""
+    """Simulate two cores with counters and a clock that the test controls."""
     stat = tmp_path / "stat"
     monkeypatch.setattr(other_work, "STAT", stat)
     monkeypatch.setattr(other_work, "available_cores", lambda: 2)

@@ -10,7 +10,7 @@ from research.benchmarks.harness.scaling import added, multiplied
 
 
 class FakeMachine:
-    """A clock that only work moves, and that slows down from round to round."""
+    """A clock that advances only with work and slows down from round to round."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -24,7 +24,7 @@ def test_three_ways_of_sampling_are_checked_and_timed(monkeypatch: pytest.Monkey
 
 def test_other_distributions_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     class Greedy(LoopSampler):
-        """Always the first neighbours."""
+        """A biased sampler that always takes the first neighbours."""
 
         def __init__(self, *arguments: object) -> None:
             super().__init__(*arguments)  # type: ignore[arg-type]

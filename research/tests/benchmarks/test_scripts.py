@@ -1,4 +1,4 @@
-"""The scripts' work on small graphs, those for GPUs too."""
+"""The benchmark scripts on small graphs, including those for GPUs."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ VARIANTS = ("plain", "scaled")
 
 
 def drawn(line: Line2D) -> list[tuple[float, float]]:
-    """The points of a line."""
+    """Return the points of a line."""
     x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
     return list(zip(x.tolist(), y.tolist(), strict=True))
 
@@ -32,7 +32,7 @@ def point(dataset: str, variant: str, sweep: str, value: int, **changes: Any) ->
 
 
 def record() -> dict[str, Any]:
-    """Two datasets; one model of order 3 diverges on one split, one of order 4 on all."""
+    """Return a record of two datasets; order 3 diverges on one split, order 4 on all splits."""
     accuracy = [
         point(dataset, variant, sweep, value)
         for dataset in ("words", "numbers")

@@ -16,7 +16,7 @@ from research.findings.tables import Column, FindingsTable, Row, read_table
 
 
 def small_table(graph: Path, **more: Any) -> FindingsTable:
-    """A table over a graph file that takes a moment to train."""
+    """Return a table over a graph file that trains in a moment."""
     settings = {"splits": "random", "train": 5, "num_splits": 2, "epochs": 3, "hidden_channels": 4}
     return FindingsTable(
         name="peers",

@@ -1,4 +1,4 @@
-"""What the kept findings must be, and the script that measures them."""
+"""The committed records of findings, and the script that measures them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_kept_record_is_that_of_its_table(name: str) -> None:
 
 
 def test_every_table_was_measured() -> None:
-    """Skipped with what is missing; with ``CROSSGCN_RELEASE`` set, it fails."""
+    """Skip and name missing tables; with ``CROSSGCN_RELEASE`` set, fail."""
     missing = _missing_tables()
     for name in TABLE_NAMES:
         if name not in missing:
@@ -69,7 +69,7 @@ def test_the_page_is_that_of_the_records() -> None:
 
 @pytest.fixture
 def measure(graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Main:
-    """The script, whose tables are one small table, in a folder of its own."""
+    """Return the script, set to one small table and a temporary folder."""
     table = FindingsTable(
         name="peers",
         title="A small table",

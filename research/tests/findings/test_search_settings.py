@@ -22,13 +22,13 @@ Main = Callable[..., int]
 
 @pytest.fixture
 def trained() -> list[tuple[str, str]]:
-    """What the script had trained."""
+    """Return the list of trainings that the script started."""
     return []
 
 
 @pytest.fixture
 def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: list[tuple[str, str]]) -> Main:
-    """The script, with trainings that take no time; crosses diverge at a learning rate of 0.05."""
+    """Return the script with simulated trainings; crosses diverge at a learning rate of 0.05."""
 
     class Trained:
         def __init__(self, configs: list[RunConfig]) -> None:

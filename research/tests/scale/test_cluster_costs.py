@@ -114,7 +114,7 @@ def test_spread_weights_take_memory_of_one_share_and_of_what_a_batch_touches() -
     shape = sampled_shape(wide)
     column = 4 * 2 * 64
     columns = touched_columns(shape.inputs * 50, 10**6)
-    # Of the second layer's weights, which are few, nothing is spread.
+    # The second layer's weights are few and stay on every GPU.
     expected = 4 * column * 10**6 * (1 - 1 / 64) - 2 * column * columns
     assert shared.gpu_bytes - spread.gpu_bytes == pytest.approx(expected, rel=1e-3)
     assert spread.all_reduce == pytest.approx(FAST.travel(2 * 63 / 64 * columns * column, 64))

@@ -22,7 +22,7 @@ HELD = Kept((2.0, 1.0, 64.0, 56.0, 3.0, 2e7))
 
 
 def made_points() -> list[CostPoint]:
-    """Steps of many sizes that take exactly as long, and hold as much, as the model says."""
+    """Return steps of many sizes with exactly the time and memory of the model."""
     points = []
     for number, precision in enumerate(("fp32", "bf16") * 14):
         nodes, hidden = 10_000 * (1 + number % 5) ** 2, 32 * 4 ** (number % 3)

@@ -1,4 +1,4 @@
-"""What the page about scale claims: its formulas, its code, its conclusions."""
+"""The claims of the scale page: formulas, code and conclusions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GUIDE = (PROJECT / "docs" / "scale.md").read_text()
 
 @pytest.fixture(scope="module")
 def records() -> dict[str, dict[str, Any]]:
-    """What is kept of benchmarks."""
+    """Return the committed benchmark records."""
     folder = PROJECT / "results" / "benchmarks"
     paths = {name: folder / f"{name}.json" for name in BENCHMARKS}
     return {name: json.loads(path.read_bytes()) for name, path in paths.items() if path.exists()}
@@ -33,7 +33,7 @@ def records() -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def fitted(records: dict[str, dict[str, Any]]) -> Fitted:
-    """The model of the page."""
+    """Return the cost model of the page."""
     found = fit_to_records(records)
     assert found is not None
     return found
