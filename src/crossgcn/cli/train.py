@@ -90,7 +90,7 @@ def train(
         yield training_table(summary)
         yield from ("", *order_weight_lines(summary))
         of_features = get_preset(chosen.model).inputs == "features"
-        if of_features and can_be_explained(load_model(folder)):
+        if chosen.model == "cross-hops" or (of_features and can_be_explained(load_model(folder))):
             yield f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
 
     return Answer(summary, shown(), folder)

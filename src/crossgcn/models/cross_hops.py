@@ -158,16 +158,20 @@ class CrossHops(NodeClassifier):
         if isinstance(edge_index, Tensor):
             assert isinstance(x, Tensor)
             x = self.columns(x, edge_index, edge_weight, labels)
-        dropped = self.input_dropout(x)
-        if isinstance(dropped, SparseMatrix):
+        scores = self.readout(self.hidden(self._project(self.input_dropout(x))))
+        return scores if self.training and self.bags > 1 else self.in_unit(scores.mean(0))
+
+    def hidden(self, projections: Tensor) -> Tensor:
+        """Compute the units that are read out, from all projections of the columns."""
+        return self.transform.combine(projections)
+
+    def _project(self, x: Features) -> Tensor:
+        if isinstance(x, SparseMatrix):
             # Sparse columns are not centered, which would fill them.
             shift = (self.center / self.deviation).unsqueeze(0)
-            projections = self.transform.project(dropped) - self.transform.project(shift)
-        else:
-            # As the transform does; the gradient then has the memory order of the weights.
-            projections = nn.functional.linear(dropped, self.transform.weight.flatten(0, 1))
-        scores = self.readout(self.transform.combine(projections))
-        return scores if self.training and self.bags > 1 else self.in_unit(scores.mean(0))
+            return self.transform.project(x) - self.transform.project(shift)
+        # As the transform does; the gradient then has the memory order of the weights.
+        return nn.functional.linear(x, self.transform.weight.flatten(0, 1))
 
 
 class BagReadout(nn.Module):

@@ -8,9 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from crossgcn.graph import SparseMatrix
-from crossgcn.graph.hops import NeighbourLabels
-from crossgcn.graph.sampling.source import Features
 from crossgcn.models.cross_hops import CrossHops
 
 
@@ -33,21 +30,7 @@ class HopPerceptron(CrossHops):
         if hasattr(self, "hidden_bias"):
             nn.init.zeros_(self.hidden_bias)
 
-    def forward(
-        self,
-        x: Features,
-        edge_index: Any = None,
-        edge_weight: Tensor | None = None,
-        labels: NeighbourLabels | None = None,
-    ) -> Tensor:
-        """Compute scores; see :meth:`CrossHops.forward`."""
-        if isinstance(edge_index, Tensor):
-            assert isinstance(x, Tensor)
-            x = self.columns(x, edge_index, edge_weight, labels)
-        (weight,) = self.transform.weight
-        dropped = self.input_dropout(x)
-        hidden = dropped @ weight.t() + self.hidden_bias
-        if isinstance(x, SparseMatrix):
-            hidden = hidden - (self.center / self.deviation) @ weight.t()
-        scores = self.readout(self.dropout(hidden, site=1, activate=True))
-        return scores if self.training and self.bags > 1 else self.in_unit(scores.mean(0))
+    def hidden(self, projections: Tensor) -> Tensor:
+        """Apply ReLU and dropout to the projections and their biases."""
+        units: Tensor = self.dropout(projections + self.hidden_bias, site=1, activate=True)
+        return units
