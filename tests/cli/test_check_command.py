@@ -172,7 +172,7 @@ def test_balance_and_homophily_of_classes(
     assert found["homophily"]["same_class"] == pytest.approx(same)
     assert found["homophily"]["edges"] == len(known)
     printed = crossgcn("check", "nodes.csv", "edges.csv", "--target", "buys").stdout
-    assert "classes: yes 60 (80%), no 15 (20%); 5 nodes without" in printed
+    assert "classes: yes 60 (80%), no 15 (20%); 5 nodes without a label" in printed
     assert f"homophily: {same:.0%} of edges join equal classes (by chance " in printed
 
 

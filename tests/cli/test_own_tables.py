@@ -75,7 +75,7 @@ def test_compare_answers_with_an_interval(crossgcn: Command, shop: Path) -> None
     models = ("--models", ",".join(names), "--tuning", "1", "--bags", "2")
     done = crossgcn("compare", *tables, *models, *QUICK, "--out", "c")
     answer = result_of(done)
-    assert "4 models × 1 trials × 2 splits: about" in done.stderr
+    assert "4 models × 1 trial × 2 splits: about" in done.stderr
     assert [model["model"] for model in answer["models"]] == names
     crosses = answer["answers"]["crosses"]
     assert (crosses["model"], crosses["against"]) == ("cross-hops-2", "cross-hops-1")

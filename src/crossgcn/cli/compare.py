@@ -200,7 +200,8 @@ def _compare_on_tables(
             markup=False,
         )
     count = len(experiment.splits)
-    words = f"{len(experiment.names)} models × {tuning} trials × {count} split{'s' * (count > 1)}"
+    trials = f"{tuning} trial{'s' * (tuning > 1)}"
+    words = f"{len(experiment.names)} models × {trials} × {count} split{'s' * (count > 1)}"
 
     def tell(seconds: float) -> None:
         amount = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

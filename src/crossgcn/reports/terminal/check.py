@@ -111,7 +111,7 @@ def _target_lines(summary: Summary) -> Iterator[str]:
     if balance is None:
         return
     unlabelled = balance["nodes"] - balance["labelled"]
-    rest = f"; {count(unlabelled, 'node')} without" if unlabelled else ""
+    rest = f"; {count(unlabelled, 'node')} without a label" if unlabelled else ""
     if "mean" in balance:
         yield "numbers: {min:g} to {max:g}, mean {mean:.4g}, sd {sd:.4g}".format(**balance) + rest
     elif balance.get("classes"):
