@@ -298,17 +298,22 @@ class Neighbourhood:
         return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
 
     def _sum(self, x: Tensor, out: Tensor) -> Tensor:
-        """Add the sums over neighbours to a matrix, of a few columns and rows at a time."""
+        """Add the sums over neighbours to a matrix, some rows at a time.
+
+        The matrix is multiplied as a whole if it is contiguous, else a few columns at a time.
+        """
+        nodes: Tensor | slice = slice(None)
+        width = x.size(1) if x.is_contiguous() else _WIDTH
         for chunk in self._exact.chunks():
-            nodes, block = self._exact.block(chunk, "neighbours")
-            block = SparseMatrix(
-                block.row_offsets, block.columns, block.values.to(x.dtype), block.shape
-            )
+            if x.is_contiguous():
+                block = adjacency_rows(self._source, chunk, "neighbours")
+            else:
+                nodes, block = self._exact.block(chunk, "neighbours")
             for source, target in zip(
-                torch.split(x, _WIDTH, 1), torch.split(out, _WIDTH, 1), strict=True
+                torch.split(x, width, 1), torch.split(out, width, 1), strict=True
             ):
                 if self._outward:
-                    target.index_add_(0, nodes, block.multiply_transposed(source[chunk]))
+                    target[nodes] += block.multiply_transposed(source[chunk])
                 else:
                     target[chunk[0] : chunk[-1] + 1] += block @ source[nodes]
         return out
@@ -317,32 +322,16 @@ class Neighbourhood:
     def _returns(self) -> Tensor:
         """The weight of all walks of two steps from each node back to itself."""
         source = self._source
-        offsets, neighbours = source.offsets.numpy(), source.neighbours.numpy()
-        weights = None if source.weights is None else source.weights.numpy()
-        total = np.zeros(source.num_nodes)
+        total = torch.zeros(source.num_nodes, dtype=torch.float64)
         for chunk in self._exact.chunks():
             rows = adjacency_rows(source, chunk, "neighbours")
-            starts, ends = chunk[rows.rows].numpy(), rows.columns.numpy()
-            back = _find_entries(offsets, neighbours, ends, starts)
-            there = back >= 0
-            values = rows.values.numpy()[there].astype(np.float64)
-            values *= 1.0 if weights is None else weights[back[there]]
-            np.add.at(total, starts[there], values)
-        return torch.from_numpy(total)
-
-
-def _find_entries(offsets: Array, neighbours: Array, rows: Array, columns: Array) -> Array:
-    """Return the place of each pair among the entries of a graph, by bisection; -1 for none."""
-    low, high = offsets[rows], offsets[rows + 1]
-    last = high - 1
-    while (open_ := low < high).any():
-        middle = (low + high) // 2
-        below = open_ & (neighbours[np.minimum(middle, neighbours.size - 1)] < columns)
-        low = np.where(below, middle + 1, low)
-        high = np.where(open_ & ~below, middle, high)
-    found = low <= last
-    found[found] = neighbours[low[found]] == columns[found]
-    return np.where(found, low, -1)
+            starts, values = chunk[rows.rows], rows.values.double()
+            back = source.find_entries(rows.columns.numpy(), starts.numpy())
+            values *= torch.from_numpy(back >= 0)
+            if source.weights is not None:
+                values *= source.weights[back]  # the last weight where there is no way back
+            total.index_add_(0, starts, values)
+        return total
 
 
 class KeptRows:
