@@ -27,6 +27,8 @@ from crossgcn.graph.sampling.source import Array, Features, GraphSource
 _LEAST_DEVIATION = 1e-3
 _DENSE_BYTES = 256 << 20
 """Sparse columns up to this size are made dense, because dense products are faster."""
+_ENTRY_BYTES = 12
+"""Size of an entry of a sparse matrix: its column and its value."""
 _ROWS, _WIDTH = 1 << 16, 64
 """Rows and columns that are computed at once."""
 
@@ -160,7 +162,7 @@ class HopColumns:
         shape = (source.num_nodes, self.plan.num_columns)
         first = source.features(torch.arange(min(1, source.num_nodes)))
         self.without_labels: Features
-        if isinstance(first, SparseMatrix) and 4 * shape[0] * shape[1] > _DENSE_BYTES:
+        if isinstance(first, SparseMatrix) and self._stays_sparse(source):
             self.without_labels = self._compute_sparse(source)
             return
         dtype = first.values.dtype if isinstance(first, SparseMatrix) else first.dtype
@@ -198,6 +200,23 @@ class HopColumns:
     def with_labels(self, labels: NeighbourLabels) -> Features:
         """Return all columns, with the labels of neighbours."""
         return join_columns([self.without_labels, self.label_columns(labels)])
+
+    def _stays_sparse(self, source: GraphSource) -> bool:
+        """Return whether sparse columns are large, and smaller than dense ones.
+
+        Sparse columns are held in memory. Most are zero only if there are far more own columns
+        than a neighbourhood has different values; the entries are estimated from some nodes.
+        """
+        plan, nodes = self.plan, torch.linspace(0, source.num_nodes - 1, 1000).long().unique()
+        if 4 * source.num_nodes * plan.num_columns <= _DENSE_BYTES:
+            return False
+        sample = source.features(nodes)
+        assert isinstance(sample, SparseMatrix)
+        own = sample.nonzeros / nodes.numel()
+        degree = source.neighbours.numel() / source.num_nodes
+        reached = (min(plan.num_features, own * degree**hop) for hop in range(1, plan.hops + 1))
+        entries = own + len(self._directions) * sum(reached)
+        return _ENTRY_BYTES * entries < 4 * plan.num_columns
 
     def _compute(self, source: GraphSource, out: Tensor) -> None:
         """Write all columns, some rows at a time."""
