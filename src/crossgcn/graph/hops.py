@@ -22,7 +22,7 @@ from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.matrix import SparseMatrix, make_rows
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.blocks import adjacency_rows
-from crossgcn.graph.sampling.source import Array, Features, GraphSource
+from crossgcn.graph.sampling.source import Features, GraphSource
 
 _LEAST_DEVIATION = 1e-3
 _DENSE_BYTES = 256 << 20
