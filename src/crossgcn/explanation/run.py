@@ -49,7 +49,12 @@ def explain_columns(run: RunFolder, *, node: int | None = None, raw: bool = Fals
     encoding: Any = preprocess.encoding or {}
     plan = encoding.get("plan", {})
     names = (plan.get("target") or "label", plan.get("relation") or "neighbours")
-    others = [one for one in run.runs if one is not run.chosen]
+    shown = run.chosen.record["config"].get("label_features")
+    others = [  # of the same columns
+        one
+        for one in run.runs
+        if one is not run.chosen and one.record["config"].get("label_features") == shown
+    ]
     if node is not None or getattr(run.saved.model, "bags", 1) > 1:
         others = []
     explained = []
