@@ -42,6 +42,9 @@ MOST_HOPS = 10
 _MOST_STARTS = 200
 """Nodes from which the reach of a graph is measured."""
 
+_MOST_ENTRIES = 2_000_000
+"""Of a graph folder with more entries, the reach is not measured."""
+
 
 @dataclass(frozen=True)
 class RepeatedRuns:
@@ -338,15 +341,21 @@ def _check_hops(hops: int, data: Data) -> None:
             f"hops is {hops}, but neighbourhoods reach at most {MOST_HOPS} hops; give --hops "
             f"{MOST_HOPS} or fewer"
         )
-    if getattr(data, "stored", None) is not None:
-        return  # its edges are on disk
-    sources, targets = data.edge_index.numpy()
-    if not (sources != targets).any():
-        raise BadInput(f"{data.name}: hops is {hops}, but there are no edges; leave out --hops")
-    ones = np.ones(sources.size, np.int8)
     size = (data.num_nodes, data.num_nodes)
-    edges = sp.csr_array((ones, (sources, targets)), shape=size)
-    starts = np.random.default_rng(0).permutation(np.unique(sources))[:_MOST_STARTS]
+    stored = getattr(data, "stored", None)
+    if stored is None:
+        ends = tuple(data.edge_index.numpy())
+        edges = sp.csr_array((np.ones(ends[0].size, np.int8), ends), shape=size)
+    elif stored.num_entries > _MOST_ENTRIES:
+        return
+    else:
+        ones = np.ones(stored.num_entries, np.int8)
+        rows = (ones, stored.neighbours.numpy(), stored.offsets.numpy())
+        edges = sp.csr_array(rows, shape=size)
+    if edges.nnz == np.count_nonzero(edges.diagonal()):
+        raise BadInput(f"{data.name}: hops is {hops}, but there are no edges; leave out --hops")
+    starts = np.flatnonzero(np.diff(edges.indptr))
+    starts = np.random.default_rng(0).permutation(starts)[:_MOST_STARTS]
     farthest = 0
     for start in starts.tolist():
         distances = dijkstra(edges, indices=start, unweighted=True, limit=hops)
