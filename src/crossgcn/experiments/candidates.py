@@ -43,8 +43,10 @@ class Candidate:
 # Attention takes ten times as long per epoch as other layers: fewer units and epochs.
 _ATTENTION = {"hidden_channels": 16, "epochs": 100, "patience": 20}
 
+CONSTANT = "majority-or-mean"
+
 CANDIDATES: Mapping[str, Candidate] = {
-    "majority-or-mean": Candidate(
+    CONSTANT: Candidate(
         "always the commonest class, or the mean", "none", estimator="constant", glass_box=True
     ),
     "linear": Candidate(

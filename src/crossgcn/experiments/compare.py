@@ -17,7 +17,13 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
-from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRIALS, Candidate
+from crossgcn.experiments.candidates import (
+    CANDIDATES,
+    CONSTANT,
+    DEFAULT_TRIALS,
+    MOST_TRIALS,
+    Candidate,
+)
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.experiments.sklearn_models import ComparisonTrainer, EstimatorRun
 from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
@@ -32,7 +38,7 @@ Verdict = Literal["helps", "does not help", "cannot tell"]
 MATTERS = 0.005
 """A gain that matters: half a point; of RMSE and MAE, half a percent of the baseline's."""
 _ENOUGH_SPLITS = 5
-"""With fewer splits, not beating a constant says little."""
+"""With fewer splits, not beating a constant leaves the question open."""
 _FULL_BATCH_PATIENCE = 50
 _SPLITS = 10
 """Stratified splits by default."""
@@ -83,14 +89,17 @@ class QuestionAnswer:
     Attributes:
         model: With what is in question.
         against: Without it.
-        difference: Of the metric, ``model`` minus ``against``.
-        verdict: Whether ``model`` is better.
+        difference: Of the metric, ``model`` minus ``against``. Its interval is of the mean over
+            all random splits of this table.
+        corrected: The same with the interval of a new table of the same kind.
+        verdict: Whether ``model`` is better on this table.
         is_constant: ``model`` is not better than predicting a constant.
     """
 
     model: str
     against: str
     difference: PairedDifference
+    corrected: PairedDifference
     verdict: Verdict
     is_constant: bool = False
 
@@ -99,13 +108,20 @@ class QuestionAnswer:
 class TableComparison:
     """The results of all models, in the order of the candidates, and what follows from them.
 
+    The splits are random draws from one table, so the plain paired interval is that of the mean
+    gain on this table. On a new table of the same kind gains vary more; Nadeau and Bengio's
+    correction accounts for that. A target without any signal can favour one of two models on its
+    own table, so a model must also beat a constant by the corrected interval.
+
     Attributes:
-        test_to_train: As for :func:`~crossgcn.paired_difference`.
+        test_to_train: As for :func:`~crossgcn.paired_difference`; of the corrected intervals.
+        constant: The constant's result, if it is not among the others.
     """
 
     results: tuple[CandidateResult, ...]
     test_to_train: float
     task: str = "binary"
+    constant: CandidateResult | None = None
 
     @property
     def metric(self) -> str:
@@ -116,10 +132,12 @@ class TableComparison:
         """Return the result of one model."""
         return next(result for result in self.results if result.name == name)
 
-    def difference(self, ours: str, baseline: str) -> PairedDifference:
-        """Return the paired difference of two models, corrected for overlapping splits."""
+    def difference(self, ours: str, baseline: str, *, corrected: bool = False) -> PairedDifference:
+        """Return the paired difference of two models, for this table or corrected for new ones."""
         return paired_difference(
-            self.of(ours).scores, self.of(baseline).scores, test_to_train=self.test_to_train
+            self.of(ours).scores,
+            self.of(baseline).scores,
+            test_to_train=self.test_to_train if corrected else 0.0,
         )
 
     def best(self, wanted: Callable[[CandidateResult], bool] = lambda _: True) -> str | None:
@@ -156,16 +174,25 @@ class TableComparison:
 
     @property
     def recommended(self) -> str:
-        """The simplest glass box that gives up no validation score that matters.
+        """The model with crosses where they help; else the simplest glass box that is as good.
 
         Only models that ``crossgcn train`` has are recommended, a black box only if no glass box
-        was compared.
+        was compared. "As good" is by validation score, and so is the exception: crosses help, but
+        a glass box other than their twin is better by more than :data:`MATTERS`.
         """
         trainable = [r for r in self.results if r.candidate.preset is not None] or self.results
-        glass = [r for r in trainable if r.candidate.glass_box] or trainable
+        glass = [r for r in trainable if r.candidate.glass_box] or list(trainable)
+        crosses = self.crosses
+        if crosses is not None and crosses.verdict == "helps":
+            glass = [r for r in glass if r.name != crosses.against]
+        elif crosses is not None and crosses.verdict == "does not help":
+            glass = [r for r in glass if r.candidate.twin != crosses.against] or glass
         best = max(fmean(result.validation) for result in glass)
         enough = best - self._matters(best)
-        return next(r.name for r in glass if fmean(r.validation) >= enough or math.isnan(enough))
+        good = [r.name for r in glass if fmean(r.validation) >= enough or math.isnan(enough)]
+        if crosses is not None and crosses.verdict == "helps" and crosses.model in good:
+            return crosses.model
+        return good[0]
 
     def _matters(self, value: float) -> float:
         return MATTERS * abs(value) if self.metric in ("rmse", "mae") else MATTERS
@@ -174,31 +201,32 @@ class TableComparison:
         if model is None or against is None:
             return None
         difference = self.difference(model, against)
+        corrected = self.difference(model, against, corrected=True)
         is_constant = self._is_constant(model)
-        return QuestionAnswer(
-            model, against, difference, self._judge(difference, against, is_constant), is_constant
-        )
+        verdict = self._judge(difference, against, is_constant)
+        return QuestionAnswer(model, against, difference, corrected, verdict, is_constant)
 
     def _judge(self, difference: PairedDifference, against: str, is_constant: bool) -> Verdict:
         interval = self._gain(difference)
         if interval is None or any(map(math.isnan, interval)):
             return "cannot tell"
-        if is_constant:
-            return "does not help"
-        if interval[0] > 0:
+        if interval[0] > 0 and not is_constant:
             return "helps"
-        if interval[1] < self._matters(self.of(against).summary.mean):
+        small = interval[1] < self._matters(self.of(against).summary.mean)
+        if small or (is_constant and difference.count >= _ENOUGH_SPLITS):
             return "does not help"
         return "cannot tell"
 
     def _is_constant(self, model: str) -> bool:
-        """Whether a model does not beat the constant, with enough splits to say so."""
-        constant = next((r.name for r in self.results if r.candidate.columns == "none"), None)
-        if constant is None or model == constant:
+        """Whether a model is not shown to beat the constant, by the corrected interval."""
+        constants = (r for r in self.results if r.candidate.columns == "none")
+        constant = next(constants, self.constant)
+        if constant is None or model == constant.name:
             return False
-        difference = self.difference(model, constant)
+        scores = self.of(model).scores
+        difference = paired_difference(scores, constant.scores, test_to_train=self.test_to_train)
         interval = self._gain(difference)
-        return interval is not None and difference.count >= _ENOUGH_SPLITS and interval[0] <= 0
+        return interval is not None and interval[0] <= 0
 
     def _gain(self, difference: PairedDifference) -> tuple[float, float] | None:
         """Return the interval such that positive numbers are better."""
@@ -213,7 +241,7 @@ class TableExperiment:
 
     Args:
         data: The graph; for a number as target ``num_classes`` is 1.
-        names: The candidates; defaults to all that are installed.
+        names: The candidates; defaults to all that are installed. A constant is always measured.
         num_trials: How many of a candidate's trials to make.
         defaults: Settings of :class:`~crossgcn.RunConfig` unless a preset has its own.
         settings: Settings for every model.
@@ -246,6 +274,7 @@ class TableExperiment:
                 "'crossgcn[interpret]', or leave them out of --models"
             )
         self.names = [name for name in CANDIDATES if name in wanted and name not in self.skipped]
+        self._trained = list(dict.fromkeys([CONSTANT, *self.names]))
         self.num_trials = num_trials
         self.task = task_of_outputs(data.num_classes)
         self.metric = check_metric(settings.get("metric") or DEFAULT_METRICS[self.task], self.task)
@@ -255,7 +284,7 @@ class TableExperiment:
         settings = {**settings, "metric": self.metric}
         self.configs = {
             (name, trial): _configure(CANDIDATES[name], trial, defaults, settings)
-            for name in self.names
+            for name in self._trained
             for trial in range(self.num_trials_of(name))
         }
         self.experiment = Experiment(
@@ -295,7 +324,7 @@ class TableExperiment:
         keys = [
             (name, trial, split)
             for split in range(len(self.splits))
-            for name in self.names
+            for name in self._trained
             for trial in range(self.num_trials_of(name))
         ]
         runs = [self._run_of(*key, out) for key in keys]
@@ -322,8 +351,9 @@ class TableExperiment:
 
         trainer = ComparisonTrainer(self.experiment.trainer(threads=threads, device=device))
         train_many(trainer, runs, workers=workers, on_record=keep, on_failure=fail)
-        results = tuple(self._result(name, records, failures) for name in self.names)
-        return TableComparison(results, self.experiment.test_to_train, self.task)
+        results = {name: self._result(name, records, failures) for name in self._trained}
+        constant, shown = results[CONSTANT], tuple(results[name] for name in self.names)
+        return TableComparison(shown, self.experiment.test_to_train, self.task, constant)
 
     def _run_of(self, name: str, trial: int, split: int, out: Path | None) -> Run:
         folder = None if out is None else out / _folder(name, trial) / f"split-{split:02d}"
