@@ -257,11 +257,18 @@ def test_a_number_is_predicted_too() -> None:
 
 def test_every_candidate_is_tuned_on_the_same_splits(small_graph: Data, tmp_path: Path) -> None:
     experiment = TableExperiment(small_graph, INSTALLED, num_trials=2, settings=SETTINGS)
-    estimates: list[float] = []
-    comparison = experiment.run(out=tmp_path, on_estimate=estimates.append)
+    estimates: list[tuple[float, ...]] = []
+    done: list[int] = []
+    comparison = experiment.run(
+        out=tmp_path,
+        on_epochs=lambda count, _: done.append(count),
+        on_estimate=lambda *seconds: estimates.append((len(done), *seconds)),
+    )
     assert [each.name for each in comparison.results] == INSTALLED
     assert comparison.test_to_train == pytest.approx(18 / 54)
-    assert len(estimates) == 1 and estimates[0] > 0
+    # The first comes before most of the work, the second only if it says something else.
+    assert len(estimates) in (1, 2) and all(seconds > 0 for _, seconds, _ in estimates)
+    assert estimates[0][0] <= 6 < len(done)
     splits = set()
     for name in INSTALLED:
         paths = sorted((tmp_path / name).rglob("run.json"))
@@ -329,8 +336,8 @@ def test_the_options_train_it_again(small_graph: Data) -> None:
     hops = ("--model", "cross-hops", "--order", "3", "--bags", "2", *tuned)
     assert options["cross-hops-3"] == hops
     assert options["cross-gcn-2"] == ("--model", "cross-gcn", "--order", "2,1", *tuned)
-    sage = ("--model", "cross-gcn", "--order", "1,1", "--aggr", "sage", *tuned)
-    assert options["sage"] == sage
+    sage = ("--model", "cross-gcn", "--order", "1,1", "--aggr", "sage", "--hidden-channels", "64")
+    assert options["sage"] == (*sage, *tuned)
 
 
 def test_the_majority_class_is_that_of_the_training_nodes(small_graph: Data) -> None:
@@ -367,8 +374,26 @@ def test_ebm_is_left_out_or_refused_without_its_package(
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     experiment = TableExperiment(small_graph, settings=SETTINGS)
     assert experiment.skipped == ["ebm", "ebm-hops"] and experiment.names == INSTALLED
+    assert experiment.needs_package
     with pytest.raises(BadInput, match=r"ebm need.*pip install 'crossgcn\[interpret\]'"):
         TableExperiment(small_graph, ["ebm"], settings=SETTINGS)
+
+
+def test_ebm_is_left_out_unless_it_is_named(
+    small_graph: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: name)
+    experiment = TableExperiment(small_graph, settings=SETTINGS)
+    assert experiment.skipped == ["ebm", "ebm-hops"] and not experiment.needs_package
+    named = TableExperiment(small_graph, ["ebm", "linear"], settings=SETTINGS)
+    assert named.names == ["linear", "ebm"] and named.skipped == []
+
+
+def test_few_quick_models_have_an_estimate_too(small_graph: Data) -> None:
+    seen: list[float] = []
+    experiment = TableExperiment(small_graph, ["linear"], num_trials=2, settings=SETTINGS)
+    experiment.run(on_estimate=lambda left, _: seen.append(left))
+    assert seen and seen[0] > 0
 
 
 def test_ebm_gets_the_columns_and_settings(

@@ -202,5 +202,6 @@ _METAVARS = {
     "transform": "NAME,NAME,...",
     "train": "N|all",
     "class_weight": "balanced|N,N,...",
+    "threshold": "auto",
 }
 """Settings whose option is text, and what the help calls its value."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -29,7 +30,13 @@ from crossgcn.experiments.sklearn_models import ComparisonTrainer, EstimatorRun
 from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
 from crossgcn.models.catalogue import Preset, first_layer_crosses, get_preset
 from crossgcn.training.config import MODEL_SETTINGS, RunConfig
-from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
+from crossgcn.training.metrics import (
+    DEFAULT_METRICS,
+    METRICS,
+    check_metric,
+    check_threshold,
+    task_of_outputs,
+)
 from crossgcn.training.pool import train_many
 from crossgcn.training.trainer import Record, Run
 
@@ -40,6 +47,8 @@ MATTERS = 0.005
 _ENOUGH_SPLITS = 5
 """With fewer splits, not beating a constant leaves the question open."""
 _FULL_BATCH_PATIENCE = 50
+_COST_THAT_TELLS = 0.8
+"""A run of a cheaper model says little about the time of the others."""
 _SPLITS = 10
 """Stratified splits by default."""
 
@@ -241,13 +250,14 @@ class TableExperiment:
 
     Args:
         data: The graph; for a number as target ``num_classes`` is 1.
-        names: The candidates; defaults to all that are installed. A constant is always measured.
+        names: The candidates; defaults to all but the slowest. A constant is always measured.
         num_trials: How many of a candidate's trials to make.
         defaults: Settings of :class:`~crossgcn.RunConfig` unless a preset has its own.
         settings: Settings for every model.
 
     Attributes:
-        skipped: Candidates that were left out because a package is not installed.
+        skipped: Candidates that were left out, because they take long and were not named.
+        needs_package: Whether they also need a package that is not installed.
     """
 
     def __init__(
@@ -267,12 +277,14 @@ class TableExperiment:
             raise BadInput(
                 f"--tuning is 1 to {MOST_TRIALS} trials for each model; got {num_trials}"
             )
-        self.skipped = [name for name in CANDIDATES if name in wanted and not _is_installed(name)]
-        if names is not None and self.skipped:
+        missing = [name for name in CANDIDATES if name in wanted and not _is_installed(name)]
+        if names is not None and missing:
             raise BadInput(
-                f"{' and '.join(self.skipped)} need the package interpret: pip install "
+                f"{' and '.join(missing)} need the package interpret: pip install "
                 "'crossgcn[interpret]', or leave them out of --models"
             )
+        self.skipped = [name for name in wanted if names is None and CANDIDATES[name].by_name]
+        self.needs_package = bool(missing)
         self.names = [name for name in CANDIDATES if name in wanted and name not in self.skipped]
         self._trained = list(dict.fromkeys([CONSTANT, *self.names]))
         self.num_trials = num_trials
@@ -281,6 +293,7 @@ class TableExperiment:
         defaults = {"patience": _FULL_BATCH_PATIENCE, **(defaults or {})}
         if "stratified" in (settings.get("splits"), defaults.get("splits")):
             defaults.setdefault("num_splits", _SPLITS)
+        check_threshold(settings.get("threshold"), data.num_classes)
         settings = {**settings, "metric": self.metric}
         self.configs = {
             (name, trial): _configure(CANDIDATES[name], trial, defaults, settings)
@@ -308,7 +321,7 @@ class TableExperiment:
         threads: int = 1,
         device: str = "cpu",
         on_epochs: Callable[[int, int], None] | None = None,
-        on_estimate: Callable[[float], None] | None = None,
+        on_estimate: Callable[[float, float], None] | None = None,
     ) -> TableComparison:
         """Train every model on every split.
 
@@ -318,8 +331,9 @@ class TableExperiment:
             threads: Threads of each run.
             device: ``cpu``, ``cuda`` or ``auto``.
             on_epochs: Called with the number of runs done and of all runs.
-            on_estimate: Called once, when a run of every model was measured, with the seconds
-                that the remaining ones will take.
+            on_estimate: Called with the seconds that the remaining runs will take, and those
+                that :attr:`skipped` ones would: after the first run that says something, and
+                when all models were measured if that changes the estimate by a quarter.
         """
         keys = [
             (name, trial, split)
@@ -330,20 +344,34 @@ class TableExperiment:
         runs = [self._run_of(*key, out) for key in keys]
         records: dict[tuple[str, int, int], Record] = {}
         failures: dict[tuple[str, int, int], WorkFailed] = {}
-        estimated = False
+        telling = min(_COST_THAT_TELLS, max(CANDIDATES[name].cost for name in self.names))
+        promised: float | None = None
+        settled = False
+        skipped = [
+            (name, trial, split)
+            for name in self.skipped
+            for trial in range(self.num_trials)
+            for split in range(len(self.splits))
+        ]
 
         def report() -> None:
             if on_epochs is not None:
                 on_epochs(len(records) + len(failures), len(keys))
 
         def keep(position: int, record: Record) -> None:
-            nonlocal estimated
+            nonlocal promised, settled
             records[keys[position]] = record
             report()
-            measured = {name for name, _, _ in records}
-            if on_estimate is not None and not estimated and len(measured) == len(self.names):
-                estimated = True
-                on_estimate(_estimate(records, keys) / workers)
+            if on_estimate is None or settled or CANDIDATES[keys[position][0]].cost < telling:
+                return
+            settled = {name for name, _, _ in records} >= set(self._trained)
+            if promised is not None and not settled:
+                return
+            left = _estimate(records, keys) / workers
+            ends = time.perf_counter() + left
+            if promised is None or abs(ends - promised) > 0.25 * left:
+                on_estimate(left, _estimate(records, skipped) / workers)
+            promised = ends
 
         def fail(position: int, failure: WorkFailed) -> None:
             failures[keys[position]] = failure
@@ -403,11 +431,20 @@ def majority_accuracy(y: Tensor, train: Tensor, nodes: Tensor) -> float:
 
 
 def _estimate(records: Mapping[tuple[str, int, int], Record], keys: Iterable[Any]) -> float:
-    """Return how long the runs without a record will take, one after the other."""
+    """Return how long the runs without a record will take, one after the other.
+
+    A model that was not measured takes its usual multiple of those that were.
+    """
     seconds: dict[str, list[float]] = {}
     for (name, _, _), record in records.items():
         seconds.setdefault(name, []).append(record["seconds"])
-    return fsum(fmean(seconds[key[0]]) for key in keys if key not in records)
+    usual = fsum(CANDIDATES[key[0]].cost for key in records)
+    unit = fsum(record["seconds"] for record in records.values()) / (usual or 1.0)
+    expected = {
+        name: fmean(seconds[name]) if name in seconds else unit * candidate.cost
+        for name, candidate in CANDIDATES.items()
+    }
+    return fsum(expected[key[0]] for key in keys if key not in records)
 
 
 def _comparable(score: float) -> float:
@@ -431,6 +468,9 @@ def _configure(
     tuned = candidate.trials[trial] if candidate.preset is not None else {}
     defaults = _known(preset, {**defaults, **candidate.training})
     values = _known(preset, {**settings, **candidate.settings, **tuned, "model": model})
+    if any("batch_size" in each for each in (preset.training, values)):
+        # Runs are short, and finished ones are kept: writing every epoch takes a third of the time.
+        defaults["checkpoint_every"] = 0
     if "order" in values and preset.inputs != "hops":
         depth = values.get("num_layers") or defaults.get("num_layers", 2)
         values["order"] = first_layer_crosses(values["order"], depth)
