@@ -205,5 +205,6 @@ _METAVARS = {
     "train": "N|all",
     "class_weight": "balanced|N,N,...",
     "label_features": "true|false|auto",
+    "threshold": "auto",
 }
 """Settings whose option is text, and what the help calls its value."""

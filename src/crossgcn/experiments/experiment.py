@@ -31,7 +31,13 @@ from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision
 from crossgcn.training.distributed import processes
 from crossgcn.training.inputs import num_features_of, takes_hops
-from crossgcn.training.metrics import DEFAULT_METRICS, Task, check_metric, task_of_outputs
+from crossgcn.training.metrics import (
+    DEFAULT_METRICS,
+    Task,
+    check_metric,
+    check_threshold,
+    task_of_outputs,
+)
 from crossgcn.training.pool import train_many
 from crossgcn.training.records import write_record
 from crossgcn.training.trainer import SHARED_SETTINGS, Run, Trainer
@@ -320,6 +326,7 @@ def _load(configs: Sequence[RunConfig]) -> Data:
 def _check_model(config: RunConfig, data: Data) -> None:
     config, _ = _variants(config, None)[0]
     check_batches(config)
+    check_threshold(config.threshold, data.num_classes)
     if config.metric is not None:
         check_metric(config.metric, task_of_outputs(data.num_classes))
     if takes_hops(config) and config.hops is not None:
