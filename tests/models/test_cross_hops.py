@@ -166,7 +166,8 @@ def test_scores_have_a_gradient_for_the_features(directed: bool) -> None:
     labels = neighbour_labels(torch.arange(12) % 2, torch.arange(8), 2)
 
     def score(features: Tensor) -> Tensor:
-        return model(features, edges, weight, labels)
+        scores: Tensor = model(features, edges, weight, labels)
+        return scores
 
     expected = score(x)
     x.requires_grad_()

@@ -350,6 +350,7 @@ def _check_hops(hops: int, data: Data) -> None:
         )
     size = (data.num_nodes, data.num_nodes)
     stored = getattr(data, "stored", None)
+    edges: Any
     if stored is None:
         ends = tuple(data.edge_index.numpy())
         edges = sp.csr_array((np.ones(ends[0].size, np.int8), ends), shape=size)
