@@ -19,6 +19,7 @@ from crossgcn.data.tables.plan import TableChoices
 from crossgcn.experiments.predict import score_new_nodes
 from crossgcn.experiments.run_folder import open_run
 from crossgcn.graph.hops import neighbour_labels
+from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
 
 Command = Callable[..., CompletedProcess[str]]
@@ -141,7 +142,8 @@ def test_the_defaults_depend_on_the_model(shop: Path) -> None:
         return cross_in_first_layer(config)
 
     ours, plain, batched = made(), made(model="gcn"), made(model="gcn", batch_size=9)
-    assert (ours.model, ours.order, ours.patience, ours.bags) == ("cross-hops", 2, 15, 8)
+    assert (ours.model, ours.order, ours.bags) == ("cross-hops", 2, 8)
+    assert ours.patience == PRESETS["cross-hops"].training["patience"]
     assert made(order=3).order == 3 and made(model="cross-gcn").order == (2, 1)
     assert (plain.patience, plain.dropout, plain.bias) == (50, 0.2, True)
     assert batched.patience == 15

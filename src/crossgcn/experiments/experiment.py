@@ -362,7 +362,7 @@ def _check_hops(hops: int, data: Data) -> None:
         edges = sp.csr_array(rows, shape=size)
     if edges.nnz == np.count_nonzero(edges.diagonal()):
         raise BadInput(f"{data.name}: hops is {hops}, but there are no edges; leave out --hops")
-    starts = np.flatnonzero(np.diff(edges.indptr))
+    starts: Any = np.flatnonzero(np.diff(edges.indptr))
     starts = np.random.default_rng(0).permutation(starts)[:_MOST_STARTS]
     farthest = 0
     for start in starts.tolist():

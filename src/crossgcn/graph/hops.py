@@ -210,7 +210,7 @@ class HopColumns:
         Sparse columns are held in memory. Most are zero only if there are far more own columns
         than a neighbourhood has different values; the entries are estimated from some nodes.
         """
-        plan, nodes = self.plan, torch.linspace(0, source.num_nodes - 1, 1000).long().unique()
+        plan, nodes = self.plan, torch.arange(0, source.num_nodes, -(-source.num_nodes // 1000))
         if 4 * source.num_nodes * plan.num_columns <= _DENSE_BYTES:
             return False
         sample = source.features(nodes)
@@ -219,7 +219,7 @@ class HopColumns:
         degree = source.neighbours.numel() / source.num_nodes
         reached = (min(plan.num_features, own * degree**hop) for hop in range(1, plan.hops + 1))
         entries = own + len(self._directions) * sum(reached)
-        return _ENTRY_BYTES * entries < 4 * plan.num_columns
+        return bool(_ENTRY_BYTES * entries < 4 * plan.num_columns)
 
     def _compute(self, source: GraphSource, out: Tensor) -> None:
         """Write all columns, some rows at a time."""
@@ -248,14 +248,13 @@ class HopColumns:
         return joined
 
     def _join(self, own: _F, mean: Callable[[Neighbourhood, _F], _F]) -> Features:
-        blocks, last = [own], [own for _ in self._directions]
+        blocks: list[Features] = [own]
+        last: list[_F] = [own for _ in self._directions]
         for _ in range(self.plan.hops):
             last = [mean(near, x) for near, x in zip(self._directions, last, strict=True)]
             blocks += last
-        sizes = [near.num_neighbours.log1p().unsqueeze(1) for near in self._directions]
-        if isinstance(own, Tensor):
-            sizes = [size.to(own.dtype) for size in sizes]
-        return join_columns([*blocks, *sizes])
+        blocks += [near.num_neighbours.log1p().unsqueeze(1) for near in self._directions]
+        return join_columns(blocks)
 
 
 class Neighbourhood:
