@@ -155,6 +155,7 @@ def test_the_defaults_depend_on_the_model(shop: Path) -> None:
     [
         (("--metric", "rmse"), "metric 'rmse' does not fit a target of classes"),
         (("--hops", 12), "give --hops 10 or fewer"),
+        (("--label-features", "maybe"), "label_features should be"),
         (("--relation", "a:b"), "give a word for neighbours without a colon"),
         (("--split-column", "part"), "none of them for train; write train for some of them"),
     ],
