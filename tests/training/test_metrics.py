@@ -113,10 +113,6 @@ def test_average_precision_is_that_of_the_rarer_class() -> None:
     assert compute("roc_auc", y, scores, 0) == pytest.approx(compute("roc_auc", y, scores, 1))
     assert (positive_class(y), positive_class(1 - y)) == (1, 0)
     assert positive_class(np.array([0, 1, -1, -1])) == 1
-        1,
-        0,
-        1,
-    )
 
 
 @pytest.mark.parametrize("positive", [0, 1])
