@@ -139,9 +139,10 @@ class RunConfig(BaseModel):
         description="How far neighbourhoods reach (cross-hops), or hops of a random propagation. "
         "[default: the model's]",
     )
-    label_features: bool | None = Field(
+    label_features: bool | Literal["auto"] | None = Field(
         None,
-        description="Show a node the training labels of its neighbours (cross-hops). "
+        description="Show a node the training labels of its neighbours (cross-hops): true, false, "
+        "or auto: train with and without, and keep what validation prefers in each split. "
         "[default: the model's]",
     )
     bags: int | None = Field(
