@@ -85,6 +85,11 @@ def test_a_threshold_of_a_number_is_refused(command: str, crossgcn: Command) -> 
     assert done.returncode == 2 and "two classes, not of a number: leave it out" in done.stderr
 
 
+def test_compare_does_not_choose_label_features(crossgcn: Command) -> None:
+    done = crossgcn("compare", "us-county", "--label-features", "auto")
+    assert done.returncode == 2 and "--label-features true or false" in done.stderr
+
+
 def test_check_shows_what_is_left_out_and_what_is_next(crossgcn: Command) -> None:
     answer = result_of(crossgcn("check", "us-county", "--json"))
     assert answer["errors"] == 0 and answer["next"] == "crossgcn compare us-county"
