@@ -165,8 +165,8 @@ def _guess(y: Tensor, split: Split) -> float:
 def _curve(run: FinishedRun, metric: str) -> Curve:
     """Read a learning curve; a metric that should shrink is recorded negated."""
     metrics = run.curve()
-    sign = 1 if METRICS[metric].grows else -1
-    metrics["validation_score"] = [sign * value for value in metrics["validation_accuracy"]]
+    if not METRICS[metric].grows:
+        metrics["validation_score"] = [-value for value in metrics["validation_score"]]
     return Curve(metrics, run.record["best_epoch"])
 
 
