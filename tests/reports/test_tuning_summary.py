@@ -77,7 +77,9 @@ def test_the_file_says_where_its_settings_come_from(tmp_path: Path) -> None:
     path = tmp_path / "best.toml"
     write_config(path, OURS, with_dataset=True)
     text = path.read_text()
-    assert text.startswith("# cross-gcn: trial 2 of 5, chosen by accuracy on the validation nodes (72.0\u00a0%).\n")
+    assert text.startswith(
+        "# cross-gcn: trial 2 of 5, chosen by accuracy on the validation nodes (72.0\u00a0%).\n"
+    )
     assert RunConfig.create(config_file=path) == OURS.config
     assert "set apart" not in text
     write_config(path, OURS, with_dataset=False)
