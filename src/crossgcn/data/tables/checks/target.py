@@ -257,6 +257,14 @@ class _NumberTarget(Place):
     def infinite_target(self) -> Hits:
         yield from self.at_values(abs(self.distinct.numbers) > MAX_NUMBER)
 
+    @warning(
+        "{value} is read as {number:g}, though every point has three digits after it, as between "
+        "thousands",
+        "if thousands are meant, write the numbers without the point",
+    )
+    def ambiguous_point_in_target(self) -> Hits:
+        yield from self.at_ambiguous_points()
+
     @error(
         "all {labelled:,} numbers to predict are {value}: there is nothing to predict",
         "add nodes with other numbers, or name another --target",
