@@ -214,7 +214,7 @@ def _take(roles: Tensor, num_splits: int | None, who: str, what: str) -> Tensor:
     if num_splits is not None and num_splits > len(roles):
         raise BadInput(
             f"num_splits is {num_splits}, but {who} {len(roles)} {what}; "
-            f"ask for at most {len(roles)}, or use --splits random"
+            f"ask for at most {len(roles)}, or have others drawn with --splits random or stratified"
         )
     return roles[:num_splits]
 
