@@ -24,6 +24,7 @@ from crossgcn.graph.hops import neighbour_labels
 from crossgcn.training.config import RunConfig
 
 Command = Callable[..., CompletedProcess[str]]
+SIMPLE = ("--models", "majority-or-mean,linear", "--tuning", 1, "--num-splits", 2, "--workers", 1)
 QUICK = ("--num-splits", 2, "--epochs", 3, "--hidden-channels", 4, "--bags", 2, "--workers", 1)
 
 
@@ -37,7 +38,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def answer(shop: Path) -> dict[str, Any]:
     tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
-    done = run_command("train", *tables, *QUICK, "--json", "--out", shop.parent / "run")
+    named = ("--relation", "friends")
+    done = run_command("train", *tables, *QUICK, *named, "--json", "--out", shop.parent / "run")
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     return result
@@ -75,17 +77,7 @@ def test_a_number_is_never_called_accurate(crossgcn: Command, shop: Path, tmp_pa
     assert done.returncode == 0, done.stderr
     assert "test R²" in done.stdout and "RMSE" in done.stdout
     assert "accuracy" not in done.stdout
-    models = (
-        "--models",
-        "majority-or-mean,linear",
-        "--tuning",
-        1,
-        "--num-splits",
-        2,
-        "--workers",
-        1,
-    )
-    assert crossgcn("compare", *tables, *models, "--epochs", 2, "--out", "c").returncode == 0
+    assert crossgcn("compare", *tables, *SIMPLE, "--epochs", 2, "--out", "c").returncode == 0
     assert crossgcn("report", "r", "--comparison", "c").returncode == 0
     page = (tmp_path / "r" / "report.html").read_text()
     assert "Predicted against true spent" in page and "accuracy" not in page
@@ -125,12 +117,20 @@ def test_predicting_without_edges_says_what_is_lost(
     assert json.loads(done.stdout)["warnings"] == [] and "none are given" not in done.stderr
 
 
+def test_neighbours_are_called_what_the_user_calls_them(crossgcn: Command, run: Path) -> None:
+    done = crossgcn("explain", run, "--json")
+    assert done.returncode == 0, done.stderr
+    columns = {name for term in json.loads(done.stdout)["terms"] for name in term["columns"]}
+    assert any(name.startswith("friends: ") for name in columns)
+    assert any(name.startswith("2 hops: ") for name in columns)
+    assert not any("neighbours" in name for name in columns)
+
+
 def test_the_page_lists_the_terms_that_explain_lists(
     crossgcn: Command, run: Path, tmp_path: Path
 ) -> None:
-    assert (
-        crossgcn("report", run, "--nodes", 5, "--crosses", 3, "--out", "page.html").returncode == 0
-    )
+    options = ("--nodes", 5, "--crosses", 3, "--out", "page.html")
+    assert crossgcn("report", run, *options).returncode == 0
     page = (tmp_path / "page.html").read_text()
     for words in ("Terms that matter most", "test ROC-AUC", "Calibration"):
         assert words in page
@@ -161,19 +161,9 @@ def test_crosses_of_single_nodes_are_those_of_explain(
 def test_a_comparison_of_another_target_is_refused(
     crossgcn: Command, run: Path, shop: Path, tmp_path: Path
 ) -> None:
-    models = (
-        "--models",
-        "majority-or-mean,linear",
-        "--tuning",
-        1,
-        "--num-splits",
-        2,
-        "--workers",
-        1,
-    )
     for target, words in (("buys", ""), ("visits", "compares models on another graph")):
         tables = (shop / "nodes.csv", shop / "edges.csv", "--target", target)
-        compared = crossgcn("compare", *tables, *models, "--epochs", 2, "--out", target)
+        compared = crossgcn("compare", *tables, *SIMPLE, "--epochs", 2, "--out", target)
         assert compared.returncode == 0, compared.stderr
         done = crossgcn("report", run, "--comparison", target, "--out", "page.html")
         assert done.returncode == (2 if words else 0) and words in done.stderr
@@ -200,6 +190,7 @@ def test_the_defaults_depend_on_the_model(shop: Path) -> None:
     [
         (("--metric", "rmse"), "metric 'rmse' does not fit a target of classes"),
         (("--hops", 12), "give --hops 10 or fewer"),
+        (("--relation", "a:b"), "give a word for neighbours without a colon"),
         (("--split-column", "part"), "none of them for train; write train for some of them"),
     ],
 )
