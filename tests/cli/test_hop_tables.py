@@ -178,7 +178,7 @@ def test_the_defaults_depend_on_the_model(shop: Path) -> None:
         return cross_in_first_layer(config)
 
     ours, plain, batched = made(), made(model="gcn"), made(model="gcn", batch_size=9)
-    assert (ours.model, ours.order, ours.patience, ours.bags) == ("cross-hops", 2, 15, 8)
+    assert (ours.model, ours.order, ours.patience, ours.bags) == ("cross-hops", 2, 20, 8)
     assert made(order=3).order == 3 and made(model="cross-gcn").order == (2, 1)
     assert (plain.patience, plain.dropout, plain.bias) == (50, 0.2, True)
     assert batched.patience == 15
