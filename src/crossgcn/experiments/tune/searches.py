@@ -95,6 +95,11 @@ def make_searches(
     given = set(fixed)
     if config_file is not None:
         given |= set(tomllib.loads(config_file.read_text(encoding="utf-8")))
+    if base.label_features == "auto":
+        raise BadInput(
+            "label_features is auto, but a search tries both by itself; leave it out, or give true "
+            "or false"
+        )
     if space_file is None:
         if not has_orders(model, base.transform):
             given.add("order")
