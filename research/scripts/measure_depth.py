@@ -127,7 +127,7 @@ def train(case: Case, epochs: int) -> dict[str, float] | None:
     except Diverged:
         return None
     assert result.test_accuracy is not None
-    return {"validation": result.validation_accuracy, "test": result.test_accuracy}
+    return {"validation": result.validation_score, "test": result.test_accuracy}
 
 
 def measure_gradients(dataset: str, variant: str, sweep: str) -> list[float]:

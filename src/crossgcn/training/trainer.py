@@ -285,11 +285,9 @@ class Trainer(RunTrainer):
                 "best_epoch": result.best_epoch,
                 "task": task_of_outputs(self.num_classes),
                 "metric": metric,
-                "validation_score": result.validation_accuracy,
+                "validation_score": result.validation_score,
                 **(
-                    {"validation_accuracy": result.validation_accuracy}
-                    if metric == "accuracy"
-                    else {}
+                    {"validation_accuracy": result.validation_score} if metric == "accuracy" else {}
                 ),
                 "test_accuracy": result.test_accuracy,
                 "test": tested,
