@@ -65,7 +65,7 @@ def edges_of_kind(
     rule = EDGE_RULES[kind]
     add = rule.self_loops == "add"
     dtype = torch.promote_types(dtype, torch.float32)
-    weight = torch.ones(edge_index.size(1)) if edge_weight is None else edge_weight
+    weight = torch.ones_like(edge_index[0], dtype=dtype) if edge_weight is None else edge_weight
     weight = weight.to(dtype)
     if rule.self_loops == "remove":
         edge_index, weight = remove_self_loops(edge_index, weight)
@@ -75,10 +75,7 @@ def edges_of_kind(
         )
     elif add:
         edge_index, weight = add_remaining_self_loops(edge_index, weight, 1.0, num_nodes)
-    source, target = edge_index.numpy()
-    return SparseMatrix.from_scipy(
-        sp.coo_array((weight.numpy(), (target, source)), shape=(num_nodes, num_nodes))
-    )
+    return SparseMatrix.from_edges(edge_index, weight, num_nodes)
 
 
 def normalise_bipartite(

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from crossgcn.kernels import plain
 from crossgcn.kernels.draws import Draws
@@ -46,7 +47,7 @@ def score(
 
 def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool) -> Tensor:
     """Apply dropout, after a ReLU if asked for; see :func:`crossgcn.kernels.plain.drop`."""
-    if not _may_use_kernels(x):
+    if not may_use_kernels(x):
         return plain.drop(x, starts, draws, p, activate)
     dropped: Tensor
     if x.requires_grad and torch.is_grad_enabled():
@@ -58,7 +59,7 @@ def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: boo
 
 def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
     """Multiply up projections and sum the orders; see :func:`crossgcn.kernels.plain.cross`."""
-    if not _may_use_kernels(projections, order_weights):
+    if not may_use_kernels(projections, order_weights):
         return plain.cross(projections, order_weights, release)
     crossed: Tensor = _Cross.apply(projections, order_weights, release)  # type: ignore[no-untyped-call]
     return crossed
@@ -87,7 +88,7 @@ class _Drop(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        return _backward(x).drop_backward(gradient, x, *ctx.how), None, None, None, None
+        return _backward(gradient, x).drop_backward(gradient, x, *ctx.how), None, None, None, None
 
 
 class _Cross(torch.autograd.Function):
@@ -103,26 +104,35 @@ class _Cross(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         projections, order_weights = ctx.saved_tensors
-        return *_backward(projections).cross_backward(
+        return *_backward(gradient, projections).cross_backward(
             gradient, projections, order_weights, ctx.release, ctx.needs_input_grad[1]
         ), None
 
 
-def _may_use_kernels(*tensors: Tensor) -> bool:
+def may_use_kernels(*tensors: Tensor) -> bool:
     """Return whether these tensors are plain data that a kernel can read.
 
-    ``torch.compile`` and ``torch.func`` need to see PyTorch's own operations instead.
+    Tracing (``torch.compile``, ``torch.export``, ``make_fx``, ``torch.jit.trace``, ONNX), dispatch
+    modes, ``torch.func``, batched gradients and forward-mode differentiation need to see PyTorch's
+    own operations instead.
     """
     return not (
         torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
         or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._ops._len_torch_dispatch_stack_pre_dispatch() > 0  # type: ignore[no-untyped-call]
+        or forward_ad._current_level >= 0
         or any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in tensors)
+        or any(torch._C._functorch.is_legacy_batchedtensor(tensor) for tensor in tensors)
     )
 
 
-def _backward(tensor: Tensor) -> Any:
+def _backward(*tensors: Tensor) -> Any:
     """Return the implementation of a backward pass, which must be PyTorch's for a second one."""
-    return plain if torch.is_grad_enabled() else _implementation(tensor)
+    if torch.is_grad_enabled() or not may_use_kernels(*tensors):
+        return plain
+    return _implementation(tensors[0])
 
 
 def _implementation(tensor: Tensor) -> Any:

@@ -8,7 +8,9 @@ from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch_geometric.nn.aggr import Aggregation as PyGAggregator
+from torch_geometric.nn.aggr import MulAggregation
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.typing import SparseTensor
@@ -110,6 +112,14 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
                 is used as it is (a sequence holds one per hop).
             edge_weight: One weight per edge of a COO ``edge_index``.
         """
+        if forward_ad._current_level >= 0 and any(
+            isinstance(module, MulAggregation) for module in self.modules()
+        ):
+            # PyTorch 2.13 silently returns zero tangents for scatter_reduce(reduce="prod").
+            raise BadInput(
+                f"aggr={self.aggr_name!r} cannot be differentiated in forward mode: use reverse "
+                "mode, torch.autograd.grad"
+            )
         source, size = _source_and_size(x)
         if size is not None and self.flow != "source_to_target":
             raise BadInput("a bipartite input (x_src, x_dst) needs flow='source_to_target'")
@@ -243,10 +253,10 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
                 f"{name} takes x of [nodes, channels]; got {tuple(source.shape)}: {remedy} for "
                 "batches on one graph, or loop over them"
             )
-        if self.explain or (edge_weight is not None and edge_weight.requires_grad):
+        if self.explain:
             raise BadInput(
-                f"{name} takes edges as constants, so their weights get no mask and no gradient: "
-                f"{remedy}, or give edge_weight.detach()"
+                f"{name} has no messages that PyG's explainers could mask: {remedy}, or explain "
+                "features only (edge_mask_type=None)"
             )
 
     def _prepare(
@@ -286,12 +296,10 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             edge_index, edge_weight = _to_edges(edge_index, nodes)
         dtype = source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
         if not self._of_pyg:
-            weight = None if edge_weight is None else edge_weight.detach().cpu()
-            made = {
-                kind: edges_of_kind(kind, edge_index.cpu(), nodes[0], weight, dtype=dtype)
+            matrices = {
+                kind: edges_of_kind(kind, edge_index, nodes[0], edge_weight, dtype=dtype)
                 for kind in set(self.propagations)
             }
-            matrices = {kind: matrix.to(edge_index.device) for kind, matrix in made.items()}
             edge_index, edge_weight = tuple(matrices[kind] for kind in self.propagations), None
         elif size is None:
             edge_index, edge_weight = gcn_norm(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 from torch_geometric.nn import aggr
 
-from crossgcn.errors import unknown_name
+from crossgcn.errors import BadInput, unknown_name
 from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation, weigh_messages
 
@@ -35,6 +36,11 @@ class PyGAggregation(NodeAggregation):
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
         """Aggregate; the module decides what a row without edges is."""
+        if isinstance(self.module, aggr.MedianAggregation) and torch.compiler.is_exporting():
+            raise BadInput(
+                "aggr='median' cannot be exported, because PyG's median depends on whether there "
+                "are messages: use aggr='mean' or 'softmax'"
+            )
         (hop,) = hops
         messages = weigh_messages(x, hop)
         return cast(Tensor, self.module(messages, hop.rows, dim_size=hop.shape[0]))
