@@ -37,6 +37,7 @@ class CrossGCNConv(GraphConvolution):
         transform: The feature transform, by a name of
             :data:`~crossgcn.layers.catalogue.TRANSFORMS`: ``"cross"`` is the paper's. Others,
             such as ``"dcn-v2"``, have no order weights.
+        improved: Give added self-loops the weight 2 instead of 1, as in PyG's ``GCNConv``.
         add_self_loops: Give nodes without a self-loop one.
         normalize: Normalise edge weights by the degrees of both ends. ``False`` takes the
             edges as they are and adds no self-loop.
@@ -68,6 +69,7 @@ class CrossGCNConv(GraphConvolution):
         bias: bool = True,
         scaling: Scaling = "none",
         transform: str = "cross",
+        improved: bool = False,
         add_self_loops: bool = True,
         normalize: bool = True,
         cached: bool = False,
@@ -92,6 +94,7 @@ class CrossGCNConv(GraphConvolution):
             out_channels,
             aggregate_first=aggregate_first,
             bias=bias,
+            improved=improved,
             add_self_loops=add_self_loops,
             normalize=normalize,
             cached=cached,
@@ -99,11 +102,6 @@ class CrossGCNConv(GraphConvolution):
             **kwargs,
         )
         self.order = check_order(order)
-
-    @property
-    def in_channels(self) -> int:
-        """Features per node, -1 while not yet known."""
-        return cast(int, self.transform.in_channels)
 
     @property
     def weight(self) -> nn.Parameter | nn.UninitializedParameter:

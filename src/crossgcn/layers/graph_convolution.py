@@ -21,7 +21,7 @@ from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix, edges_of_kind, normalise_bipartite
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
 from crossgcn.layers.aggregation.pyg_aggregation import LayerMessages
-from crossgcn.layers.catalogue import linear_aggregations, make_aggregation
+from crossgcn.layers.catalogue import AGGREGATIONS, linear_aggregations, make_aggregation
 from crossgcn.layers.feature_transform import FeatureTransform, is_dense
 
 Features = Tensor | SparseMatrix
@@ -29,7 +29,9 @@ Aggregation: TypeAlias = "str | nn.Module | Callable[[int], NodeAggregation]"
 """A name, an instance of PyG's ``Aggregation``, or a function of the width."""
 
 _SUM_NAMES = ("add", "sum", "gcn")
-_REDUCTIONS = ("mean", "max", "min", "mul")
+_REDUCTIONS = tuple(
+    name for name, part in AGGREGATIONS.items() if part.target.endswith(":LayerMessages")
+)
 
 
 class GraphConvolution(MessagePassing):  # type: ignore[misc]
@@ -41,9 +43,10 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
     are those of :class:`~crossgcn.CrossGCNConv`.
 
     Args:
-        aggr: How messages are aggregated. ``add`` (also called ``sum`` and ``gcn``), ``mean``,
-            ``max``, ``min``, ``mul`` and instances of PyG's ``Aggregation`` work as in PyG's
-            ``GCNConv``, over the edges that ``normalize`` and ``add_self_loops`` describe. Other
+        aggr: How messages are aggregated. ``add`` (also called ``sum`` and ``gcn``), other names
+            of PyG's such as ``mean``, ``max`` and ``softmax``, and instances of PyG's
+            ``Aggregation`` work as in PyG's ``GCNConv``, over the edges that ``improved``,
+            ``normalize`` and ``add_self_loops`` describe. Other
             names of :data:`~crossgcn.layers.catalogue.AGGREGATIONS`, and functions that make a
             :class:`~crossgcn.layers.aggregation.NodeAggregation` of a given width, weight edges
             in their own way.
@@ -59,17 +62,24 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         *,
         aggregate_first: bool = False,
         bias: bool = True,
+        improved: bool = False,
         add_self_loops: bool = True,
         normalize: bool = True,
         cached: bool = False,
         aggr: Aggregation = "add",
         **kwargs: Any,
     ) -> None:
+        if improved and not (normalize and add_self_loops):
+            raise BadInput(
+                "improved=True sets the weight of added self-loops before edges are normalised: "
+                "leave normalize and add_self_loops at True"
+            )
         reduces = isinstance(aggr, PyGAggregator) or aggr in _REDUCTIONS
         super().__init__(aggr=aggr if reduces else "add", **kwargs)
         self.out_channels = out_channels
         self.aggregate_first = aggregate_first
-        self.add_self_loops = add_self_loops
+        self.improved = improved
+        self.add_self_loops = add_self_loops and normalize
         self.normalize = normalize
         self.cached = cached
         self.transform = transform
@@ -165,16 +175,23 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         return out if self.bias is None else out + self.bias.unsqueeze(-2)
 
     @property
+    def in_channels(self) -> int:
+        """Features per node, -1 while not yet known."""
+        return self.transform.in_channels
+
+    @property
     def aggr_name(self) -> str:
         """The name of the aggregation, for messages."""
         return "gcn" if self.aggregation is None else self.aggregation.name
 
     @property
     def edge_kind(self) -> EdgeKind:
-        """The edges that ``normalize`` and ``add_self_loops`` describe."""
+        """The edges that ``improved``, ``normalize`` and ``add_self_loops`` describe."""
         if not self.normalize:
             return "given"
-        return "gcn" if self.add_self_loops else "normalised"
+        if not self.add_self_loops:
+            return "normalised"
+        return "improved" if self.improved else "gcn"
 
     @property
     def propagations(self) -> tuple[EdgeKind, ...]:
@@ -211,10 +228,10 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             raise BadInput(
                 f"aggr is a name, a PyG Aggregation, or a function of the width; got {aggr!r}"
             )
-        if not (self.normalize and self.add_self_loops):
+        if self.edge_kind != "gcn":
             raise BadInput(
-                "normalize=False and add_self_loops=False go with aggr='add', 'mean', 'max' and "
-                f"the like: {aggr!r} weights edges in its own way"
+                "improved=True, normalize=False and add_self_loops=False go with aggr='add', "
+                f"'mean', 'max' and the like: {aggr!r} weights edges in its own way"
             )
         make: Any = partial(make_aggregation, aggr) if isinstance(aggr, str) else aggr
         return self._make_aggregation(make)
@@ -243,11 +260,8 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         """Refuse what only PyG's aggregations can do."""
         name = f"aggr={self.aggr_name!r}"
         remedy = "use aggr='add', 'mean' or 'max'"
-        if size is not None or self.flow != "source_to_target":
-            raise BadInput(
-                f"{name} aggregates nodes of one kind, from source to target: {remedy} for a "
-                "bipartite graph"
-            )
+        if size is not None:
+            raise BadInput(f"{name} aggregates nodes of one kind: {remedy} for a bipartite graph")
         if len(source.shape) != 2:
             raise BadInput(
                 f"{name} takes x of [nodes, channels]; got {tuple(source.shape)}: {remedy} for "
@@ -296,6 +310,8 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             edge_index, edge_weight = _to_edges(edge_index, nodes)
         dtype = source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
         if not self._of_pyg:
+            if self.flow != "source_to_target" and not sparse:
+                edge_index = edge_index.flip(0)
             matrices = {
                 kind: edges_of_kind(kind, edge_index, nodes[0], edge_weight, dtype=dtype)
                 for kind in set(self.propagations)
@@ -306,7 +322,8 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
                 edge_index,
                 edge_weight,
                 nodes[0],
-                add_self_loops=self.add_self_loops,
+                self.improved,
+                self.add_self_loops,
                 flow=self.flow,
                 dtype=dtype,
             )
