@@ -92,7 +92,7 @@ def test_a_larger_weight_brings_the_predictions_of_neighbours_together(small_gra
 def test_without_weight_it_is_an_mlp_to_the_last_bit(small_graph: Data) -> None:
     ours = train(small_graph, laplacian_weight=0.0)
     torch.manual_seed(0)
-    model = MLP(24, 8, 2, 3, bias=False)
+    model = MLP(24, 8, 2, 3, dropout=0.5, bias=False)
     graph = PreparedGraph(small_graph.x, small_graph.edge_index)
     split = make_splits(small_graph, "public")[0]
     theirs = train_full_batch(model, graph, small_graph.y, split, epochs=40)

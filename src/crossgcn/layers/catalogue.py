@@ -136,8 +136,8 @@ AGGREGATIONS: dict[str, Part] = {
 }
 """How neighbours are joined.
 
-``gcn`` to ``variance-preserving`` mean what they mean in PyG's ``GCNConv``: they work on the layer's
-edges, which ``normalize`` and ``add_self_loops`` describe. All others weight edges in their own
+``gcn`` to ``variance-preserving`` mean what they mean in PyG's ``GCNConv``: they work on the edges
+that the layer's ``normalize`` and ``add_self_loops`` describe. All others weight edges in their own
 way.
 """
 

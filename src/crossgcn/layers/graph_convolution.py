@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, cast
 
@@ -75,6 +75,9 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
                 "leave normalize and add_self_loops at True"
             )
         reduces = isinstance(aggr, PyGAggregator) or aggr in _REDUCTIONS
+        options = {} if reduces else kwargs.pop("aggr_kwargs", None) or {}
+        if options and not isinstance(aggr, str):
+            raise BadInput("aggr_kwargs go with the name of an aggregation: leave them out")
         super().__init__(aggr=aggr if reduces else "add", **kwargs)
         self.out_channels = out_channels
         self.aggregate_first = aggregate_first
@@ -90,8 +93,10 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             make = partial(LayerMessages, reduce=self.aggr_module, kind=self.edge_kind)
             self.aggregation = self._make_aggregation(make, lazy=True)
             self.aggregation.name = aggr if isinstance(aggr, str) else repr(aggr)
+        elif options and self._of_pyg:
+            raise BadInput(f"aggr={aggr!r} has no options; got aggr_kwargs={options!r}")
         elif not self._of_pyg:
-            self.aggregation = self._make_own_aggregation(aggr)
+            self.aggregation = self._make_own_aggregation(aggr, options)
         self._cache: tuple[tuple[int, int], Any, Tensor | None] | None = None
         self.reset_parameters()
 
@@ -223,7 +228,9 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
     def _is_linear(self) -> bool:
         return self.aggregation is None or self.aggregation.linear
 
-    def _make_own_aggregation(self, aggr: Aggregation) -> NodeAggregation:
+    def _make_own_aggregation(
+        self, aggr: Aggregation, options: Mapping[str, Any]
+    ) -> NodeAggregation:
         if not callable(aggr) and not isinstance(aggr, str):
             raise BadInput(
                 f"aggr is a name, a PyG Aggregation, or a function of the width; got {aggr!r}"
@@ -233,7 +240,7 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
                 "improved=True, normalize=False and add_self_loops=False go with aggr='add', "
                 f"'mean', 'max' and the like: {aggr!r} weights edges in its own way"
             )
-        make: Any = partial(make_aggregation, aggr) if isinstance(aggr, str) else aggr
+        make: Any = partial(make_aggregation, aggr, **options) if isinstance(aggr, str) else aggr
         return self._make_aggregation(make)
 
     def _make_aggregation(

@@ -16,6 +16,10 @@ from torch_geometric.nn.resolver import activation_resolver, normalization_resol
 
 from crossgcn.errors import BadInput, check_count, unknown_name
 from crossgcn.graph import EdgeKind, PreparedGraph, SparseMatrix
+from crossgcn.graph.sampling.blocks import sampled_blocks
+from crossgcn.graph.sampling.sampler import CSRSampler
+from crossgcn.graph.sampling.source import source_of
+from crossgcn.kernels.sampling import ALL
 from crossgcn.layers import CrossFeatureTransform, FeatureDropout
 from crossgcn.layers.feature_transform import reset_parameters
 
@@ -190,22 +194,79 @@ class NodeClassifier(nn.Module):
         hop = 0
         kept: list[Tensor] = []
         for position, layer in enumerate(self.layers):
-            entered = hidden
-            hidden = self.enter_layer(position, hidden)
+            entering = self.enter_layer(position, hidden)
             if position > 0 and self.stack is not None:
-                kept.append(hidden)
-            if self.residual == "norm" and position > 0:
-                hidden = normalize(hidden, dim=-1)
+                kept.append(entering)
             hops = len(_propagations(layer))
             edges = _edges_of_layer(edge_index, hop, hops)
-            hidden = self.apply_layer(layer, hidden, edges, edge_weight)
-            if self.residual != "none" and position > 0 and entered.size(-1) == hidden.size(-1):
-                hidden = hidden + _at_targets(entered, edges)
+            hidden = self._through_layer(position, hidden, entering, edges, edge_weight)
             kept = [_at_targets(each, edges) for each in kept]
             hop += hops
         if self.stack is not None and self.stack.lin is not None:
             hidden = self.stack.jump([*kept, self.enter_layer(self.num_layers, hidden)])
         return self.in_unit(hidden)
+
+    def _through_layer(
+        self, position: int, hidden: Any, entering: Any, edges: Edges, edge_weight: Tensor | None
+    ) -> Tensor:
+        """Apply a layer and its residual connection."""
+        if self.residual == "norm" and position > 0:
+            entering = normalize(entering, dim=-1)
+        out = self.apply_layer(self.layers[position], entering, edges, edge_weight)
+        if self.residual != "none" and position > 0 and hidden.size(-1) == out.size(-1):
+            out = out + _at_targets(hidden, edges)
+        return out
+
+    @torch.no_grad()
+    def inference(
+        self,
+        loader: Any,
+        device: torch.device | str | None = None,
+        embedding_device: torch.device | str = "cpu",
+        progress_bar: bool = False,
+        cache: bool = False,
+    ) -> Tensor:
+        """Compute the scores of all nodes layer by layer, in batches with all their neighbours.
+
+        The result is that of ``model(x, edge_index)`` on the whole graph. PyG's models compute
+        something else there if they normalise edges, because they see part of each degree.
+
+        Args:
+            loader: A :class:`~crossgcn.NeighborLoader` or PyG's, for the graph and the batch
+                size; neighbours are not sampled.
+            device: Where layers are computed; the model's by default.
+            embedding_device: Where the outputs of layers are kept.
+            progress_bar: Accepted as in PyG's models; nothing is shown.
+            cache: Accepted as in PyG's models; nothing is kept.
+        """
+        if self.training:
+            raise BadInput("inference computes predictions without dropout: call model.eval()")
+        jumps = self.stack is not None and self.stack.jk is not None
+        if jumps or type(self).forward is not NodeClassifier.forward:
+            raise BadInput(
+                f"{type(self).__name__} {'with this jk ' if jumps else ''}cannot be computed layer "
+                "by layer: call model(x, edge_index)"
+            )
+        device = next(self.parameters()).device if device is None else torch.device(device)
+        source = source_of(loader.data)
+        hidden: Any = None
+        for position, layer in enumerate(self.layers):
+            kinds = _propagations(layer)
+            sampler = CSRSampler.from_source(source, [ALL] * len(kinds))
+            rows = []
+            for nodes in torch.arange(source.num_nodes).split(loader.batch_size):
+                output = sampler.sample(nodes)
+                blocks = tuple(b.to(device) for b in sampled_blocks(source, output, kinds))
+                x = source.features(output.node) if hidden is None else hidden[output.node]
+                edges = blocks[0] if len(blocks) == 1 else blocks
+                x = x.to(device)
+                entering = self.enter_layer(position, x)
+                out = self._through_layer(position, x, entering, edges, None)
+                rows.append(out.to(embedding_device))
+            hidden = torch.cat(rows)
+        if self.stack is not None and self.stack.lin is not None:
+            hidden = self.stack.jump([self.enter_layer(self.num_layers, hidden.to(device))])
+        return self.in_unit(hidden.to(device)).to(embedding_device)
 
     def enter_layer(self, position: int, hidden: Any) -> Any:
         """Apply normalisation, activation and dropout to the input of a layer."""
@@ -282,14 +343,22 @@ class Stack(nn.Module):
         return cast(Tensor, self.lin(hidden[-1] if self.jk is None else self.jk(hidden)))
 
 
+_RELU_ALONE = {
+    "act": "relu",
+    "act_first": False,
+    "act_kwargs": None,
+    "norm": None,
+    "norm_kwargs": None,
+    "jk": None,
+}
+
+
 def make_stack(
     hidden_channels: int, num_layers: int, out_channels: int | None, **settings: Any
 ) -> tuple[int, Stack | None]:
     """Return the width of the last layer, and the rest; ``None`` if that is ReLU alone."""
     out = hidden_channels if out_channels is None else out_channels
-    if settings == dict(
-        act="relu", act_first=False, act_kwargs=None, norm=None, norm_kwargs=None, jk=None
-    ):
+    if settings == _RELU_ALONE:
         return out, None
     stack = Stack(hidden_channels, check_count("num_layers", num_layers), out, **settings)
     return out if stack.lin is None else hidden_channels, stack

@@ -31,7 +31,7 @@ def sampled_blocks(
     output: SamplerOutput,
     propagations: Sequence[EdgeKind],
     *,
-    redrawn: bool,
+    redrawn: bool = True,
     rescaled: Sequence[bool] | None = None,
 ) -> tuple[SparseMatrix, ...]:
     """Return one block per hop, first to last; ``output.node`` enters the first.
