@@ -88,7 +88,10 @@ class SparseMatrix:
         values = weights.new_zeros(keys.size(0)).index_add(0, place, weights)
         rows, columns = keys // num_nodes, keys % num_nodes
         counts = rows.new_zeros(num_nodes + 1).index_add(0, rows + 1, torch.ones_like(rows))
-        return cls(counts.cumsum(0), columns, values, (num_nodes, num_nodes))
+        matrix = cls(counts.cumsum(0), columns, values, (num_nodes, num_nodes))
+        if not may_use_kernels(edge_index):
+            matrix.pattern = Pattern(matrix.row_offsets, columns, rows)
+        return matrix
 
     def to_scipy(self) -> sp.csr_array:
         """Convert to SciPy."""
@@ -154,8 +157,7 @@ class SparseMatrix:
     @property
     def rows(self) -> Tensor:
         """Row of each entry, ascending."""
-        numbers = torch.arange(self.pattern.num_rows, device=self.columns.device)
-        return numbers.repeat_interleave(self.row_offsets.diff(), output_size=self.nonzeros)
+        return self.pattern.rows
 
     def own_rows(self, dense: Tensor) -> Tensor:
         """Select the rows of ``dense``, one per column of this matrix, that belong to its rows."""

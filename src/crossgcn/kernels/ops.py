@@ -150,7 +150,7 @@ class _Attend(torch.autograd.Function):
                 inputs = [x, own, attention]
                 if not twice:
                     inputs = [each.detach().requires_grad_() for each in inputs]
-                again = plain.attend(pattern, values, *inputs, slope)
+                again = plain.attend(pattern, values, inputs[0], inputs[1], inputs[2], slope)
                 wanted = [each for each in inputs if each.requires_grad]
                 found = iter(torch.autograd.grad(again, wanted, gradient, create_graph=twice))
             gradients = [next(found) if each.requires_grad else None for each in inputs]
@@ -170,7 +170,7 @@ def may_use_kernels(*tensors: Tensor) -> bool:
     """
     return not (
         torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
+        or torch._C._is_tracing()
         or torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack() > 0
         or torch._ops._len_torch_dispatch_stack_pre_dispatch() > 0  # type: ignore[no-untyped-call]
