@@ -188,6 +188,7 @@ def test_gnn_explainer(order: int, node_mask: str | None, edge_mask: str | None)
         assert mask is None or (mask.min() >= 0 and mask.max() <= 1 and mask.any())
 
 
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad:UserWarning")
 @every_order
 def test_pg_explainer(order: int) -> None:
     x, y = features(NODES, 8), torch.arange(NODES) % 3
