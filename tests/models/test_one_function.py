@@ -12,10 +12,10 @@ from torch_geometric.data import Data
 
 from crossgcn import BadInput, CrossGCN, CrossGCNConv, PreparedGraph
 from crossgcn.explanation import explain_node
+from crossgcn.graph import edges_of_kind
 from crossgcn.graph.sampling.batches import NodeBatches
 from crossgcn.graph.sampling.source import MemoryGraph
 from crossgcn.layers import AGGREGATIONS
-from crossgcn.layers.graph_convolution import edges_of_kind
 
 EDGES = torch.tensor(  # node 7 is isolated, node 3 has a self-loop
     [[0, 1, 1, 2, 3, 3, 4, 5, 0, 5, 3, 6], [1, 0, 2, 1, 4, 5, 3, 3, 5, 0, 3, 2]]

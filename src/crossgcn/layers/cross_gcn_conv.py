@@ -144,7 +144,8 @@ class CrossGCNConv(GraphConvolution):
         if not isinstance(conv.lin.weight, nn.UninitializedParameter):
             layer.to(conv.lin.weight.device, conv.lin.weight.dtype)
             layer.load_state_dict(conv.state_dict())
-        return layer.train(conv.training)
+        layer.train(conv.training)
+        return layer
 
     def _load_from_state_dict(
         self, state_dict: MutableMapping[str, Any], prefix: str, *args: Any, **kwargs: Any
@@ -156,10 +157,8 @@ class CrossGCNConv(GraphConvolution):
             if isinstance(transform.weight, nn.UninitializedParameter):
                 transform._materialize(first.size(1))
             del state_dict[f"{prefix}lin.weight"]
-            state_dict |= {
-                f"{prefix}transform.{name}": value.detach().clone()
-                for name, value in transform.state_dict().items()
-            }
+            for name, value in transform.state_dict().items():
+                state_dict[f"{prefix}transform.{name}"] = value.detach().clone()
             rest = state_dict[f"{prefix}transform.weight"][1:]
             fits = first.shape == transform.weight.shape[1:]
             state_dict[f"{prefix}transform.weight"] = (

@@ -254,7 +254,7 @@ class NodeClassifier(nn.Module):
             kinds = _propagations(layer)
             sampler = CSRSampler.from_source(source, [ALL] * len(kinds))
             rows = []
-            for nodes in torch.arange(source.num_nodes).split(loader.batch_size):
+            for nodes in torch.split(torch.arange(source.num_nodes), loader.batch_size):
                 output = sampler.sample(nodes)
                 blocks = tuple(b.to(device) for b in sampled_blocks(source, output, kinds))
                 x = source.features(output.node) if hidden is None else hidden[output.node]
