@@ -98,8 +98,8 @@ def build(case: Case) -> CrossGCN:
     model = CrossGCN(
         data.x.size(1),
         SETTINGS["hidden_channels"],
-        data.num_classes,
         case.num_layers,
+        data.num_classes,
         DATASETS[case.dataset]["dropout"],
         order=case.order,
         **VARIANTS[case.variant],

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from crossgcn.experiments.statistics import paired_difference, summarise
     from crossgcn.explanation.explain import explain
     from crossgcn.graph import PreparedGraph
+    from crossgcn.graph.sampling.loader import NeighborLoader
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
     from crossgcn.layers.crossify import crossed_maps, crossify
     from crossgcn.models.baselines import GCN, GIN, MLP
@@ -53,6 +54,7 @@ _HOMES = {
     "experiments.statistics": ("paired_difference", "summarise"),
     "explanation.explain": ("explain",),
     "graph": ("PreparedGraph",),
+    "graph.sampling.loader": ("NeighborLoader",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
     "layers.crossify": ("crossed_maps", "crossify"),
     "models.baselines": ("GCN", "GIN", "MLP"),
@@ -81,6 +83,7 @@ __all__ = [  # noqa: RUF022
     "GCN",
     "GIN",
     "MLP",
+    "NeighborLoader",
     "PRESETS",
     "PreparedGraph",
     "RepeatedRuns",

@@ -107,6 +107,11 @@ class CrossHops(NodeClassifier):
         self.deviation.copy_(scale.deviation)
 
     @property
+    def in_channels(self) -> int:
+        """Own columns per node."""
+        return self.plan.num_features
+
+    @property
     def order(self) -> int:
         """Highest order of the crosses."""
         return self.transform.order
