@@ -57,7 +57,7 @@ def load_command(name: str) -> TyperCommand | TyperGroup:
     """Import a command: a function whose docstring is the help, or a group of commands."""
     command = getattr(import_module(f"crossgcn.cli.{name}"), name)
     if not isinstance(command, typer.Typer):
-        function, command = command, typer.Typer(add_completion=False)
+        function, command = command, typer.Typer(add_completion=False, rich_markup_mode="rich")
         paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
         words = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
         command.command(name, help=words, epilog=_epilog(name))(function)
