@@ -147,13 +147,16 @@ def show_progress(
         The folder, and further arguments for :meth:`crossgcn.Experiment.run`.
     """
     from crossgcn.training.distributed import processes
+    from crossgcn.training.run_log import log_to
 
     refuse_unjoined(processes().world_size)
     workers = check_workers(run.workers, run.threads)
-    folder = Path(processes().share(lambda: str(prepare_folder(run.out, run.resume, name))))
-    with resumable(folder), progress_bar(what, MofNCompleteColumn(), TextColumn(unit)) as show:
-        work = {"workers": workers, "threads": run.threads, "device": run.device}
-        yield folder, {**work, "on_epochs": show}
+    bar = progress_bar(what, MofNCompleteColumn(), TextColumn(unit))
+    with log_to(run.log):
+        folder = Path(processes().share(lambda: str(prepare_folder(run.out, run.resume, name))))
+        with resumable(folder), bar as show:
+            work = {"workers": workers, "threads": run.threads, "device": run.device}
+            yield folder, {**work, "on_epochs": show}
 
 
 def run_with_progress(
