@@ -38,7 +38,11 @@ DatasetArgument = Annotated[
 ]
 ConfigOption = Annotated[
     Path | None,
-    option("TOML file with settings; options on the command line take precedence.", panel=RUN),
+    option(
+        "TOML file with settings, or the config.json of an earlier run; options on the command "
+        "line take precedence.",
+        panel=RUN,
+    ),
 ]
 ResumeOption = Annotated[
     bool, option("Continue in --out; keep finished runs.", "--resume", panel=RUN)
