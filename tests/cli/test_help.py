@@ -18,8 +18,8 @@ Command = Callable[..., CompletedProcess[str]]
 ASK_EVERYTHING = """
 import sys
 from crossgcn.cli import main
-COMMANDS = [["train", "--help-all"], [], ["data", "list"], ["data", "get"], ["data", "import"], ["data", "show"]]
-COMMANDS += [["data"], ["bench"], ["example", "shop"], ["example", "graph"]]
+COMMANDS = [[], ["data", "list"], ["data", "get"], ["data", "import"], ["data", "show"]]
+COMMANDS += [["train", "--help-all"], ["data"], ["bench"], ["example", "shop"], ["example", "graph"]]
 for name in "train compare tune links example check explain predict report reproduce".split():
     COMMANDS.append([name])
 for command in COMMANDS:

@@ -111,9 +111,9 @@ def _listed(what: str, descriptions: Mapping[str, str]) -> str:
     return "\n\n".join([f"The {what}:", *(lines or ["in a checkout only"])])
 
 
-USUAL = frozenset(
-    "dataset edges target model models trials order metric num_splits epochs seed config out "
-    "as_json help_all".split()
+USUAL = (
+    *("dataset", "edges", "target", "model", "models", "trials", "order", "metric", "epochs"),
+    *("num_splits", "seed", "config", "out", "as_json", "help_all"),
 )
 """Arguments and options that the short help shows."""
 
@@ -121,11 +121,11 @@ START = f"""\
 crossgcn {__version__}: predict a column of a table of nodes from its other columns and from the
 neighbours of each node, as an exact sum of named terms.
 
-  crossgcn check   NODES EDGES --target COLUMN             how the tables are read, and their problems
-  crossgcn compare NODES EDGES --target COLUMN             do the graph and products of columns help?
-  crossgcn train   NODES EDGES --target COLUMN --out RUN   train a model, and test it
-  crossgcn explain RUN                                     the terms that decide, by name
-  crossgcn report  RUN                                     one HTML page about it
+  crossgcn check   NODES EDGES --target COLUMN            how the tables are read; their problems
+  crossgcn compare NODES EDGES --target COLUMN            do the graph and crosses help?
+  crossgcn train   NODES EDGES --target COLUMN --out RUN  train a model, and test it
+  crossgcn explain RUN                                    the terms that decide, by name
+  crossgcn report  RUN                                    one HTML page about it
 
 NODES and EDGES are tables (CSV, TSV, Parquet, XLSX). Without any of your own, start here:
 

@@ -237,8 +237,7 @@ def run_with_progress(
         splits = len(experiment.splits)
         words = f"{what} × {splits} split{'s' * (splits > 1)}"
         with show_progress(run, words, f"{Path(dataset).stem}-{name}") as (folder, work):
-            saving = {"save_models": save_models, "training": training}
-            results = experiment.run(out=folder, **saving, **work)
+            results = experiment.run(out=folder, save_models=save_models, training=training, **work)
     if save_models:
         from crossgcn.experiments.run_folder import choose_model
 

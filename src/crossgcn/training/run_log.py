@@ -73,7 +73,7 @@ class _MLflow(RunLog):
         import mlflow
 
         self.client = mlflow.MlflowClient()
-        experiment = mlflow.get_experiment_by_name(_mlflow_experiment())
+        experiment: Any = mlflow.get_experiment_by_name(_mlflow_experiment())
         self.id = self.client.create_run(experiment.experiment_id, run_name=name).info.run_id
         for key, value in settings.items():
             self.client.log_param(self.id, key, value)
