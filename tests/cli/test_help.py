@@ -19,7 +19,8 @@ ASK_EVERYTHING = """
 import sys
 from crossgcn.cli import main
 COMMANDS = [[], ["data", "list"], ["data", "get"], ["data", "import"], ["data", "show"]]
-COMMANDS += [["train", "--help-all"], ["data"], ["bench"], ["example", "shop"], ["example", "graph"]]
+COMMANDS += [["data"], ["bench"], ["example", "shop"], ["example", "graph"]]
+COMMANDS.append(["train", "--help-all"])
 for name in "train compare tune links example check explain predict report reproduce".split():
     COMMANDS.append([name])
 for command in COMMANDS:
