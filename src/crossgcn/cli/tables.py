@@ -118,6 +118,14 @@ class TableOptions:
             "BITS",
         ),
     ] = None
+    relation: Annotated[
+        str | None,
+        _option(
+            "What neighbours are called in names of columns, such as friends: age. "
+            "[default: neighbours]",
+            "WORD",
+        ),
+    ] = None
 
     def choices(self) -> TableChoices:
         """Return the options as :func:`crossgcn.load_tables` takes them."""
@@ -129,6 +137,8 @@ class TableOptions:
         if self.missing is not None:
             given["missing"] = _names(self.missing)
         given["rare_classes"] = self.rare_classes or "drop"
+        if self.relation is None:
+            del given["relation"]
         return TableChoices(ignored=given.pop("ignore"), **given)
 
     def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:

@@ -16,6 +16,7 @@ from crossgcn.data import build_graph, open_graph
 from crossgcn.data.stored import writing_graph
 from crossgcn.errors import BadInput, WorkFailed
 
+
 def write(out: Path, how: str) -> str:
     """Write a graph of 100,000 edges, or break off; return what is said about it."""
 
