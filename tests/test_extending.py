@@ -146,7 +146,7 @@ def test_help_lists_everything() -> None:
             "from crossgcn.models.catalogue import PRESETS, Preset",
             *(f"{table}.update({{{entry.strip()}}})" for table, entry in entries.items()),
             "from crossgcn.cli import main",
-            "sys.argv = ['crossgcn', 'train', '--help']",
+            "sys.argv = ['crossgcn', 'train', '--help-all']",
             "sys.exit(main())",
         ]
     )

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from crossgcn.training.checkpoints import load_model, save_model
     from crossgcn.training.config import RunConfig
     from crossgcn.training.full_batch import train_full_batch
+    from crossgcn.training.run_log import log_to
 
 __version__ = "0.1.0"
 
@@ -67,6 +68,7 @@ _HOMES = {
     "training.checkpoints": ("load_model", "save_model"),
     "training.config": ("RunConfig",),
     "training.full_batch": ("train_full_batch",),
+    "training.run_log": ("log_to",),
 }
 
 __all__ = [  # noqa: RUF022
@@ -100,6 +102,7 @@ __all__ = [  # noqa: RUF022
     "load_model",
     "load_real",
     "load_tables",
+    "log_to",
     "make_splits",
     "paired_difference",
     "read_graph",

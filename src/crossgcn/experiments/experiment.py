@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import fsum
@@ -190,6 +190,7 @@ class Experiment:
         save_models: bool = False,
         device: str = "cpu",
         read_test: bool = True,
+        training: Mapping[str, Any] | None = None,
         on_epochs: Callable[[int, int], None] | None = None,
     ) -> list[RepeatedRuns]:
         """Train every model on every split and seed.
@@ -205,10 +206,11 @@ class Experiment:
                 process) or ``auto``.
             read_test: Evaluate on the test nodes after training; otherwise records have no
                 test accuracy.
+            training: Saved with the models: how to train them again.
             on_epochs: Called with the epochs done and the epochs in total.
         """
         options = {"save_models": save_models, "threads": threads, "read_test": read_test}
-        trainer = self.trainer(device=device, folder=out, **options)
+        trainer = self.trainer(device=device, folder=out, training=training, **options)
         if out is not None and save_models:
             clear_model(out)
         folders = [out / name if out else None for name in self.folders]
