@@ -10,8 +10,8 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.files import add_checksum, digest_of_file
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.seals import add_checksum, digest_of_file
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier

@@ -1,11 +1,12 @@
-"""Write files atomically, and detect changed ones by checksums."""
+"""Read regular files only, and replace files as a whole or not at all."""
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import json
 import os
 import secrets
+import stat
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossgcn.errors import BadInput, WorkFailed
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file; refuse pipes and devices, which may never end."""
+    # A pipe without a writer would block in open().
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return file.read()
 
 
 @contextmanager
@@ -93,39 +104,15 @@ def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         raise WorkFailed(f"{path}: could not be written ({error.strerror or error})") from error
 
 
-def add_checksum(content: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON object with its own SHA-256 added as ``sha256``."""
-    return content | {"sha256": digest_of_json(content)}
-
-
-def checksum_matches(content: dict[str, Any]) -> bool:
-    """Return whether an object from :func:`add_checksum` is unchanged."""
-    rest = {key: value for key, value in content.items() if key != "sha256"}
-    return content.get("sha256") == digest_of_json(rest)
-
-
-def digest_of_json(content: dict[str, Any]) -> str:
-    """Return the SHA-256 of an object, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def digest_of_file(path: Path) -> str | None:
-    """Return the SHA-256 of a file, or ``None`` if it cannot be read."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return None
-
-
 def read_json_object(path: Path, if_missing: str, if_damaged: str) -> dict[str, Any]:
     """Read a JSON object; return an empty one for any other JSON value.
 
     ``if_missing`` and ``if_damaged`` are remedies for the error messages.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_bytes(path))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); {if_missing}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: is not valid JSON ({error}); {if_damaged}") from None
     return content if isinstance(content, dict) else {}

@@ -25,17 +25,10 @@ from torch_geometric.data import Data
 
 from crossgcn.data.datasets.catalogue import CATALOGUE
 from crossgcn.data.datasets.load import load_dataset
-from crossgcn.data.files import (
-    add_checksum,
-    checksum_matches,
-    digest_of_file,
-    read_json_object,
-    read_npz,
-    write_json,
-    write_npz,
-)
+from crossgcn.data.files import read_json_object, read_npz, write_json, write_npz
 from crossgcn.data.graph import ROLE_NAMES
 from crossgcn.data.graph_file import read_graph, save_graph
+from crossgcn.data.seals import add_checksum, checksum_matches, digest_of_file
 from crossgcn.data.splits import Split
 from crossgcn.data.stored.open import open_dataset
 from crossgcn.errors import BadInput

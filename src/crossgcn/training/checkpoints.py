@@ -23,15 +23,9 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
-from crossgcn.data.files import (
-    add_checksum,
-    checksum_matches,
-    digest_of_file,
-    read_json_object,
-    replacing,
-    write_json,
-)
+from crossgcn.data.files import read_json_object, replacing, write_json
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.seals import add_checksum, checksum_matches, digest_of_file
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier

@@ -11,18 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from crossgcn.data.files import add_checksum, digest_of_file, digest_of_json, write_json
+from crossgcn.data.files import write_json
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.seals import BlockHasher, add_checksum
 from crossgcn.data.stored.external_sort import ENTRY_BYTES, ExternalSort
 from crossgcn.data.stored.format import (
-    FORMAT,
     PAGE,
     PREPROCESS,
-    VERSION,
     ArrayFile,
+    FileDescription,
+    Page,
     building_folder,
 )
-from crossgcn.data.stored.open import encode_ids
+from crossgcn.data.stored.open import encode_ids, open_graph
 from crossgcn.errors import BadInput
 
 MOST_NODES = 2**32
@@ -70,6 +71,7 @@ def writing_graph(
         try:
             yield writer
             writer.finish(progress or (lambda stage, done, total: None))
+            open_graph(folder).verify()
         finally:
             writer.close()
 
@@ -179,21 +181,19 @@ class GraphWriter:
         files = {f"{name}.npy": file.finish() for name, file in self._files.items()}
         path = self._folder / PREPROCESS
         if path.exists():
-            files[PREPROCESS] = {"bytes": path.stat().st_size, "sha256": digest_of_file(path)}
-        files = dict(sorted(files.items()))
-        page = {
-            "format": FORMAT,
-            "version": VERSION,
-            "num_nodes": num_nodes,
-            "num_entries": num_entries,
-            "num_self_loops": num_self_loops,
-            "directed": self._num_directions == 1,
-            "num_features": self._num_features,
-            "num_classes": self._num_classes,
-            "files": files,
-            "fingerprint": digest_of_json(files),
-        }
-        write_json(self._folder / PAGE, add_checksum(page))
+            content, hasher = path.read_bytes(), BlockHasher()
+            hasher.update(content)
+            files[PREPROCESS] = FileDescription(bytes=len(content), blocks=hasher.finish())
+        page = Page(
+            num_nodes=num_nodes,
+            num_entries=num_entries,
+            num_self_loops=num_self_loops,
+            directed=self._num_directions == 1,
+            num_features=self._num_features,
+            num_classes=self._num_classes,
+            files=dict(sorted(files.items())),
+        )
+        write_json(self._folder / PAGE, add_checksum(page.model_dump(exclude={"sha256"})))
 
     def close(self) -> None:
         """Close every file."""
