@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from crossgcn.data import open_graph
+from crossgcn.data import load_dataset, open_graph
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.seals import BLOCK, add_checksum
+from crossgcn.data.seals import BLOCK, BlockHasher, add_checksum
 from crossgcn.data.stored import store_graph, writing_graph
 from crossgcn.data.stored.format import PAGE
+from crossgcn.data.stored.open import open_dataset
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.experiments.predict import score_known_nodes
@@ -141,3 +142,53 @@ def test_blocks_are_verified_as_they_are_read(tmp_path: Path) -> None:
         graph.features(np.array([rows * 5 // 6]))
     with pytest.raises(BadInput, match=r"features\.npy"):
         graph.verify()
+
+
+def reseal(folder: Path, name: str, value: int) -> None:
+    """Put another number into the middle of an array, and write its hashes anew."""
+    path = folder / name
+    array = np.load(path)
+    array.reshape(-1)[array.size // 2] = value
+    np.save(path, array)
+    hasher = BlockHasher()
+    hasher.update(path.read_bytes())
+    page = json.loads((folder / PAGE).read_bytes())
+    del page["sha256"]
+    page["files"][name]["blocks"] = hasher.finish()
+    (folder / PAGE).write_text(json.dumps(add_checksum(page)))
+
+
+@pytest.mark.parametrize("read", [lambda folder: open_graph(folder).to_data(), read_batches])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("offsets", 2**40),
+        ("offsets", -7),
+        ("offsets", 1),
+        ("neighbours", 90),
+        ("neighbours", 2**30),
+        ("neighbours", -1),
+        ("feature_offsets", 2**40),
+        ("feature_columns", 24),
+        ("feature_columns", 0),
+        ("feature_columns", -1),
+    ],
+)
+def test_impossible_numbers_are_refused_in_a_resealed_folder_too(
+    folder: Path, name: str, value: int, read: Callable[[Path], Any]
+) -> None:
+    reseal(folder, f"{name}.npy", value)
+    with pytest.raises(BadInput, match=rf"{name}\.npy: .* was changed after it was written"):
+        read(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("labels", 10**9), ("labels", -2), ("roles", 4), ("roles", -1)]
+)
+def test_impossible_labels_are_refused_in_a_resealed_folder_too(
+    folder: Path, name: str, value: int
+) -> None:
+    reseal(folder, f"{name}.npy", value)
+    for read in (open_dataset, load_dataset):
+        with pytest.raises(BadInput, match=rf"{name}\.npy: holds .* was changed"):
+            read(folder)

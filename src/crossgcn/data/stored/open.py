@@ -165,7 +165,9 @@ class StoredGraph:
         if not self._has("labels"):
             return torch.full((self.num_nodes,), -1)
         self._sealed["labels.npy"].check()
-        return self._tensor("labels")
+        labels = self._tensor("labels")
+        self._check_range("labels", labels, -1, self.num_classes or self.num_nodes)
+        return labels
 
     @cached_property
     def roles(self) -> Tensor | None:
@@ -173,7 +175,9 @@ class StoredGraph:
         if not self._has("roles"):
             return None
         self._sealed["roles.npy"].check()
-        return self._tensor("roles")
+        roles = self._tensor("roles")
+        self._check_range("roles", roles, 0, 4)
+        return roles
 
     @cached_property
     def preprocess(self) -> Preprocess | None:
@@ -235,7 +239,7 @@ class StoredGraph:
         if offsets[0] != 0 or (np.diff(offsets) < 0).any() or offsets[-1] != self.num_entries:
             raise changed_file(self.folder, "offsets", f"no rows of {self.num_entries:,} entries")
         if self.num_entries:
-            _check_range(self, "neighbours", self.neighbours, 0, self.num_nodes)
+            self._check_range("neighbours", self.neighbours, 0, self.num_nodes)
         degrees = torch.from_numpy(np.diff(offsets))
         rows = torch.repeat_interleave(torch.arange(self.num_nodes), degrees)
         columns = self.neighbours.long()
@@ -313,6 +317,12 @@ class StoredGraph:
         ranges = (header + np.atleast_1d(end).astype(np.int64) * width for end in (starts, ends))
         self._sealed[f"{name}.npy"].check_ranges(*ranges)
 
+    def _check_range(self, name: str, values: Tensor, lowest: int, end: int) -> None:
+        low, high = (int(value) for value in values.aminmax())
+        if low < lowest or high >= end:
+            what = f"holds {low} to {high} where {lowest} to {end - 1} may be"
+            raise changed_file(self.folder, name, what)
+
     def _tensor(self, name: str) -> Tensor:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The given (NumPy array|buffer) is not writable")
@@ -348,9 +358,6 @@ def open_dataset(folder: Path | str) -> Data:
             "and there is nothing to train on; import the graph with --nodes FILE --target COLUMN"
         )
     num_classes = stored.count_classes()
-    _check_range(stored, "labels", stored.labels, -1, num_classes)
-    if stored.roles is not None:
-        _check_range(stored, "roles", stored.roles, 0, 4)
     named = num_classes if stored.preprocess is None else len(stored.preprocess.classes)
     if named != num_classes:
         raise BadInput(
@@ -366,9 +373,3 @@ def open_dataset(folder: Path | str) -> Data:
         stored=stored,
     )
 
-
-def _check_range(stored: StoredGraph, name: str, values: Tensor, lowest: int, end: int) -> None:
-    low, high = (int(value) for value in values.aminmax())
-    if low < lowest or high >= end:
-        what = f"holds {low} to {high} where {lowest} to {end - 1} may be"
-        raise changed_file(stored.folder, name, what)
