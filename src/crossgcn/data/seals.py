@@ -3,8 +3,8 @@
 A seal shows damage: flipped bits, files cut short, files of two runs in one folder. It does not
 show who wrote a file, because whoever changes a file can compute its hash again.
 
-JSON objects carry their own SHA-256. Folders list the hashes of their files. Large files have one
-hash per block, so that each block can be verified when it is first read.
+JSON objects carry their own SHA-256. Folders list the SHA-256 of their files. Large files also have
+a CRC-32 per block, which is several times as fast: each block is verified when it is first read.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,7 @@ from crossgcn.data.files import read_bytes
 from crossgcn.errors import BadInput
 
 BLOCK = 1 << 18
-"""Bytes that are hashed together."""
-
-_DIGEST_BYTES = 16
+"""Bytes with one CRC-32."""
 
 
 def add_checksum(content: dict[str, Any]) -> dict[str, Any]:
@@ -66,39 +65,29 @@ def _differs(path: Path, digest: str | None) -> bool:
     return digest is None or digest_of_file(path) != digest
 
 
-class BlockHasher:
-    """Hash a stream of bytes in blocks of :data:`BLOCK` bytes."""
+class BlockChecksums:
+    """Compute the CRC-32 of each block of a stream of bytes."""
 
     def __init__(self) -> None:
-        self._digests: list[bytes] = []
-        self._current = hashlib.sha256()
-        self._room = BLOCK
+        self._blocks: list[int] = []
+        self._room = 0
 
     def update(self, content: Any) -> None:
         """Add the next bytes."""
         left = memoryview(content).cast("B")
         while len(left):
-            part, left = left[: self._room], left[self._room :]
-            self._current.update(part)
-            self._room -= len(part)
             if self._room == 0:
-                self._close()
+                self._blocks.append(0)
+                self._room = BLOCK
+            part, left = left[: self._room], left[self._room :]
+            self._blocks[-1] = zlib.crc32(part, self._blocks[-1])
+            self._room -= len(part)
 
     def finish(self, first: Any = None) -> str:
-        """Return the hashes of all blocks; ``first`` replaces the content of the first."""
-        if self._room < BLOCK:
-            self._close()
+        """Return the checksums in hexadecimal; ``first`` replaces the content of one block."""
         if first is not None:
-            self._digests[0] = _digest(first)
-        return b"".join(self._digests).hex()
-
-    def _close(self) -> None:
-        self._digests.append(self._current.digest()[:_DIGEST_BYTES])
-        self._current, self._room = hashlib.sha256(), BLOCK
-
-
-def _digest(block: Any) -> bytes:
-    return hashlib.sha256(block).digest()[:_DIGEST_BYTES]
+            self._blocks[0] = zlib.crc32(first)
+        return "".join(f"{checksum:08x}" for checksum in self._blocks)
 
 
 class SealedFile:
@@ -106,16 +95,17 @@ class SealedFile:
 
     Args:
         size: Its bytes.
-        blocks: From :meth:`BlockHasher.finish`.
+        sha256: Of the whole file.
+        blocks: From :meth:`BlockChecksums.finish`.
         remedy: What to do about a changed file.
     """
 
-    def __init__(self, path: Path, size: int, blocks: str, remedy: str) -> None:
-        self.path, self._remedy = path, remedy
-        self._digests = bytes.fromhex(blocks)
+    def __init__(self, path: Path, size: int, sha256: str, blocks: str, remedy: str) -> None:
+        self.path, self._sha256, self._remedy = path, sha256, remedy
+        self._blocks = np.frombuffer(bytes.fromhex(blocks), ">u4")
         self.num_blocks = -(-size // BLOCK)
-        if len(self._digests) != self.num_blocks * _DIGEST_BYTES:
-            raise BadInput(f"{path}: has no hash for each of its blocks; {remedy}")
+        if len(self._blocks) != self.num_blocks:
+            raise BadInput(f"{path}: has {len(self._blocks)} checksums of its blocks; {remedy}")
         try:
             with path.open("rb") as file:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
@@ -127,8 +117,14 @@ class SealedFile:
         self._is_checked = np.zeros(self.num_blocks, bool)
         self._num_left = self.num_blocks
 
+    def verify(self) -> None:
+        """Verify the SHA-256 of the whole file."""
+        self.check()
+        if hashlib.sha256(self.content).hexdigest() != self._sha256:
+            raise self._changed("")
+
     def check(self) -> None:
-        """Verify the whole file."""
+        """Verify every block that was not verified yet."""
         self._check_blocks(np.ones(self.num_blocks, bool))
 
     def check_ranges(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
@@ -145,11 +141,14 @@ class SealedFile:
 
     def _check_blocks(self, used: NDArray[np.bool_]) -> None:
         for block in np.flatnonzero(used & ~self._is_checked).tolist():
-            expected = self._digests[block * _DIGEST_BYTES : (block + 1) * _DIGEST_BYTES]
-            if _digest(self.content[block * BLOCK : (block + 1) * BLOCK]) != expected:
-                raise BadInput(
-                    f"{self.path}: was changed after it was written (its SHA-256 is another one "
-                    f"from byte {block * BLOCK:,}); {self._remedy}"
-                )
+            content = self.content[block * BLOCK : (block + 1) * BLOCK]
+            if zlib.crc32(content) != self._blocks[block]:
+                raise self._changed(f", at byte {block * BLOCK:,} or up to {BLOCK:,} after it")
             self._is_checked[block] = True
         self._num_left = self.num_blocks - int(np.count_nonzero(self._is_checked))
+
+    def _changed(self, where: str) -> BadInput:
+        return BadInput(
+            f"{self.path}: was changed after it was written (its checksum is another one{where}); "
+            f"{self._remedy}"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data import load_dataset, open_graph
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.seals import BLOCK, BlockHasher, add_checksum
+from crossgcn.data.seals import BLOCK, BlockChecksums, add_checksum
 from crossgcn.data.stored import store_graph, writing_graph
 from crossgcn.data.stored.format import PAGE
 from crossgcn.data.stored.open import open_dataset
@@ -138,7 +139,7 @@ def test_blocks_are_verified_as_they_are_read(tmp_path: Path) -> None:
     flip(tmp_path / "graph" / "features.npy", 2 * BLOCK + 7)
     graph = open_graph(tmp_path / "graph")
     graph.features(np.array([0, rows // 2]))
-    with pytest.raises(BadInput, match=r"features\.npy: was changed .* from byte 524,288"):
+    with pytest.raises(BadInput, match=r"features\.npy: was changed .* at byte 524,288"):
         graph.features(np.array([rows * 5 // 6]))
     with pytest.raises(BadInput, match=r"features\.npy"):
         graph.verify()
@@ -150,11 +151,12 @@ def reseal(folder: Path, name: str, value: int) -> None:
     array = np.load(path)
     array.reshape(-1)[array.size // 2] = value
     np.save(path, array)
-    hasher = BlockHasher()
-    hasher.update(path.read_bytes())
+    checksums = BlockChecksums()
+    checksums.update(path.read_bytes())
     page = json.loads((folder / PAGE).read_bytes())
     del page["sha256"]
-    page["files"][name]["blocks"] = hasher.finish()
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    page["files"][name] |= {"blocks": checksums.finish(), "sha256": sha256}
     (folder / PAGE).write_text(json.dumps(add_checksum(page)))
 
 

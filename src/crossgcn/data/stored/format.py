@@ -21,12 +21,13 @@ file                       kind                   meaning
 =========================  =====================  ==========================================
 
 An undirected edge between two nodes is an entry of both. Numbers are little-endian. ``graph.json``
-holds a hash of every block of each file (:mod:`crossgcn.data.seals`); blocks are verified when they
-are first read.
+holds a checksum of every block of each file (:mod:`crossgcn.data.seals`); blocks are verified when
+they are first read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
 import os
@@ -42,7 +43,7 @@ from numpy.typing import DTypeLike, NDArray
 from pydantic import BaseModel, Field, ValidationError
 
 from crossgcn.data.files import read_json_object
-from crossgcn.data.seals import BLOCK, BlockHasher, checksum_matches
+from crossgcn.data.seals import BLOCK, BlockChecksums, checksum_matches
 from crossgcn.errors import BadInput, WorkFailed
 
 PAGE, PREPROCESS = "graph.json", "preprocess.json"
@@ -55,8 +56,9 @@ Count = Annotated[int, Field(ge=0, lt=2**48)]
 class FileDescription(BaseModel, strict=True, extra="forbid"):
     """What ``graph.json`` says of a file; only arrays have a type and a shape."""
 
-    bytes: Count
-    blocks: Annotated[str, Field(pattern="^([0-9a-f]{32})*$")]
+    bytes: Count = 0
+    sha256: str = ""
+    blocks: Annotated[str, Field(pattern="^([0-9a-f]{8})*$")] = ""
     dtype: str = ""
     shape: list[Count] = []
 
@@ -201,7 +203,7 @@ class ArrayFile:
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self.length = 0
         self._row_shape = row_shape
-        self._hasher = BlockHasher()
+        self._checksums = BlockChecksums()
         self._file = path.open("xb+")
         self._write(self._header())
 
@@ -223,13 +225,15 @@ class ArrayFile:
         # NumPy leaves room for the first axis to grow, so both headers have the same length.
         self._file.seek(0)
         self._file.write(self._header())
-        self._file.seek(0)
-        first = self._file.read(BLOCK)
         self._file.flush()
         os.fsync(self._file.fileno())
         size = os.fstat(self._file.fileno()).st_size
+        self._file.seek(0)
+        first = self._file.read(BLOCK)
+        self._file.seek(0)
+        sha256 = hashlib.file_digest(self._file, "sha256").hexdigest()
         self._file.close()
-        return self._describe(size, self._hasher.finish(first))
+        return self._describe(bytes=size, sha256=sha256, blocks=self._checksums.finish(first))
 
     def close(self) -> None:
         """Close the file as it is."""
@@ -238,13 +242,12 @@ class ArrayFile:
     def _header(self) -> bytes:
         return npy_header(self._describe())
 
-    def _describe(self, size: int = 0, blocks: str = "") -> FileDescription:
-        shape = list(self.shape)
-        return FileDescription(bytes=size, blocks=blocks, dtype=self.dtype.str, shape=shape)
+    def _describe(self, **more: Any) -> FileDescription:
+        return FileDescription(dtype=self.dtype.str, shape=list(self.shape), **more)
 
     def _write(self, content: Any) -> None:
         self._file.write(content)
-        self._hasher.update(content)
+        self._checksums.update(content)
 
 
 @contextmanager

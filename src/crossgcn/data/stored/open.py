@@ -113,11 +113,11 @@ class StoredGraph:
         self.num_features = page.num_features
         self.num_classes = page.num_classes
         self.directed = page.directed
-        # It covers the hash of every block, against which blocks are verified.
+        # It covers the checksum of every block, against which blocks are verified.
         self.fingerprint = page.sha256
         self.files: dict[str, FileDescription] = page.files
         self._sealed = {
-            name: SealedFile(folder / name, about.bytes, about.blocks, REMEDY)
+            name: SealedFile(folder / name, about.bytes, about.sha256, about.blocks, REMEDY)
             for name, about in page.files.items()
         }
         self._maps = {
@@ -234,7 +234,7 @@ class StoredGraph:
 
     def to_data(self) -> Data:
         """Load the whole graph into memory; its nodes must have features."""
-        self.verify()
+        self.check()
         offsets = self.offsets.numpy()
         if offsets[0] != 0 or (np.diff(offsets) < 0).any() or offsets[-1] != self.num_entries:
             raise changed_file(self.folder, "offsets", f"no rows of {self.num_entries:,} entries")
@@ -261,7 +261,12 @@ class StoredGraph:
         return int(self.labels.max()) + 1 if self.num_classes is None else self.num_classes
 
     def verify(self) -> None:
-        """Read all files, and refuse one that was changed in any byte."""
+        """Read all files, and refuse one whose SHA-256 is another one."""
+        for sealed in self._sealed.values():
+            sealed.verify()
+
+    def check(self) -> None:
+        """Read all files, and refuse one in which a block has another checksum."""
         for sealed in self._sealed.values():
             sealed.check()
 
@@ -372,4 +377,3 @@ def open_dataset(folder: Path | str) -> Data:
         num_nodes=stored.num_nodes,
         stored=stored,
     )
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from scipy import sparse
 
 from crossgcn.data.files import write_json
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.seals import BlockHasher, add_checksum
+from crossgcn.data.seals import BlockChecksums, add_checksum
 from crossgcn.data.stored.external_sort import ENTRY_BYTES, ExternalSort
 from crossgcn.data.stored.format import (
     PAGE,
@@ -71,7 +72,8 @@ def writing_graph(
         try:
             yield writer
             writer.finish(progress or (lambda stage, done, total: None))
-            open_graph(folder).verify()
+            # From disk; the writer computed the SHA-256 of the same bytes there.
+            open_graph(folder).check()
         finally:
             writer.close()
 
@@ -181,9 +183,13 @@ class GraphWriter:
         files = {f"{name}.npy": file.finish() for name, file in self._files.items()}
         path = self._folder / PREPROCESS
         if path.exists():
-            content, hasher = path.read_bytes(), BlockHasher()
-            hasher.update(content)
-            files[PREPROCESS] = FileDescription(bytes=len(content), blocks=hasher.finish())
+            content, checksums = path.read_bytes(), BlockChecksums()
+            checksums.update(content)
+            files[PREPROCESS] = FileDescription(
+                bytes=len(content),
+                sha256=hashlib.sha256(content).hexdigest(),
+                blocks=checksums.finish(),
+            )
         page = Page(
             num_nodes=num_nodes,
             num_entries=num_entries,
