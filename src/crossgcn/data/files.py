@@ -5,16 +5,22 @@ from __future__ import annotations
 import errno
 import json
 import os
+import platform
+import re
 import secrets
+import shutil
 import stat
+import sys
+import time
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from crossgcn.errors import BadInput, WorkFailed
@@ -35,23 +41,141 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces ``path`` on success.
 
     It is flushed to disk before it is renamed. If the block raises an error, it is removed,
-    and a file at ``path`` stays as it was.
+    and a file at ``path`` stays as it was. A link is followed. What killed processes left of
+    the same file is removed.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    if path.is_symlink():
+        path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise BadInput(f"{path}: exists and is not a regular file; give another path")
+    remove_left_overs(path.parent, path.name)
+    file = _open_part(path)
+    temporary = Path(file.name)
     try:
-        with temporary.open("xb") as file:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        size, free = temporary.stat().st_size, shutil.disk_usage(path.parent).free
+        raise OSError(
+            error.errno,
+            f"{error.strerror}: it needs more than {size:,} bytes, {free:,} are free; free some "
+            "space, or write to another disk",
+            str(path),
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def _open_part(path: Path) -> BinaryIO:
+    """Open a locked temporary file beside ``path``; the lock ends with the process."""
+    while True:
+        file = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part").open("xb")
+        _lock(file)
+        # Before it was locked, another process may have taken it for a left-over.
+        if Path(file.name).exists():
+            return file
+        file.close()
+
+
+def remove_left_overs(folder: Path, name: str = "") -> None:
+    """Remove temporary files of killed processes from a folder: of one file, or all below it."""
+    for part in folder.glob(".*.part") if name else folder.rglob(".*.part"):
+        match = _PART.fullmatch(part.name)
+        if match is None or name not in ("", match[1]):
+            continue
+        with suppress(OSError), part.open("rb") as file:
+            if _lock(file):
+                part.unlink()
+
+
+_PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part", re.DOTALL)
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Lock a file unless another process has; return whether it is locked."""
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # another process's, or a file system without locks
+        return False
+    return True
+
+
+LOCK, OWNER = ".lock", ".lock.json"
+
+
+@contextmanager
+def holding(folder: Path, out: Path | None = None) -> Iterator[None]:
+    """Make a folder and lock it for this process, until the block ends or the process dies.
+
+    A process may lock a folder that it holds once more.
+
+    Args:
+        out: The folder to name in errors, if it is another one.
+
+    Raises:
+        BadInput: If another process holds it, with its number, host and start.
+    """
+    out = out or folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder.resolve() / LOCK, is_singleton=True, thread_local=False)
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise BadInput(
+            f"{out} is being written by {_read_owner(folder / OWNER)}; wait for it, or give "
+            "another folder"
+        ) from None
+    except OSError as error:
+        raise BadInput(f"{out}: cannot be made ({error.strerror}); give another folder") from None
+    try:
+        if lock.lock_counter == 1:
+            started = time.strftime("%Y-%m-%d %H:%M:%S %Z")
+            owner = {"process": os.getpid(), "host": platform.node(), "started": started}
+            with suppress(OSError):  # a full disk is told of by what is written next
+                (folder / OWNER).write_text(json.dumps(owner))
+        yield
+    finally:
+        if lock.lock_counter == 1:
+            # Before the lock is released, so that no other process's files are removed.
+            with suppress(OSError):
+                (folder / OWNER).unlink()
+                (folder / LOCK).unlink()
+        lock.release()
+
+
+def _read_owner(path: Path) -> str:
+    try:
+        about = json.loads(read_bytes(path))
+        return f"process {about['process']} on {about['host']}, started {about['started']}"
+    except (OSError, ValueError, KeyError, TypeError):  # it has not written this yet
+        return "another process"
+
+
+def is_empty(folder: Path) -> bool:
+    """Return whether a folder holds nothing but locks and what killed processes left."""
+    return all(
+        path.name in (LOCK, OWNER) or _PART.fullmatch(path.name) for path in folder.iterdir()
+    )
 
 
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file atomically."""
     with replacing(path) as file:
-        file.write((json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+        # A file name that is no UTF-8 is a text with halves of surrogate pairs.
+        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        file.write(text.encode("utf-8", "surrogatepass"))
 
 
 Arrays = dict[str, NDArray[Any]]

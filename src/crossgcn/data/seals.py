@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgcn.data.files import read_bytes
+from crossgcn.data.files import read_bytes, read_json_object
 from crossgcn.errors import BadInput
 
 BLOCK = 1 << 18
@@ -63,6 +63,22 @@ def changed_files(folder: Path, digests: Mapping[str, str | None]) -> list[Path]
 
 def _differs(path: Path, digest: str | None) -> bool:
     return digest is None or digest_of_file(path) != digest
+
+
+def read_sealed_json(path: Path, if_missing: str, if_damaged: str) -> dict[str, Any]:
+    """Read an object from :func:`add_checksum`; the last two are remedies for errors."""
+    content = read_json_object(path, if_missing, if_damaged)
+    if not checksum_matches(content):
+        raise not_as_written(path, if_damaged)
+    return content
+
+
+def not_as_written(path: Path, remedy: str) -> BadInput:
+    """Return the error for a file that differs from its hash."""
+    return BadInput(
+        f"{path}: is not what was written there (its SHA-256 is another one): it was changed or "
+        f"cut short; {remedy}"
+    )
 
 
 class BlockChecksums:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from math import fsum
@@ -16,6 +17,7 @@ from scipy.sparse.csgraph import dijkstra
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data.files import holding
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import make_splits
@@ -28,6 +30,7 @@ from crossgcn.models.catalogue import build_model, get_preset
 from crossgcn.training.batches.train import check_batches
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision
+from crossgcn.training.distributed import processes
 from crossgcn.training.inputs import num_features_of, takes_hops
 from crossgcn.training.metrics import DEFAULT_METRICS, Task, check_metric, task_of_outputs
 from crossgcn.training.pool import train_many
@@ -195,29 +198,31 @@ class Experiment:
                 test accuracy.
             on_epochs: Called with the epochs done and the epochs in total.
         """
-        options = {"save_models": save_models, "threads": threads, "read_test": read_test}
-        trainer = self.trainer(device=device, folder=out, **options)
-        if out is not None and save_models:
-            clear_model(out)
-        runs = [
-            run
-            for config, name in zip(self.configs, self.folders, strict=True)
-            for run in self.runs_of(config, out / name if out else None)
-        ]
-        total, done = sum(run.config.epochs for run in runs), 0
+        lock = holding(out) if out is not None and processes().leads else nullcontext()
+        with lock:
+            options = {"save_models": save_models, "threads": threads, "read_test": read_test}
+            trainer = self.trainer(device=device, folder=out, **options)
+            if out is not None and save_models:
+                clear_model(out)
+            runs = [
+                run
+                for config, name in zip(self.configs, self.folders, strict=True)
+                for run in self.runs_of(config, out / name if out else None)
+            ]
+            total, done = sum(run.config.epochs for run in runs), 0
 
-        def count(epochs: int) -> None:
-            nonlocal done
-            done += epochs
-            if on_epochs is not None:
-                on_epochs(done, total)
+            def count(epochs: int) -> None:
+                nonlocal done
+                done += epochs
+                if on_epochs is not None:
+                    on_epochs(done, total)
 
-        records = iter(train_many(trainer, runs, workers=workers, on_epochs=count))
-        per_model = len(runs) // len(self.configs)
-        return [
-            RepeatedRuns(config, tuple(islice(records, per_model)), self.test_to_train)
-            for config in self.configs
-        ]
+            records = iter(train_many(trainer, runs, workers=workers, on_epochs=count))
+            per_model = len(runs) // len(self.configs)
+            return [
+                RepeatedRuns(config, tuple(islice(records, per_model)), self.test_to_train)
+                for config in self.configs
+            ]
 
     @property
     def test_to_train(self) -> float:

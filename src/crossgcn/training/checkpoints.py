@@ -23,9 +23,15 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
-from crossgcn.data.files import read_json_object, replacing, write_json
+from crossgcn.data.files import read_bytes, read_json_object, replacing, write_json
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.seals import add_checksum, checksum_matches, digest_of_file
+from crossgcn.data.seals import (
+    add_checksum,
+    changed_files,
+    checksum_matches,
+    digests_of_files,
+    not_as_written,
+)
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
@@ -76,7 +82,7 @@ def save_model(
         file.write(tensors_to_bytes({k: v.contiguous() for k, v in state.items()}))
     write_json(folder / PREPROCESS, {"format": FORMAT} | preprocess.to_json())
     config = {"format": FORMAT, "model": preset, "in_channels": in_channels, "settings": settings}
-    files = {name: digest_of_file(folder / name) for name in (WEIGHTS, PREPROCESS)}
+    files = digests_of_files(folder, (WEIGHTS, PREPROCESS))
     write_json(folder / CONFIG, add_checksum(config | {"files": files}))
 
 
@@ -101,7 +107,7 @@ def load_saved(folder: Path | str) -> SavedModel:
     folder = Path(folder)
     config, content = _read_json(folder / CONFIG), _read_json(folder / PREPROCESS)
     try:
-        weights = (folder / WEIGHTS).read_bytes()
+        weights = read_bytes(folder / WEIGHTS)
     except OSError as error:
         raise BadInput(
             f"{folder / WEIGHTS}: cannot be read ({error.strerror}); save the model again"
@@ -140,15 +146,12 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _check_hashes(folder: Path, config: dict[str, Any]) -> None:
     """Refuse files that were not saved together."""
-    changed = [CONFIG]
-    if checksum_matches(config):
-        files = config.get("files", {})
-        changed = [name for name in files if digest_of_file(folder / name) != files[name]]
-    for name in changed:
-        raise BadInput(
-            f"{folder / name}: is not what was saved (its SHA-256 is another one): it was "
-            "changed or cut short; copy the whole folder again, or save the model again"
-        )
+    files = config.get("files")
+    changed = [folder / CONFIG]
+    if checksum_matches(config) and isinstance(files, dict):
+        changed = changed_files(folder, {name: files.get(name) for name in (WEIGHTS, PREPROCESS)})
+    for path in changed:
+        raise not_as_written(path, "copy the whole folder again, or save the model again")
 
 
 @dataclass(frozen=True)

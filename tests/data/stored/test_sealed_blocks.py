@@ -46,7 +46,7 @@ def read_batches(folder: Path) -> None:
     stored = open_graph(folder)
     source = source_of(stored)
     source.inverse_roots("add")
-    for nodes in torch.arange(source.num_nodes).split(30):
+    for nodes in torch.split(torch.arange(source.num_nodes), 30):
         source.features(CSRSampler.from_source(source, [4, 4]).sample(nodes).node)
     assert stored.roles is not None and stored.preprocess is not None and stored.labels.numel()
 

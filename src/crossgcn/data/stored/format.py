@@ -38,11 +38,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import DTypeLike, NDArray
 from pydantic import BaseModel, Field, ValidationError
 
-from crossgcn.data.files import read_json_object
+from crossgcn.data.files import holding, read_json_object
 from crossgcn.data.seals import BLOCK, BlockChecksums, checksum_matches
 from crossgcn.errors import BadInput, WorkFailed
 
@@ -266,46 +265,43 @@ def building_folder(out: Path) -> Iterator[tuple[Path, Path]]:
     """
     if out.name in ("", ".."):
         raise BadInput(f"{out} is no name for a folder; give one that can be made")
+    if out.is_symlink():
+        out = out.resolve()
     check_target(out)
     temporary = out.with_name(f".{out.name}.building")
-    try:
-        temporary.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(temporary / "lock")
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise BadInput(
-            f"{out} is being written by another process, in {temporary}; wait for it, or give "
-            "another folder"
-        ) from None
-    except OSError as error:
-        raise BadInput(f"{out}: cannot be made ({error.strerror}); give another folder") from None
     folder, scratch = temporary / "graph", temporary / "scratch"
     try:
-        try:
-            check_target(out)  # Another process may have finished it meanwhile.
-            for left_over in (folder, scratch):
-                shutil.rmtree(left_over, ignore_errors=True)
-                left_over.mkdir()
-            yield folder, scratch
-            _sync_folder(folder)
-            check_target(out)
-            if out.exists():
-                out.rmdir()
-            folder.replace(out)
-            _sync_folder(out.parent)
-        except OSError as error:
-            raise WorkFailed(
-                f"{out} could not be written ({error.strerror or error}); nothing of it is kept: "
-                "free some space on that disk, or give a folder elsewhere"
-            ) from error
+        with holding(temporary, out):
+            try:
+                check_target(out)  # Another process may have finished it meanwhile.
+                for left_over in (folder, scratch):
+                    shutil.rmtree(left_over, ignore_errors=True)
+                    left_over.mkdir()
+                yield folder, scratch
+                _sync_folder(folder)
+                check_target(out)
+                if out.exists():
+                    out.rmdir()
+                folder.replace(out)
+                _sync_folder(out.parent)
+            except OSError as error:
+                raise _not_written(out, temporary, error) from error
+            finally:
+                for left_over in (folder, scratch):
+                    shutil.rmtree(left_over, ignore_errors=True)
     finally:
-        for left_over in (folder, scratch):
-            shutil.rmtree(left_over, ignore_errors=True)
-        # Before the lock is released, so that no other process's folder is removed.
         with suppress(OSError):
-            (temporary / "lock").unlink()
             temporary.rmdir()
-        lock.release()
+
+
+def _not_written(out: Path, temporary: Path, error: OSError) -> WorkFailed:
+    written = sum(path.stat().st_size for path in temporary.rglob("*") if path.is_file())
+    free = shutil.disk_usage(temporary).free
+    return WorkFailed(
+        f"{out} could not be written ({error.strerror or error}); nothing of it is kept: free some "
+        f"space on that disk, or give a folder elsewhere ({written:,} bytes were written, and "
+        f"{free:,} more are free)"
+    )
 
 
 def check_target(out: Path) -> None:
