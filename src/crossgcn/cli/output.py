@@ -41,11 +41,13 @@ def print_json(content: dict[str, Any]) -> None:
 
 def show_notes() -> None:
     """Print each :class:`~crossgcn.errors.Note` as one line, without its place in the code."""
-    usual = warnings.formatwarning
+    warnings.formatwarning = _describe_warning
 
-    def describe(message: Any, category: Any, *place: Any, **more: Any) -> str:
-        if issubclass(category, Note):
-            return f"crossgcn: {printable(str(message))}\n"
-        return usual(message, category, *place, **more)
 
-    warnings.formatwarning = describe
+_usual_description = warnings.formatwarning
+
+
+def _describe_warning(message: Any, category: Any, *place: Any, **more: Any) -> str:
+    if issubclass(category, Note):
+        return f"crossgcn: {printable(str(message))}\n"
+    return _usual_description(message, category, *place, **more)

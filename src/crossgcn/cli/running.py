@@ -81,6 +81,11 @@ def check_workers(workers: int | None, threads: int) -> int:
     for option, value in (("--workers", workers), ("--threads", threads)):
         if value < 1:
             raise BadInput(f"{option} must be at least 1; got {value}")
+        if value > (most := max(64, 4 * available_cores())):
+            raise BadInput(
+                f"{option} is {value:,}, but this machine has {available_cores()} cores; give at "
+                f"most {most}"
+            )
     return workers
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import platform
 import re
@@ -13,7 +14,6 @@ import stat
 import sys
 import time
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -192,22 +192,76 @@ def read_npz(path: Path) -> Arrays:
     member = ""
     try:
         with zipfile.ZipFile(path) as archive:
-            for member in archive.namelist():
-                with archive.open(member) as file:
-                    array = np.lib.format.read_array(file, allow_pickle=False)
-                    arrays[member.removesuffix(".npy")] = array
+            _check_unpacked(path, sum(info.file_size for info in archive.infolist()))
+            for info in archive.infolist():
+                member = info.filename
+                with archive.open(info) as file:
+                    arrays[member.removesuffix(".npy")] = _read_array(file, info.file_size)
     except zipfile.BadZipFile as error:
         raise BadInput(
             f"{path}: not an .npz file, or cut short ({error}); write it with numpy.savez "
             "or crossgcn.data.save_graph"
         ) from error
+    except BadInput:
+        raise
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (ValueError, EOFError, MemoryError, NotImplementedError, RuntimeError, zlib.error) as e:
+    except Exception as error:  # a damaged header can raise any error
         raise BadInput(
-            f"{path}: array {member!r} cannot be read ({e}); write it again, as plain numbers"
-        ) from e
+            f"{path}: array {member!r} cannot be read ({str(error)[:200]}); write it again, as "
+            "plain numbers"
+        ) from error
     return arrays
+
+
+UNPACK_LIMIT = "CROSSGCN_UNPACK_LIMIT"
+"""Environment variable: bytes that an archive may unpack to."""
+
+_UNPACKED_BYTES, _UNPACKED_RATIO = 1 << 30, 100
+
+
+def _check_unpacked(path: Path, unpacked: int) -> None:
+    """Refuse a small archive with a huge content."""
+    packed = path.stat().st_size
+    try:
+        limit = int(os.environ.get(UNPACK_LIMIT, max(_UNPACKED_BYTES, _UNPACKED_RATIO * packed)))
+    except ValueError:
+        raise BadInput(f"{UNPACK_LIMIT} must be a number of bytes") from None
+    if unpacked > limit:
+        raise BadInput(
+            f"{path}: {packed:,} bytes unpack to {unpacked:,}, more than {limit:,}; if you trust "
+            f"the file, set {UNPACK_LIMIT}={unpacked}"
+        )
+
+
+def read_npy_header(file: BinaryIO, size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read the header of an ``.npy`` file of ``size`` bytes; refuse one that does not fit it.
+
+    Returns:
+        The shape, whether columns come first, and the type.
+    """
+    version = np.lib.format.read_magic(file)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in read:
+        raise ValueError(f"version {version} of the format is not read")
+    shape, by_columns, dtype = read[version](file)
+    if dtype.hasobject:
+        raise ValueError("Object arrays would have to be unpickled")
+    content = size - file.tell()
+    if any(type(length) is not int or length < 0 for length in shape):
+        raise ValueError(f"its shape is {shape}")
+    if math.prod(shape) * dtype.itemsize != content:
+        raise ValueError(f"{dtype} {list(shape)} does not have {content:,} bytes")
+    return shape, by_columns, dtype
+
+
+def _read_array(file: Any, size: int) -> NDArray[Any]:
+    shape, by_columns, dtype = read_npy_header(file, size)
+    content = bytearray(file.read())
+    return np.frombuffer(content, dtype).reshape(shape, order="F" if by_columns else "C")
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

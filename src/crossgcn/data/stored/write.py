@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from crossgcn.data.files import write_json
+from crossgcn.data.graph import MOST_WEIGHT
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.seals import BlockChecksums, add_checksum
 from crossgcn.data.stored.external_sort import ENTRY_BYTES, ExternalSort
@@ -267,12 +268,12 @@ class GraphWriter:
             return
         if weight.shape != (num_edges,):
             raise BadInput(f"weights are {list(weight.shape)} for {num_edges} edges; give each one")
-        wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+        wrong = np.flatnonzero(~((weight >= 0) & (weight <= MOST_WEIGHT)))
         if len(wrong):
             at = int(wrong[0])
             raise BadInput(
-                f"edge {self._num_added + at} weighs {float(weight[at])}; weights are finite and "
-                "not negative"
+                f"edge {self._num_added + at} weighs {float(weight[at])}; weights are finite, not "
+                f"negative and at most {MOST_WEIGHT:g}"
             )
 
     def _check_counts(self, num_nodes: int) -> None:

@@ -56,10 +56,18 @@ def make_table(frame: pd.DataFrame, name: str) -> Table:
     return Table(name, pd.DataFrame(columns), first_row=1)
 
 
+MOST_COLUMNS = 100_000
+
+
 def check_headers(headers: tuple[str, ...], name: str) -> None:
     """Raise an error if headers are missing or repeated."""
     if not headers:
         raise BadInput(f"{name}: there are no columns; give a table with a header row")
+    if len(headers) > MOST_COLUMNS:
+        raise BadInput(
+            f"{name}: has {len(headers):,} columns, and tables may have {MOST_COLUMNS:,}; delete "
+            "some, or give wide features as a graph file (.npz)"
+        )
     seen: dict[str, int] = {}
     for position, header in enumerate(headers, 1):
         if header == "":
@@ -249,7 +257,7 @@ def _reporting_damage(name: str, after: str = "") -> Iterator[None]:
         ) from None
     except BadInput:
         raise
-    except (OSError, ValueError, TypeError, NotImplementedError) as error:
+    except Exception as error:  # a damaged file can raise any error
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(
             f"{name} cannot be read as Parquet{after} ({reason}); it is cut short or damaged: "
