@@ -184,9 +184,13 @@ class Checkpoint:
             BadInput: If the file is damaged, or of another run.
         """
         group = processes()
-        tensors = group.share_tensors(self.read() if group.leads else None)
+        wanted = _named(step, selection)
+        found = self.read() if group.leads else None
+        if found is not None:
+            self._check_shapes(found, wanted)
+        tensors = group.share_tensors(found)
         if tensors is not None:
-            for name, own in _named(step, selection).items():
+            for name, own in wanted.items():
                 own.copy_(tensors[name])
 
     def write(self, epoch: int, tensors: State) -> None:
@@ -205,22 +209,37 @@ class Checkpoint:
                 "--resume, or give a larger --checkpoint-every"
             ) from None
 
+    def _check_shapes(self, found: State, wanted: State) -> None:
+        for name, own in wanted.items():
+            other = found.get(name)
+            if other is None or (other.shape, other.dtype) != (own.shape, own.dtype):
+                raise self._damaged(f"it does not hold {name} as {own.dtype} {list(own.shape)}")
+
+    def _damaged(self, why: str) -> BadInput:
+        return BadInput(
+            f"{self.path}: is damaged or no checkpoint ({why}); remove it to train this run anew"
+        )
+
     def read(self) -> State | None:
         """Return the file's tensors; ``None`` where there is no file."""
         try:
+            if self.path.exists() and not self.path.is_file():
+                raise ValueError("it is not a regular file")
             with safe_open(self.path, "pt") as file:
                 header = file.metadata()
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             if header["sha256"] != _digest(header["run"], tensors):
                 raise ValueError("its SHA-256 is another one")
             found = json.loads(header["run"])
+            if not isinstance(found, dict):
+                raise ValueError("it names no run")
         except FileNotFoundError:
             return None
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-            raise BadInput(
-                f"{self.path}: is damaged or no checkpoint ({error}); remove it to train this "
-                "run anew"
-            ) from None
+        except (
+            *(OSError, SafetensorError, ValueError, KeyError, TypeError),
+            *(RuntimeError, RecursionError, AttributeError, OverflowError),
+        ) as error:
+            raise self._damaged(str(error)) from None
         for _, difference in differences(found, self.identity):
             raise BadInput(
                 f"{self.path}: is of a run with another {difference}: give another --out, the "
