@@ -116,15 +116,18 @@ def load_saved(folder: Path | str) -> SavedModel:
     try:
         preprocess = Preprocess.from_json(content)
         named = (config["model"], config["in_channels"])
+        sizes = (config["in_channels"], *config["settings"].values())
+        if any(isinstance(size, int) and size > len(weights) for size in sizes):
+            raise ValueError("its sizes are larger than the file of weights")
         model = build_model(*named, len(preprocess.classes), **config["settings"])
-    except (BadInput, KeyError, TypeError, RuntimeError) as error:
+    except Exception as error:  # a resealed file can hold anything
         raise BadInput(
             f"{folder / CONFIG} or {PREPROCESS}: does not describe a model ({error!r}); "
             "save the model again"
         ) from None
     try:
         model.load_state_dict(tensors_from_bytes(weights))
-    except (SafetensorError, RuntimeError) as error:
+    except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError) as error:
         reason = str(error).splitlines()[-1].strip()
         raise BadInput(
             f"{folder / WEIGHTS}: is damaged or belongs to another model ({reason}); "
