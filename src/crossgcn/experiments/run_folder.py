@@ -205,6 +205,14 @@ def open_run(folder: Path, *, load: bool = True) -> RunFolder:
         BadInput: If there is no model, a file was changed or cut short, or the graph is not
             the one of the training.
     """
+    try:
+        return _open_run(folder, load)
+    except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
+        # The hashes are right, so that somebody wrote them anew.
+        raise BadInput(f"{folder}: lacks a part of a run ({error!r}); {_IF_CHANGED}") from None
+
+
+def _open_run(folder: Path, load: bool) -> RunFolder:
     saved = load_saved(folder)
     description = read_sealed_json(folder / CHOSEN, _IF_MISSING, _IF_CHANGED)
     _check_description(folder / CHOSEN, description)
