@@ -192,7 +192,7 @@ def read_npz(path: Path) -> Arrays:
     member = ""
     try:
         with zipfile.ZipFile(path) as archive:
-            _check_unpacked(path, sum(info.file_size for info in archive.infolist()))
+            check_unpacked(path, sum(info.file_size for info in archive.infolist()))
             for info in archive.infolist():
                 member = info.filename
                 with archive.open(info) as file:
@@ -220,18 +220,23 @@ UNPACK_LIMIT = "CROSSGCN_UNPACK_LIMIT"
 _UNPACKED_BYTES, _UNPACKED_RATIO = 1 << 30, 100
 
 
-def _check_unpacked(path: Path, unpacked: int) -> None:
+def check_unpacked(path: Path, unpacked: int) -> None:
     """Refuse a small archive with a huge content."""
-    packed = path.stat().st_size
-    try:
-        limit = int(os.environ.get(UNPACK_LIMIT, max(_UNPACKED_BYTES, _UNPACKED_RATIO * packed)))
-    except ValueError:
-        raise BadInput(f"{UNPACK_LIMIT} must be a number of bytes") from None
+    limit = unpack_limit(path)
     if unpacked > limit:
         raise BadInput(
-            f"{path}: {packed:,} bytes unpack to {unpacked:,}, more than {limit:,}; if you trust "
-            f"the file, set {UNPACK_LIMIT}={unpacked}"
+            f"{path}: {path.stat().st_size:,} bytes unpack to {unpacked:,} or more, which exceeds "
+            f"{limit:,}; if you trust the file, set {UNPACK_LIMIT} to more bytes"
         )
+
+
+def unpack_limit(path: Path) -> int:
+    """Return how many bytes an archive may unpack to."""
+    most = max(_UNPACKED_BYTES, _UNPACKED_RATIO * path.stat().st_size)
+    try:
+        return int(os.environ.get(UNPACK_LIMIT, most))
+    except ValueError:
+        raise BadInput(f"{UNPACK_LIMIT} must be a number of bytes") from None
 
 
 def read_npy_header(file: BinaryIO, size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crossgcn.data.files import check_unpacked
 from crossgcn.data.tables.table import Batch, CellKind, Table, arrow_type
 from crossgcn.errors import BadInput
 
@@ -156,10 +157,14 @@ def read_workbook(path: Path, name: str) -> Table:
             "as CSV"
         ) from None
     try:
+        with zipfile.ZipFile(path) as archive:
+            check_unpacked(path, sum(info.file_size for info in archive.infolist()))
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]
         book.close()
-    except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
+    except BadInput:
+        raise
+    except Exception as error:  # a damaged file can raise any error
         raise BadInput(
             f"{name} cannot be read as XLSX ({error}); it is cut short or damaged: save it again"
         ) from None
