@@ -7,7 +7,8 @@ file                       kind                   meaning
 ``offsets.npy``            int64 [N + 1]          where the neighbours of each node start
 ``neighbours.npy``         int32 or int64         sources of its edges, ascending, each once
 ``weights.npy``            float32, optional      of each entry of ``neighbours``
-``labels.npy``             int64 [N], optional    class of each node, -1 for unlabelled
+``labels.npy``             int64 [N], optional    class of each node, -1 for unlabelled; or
+                           float32 [N]            ... its number, NaN for unlabelled
 ``roles.npy``              int8 [S, N], optional  one row per split: 0 none, 1 train,
                                                   2 validation, 3 test
 ``features.npy``           float32 [N, D]         dense features, or instead of it
@@ -124,7 +125,7 @@ def _check_shapes(path: Path, page: Page) -> None:
     groups: list[dict[str, tuple[str, list[int]]]] = [
         {"offsets.npy": ("<i8", [nodes + 1]), "neighbours.npy": ("<i4 <i8", [entries])},
         {"weights.npy": ("<f4", [entries])},
-        {"labels.npy": ("<i8", [nodes])},
+        {"labels.npy": ("<i8 <f4", [nodes])},
         {"roles.npy": ("|i1", [*lengths.get("roles.npy", []), nodes])},
         {"features.npy": ("<f4", [nodes, width])},
         {

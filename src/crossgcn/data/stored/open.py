@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.data.features import csr_tensor
+from crossgcn.data.graph import is_labelled
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.seals import SealedFile
 from crossgcn.data.stored.format import (
@@ -161,12 +162,15 @@ class StoredGraph:
 
     @cached_property
     def labels(self) -> Tensor:
-        """Class of each node, -1 for unlabelled; int64 [N]."""
+        """Class of each node, -1 for unlabelled; or its number, NaN for unlabelled; [N]."""
         if not self._has("labels"):
             return torch.full((self.num_nodes,), -1)
         self._sealed["labels.npy"].check()
         labels = self._tensor("labels")
-        self._check_range("labels", labels, -1, self.num_classes or self.num_nodes)
+        if not labels.is_floating_point():
+            self._check_range("labels", labels, -1, self.num_classes or self.num_nodes)
+        elif labels.isinf().any():
+            raise changed_file(self.folder, "labels", "holds infinite numbers")
         return labels
 
     @cached_property
@@ -257,7 +261,12 @@ class StoredGraph:
         )
 
     def count_classes(self) -> int:
-        """Return the number of classes: stored, or one more than the highest label."""
+        """Return the number of classes: stored, or one more than the highest label.
+
+        It is 1 where labels are numbers to predict.
+        """
+        if self.labels.is_floating_point():
+            return 1
         return int(self.labels.max()) + 1 if self.num_classes is None else self.num_classes
 
     def verify(self) -> None:
@@ -357,9 +366,9 @@ def open_dataset(folder: Path | str) -> Data:
         which are read in parts from the :class:`StoredGraph` in ``stored``.
     """
     stored = open_graph(folder)
-    if stored.num_features == 0 or int(stored.labels.max()) < 0:
+    if stored.num_features == 0 or not is_labelled(stored.labels).any():
         raise BadInput(
-            f"{folder}: the nodes have no {'features' if stored.num_features == 0 else 'classes'}, "
+            f"{folder}: the nodes have no {'features' if stored.num_features == 0 else 'labels'}, "
             "and there is nothing to train on; import the graph with --nodes FILE --target COLUMN"
         )
     num_classes = stored.count_classes()
