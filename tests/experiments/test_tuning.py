@@ -18,6 +18,7 @@ from crossgcn.experiments.tune.space import Space, choices
 from crossgcn.experiments.tune.trials import JOURNAL, Trial
 from crossgcn.experiments.tune.tuning import Tuning, TuningResult
 from crossgcn.training.config import RunConfig
+from crossgcn.training.records import write_record
 
 SPACE: Space = {
     "hidden_channels": choices(2, 4, 8),
@@ -126,11 +127,8 @@ def test_runs_of_a_trial_that_was_stopped_are_not_repeated(
     runs = tmp_path / "trials" / "cross-gcn" / "trial-000"
     finished = sorted(path.parent.name for path in runs.rglob("run.json"))
     assert finished == ["split-00"]
-    (runs / "split-00" / "run.json").write_text(
-        (runs / "split-00" / "run.json")
-        .read_text()
-        .replace('"validation_score": ', '"validation_score": 0.5, "was": ')
-    )
+    record = json.loads((runs / "split-00" / "run.json").read_bytes())
+    write_record(runs / "split-00", record | {"validation_score": 0.5})
     resumed = tuning.run(out=tmp_path, trials=1)
     assert resumed.ours.trials[0].validation_score[0] == 0.5
     assert not list((tmp_path / "trials").rglob("run.json"))

@@ -7,6 +7,7 @@ import logging
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
@@ -91,29 +92,37 @@ class Answer:
 
     def give(self, as_json: bool) -> None:
         """Write and print the result."""
+        from crossgcn.cli.output import print_json, print_line
+
         if self.folder is not None:
             from crossgcn.data.files import write_json
+            from crossgcn.data.seals import add_checksum
 
-            write_json(self.folder / "result.json", self.summary)
+            # Through JSON, whose keys are all texts.
+            write_json(
+                self.folder / "result.json", add_checksum(json.loads(json.dumps(self.summary)))
+            )
         if as_json:
-            print(json.dumps(self.summary, ensure_ascii=False))
+            print_json(self.summary)
         else:
             console = answer_console()
             for part in self.parts:
                 as_it_is = isinstance(part, str)
                 console.print(part, highlight=False, markup=False, soft_wrap=as_it_is)
             if self.folder is not None:
-                print(f"\nWritten to {self.folder} (result.json, and a run.json for every run).")
+                print_line(
+                    f"\nWritten to {self.folder} (result.json, and a run.json for every run)."
+                )
         if self.exit_code:
             raise typer.Exit(self.exit_code)
 
 
 def answer_console() -> Console:
     """Return the console for results; lines are not wrapped in files and pipes."""
-    from rich.console import Console
+    from crossgcn.cli.output import SafeConsole
 
-    console = Console()
-    return console if console.is_terminal else Console(width=200)
+    console = SafeConsole()
+    return console if console.is_terminal else SafeConsole(width=200)
 
 
 class OptionGroup(ABC):
@@ -178,9 +187,12 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
             del values[name]
         for name, (names, read) in groups.items():
             values[name] = read({each: values.pop(each) for each in names})
-        answer = function(**values)
-        if answer is not None:
-            answer.give(as_json)
+        with ExitStack() as stack:
+            _running.append(stack)
+            stack.callback(_running.pop)
+            answer = function(**values)
+            if answer is not None:
+                answer.give(as_json)
 
     del run.__wrapped__
     run.__signature__ = Signature([*parameters.values()])  # type: ignore[attr-defined]
@@ -211,6 +223,14 @@ def _set_verbosity(quiet: bool, verbose: bool) -> None:
     logger = logging.getLogger("crossgcn")
     logger.handlers = [_ToStderr()] if verbose else []
     logger.setLevel(logging.INFO if verbose else logging.NOTSET)
+
+
+_running: list[ExitStack] = []
+
+
+def until_end(context: AbstractContextManager[Any]) -> None:
+    """Enter a context, and leave it when the running command has written all its results."""
+    _running[-1].enter_context(context)
 
 
 def _make(kind: Any, values: dict[str, Any]) -> Any:

@@ -26,9 +26,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from crossgcn.cli.command import VERBOSITY
+from crossgcn.cli.command import VERBOSITY, until_end
 from crossgcn.cli.options import RunOptions, available_cores
+from crossgcn.cli.output import SafeConsole, print_line
 from crossgcn.cli.torchrun import join_others, leads, refuse_unjoined
+from crossgcn.data.files import holding, is_empty, remove_left_overs
 from crossgcn.errors import BadInput
 from crossgcn.training.launch import find_launch
 
@@ -46,17 +48,20 @@ _LOGGER = logging.getLogger(__name__)
 def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
     """Return the folder for the results, called ``name`` without ``--out``.
 
-    A folder that contains earlier results is refused unless ``resume`` is set.
+    A folder that contains earlier results is refused unless ``resume`` is set. The folder is
+    locked until the command ends.
     """
     if out is None:
         if resume:
             raise BadInput("--resume needs --out DIR, the folder of the run to continue")
         out = new_folder(name)
-    if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
+    until_end(holding(make_folder(out)))
+    if not resume and not is_empty(out):
         raise BadInput(
             f"{out} exists and is not empty: give another --out, or --resume to continue in it"
         )
-    return make_folder(out)
+    remove_left_overs(out)
+    return out
 
 
 def new_folder(name: str) -> Path:
@@ -81,6 +86,11 @@ def check_workers(workers: int | None, threads: int) -> int:
     for option, value in (("--workers", workers), ("--threads", threads)):
         if value < 1:
             raise BadInput(f"{option} must be at least 1; got {value}")
+        if value > (most := max(64, 4 * available_cores())):
+            raise BadInput(
+                f"{option} is {value:,}, but this machine has {available_cores()} cores; give at "
+                f"most {most}"
+            )
     return workers
 
 
@@ -89,7 +99,7 @@ def terminal() -> Console:
 
     It is silent with ``--quiet``, and in all processes but the first.
     """
-    return Console(stderr=True, quiet=VERBOSITY.quiet or not leads())
+    return SafeConsole(stderr=True, quiet=VERBOSITY.quiet or not leads())
 
 
 def status(words: str) -> Status:
@@ -161,10 +171,10 @@ def resumable(folder: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if leads():
-            typer.echo(
+            print_line(
                 "crossgcn: stopped; finished runs are kept. Continue with the same command and "
                 f"--resume --out {shlex.quote(str(folder))}",
-                err=True,
+                error=True,
             )
         raise typer.Exit(130) from None
 

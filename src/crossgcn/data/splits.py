@@ -18,6 +18,8 @@ from crossgcn.errors import BadInput, unknown_name
 
 PROTOCOLS = ("random", "authors", "public", "stratified")
 
+MOST_SPLITS = 10_000
+
 NUM_RANDOM_SPLITS = 20
 TRAIN_PER_CLASS = 20
 """Training nodes per class in the paper's splits, and the default of random ones."""
@@ -73,6 +75,11 @@ def make_splits(
         raise unknown_name("split protocol", protocol, PROTOCOLS)
     if num_splits is not None and num_splits < 1:
         raise BadInput(f"num_splits is {num_splits}; ask for at least 1")
+    if num_splits is not None and num_splits > MOST_SPLITS:
+        raise BadInput(
+            f"num_splits is {num_splits:,}; ask for at most {MOST_SPLITS:,}, and give another "
+            "--seed for more"
+        )
     if seed < 0:
         raise BadInput(f"seed is {seed}; give 0 or more")
     if isinstance(train, int):

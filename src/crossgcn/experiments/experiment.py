@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import fsum
@@ -17,6 +18,7 @@ from scipy.sparse.csgraph import dijkstra
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data.files import holding
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import make_splits
@@ -209,34 +211,39 @@ class Experiment:
             training: Saved with the models: how to train them again.
             on_epochs: Called with the epochs done and the epochs in total.
         """
-        options = {"save_models": save_models, "threads": threads, "read_test": read_test}
-        trainer = self.trainer(device=device, folder=out, training=training, **options)
-        if out is not None and save_models:
-            clear_model(out)
-        folders = [out / name if out else None for name in self.folders]
-        tried = [_variants(*pair) for pair in zip(self.configs, folders, strict=True)]
-        runs = [run for variant in chain(*tried) for run in self.runs_of(*variant)]
-        total, done = sum(run.config.epochs for run in runs), 0
+        lock = holding(out) if out is not None and processes().leads else nullcontext()
+        with lock:
+            options = {"save_models": save_models, "threads": threads, "read_test": read_test}
+            trainer = self.trainer(device=device, folder=out, training=training, **options)
+            if out is not None and save_models:
+                clear_model(out)
+            folders = [out / name if out else None for name in self.folders]
+            tried = [_variants(*pair) for pair in zip(self.configs, folders, strict=True)]
+            runs = [run for variant in chain(*tried) for run in self.runs_of(*variant)]
+            total, done = sum(run.config.epochs for run in runs), 0
 
-        def count(epochs: int) -> None:
-            nonlocal done
-            done += epochs
-            if on_epochs is not None:
-                on_epochs(done, total)
+            def count(epochs: int) -> None:
+                nonlocal done
+                done += epochs
+                if on_epochs is not None:
+                    on_epochs(done, total)
 
-        records = iter(train_many(trainer, runs, workers=workers, on_epochs=count))
-        results = []
-        for config, folder, variants in zip(self.configs, folders, tried, strict=True):
-            # One list of variants per run.
-            per_run = list(
-                zip(*(list(islice(records, self._runs_per_model)) for _ in variants), strict=True)
-            )
-            chosen = [of_run[0] for of_run in per_run]
-            if len(variants) > 1:
-                pairs = zip(per_run, self.runs_of(config, folder), strict=True)
-                chosen = [_keep_best(of_run, run.folder) for of_run, run in pairs]
-            results.append(RepeatedRuns(config, tuple(chosen), self.test_to_train))
-        return results
+            records = iter(train_many(trainer, runs, workers=workers, on_epochs=count))
+            results = []
+            for config, folder, variants in zip(self.configs, folders, tried, strict=True):
+                # One list of variants per run.
+                per_run = list(
+                    zip(
+                        *(list(islice(records, self._runs_per_model)) for _ in variants),
+                        strict=True,
+                    )
+                )
+                chosen = [of_run[0] for of_run in per_run]
+                if len(variants) > 1:
+                    pairs = zip(per_run, self.runs_of(config, folder), strict=True)
+                    chosen = [_keep_best(of_run, run.folder) for of_run, run in pairs]
+                results.append(RepeatedRuns(config, tuple(chosen), self.test_to_train))
+            return results
 
     @property
     def _runs_per_model(self) -> int:

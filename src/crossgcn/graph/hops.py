@@ -17,7 +17,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from crossgcn.data.files import digest_of_json, write_json
+from crossgcn.data.files import write_json
+from crossgcn.data.seals import digest_of_json
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.matrix import SparseMatrix, make_rows
 from crossgcn.graph.sampling.batches import ExactRows

@@ -128,7 +128,10 @@ def _in_processes(
     """
     context = multiprocessing.get_context("spawn")
     done, stop = context.Value("q", 0), context.Event()
-    executor = ProcessPoolExecutor(others, context, _start_worker, (trainer, done, stop))
+    # Which batches a process has taken. Futures are not cancelled instead: where a worker dies,
+    # Python 3.11 fails on cancelled ones.
+    taken = context.Array("b", len(batches))
+    executor = ProcessPoolExecutor(others, context, _start_worker, (trainer, done, stop, taken))
     reported = 0
 
     def report_others() -> None:
@@ -143,11 +146,10 @@ def _in_processes(
 
     try:
         with _interrupts_held():
-            submitted = [executor.submit(_work, batch) for batch in batches]
-        pending = set(submitted)
-        for future, batch in reversed(list(zip(submitted, batches, strict=True))):
-            if future.cancel():
-                pending.remove(future)
+            pending = {executor.submit(_work, *numbered) for numbered in enumerate(batches)}
+        # The first ones are left to the other processes, which have started for them.
+        for number, batch in reversed(list(enumerate(batches))[others:]):
+            if _take(taken, number):
                 yield from _train(trainer, batch, count)
                 yield from _finished(pending, timeout=0.0)
         while pending:
@@ -185,17 +187,25 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-_worker: tuple[RunTrainer, Any, Any] | None = None
+def _take(taken: Any, number: int) -> bool:
+    """Take a batch, unless another process has."""
+    with taken.get_lock():
+        is_free = not taken[number]
+        taken[number] = 1
+    return is_free
+
+
+_worker: tuple[RunTrainer, Any, Any, Any] | None = None
 
 
 class _Stopped(Exception):
     """The main process has stopped; end this run."""
 
 
-def _start_worker(trainer: RunTrainer, done: Any, stop: Any) -> None:
+def _start_worker(trainer: RunTrainer, done: Any, stop: Any, taken: Any) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _worker = (trainer, done, stop)
+    _worker = (trainer, done, stop, taken)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -207,9 +217,11 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(batch: ModelBatch) -> list[Result]:
+def _work(number: int, batch: ModelBatch) -> list[Result]:
     assert _worker is not None
-    trainer, done, stop = _worker
+    trainer, done, stop, taken = _worker
+    if not _take(taken, number):
+        return []
 
     def count(units: int) -> None:
         if stop.is_set():

@@ -76,8 +76,7 @@ class Diverged(WorkFailed):
         kept = f"epoch {kept_epoch}" if kept_epoch else "the start"
         super().__init__(
             f"{self.reason}; the weights of {kept} are kept. Try a lower --learning-rate, a lower "
-            "--order, smaller feature values (row-normalise or standardise them), or --model "
-            "cross-gcn, whose crosses start at zero"
+            "--order, or smaller feature values (row-normalise or standardise them)"
         )
 
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.files import digest_of_json
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.seals import digest_of_json
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.graph.prepared import choose_device

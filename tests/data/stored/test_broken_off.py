@@ -13,6 +13,7 @@ import pytest
 from filelock import FileLock
 
 from crossgcn.data import build_graph, open_graph
+from crossgcn.data.files import LOCK
 from crossgcn.data.stored import writing_graph
 from crossgcn.errors import BadInput, WorkFailed
 
@@ -114,7 +115,7 @@ def test_two_processes_do_not_write_the_same_folder(tmp_path: Path) -> None:
     shelter = tmp_path / ".graph.building"
     shelter.mkdir()
     with (
-        FileLock(shelter / "lock"),
+        FileLock(shelter / LOCK),
         pytest.raises(BadInput, match="graph is being written by another process"),
     ):
         build_graph(np.array([[0], [1]]), out=tmp_path / "graph")

@@ -327,7 +327,7 @@ def test_too_small_a_disk_is_said_before_anything_is_read(
 def test_the_space_foreseen_is_enough(edges: pd.DataFrame, tmp_path: Path) -> None:
     edges.to_parquet(tmp_path / "e.parquet")
     graph = build_graph(tmp_path / "e.parquet", out=tmp_path / "graph")
-    arrays = sum(about["bytes"] - 128 for about in graph.files.values())
+    arrays = sum(about.bytes - 128 for about in graph.files.values())
     foreseen = space_for(len(edges), 90, False, False, 1 << 30)
     assert arrays <= foreseen + 8
     assert space_for(10**9, 10**6, False, True, 1 << 30) == 2 * 10**9 * 20 + 8 * 10**6

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from crossgcn.data.files import check_unpacked, unpack_limit
 from crossgcn.data.tables.cells import quote
 from crossgcn.data.tables.frames import check_headers
 from crossgcn.data.tables.table import INDEX_COLUMN, Batch, CellKind, Table, arrow_type
@@ -41,7 +42,9 @@ def _read_bytes(path: Path, name: str, most: int = -1) -> bytes:
                 content = file.read(most)
             else:
                 try:
-                    content = gzip.GzipFile(fileobj=file).read(most)
+                    limit = unpack_limit(path) + 1 if most < 0 else most
+                    content = gzip.GzipFile(fileobj=file).read(limit)
+                    check_unpacked(path, len(content))
                 except (gzip.BadGzipFile, EOFError, zlib.error) as error:
                     raise BadInput(
                         f"{name} is not a complete gzip file ({error}); compress it again"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.files import read_json_object
 from crossgcn.data.graph import is_labelled
+from crossgcn.data.seals import read_sealed_json
 from crossgcn.data.splits import Split
 from crossgcn.data.tables.graph import read_encoding
 from crossgcn.errors import BadInput
@@ -138,7 +137,7 @@ def view_run(
 def read_comparison(folder: Path, run: RunFolder) -> ComparisonView:
     """Read the answer of ``compare`` from its folder; it must be about the graph of a run."""
     path = folder / "result.json"
-    result = read_json_object(path, "give the folder that crossgcn compare made", "compare again")
+    result = read_sealed_json(path, "give the folder that crossgcn compare made", "compare again")
     metric = result.get("metric", "accuracy")
     record = next(folder.rglob(RECORD), None)
     if "answers" in result and record is not None:
@@ -197,11 +196,11 @@ def _curve(run: FinishedRun, metric: str) -> Curve:
 
 def _read_result(folder: Path) -> dict[str, Any]:
     """Return what ``train`` printed; empty if the run was stopped before its end."""
-    try:
-        result = json.loads((folder / "result.json").read_bytes())
-    except (OSError, ValueError):
+    path = folder / "result.json"
+    if not path.exists():
         return {}
-    return result if isinstance(result, dict) else {}
+    again = "remove it, or write it again with the same crossgcn train command and --resume"
+    return read_sealed_json(path, again, again)
 
 
 def _num_edges(data: Data) -> int:
