@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crossgcn.estimator.regressor import CrossGCNRegressor
     from crossgcn.experiments.experiment import Experiment, RepeatedRuns
     from crossgcn.experiments.statistics import paired_difference, summarise
-    from crossgcn.explanation.explain import explain
+    from crossgcn.explanation.explain import explain, explain_terms
     from crossgcn.graph import PreparedGraph
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
     from crossgcn.layers.crossify import crossed_maps, crossify
@@ -51,7 +51,7 @@ _HOMES = {
     "estimator.regressor": ("CrossGCNRegressor",),
     "experiments.experiment": ("Experiment", "RepeatedRuns"),
     "experiments.statistics": ("paired_difference", "summarise"),
-    "explanation.explain": ("explain",),
+    "explanation.explain": ("explain", "explain_terms"),
     "graph": ("PreparedGraph",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
     "layers.crossify": ("crossed_maps", "crossify"),
@@ -93,6 +93,7 @@ __all__ = [  # noqa: RUF022
     "crossed_maps",
     "crossify",
     "explain",
+    "explain_terms",
     "load_dataset",
     "load_model",
     "load_real",
