@@ -200,10 +200,10 @@ def row_of(terms: ColumnTerms, node: int) -> int:
 
 def value_text(group: ColumnGroup, values: Floats) -> str:
     """Return what a node has in one of its own columns, as ``female`` or ``34``."""
+    if len(values) == 1 and values[0] in (0.0, 1.0) and group.scale == (0.0, 1.0):
+        return "yes" if values[0] else "no"
     flags = [name for name, value in zip(group.features, values, strict=True) if value == 1]
-    if group.is_number and not any(name.endswith("=(missing)") for name in flags):
-        if len(values) == 1 and values[0] in (0.0, 1.0) and group.scale == (0.0, 1.0):
-            return "yes" if values[0] else "no"
+    if group.is_number and f"{group.name}=(missing)" not in flags:
         return f"{group.scale[0] + group.scale[1] * values[0]:.4g}"
     words = [name.removeprefix(f"{group.name}=").removeprefix(f"{group.name}:") for name in flags]
     return ", ".join(words) or "none"

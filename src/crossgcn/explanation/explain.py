@@ -112,8 +112,8 @@ def explain(
     if isinstance(model, CrossHops):
         if node is not None:
             node = check_integer("node", node)
-        explainer = _explainer(model, data, feature_names, classes, train_nodes, None)
-        return _column_frame(explainer.terms(node=node, raw=raw), node, top, order)
+        hops = _explainer(model, data, feature_names, classes, train_nodes, None)
+        return _column_frame(hops.terms(node=node, raw=raw), node, top, order)
     if raw or train_nodes is not None:
         raise BadInput("raw and train_nodes are for cross-hops; leave them out for this model")
     if node is None:
@@ -180,7 +180,7 @@ def _explainer(
         first, second = (check_class(str(name), names) for name in contrast)
         pair = (first, second)
     if not isinstance(model, CrossHops):
-        space = check_features(feature_names, data.x.shape[1])  # type: ignore[union-attr]
+        space = check_features(feature_names, data.x.shape[1])
         return LayeredExplainer(model, data, space, names, contrast=pair)
     if not isinstance(data, Data) or data.x is None or data.edge_index is None:
         raise BadInput("cross-hops is explained on a torch_geometric.data.Data with x, edge_index")

@@ -134,9 +134,9 @@ class ExplainedRun:
 
     Attributes:
         crosses: The table of :func:`~crossgcn.explanation.strongest.strongest_crosses` with two
-            more columns: ``stability``, the share of runs that have the cross among their
-            strongest with the same sign, and ``accuracy_drop`` on the test nodes of the chosen run
-            when the cross is removed.
+            more columns: ``stability``, the share of runs in which the cross has the same sign
+            and at least half the weight, and ``accuracy_drop`` on the test nodes of the chosen
+            run when the cross is removed.
         terms: The strongest single features.
         num_models: How many runs stability is measured over.
         complete: Whether the search for crosses of three or more features was completed.
@@ -158,7 +158,7 @@ def explain_run(
     order: int | None = None,
     on_model: Callable[[int, int], None] | None = None,
 ) -> ExplainedRun:
-    """Explain the chosen model of a run, and search the same crosses in the other models.
+    """Explain the chosen model of a run, and compare the same crosses in the other models.
 
     Args:
         top: How many crosses per class.
@@ -167,16 +167,15 @@ def explain_run(
     """
     model, data = run.saved.model, run.data
     space, classes = run.saved.preprocess.space, run.saved.preprocess.classes
-    frames = []
+    crosses = strongest_crosses(model, data, space=space, classes=classes, order=order, top=top)
+    complete = bool(crosses.attrs["complete"])
+    stability = np.zeros(len(crosses))
     for done, one in enumerate(run.runs, start=1):
         each = model if one is run.chosen else one.model().model
-        frames.append(
-            strongest_crosses(each, data, space=space, classes=classes, order=order, top=top)
-        )
+        stability += cross_stability(crosses, [each], data, classes)
         if on_model is not None:
             on_model(done, len(run.runs))
-    crosses = frames[run.runs.index(run.chosen)].copy()
-    crosses["stability"] = cross_stability(crosses, frames, top=top)
+    crosses["stability"] = stability / len(run.runs)
     crosses["accuracy_drop"] = accuracy_without(
         model, data, data.y, run.split.test, list(crosses["features"])
     )
@@ -189,7 +188,7 @@ def explain_run(
         crosses,
         first_order_terms(model, data, space=space, classes=classes, top=top),
         len(run.runs),
-        all(frame.attrs.get("complete", True) for frame in frames),
+        complete,
         completeness,
     )
 

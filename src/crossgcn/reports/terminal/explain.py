@@ -42,7 +42,9 @@ def class_tables(
         yield _table(terms, num_nodes, "single feature", 0, largest)
     legend = ["strength: weight × occurrence, + for the class, - against it"]
     if len(explained.crosses) and explained.num_models > 1:
-        legend.append("stable: number of runs that have it among their strongest")
+        legend.append(
+            "stable: number of runs in which it has the same sign and at least half the weight"
+        )
     if len(explained.crosses):
         legend.append("drop: accuracy lost on test nodes without it, in points")
     yield Text("; ".join(legend), style="dim")
