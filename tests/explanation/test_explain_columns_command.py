@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pandas as pd
 import pytest
 import torch
+from rich.console import Console
 from torch_geometric.data import Data
 
 from crossgcn import Experiment, RunConfig
 from crossgcn.data.graph_file import save_graph
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder, open_run
-from crossgcn.explanation.run import explain_columns
+from crossgcn.explanation.column_details import term_records
+from crossgcn.explanation.run import explain_columns, no_better_than_guessing
 from crossgcn.graph.hops import neighbour_labels
+from crossgcn.reports.terminal.explain import column_tables
 
 Command = Callable[..., CompletedProcess[str]]
 
@@ -78,6 +83,37 @@ def test_one_node_adds_up_to_the_score(run: Path, crossgcn: Command) -> None:
         parts = answer["own"] + answer["neighbourhood"] + answer["both"]
         assert answer["average"] + parts == pytest.approx(answer["score"])
     assert "other terms" in crossgcn("explain", "run", "--node", "7").stdout
+
+
+def test_a_model_that_learned_nothing_is_said_to(run: Path) -> None:
+    opened = open_run(run)
+
+    def judge(**test: float) -> str:
+        record = opened.chosen.record | {"test": test}
+        bad = FinishedRun(opened.chosen.folder, record)
+        return no_better_than_guessing(replace(opened, chosen=bad, runs=(bad,)))
+
+    assert judge(roc_auc=0.6, accuracy=0.1) == ""
+    assert "no better than a coin (ROC-AUC 0.48)" in judge(roc_auc=0.48, accuracy=0.9)
+    assert "no better than the mean of all nodes" in judge(r2=-0.2)
+    assert "always answering the commonest class" in judge(accuracy=0.01)
+
+
+def test_terms_that_are_nothing_have_no_bars(run: Path) -> None:
+    terms = explain_columns(open_run(run))
+    scaled = [
+        replace(term, contributions=1e-6 * term.contributions, importance=1e-6 * term.importance)
+        for term in terms.terms
+    ]
+    nothing = replace(terms, terms=tuple(scaled))
+    for each, bars in ((terms, True), (nothing, False)):
+        console = Console(width=80, record=True, file=io.StringIO())
+        for part in column_tables(each, term_records(each, 0, 5), "It is no better than a coin."):
+            console.print(part)
+        shown = console.export_text()
+        assert "no better than a coin. Its terms say nothing" in shown
+        assert ("█" in shown) == bars
+        assert ("All terms are nearly zero" in shown) != bars
 
 
 def test_bad_questions_are_refused(run: Path, crossgcn: Command) -> None:

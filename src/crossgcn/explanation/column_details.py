@@ -204,7 +204,8 @@ def value_text(group: ColumnGroup, values: Floats) -> str:
         return "yes" if values[0] else "no"
     flags = [name for name, value in zip(group.features, values, strict=True) if value == 1]
     if group.is_number and f"{group.name}=(missing)" not in flags:
-        return f"{group.scale[0] + group.scale[1] * values[0]:.4g}"
+        number = group.scale[0] + group.scale[1] * float(values[0])
+        return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
     words = [name.removeprefix(f"{group.name}=").removeprefix(f"{group.name}:") for name in flags]
     return ", ".join(words) or "none"
 

@@ -42,6 +42,8 @@ class HopExplainer:
         contrast: Explain the score of one class minus that of another.
     """
 
+    meaning = "A neighbour's contribution is the score minus what it would be without the edge."
+
     def __init__(
         self,
         model: CrossHops,
@@ -160,6 +162,8 @@ class LayeredExplainer:
 
     The arguments are those of :class:`HopExplainer`.
     """
+
+    meaning = "A neighbour's contribution is what it adds beyond an average node in its place."
 
     def __init__(
         self,

@@ -46,15 +46,15 @@ class NodeAnswer:
     Attributes:
         total: The score as a sum.
         predicted: The predicted class; ``None`` for a number.
-        neighbours: Number of each neighbour and its contribution, the largest first. In
-            cross-hops it is how much the score would change without the neighbour; in models
-            that sum over neighbours it is what the neighbour adds beyond an average node.
+        neighbours: Number of each neighbour and its contribution, the largest first.
+        meaning: What the contribution of a neighbour means, as a sentence.
         changes: The nearest changes that give another answer.
     """
 
     total: NodeSum
     predicted: str | None
     neighbours: list[tuple[int, float]]
+    meaning: str
     changes: list[Change]
 
     def to_json(self, top: int, ids: Sequence[str]) -> dict[str, Any]:
@@ -94,6 +94,7 @@ def answer_node(
         node_sum(terms, node, output),
         predicted,
         [(int(near[place]), float(effects[place, output])) for place in largest],
+        explainer.meaning,
         nearest_changes(explainer, terms, node),
     )
 

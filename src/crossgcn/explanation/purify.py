@@ -208,16 +208,11 @@ class _Spaces:
     ) -> Iterator[tuple[Key, Floats]]:
         """Yield the least-squares fit of each proper subset of the groups."""
         subsets = [subset for subset in _subsets(key) if subset in chosen[len(subset)]]
-        most = self._num_nodes // 10
-        widths = takewhile(
-            lambda width: sum(width ** len(subset) for subset in subsets) <= most,
-            range(1, self._num_nodes),
-        )
-        width = max(widths, default=1) if subsets else 0
-        blocks = [self._functions(subset, width) for subset in subsets]
-        design = np.concatenate(blocks, axis=1) if blocks else np.zeros((self._num_nodes, 0))
-        if not design.shape[1]:
+        if not subsets:
             return
+        width = _width(tuple(map(len, subsets)), self._num_nodes // 10)
+        blocks = [self._functions(subset, width) for subset in subsets]
+        design = np.concatenate(blocks, axis=1)
         sizes, directions = np.linalg.eigh(design.T @ design)
         distinct = sizes > _LEAST_DISTINCT
         directions = directions[:, distinct] / np.sqrt(sizes[distinct])
@@ -250,6 +245,15 @@ class _Spaces:
                 basis = np.concatenate([basis, _orthonormal(products, basis)], axis=1)
             self._bases[group] = basis
         return self._bases[group]
+
+
+@lru_cache
+def _width(sizes: tuple[int, ...], most: int) -> int:
+    """Return how many functions of each group give at most ``most`` columns in all; 1 at least."""
+    fitting = takewhile(
+        lambda width: sum(width**size for size in sizes) <= most, range(1, most + 1)
+    )
+    return max(fitting, default=1)
 
 
 def _products(first: Floats, second: Floats) -> Floats:

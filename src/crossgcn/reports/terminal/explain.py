@@ -166,6 +166,11 @@ def column_tables(
         "standard error). inside: mean contribution of the nodes that have these values; low and "
         "high: the lowest and highest quarter of nodes, or eighth of one number."
     )
+    if terms.neighbours is not None:
+        legend += (
+            " Of neighbours, inside is the quarter of nodes with most neighbours of these values. "
+            "position in the graph: what a node with average columns would get at this place."
+        )
     if terms.unit == "margin":
         legend += " margin: the score of the class minus the mean score of the others."
     yield Text(legend, style="dim")
@@ -203,7 +208,19 @@ def _inside(row: dict[str, Any]) -> str:
         return _corners(row["surface"])
     if "slope" in row:
         return f"slope {row['slope']:+.3g}"
-    return "; ".join(map(cell_text, row["cells"][:2]))
+    return "; ".join(
+        cell_text(cell | {"names": [_short(name, row["columns"]) for name in cell["names"]]})
+        for cell in row["cells"][:2]
+    )
+
+
+def _short(name: str, columns: Sequence[str]) -> str:
+    """Return the name of a value without that of its column, which stands beside it."""
+    for column in columns:
+        for start in (column, column.split(": ", 1)[-1]):
+            if name.startswith((f"{start}=", f"{start}:")):
+                return name[len(start) + 1 :]
+    return name
 
 
 def _corners(surface: Sequence[dict[str, Any]]) -> str:
@@ -233,7 +250,10 @@ def column_node_tables(
     if answer.predicted is not None:
         headline += f": predicted {answer.predicted}"
     yield Text(headline, style="bold")
-    yield Text(f"{_score_name(total.output, total.unit)}: {total.score:+.4g}")
+    score = f"{_score_name(total.output, total.unit)}: {total.score:+.4g}"
+    if total.unit == "log-odds" and " rather than " not in total.output:
+        score += f", probability {1 / (1 + np.exp(-total.score)):.0%}"
+    yield Text(score)
     yield _waterfall(total, top)
     if answer.neighbours:
         table = text_columns("neighbour")
@@ -244,8 +264,9 @@ def column_node_tables(
         for neighbour, amount in listed:
             table.add_row(Text(ids[neighbour]), f"{amount:+.4g}", _bar(amount, largest))
         yield table
-        if len(answer.neighbours) > top:
-            yield Text(f"and {len(answer.neighbours) - top:,} other neighbours", style="dim")
+        others = len(answer.neighbours) - top
+        more = f"There are {others:,} other neighbours. " if others > 0 else ""
+        yield Text(more + answer.meaning, style="dim")
     if answer.predicted is not None:
         yield from _changes(answer)
 
