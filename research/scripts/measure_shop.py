@@ -37,8 +37,8 @@ def measure(seed: int) -> dict[str, Any]:
         run(folder, "example", "without", "--seed", str(seed), "--no-crosses")
         compared = run(folder / "with", "compare", *tables)
         plain = run(folder / "without", "compare", *tables)
-        trained = run(folder / "with", "train", *tables, "--out", "run")
-        crosses = run(folder / "with", "explain", "run", "--top", str(TOP))["crosses"]
+        trained = run(folder / "with", "train", *tables, "--model", "cross-gcn", "--out", "run")
+        crosses = run(folder / "with", "explain", "run", "--raw", "--top", str(TOP))["crosses"]
     planted = {cross["buys"]: cross["cross"] for cross in made["crosses"]}
     named = {label: [c["cross"] for c in crosses if c["class"] == label] for label in planted}
     return {

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from matplotlib.patches import Rectangle
 from torch import Tensor
 from torch.nn.functional import one_hot
 from torch_geometric.data import Data
@@ -351,6 +352,7 @@ def test_tables_arrays_and_figures() -> None:
     steps = node.plot(top=3)
     assert len(steps.patches) == 4
     last = steps.patches[-1]
+    assert isinstance(last, Rectangle)
     assert last.get_x() + last.get_width() == pytest.approx(node.score)
     plt.close("all")
 
