@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
@@ -28,6 +28,9 @@ from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRI
 from crossgcn.models.catalogue import PRESETS, get_preset
 from crossgcn.training.config import RunConfig
 
+if TYPE_CHECKING:
+    from crossgcn.data.tables.graph import TableGraph
+
 _OF_ALL_CANDIDATES = {"bias", "hops", "label_features", "bags"}
 """Settings of models that may be given with tables."""
 
@@ -42,7 +45,7 @@ def compare(
         str | None,
         option(
             f"Separated by commas: {', '.join(PRESETS)}. [default: gcn,cross-gcn] With tables: "
-            f"{', '.join(CANDIDATES)}. [default: all]",
+            f"{', '.join(CANDIDATES)}; or all. [default: all but ebm and ebm-hops]",
             metavar="NAMES",
             panel=MODEL,
         ),
@@ -84,6 +87,8 @@ def compare(
     the same number of trials each; one is recommended.
     """
     names = None if models is None else parse_names(models, "--models")
+    if is_table(dataset) and names == ["all"]:
+        names = list(CANDIDATES)
     depths = list(dict.fromkeys(parse_numbers(num_layers, "--num-layers")))
     if is_table(dataset):
         if len(depths) > 1:
@@ -170,7 +175,7 @@ def _compare_on_tables(
     }
     tuned = {"dropout", "weight_decay", "repeats"} | (MODEL_OPTIONS - _OF_ALL_CANDIDATES)
     for name in given:
-        if name in tuned:
+        if name in tuned or given[name] == "auto":
             raise BadInput(
                 f"{option_name(name)} cannot be given to compare with tables, which sets it for "
                 "each model or tunes it: leave it out, or use crossgcn train"
@@ -194,18 +199,24 @@ def _compare_on_tables(
         settings={**given, "dataset": graph.data.name},
     )
     notes = terminal()
-    if experiment.skipped:
-        notes.print(
-            f"{' and '.join(experiment.skipped)} left out: pip install 'crossgcn[interpret]'",
-            markup=False,
-        )
     count = len(experiment.splits)
     trials = f"{tuning} trial{'s' * (tuning > 1)}"
     words = f"{len(experiment.names)} models × {trials} × {count} split{'s' * (count > 1)}"
 
-    def tell(seconds: float) -> None:
-        amount = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-        notes.print(f"{words}: about {amount} more", markup=False, highlight=False)
+    left_out: dict[str, object] | None = None
+
+    def tell(seconds: float, skipped: float) -> None:
+        nonlocal left_out
+        notes.print(f"{words}: about {_amount(seconds)} more", markup=False, highlight=False)
+        if experiment.skipped and left_out is None:
+            left_out = {"models": experiment.skipped, "seconds": skipped}
+            package = "pip install 'crossgcn[interpret]' and " * experiment.needs_package
+            notes.print(
+                f"left out: {' and '.join(experiment.skipped)} would take about "
+                f"{_amount(skipped)}; {package}add them by --models all",
+                markup=False,
+                highlight=False,
+            )
 
     name = f"{Path(nodes).stem}-compare"
     with show_progress(run, words, name, unit="runs") as (folder, work):
@@ -226,6 +237,8 @@ def _compare_on_tables(
             for name in experiment.names
         },
         **summarise_candidates(comparison, baseline),
+        **_positive_class(graph),
+        "left_out": left_out,
         "seconds": sum(result.seconds for result in comparison.results),
         "versions": environment["versions"],
         "threads": run.threads,
@@ -241,6 +254,18 @@ def _compare_on_tables(
     sentences = map(Text, summary["answer"])
     then = f"\nNext: {summary['next']}"
     return Answer(summary, [candidates_table(summary), "", *sentences, then], folder)
+
+
+def _amount(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _positive_class(graph: TableGraph) -> dict[str, str]:
+    from crossgcn.training.metrics import positive_class
+
+    if graph.data.num_classes != 2:
+        return {}
+    return {"positive_class": graph.classes[positive_class(graph.data.y.numpy())]}
 
 
 def _check_baseline(baseline: str, names: list[str]) -> None:

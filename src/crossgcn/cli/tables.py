@@ -29,6 +29,8 @@ TABLE_DEFAULTS: Mapping[str, Any] = {
 """Settings for a user's own tables, where they differ from the paper's protocol."""
 
 _PATIENCE_IN_BATCHES = 15
+MANY_COLUMNS = 300
+"""With more, cross-hops drops more of them (validation nodes of docs/real_graphs.md)."""
 
 TABLE_ENDINGS = (
     ".csv",
@@ -116,6 +118,14 @@ class TableOptions:
             "BITS",
         ),
     ] = None
+    relation: Annotated[
+        str | None,
+        _option(
+            "What neighbours are called in names of columns, such as friends: age. "
+            "[default: neighbours]",
+            "WORD",
+        ),
+    ] = None
 
     def choices(self) -> TableChoices:
         """Return the options as :func:`crossgcn.load_tables` takes them."""
@@ -127,6 +137,8 @@ class TableOptions:
         if self.missing is not None:
             given["missing"] = _names(self.missing)
         given["rare_classes"] = self.rare_classes or "drop"
+        if self.relation is None:
+            del given["relation"]
         return TableChoices(ignored=given.pop("ignore"), **given)
 
     def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:
@@ -264,8 +276,10 @@ def table_defaults(
     if given is None:
         del defaults["model"]
     elif get_preset(given.model).inputs == "hops":
-        for name in ("dropout", "bias", "patience"):  # the preset has its own
+        for name in ("bias", "patience"):  # the preset has its own
             del defaults[name]
+        if graph.data.num_features > MANY_COLUMNS:
+            defaults["dropout"] = 0.5
     elif given.batch_size is not None:
         defaults["patience"] = _PATIENCE_IN_BATCHES
     return defaults

@@ -177,6 +177,7 @@ def group_columns(
     space: FeatureSpace,
     classes: Sequence[str],
     target: str = "label",
+    relation: str = "neighbours",
     *,
     scale: Scale | None = None,
     numbers: Mapping[str, tuple[float, float]] | None = None,
@@ -186,6 +187,7 @@ def group_columns(
     Args:
         classes: Names of the classes, or the name of the number.
         target: The column that is predicted, if it holds classes.
+        relation: What neighbours are called.
         scale: How the model standardises its columns.
         numbers: Mean and deviation by which the table's numbers were standardised.
     """
@@ -195,11 +197,11 @@ def group_columns(
         shown = classes[1:] if plan.num_labels == 1 else classes
         labels = [f"{target}={name}" for name in shown]
     labels = labels[: plan.num_labels]
-    features = plan.name_columns(space.names, labels)
+    features = plan.name_columns(space.names, labels, relation)
     fields = space.fields
     if len(set(fields)) > MOST_COLUMNS:
         fields = ("all columns",) * len(fields)
-    names = plan.name_columns(fields, [target] * len(labels))
+    names = plan.name_columns(fields, [target] * len(labels), relation)
     members: dict[str, list[int]] = {}
     for position, name in enumerate(names):
         members.setdefault(name, []).append(position)

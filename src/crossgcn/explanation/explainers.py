@@ -28,7 +28,7 @@ from crossgcn.models.cross_hops import CrossHops
 Numbers = Mapping[str, tuple[float, float]]
 """Mean and deviation by which the numbers of a table were standardised."""
 
-_MOST_NEIGHBOURS, _MOST_DIRECTED = 300, 20
+_MOST_NEIGHBOURS, _MOST_DIRECTED = 200, 20
 """How many neighbours of a node are left out one by one."""
 
 
@@ -39,6 +39,7 @@ class HopExplainer:
         classes: Names of the classes, or the name of the number.
         labels: What neighbours show of their labels.
         target: The column that is predicted, if it holds classes.
+        relation: What neighbours are called.
         contrast: Explain the score of one class minus that of another.
     """
 
@@ -53,13 +54,14 @@ class HopExplainer:
         *,
         labels: NeighbourLabels | None = None,
         target: str = "label",
+        relation: str = "neighbours",
         numbers: Numbers | None = None,
         contrast: tuple[int, int] | None = None,
     ) -> None:
         self.model, self.data, self.classes, self.labels = model, data, classes, labels
         self.contrast = contrast
         self.groups = group_columns(
-            model.plan, space, classes, target, scale=model.scale, numbers=numbers
+            model.plan, space, classes, target, relation, scale=model.scale, numbers=numbers
         )
         self.polynomial = Polynomial.of_model(model)
         self._columns = self._compute(data.x, data.edge_index, data.get("edge_weight"), labels)
@@ -84,6 +86,10 @@ class HopExplainer:
         """Return the scores of a node for other projections of its columns, ``[rows, outputs]``."""
         scores = self.polynomial.mean_of_bags(self.polynomial.evaluate(projected))
         return np.asarray(scores + self.polynomial.bias)
+
+    def work(self, node: int) -> int:
+        """Return how much one evaluation of a node's scores costs: the same for all nodes."""
+        return 1
 
     def neighbours(self, node: int) -> tuple[Ints, Floats]:
         """Return the neighbours of a node, and how much its scores change without each.
@@ -172,6 +178,7 @@ class LayeredExplainer:
         space: FeatureSpace,
         classes: Sequence[str],
         *,
+        relation: str = "neighbours",
         numbers: Numbers | None = None,
         contrast: tuple[int, int] | None = None,
     ) -> None:
@@ -181,7 +188,7 @@ class LayeredExplainer:
         scale: Any = getattr(model, "target_scale", None)
         if scale is not None:
             self._shift, self._deviation = as_array(scale).tolist()
-        self.groups = layered_groups(self.reading, space, numbers)
+        self.groups = layered_groups(self.reading, space, relation, numbers)
         self.polynomial = Polynomial.of_layer(self.reading.layers[0])
 
     def _flow(self, contrast: tuple[int, int] | None) -> Flow:
@@ -200,6 +207,11 @@ class LayeredExplainer:
         """Return the scores of a node for other projections of its columns, ``[rows, outputs]``."""
         change = self.polynomial.evaluate(projected) - self._units(self.own_row(node))
         return self._flow(None).after_change(node, change) + self._shift
+
+    def work(self, node: int) -> int:
+        """Return how much one evaluation of a node's scores costs: its number of neighbours."""
+        last = self._flow(None).sums[-1]
+        return int(last.indptr[node + 1] - last.indptr[node])
 
     def neighbours(self, node: int) -> tuple[Ints, Floats]:
         """Return the neighbours of a node, and what each contributes beyond an average node."""

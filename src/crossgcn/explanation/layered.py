@@ -132,7 +132,10 @@ class Flow:
 
 
 def layered_groups(
-    reading: Reading, space: FeatureSpace, numbers: Mapping[str, tuple[float, float]] | None = None
+    reading: Reading,
+    space: FeatureSpace,
+    relation: str = "neighbours",
+    numbers: Mapping[str, tuple[float, float]] | None = None,
 ) -> tuple[ColumnGroup, ...]:
     """Return the columns of the nodes and, if neighbours are summed, those of their neighbours."""
     members: dict[str, list[int]] = {}
@@ -146,7 +149,7 @@ def layered_groups(
         ordered = number + [c for c in columns if c not in number]
         own.append(
             ColumnGroup(
-                f"with neighbours: {name}" if whole else name,
+                f"with {relation}: {name}" if whole else name,
                 np.array(ordered),
                 tuple(space.names[c] for c in ordered),
                 not whole,
@@ -158,7 +161,7 @@ def layered_groups(
     if whole or reading.adjacencies == (None,) * len(reading.adjacencies):
         return (*own, place)
     near = [
-        ColumnGroup(f"neighbours: {g.name}", g.columns, g.features, False, g.is_number, g.scale)
+        ColumnGroup(f"{relation}: {g.name}", g.columns, g.features, False, g.is_number, g.scale)
         for g in own
     ]
     return (*own, place, *near)

@@ -135,7 +135,8 @@ def nearest_changes(
     base = explainer.polynomial.project(own, np.arange(own.shape[1]))
     groups = [group for group in terms.groups if group.own and len(group.columns)]
     pairs = max(1, len(groups) * (len(groups) - 1) // 2)
-    fewer = min(_MOST_VALUES, max(2, int((_MOST_PAIRS / pairs) ** 0.5)))
+    evaluations = _MOST_PAIRS / explainer.work(node)
+    fewer = min(_MOST_VALUES, max(2, int((evaluations / pairs) ** 0.5)))
     predicted = _labels(explainer, node, base)[0]
 
     def find(most: int, size: int) -> Iterator[Change]:

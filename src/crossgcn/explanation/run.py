@@ -53,7 +53,12 @@ def explain_columns(
     Raises:
         NotByColumn: If the crosses of the model can only be listed as trained.
     """
-    others = [one for one in run.runs if one is not run.chosen]
+    shown = run.chosen.record["config"].get("label_features")
+    others = [  # of the same columns
+        one
+        for one in run.runs
+        if one is not run.chosen and one.record["config"].get("label_features") == shown
+    ]
     if node is not None or getattr(run.saved.model, "bags", 1) > 1:
         others = []
     explained = []
@@ -72,10 +77,10 @@ def run_explainer(
     preprocess, data = run.saved.preprocess, run.data
     space = preprocess.space or FeatureSpace.unnamed(data.x.size(1))
     numbers: dict[str, tuple[float, float]] = {}
-    target = "label"
+    target, relation = "label", "neighbours"
     if preprocess.encoding is not None:
         encoder, plan = read_encoding(preprocess)
-        target = plan.target or target
+        target, relation = plan.target or target, plan.relation
         numbers = {
             each.column: (each.mean, each.deviation)
             for each in encoder.columns
@@ -90,11 +95,18 @@ def run_explainer(
             preprocess.classes,
             labels=run.labels(model, one),
             target=target,
+            relation=relation,
             numbers=numbers,
             contrast=contrast,
         )
     return LayeredExplainer(
-        model, data, space, preprocess.classes, numbers=numbers, contrast=contrast
+        model,
+        data,
+        space,
+        preprocess.classes,
+        relation=relation,
+        numbers=numbers,
+        contrast=contrast,
     )
 
 

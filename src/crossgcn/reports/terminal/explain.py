@@ -191,12 +191,20 @@ def _terms_table(title: str, rows: Sequence[dict[str, Any]], largest: float) -> 
     for row in rows:
         error = "" if row["error"] is None else f" ± {row['error']:.2g}"
         table.add_row(
-            Text(CROSS.join(row["columns"])),
+            Text(_term_name(row["columns"])),
             f"{row['importance']:#.3g}{error}",
             _bar(row["importance"], largest),
             Text(_inside(row)),
         )
     return table
+
+
+def _term_name(columns: Sequence[str]) -> str:
+    """Return the columns as one text; a relation that all of them have is said once."""
+    relation = columns[0].partition(": ")[0] + ": "
+    if len(columns) > 1 and all(name.startswith(relation) for name in columns):
+        return relation + CROSS.join(name.removeprefix(relation) for name in columns)
+    return CROSS.join(columns)
 
 
 def _inside(row: dict[str, Any]) -> str:
@@ -285,6 +293,7 @@ def _waterfall(total: NodeSum, top: int) -> Table:
             shown["term"], shown["columns"], shown["contribution"], strict=True
         ):
             held = [total.held[column] for column in columns if column in total.held]
+            name = _term_name(columns) if columns else name
             rows.append((f"  {name}" + (f" ({', '.join(held)})" if held else ""), amount, False))
         others = terms[~terms.index.isin(listed)]
         if len(others):
