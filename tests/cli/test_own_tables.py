@@ -278,7 +278,7 @@ def test_the_report_shows_the_comparison(crossgcn: Command, shop: Path, run: Pat
 
 
 def test_named_graphs_are_explained_too(crossgcn: Command, tmp_path: Path) -> None:
-    quick = ("--num-layers", "1", "--train", "all", "--num-splits", "1")
+    quick = ("--num-layers", "1", "--train", "all", "--num-splits", "1", "--epochs", "250")
     assert crossgcn("train", "citeseer-cross", *quick, "--out", "cross").returncode == 0
     answer = result_of(crossgcn("explain", "cross", "--order", "2", "--json"))
     pairs = {term["class"]: term["columns"] for term in reversed(answer["terms"])}

@@ -127,6 +127,7 @@ def _explain_classes(
     warning = no_better_than_guessing(trained)
     summary = _summary(trained, terms.unit, raw) | {
         "num_nodes": len(terms.nodes),
+        "num_models": len(trained.runs),
         "average": {terms.outputs[output]: float(terms.average[output]) for output in outputs},
         "by_number_of_columns": {
             terms.outputs[output]: terms.by_size(output) for output in outputs
