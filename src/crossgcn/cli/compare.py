@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.text import Text
 
@@ -180,6 +180,8 @@ def _compare_on_tables(
                 f"{option_name(name)} cannot be given to compare with tables, which sets it for "
                 "each model or tunes it: leave it out, or use crossgcn train"
             )
+    if given.get("label_features") == "auto":
+        raise BadInput("compare takes --label-features true or false; auto is for crossgcn train")
     if baseline is not None:
         _check_baseline(baseline, names or list(CANDIDATES))
     graph = tables.load(nodes, edges, run.out)
@@ -203,13 +205,14 @@ def _compare_on_tables(
     trials = f"{tuning} trial{'s' * (tuning > 1)}"
     words = f"{len(experiment.names)} models × {trials} × {count} split{'s' * (count > 1)}"
 
-    left_out: dict[str, object] | None = None
+    left_out: dict[str, Any] | None = None
+    if experiment.skipped:
+        left_out = {"models": experiment.skipped, "seconds": None}
 
     def tell(seconds: float, skipped: float) -> None:
-        nonlocal left_out
         notes.print(f"{words}: about {_amount(seconds)} more", markup=False, highlight=False)
-        if experiment.skipped and left_out is None:
-            left_out = {"models": experiment.skipped, "seconds": skipped}
+        if left_out is not None and left_out["seconds"] is None:
+            left_out["seconds"] = skipped
             package = "pip install 'crossgcn[interpret]' and " * experiment.needs_package
             notes.print(
                 f"left out: {' and '.join(experiment.skipped)} would take about "
