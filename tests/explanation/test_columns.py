@@ -307,6 +307,7 @@ def test_a_neighbour_counts_as_much_as_its_edges(directed: bool) -> None:
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_a_change_of_own_columns_gives_the_answer_that_is_said(num_classes: int) -> None:
     explainer = hop_explainer(num_classes)
+    inputs = explainer.terms().inputs
     found = 0
     for node in range(6):
         answer = answer_node(explainer, node)
@@ -318,7 +319,7 @@ def test_a_change_of_own_columns_gives_the_answer_that_is_said(num_classes: int)
             after = row.copy()
             for name, value in zip(change.columns, change.after, strict=True):
                 group = next(group for group in explainer.groups if group.name == name)
-                rows = explainer.terms().inputs[:, group.columns]
+                rows = inputs[:, group.columns]
                 texts = [value_text(group, each) for each in rows]
                 after[0, group.columns] = rows[texts.index(value)]
             scores = explainer.model(torch.from_numpy(after))[0]

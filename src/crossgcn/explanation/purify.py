@@ -61,7 +61,8 @@ class Terms:
             sets. The others are in ``rest``.
         scores: ``[nodes, bags * outputs]``, without the bias.
         constant: What no term has, ``[bags * outputs]``; complete after :meth:`purify`.
-        rest: The sum of the terms that are not listed, if there are any.
+        rest: The sum of the terms that are not listed, if there are any, without what leading
+            functions of single groups explain of it: that is in the terms of these groups.
     """
 
     def __init__(
@@ -81,6 +82,12 @@ class Terms:
     def purify(self) -> Iterator[tuple[Key, Floats]]:
         """Yield each term, ``[nodes, bags * outputs]``; afterwards ``rest`` is complete."""
         moved: dict[Key, Floats] = {}
+        if self.num_unlisted and not self._raw:
+            columns = dict.fromkeys((group,) for group in range(self._num_groups))
+            fits = self._spaces.regress(
+                tuple(range(self._num_groups)), self._unlisted(), {1: columns}
+            )
+            moved = dict(fits)
         total = np.zeros_like(self.scores)
         for key in (key for size in reversed(self.chosen) for key in self.chosen[size]):
             term = self._parts.interaction(key) + moved.pop(key, 0.0)
@@ -94,6 +101,14 @@ class Terms:
         if self.num_unlisted:
             rest = self.scores - self.constant - total
             self.rest = rest if self._raw else self._center(rest)
+
+    def _unlisted(self) -> Floats:
+        """Return the sum of the terms that are not listed, before anything is moved."""
+        rest = self.scores - self._parts.only(())[0]
+        for keys in self.chosen.values():
+            for key in keys:
+                rest = rest - self._parts.interaction(key)
+        return np.asarray(rest)
 
     @property
     def num_unlisted(self) -> dict[int, int]:
@@ -207,7 +222,8 @@ class _Spaces:
         self, key: Key, term: Floats, chosen: Mapping[int, Collection[Key]]
     ) -> Iterator[tuple[Key, Floats]]:
         """Yield the least-squares fit of each proper subset of the groups."""
-        subsets = [subset for subset in _subsets(key) if subset in chosen[len(subset)]]
+        subsets = [each for size in chosen for each in combinations(key, size) if size < len(key)]
+        subsets = [subset for subset in subsets if subset in chosen[len(subset)]]
         if not subsets:
             return
         width = _width(tuple(map(len, subsets)), self._num_nodes // 10)

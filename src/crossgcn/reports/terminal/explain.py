@@ -160,6 +160,8 @@ def column_tables(
             f"{'one column' if size == 1 else f'{size} columns'} {value:#.3g}"
             for size, value in terms.by_size(output).items()
         ]
+        if terms.rest is not None:
+            sums.append(f"crosses that are not listed {float(terms.rest.importance[output]):#.3g}")
         yield Text(f"importance of all terms together: of {', of '.join(sums)}")
     legend = (
         "importance: standard deviation of the term over nodes, in the unit of the score (±: "
