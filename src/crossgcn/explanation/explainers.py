@@ -43,7 +43,10 @@ class HopExplainer:
         contrast: Explain the score of one class minus that of another.
     """
 
-    meaning = "A neighbour's contribution is the score minus what it would be without the edge."
+    meaning = (
+        "A neighbour's contribution is the score minus what it would be without the edge; at most "
+        f"{_MOST_NEIGHBOURS} neighbours are tried ({_MOST_DIRECTED} along directed edges)."
+    )
 
     def __init__(
         self,
