@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 
 from crossgcn import explain, explain_terms
 from crossgcn.data.features import FeatureSpace
+from crossgcn.data.tables.encode.numbers import MAX_DEVIATIONS
 from crossgcn.errors import BadInput
 from crossgcn.explanation import columns, purify
 from crossgcn.explanation.column_details import describe_term, node_sum, value_text
@@ -200,6 +201,14 @@ def test_groups_are_columns_of_the_table() -> None:
     assert sorted(np.concatenate([group.columns for group in groups])) == list(
         range(model.plan.num_columns)
     )
+
+
+def test_numbers_are_shown_in_their_unit_and_the_largest_as_such() -> None:
+    model = CrossHops(7, 4, 2)
+    numbers = {"age": (40.0, 10.0)}
+    age = group_columns(model.plan, SPACE, ["a", "b"], numbers=numbers)[2]
+    for value, text in ((-0.55, "34.5"), (MAX_DEVIATIONS, "≥ "), (-MAX_DEVIATIONS, "≤ ")):
+        assert value_text(age, np.array([value, 0.2])).startswith(text)
 
 
 def test_equal_bags_have_no_error_and_others_have_one() -> None:

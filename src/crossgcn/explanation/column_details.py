@@ -205,7 +205,10 @@ def value_text(group: ColumnGroup, values: Floats) -> str:
     flags = [name for name, value in zip(group.features, values, strict=True) if value == 1]
     if group.is_number and f"{group.name}=(missing)" not in flags:
         number = group.scale[0] + group.scale[1] * float(values[0])
-        return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+        slack = 1e-4 * abs(group.scale[1])
+        sign = "≥ " if number > group.limits[1] - slack else ""
+        sign = "≤ " if number < group.limits[0] + slack else sign
+        return sign + (f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}")
     words = [name.removeprefix(f"{group.name}=").removeprefix(f"{group.name}:") for name in flags]
     return ", ".join(words) or "none"
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import sqrt
+from math import inf, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crossgcn.data.features import FeatureSpace
+from crossgcn.data.tables.encode.numbers import MAX_DEVIATIONS
 from crossgcn.errors import BadInput
 from crossgcn.explanation.polynomial import Polynomial, as_array
 from crossgcn.explanation.purify import Key, Terms, cells_per_node
@@ -49,6 +50,7 @@ class ColumnGroup:
         own: Whether it describes the node itself.
         is_number: Whether it is a number; then ``columns`` starts with the number itself.
         scale: Zero point and step of the number, ``number = zero + step * value``.
+        limits: Least and largest number that the encoding tells apart.
     """
 
     name: str
@@ -57,6 +59,7 @@ class ColumnGroup:
     own: bool
     is_number: bool
     scale: tuple[float, float] = (0.0, 1.0)
+    limits: tuple[float, float] = (-inf, inf)
 
 
 @dataclass(frozen=True)
@@ -216,11 +219,11 @@ def group_columns(
     for name, columns in members.items():
         first = [c for c in columns if c < within and c % plan.num_features in are_numbers][:1]
         ordered = first + [c for c in columns if c not in first]
-        zero, step = 0.0, 1.0
+        zero, step, limits = 0.0, 1.0, (-inf, inf)
         if first:
-            mean, deviation = (numbers or {}).get(
-                space.fields[first[0] % plan.num_features], (0, 1)
-            )
+            column = space.fields[first[0] % plan.num_features]
+            mean, deviation = (numbers or {}).get(column, (0.0, 1.0))
+            limits = number_limits(column, numbers)
             zero = mean + deviation * float(centers[first[0]])
             step = deviation * float(deviations[first[0]])
         groups.append(
@@ -231,9 +234,20 @@ def group_columns(
                 columns[0] < plan.num_features,
                 bool(first) or (len(columns) == 1 and columns[0] >= within),
                 (zero, step),
+                limits,
             )
         )
     return tuple(groups)
+
+
+def number_limits(
+    column: str, numbers: Mapping[str, tuple[float, float]] | None
+) -> tuple[float, float]:
+    """Return the numbers beyond which the encoding of a table is the same."""
+    if numbers is None or column not in numbers:
+        return -inf, inf
+    mean, deviation = numbers[column]
+    return mean - MAX_DEVIATIONS * deviation, mean + MAX_DEVIATIONS * deviation
 
 
 def column_terms(

@@ -9,7 +9,7 @@ neighbours.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ from crossgcn.explanation.columns import (
     ColumnTerm,
     ColumnTerms,
     make_term,
+    number_limits,
 )
 from crossgcn.explanation.polynomial import Polynomial
 from crossgcn.explanation.purify import Key, Terms, cells_per_node
@@ -155,15 +156,13 @@ def layered_groups(
                 not whole,
                 bool(number),
                 (numbers or {}).get(name, (0.0, 1.0)),
+                number_limits(name, numbers),
             )
         )
     place = ColumnGroup(POSITION, np.zeros(0, np.int64), (), False, False)
     if whole or reading.adjacencies == (None,) * len(reading.adjacencies):
         return (*own, place)
-    near = [
-        ColumnGroup(f"{relation}: {g.name}", g.columns, g.features, False, g.is_number, g.scale)
-        for g in own
-    ]
+    near = [replace(group, name=f"{relation}: {group.name}", own=False) for group in own]
     return (*own, place, *near)
 
 
