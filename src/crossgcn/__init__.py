@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from crossgcn.experiments.statistics import paired_difference, summarise
     from crossgcn.explanation.explain import explain, explain_terms
     from crossgcn.graph import PreparedGraph
+    from crossgcn.graph.sampling.loader import NeighborLoader
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
     from crossgcn.layers.crossify import crossed_maps, crossify
     from crossgcn.models.baselines import GCN, GIN, MLP
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from crossgcn.training.checkpoints import load_model, save_model
     from crossgcn.training.config import RunConfig
     from crossgcn.training.full_batch import train_full_batch
+    from crossgcn.training.run_log import log_to
 
 __version__ = "0.1.0"
 
@@ -53,6 +55,7 @@ _HOMES = {
     "experiments.statistics": ("paired_difference", "summarise"),
     "explanation.explain": ("explain", "explain_terms"),
     "graph": ("PreparedGraph",),
+    "graph.sampling.loader": ("NeighborLoader",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
     "layers.crossify": ("crossed_maps", "crossify"),
     "models.baselines": ("GCN", "GIN", "MLP"),
@@ -65,6 +68,7 @@ _HOMES = {
     "training.checkpoints": ("load_model", "save_model"),
     "training.config": ("RunConfig",),
     "training.full_batch": ("train_full_batch",),
+    "training.run_log": ("log_to",),
 }
 
 __all__ = [  # noqa: RUF022
@@ -81,6 +85,7 @@ __all__ = [  # noqa: RUF022
     "GCN",
     "GIN",
     "MLP",
+    "NeighborLoader",
     "PRESETS",
     "PreparedGraph",
     "RepeatedRuns",
@@ -98,6 +103,7 @@ __all__ = [  # noqa: RUF022
     "load_model",
     "load_real",
     "load_tables",
+    "log_to",
     "make_splits",
     "paired_difference",
     "read_graph",

@@ -57,7 +57,7 @@ def test_without_ranks_those_that_fit_are_shown(crossgcn: Command, graph_file: P
 
 
 def test_help_offers_nothing_that_no_encoder_has(crossgcn: Command) -> None:
-    text = crossgcn("links", "--help").stdout
+    text = crossgcn("links", "--help-all").stdout
     assert "cross-grand" not in text
     of_encoders = set().union(*(PRESETS[name].options for name in encoder_names()))
     for name in set().union(*(preset.options for preset in PRESETS.values())):

@@ -45,7 +45,7 @@ def test_the_folder_is_the_model_that_validated_best(run_folder: Path) -> None:
         strict=True,
     ):
         assert torch.equal(mine, theirs)
-    assert set(run.runs[0].curve()) >= {"epoch", "train_loss", "validation_accuracy"}
+    assert set(run.runs[0].curve()) >= {"epoch", "train_loss", "validation_score"}
     assert len(run.runs[0].curve()["epoch"]) == 6
 
 

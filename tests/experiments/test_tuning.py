@@ -39,7 +39,7 @@ def both(**settings: Any) -> tuple[Search, Search]:
 
 
 def untimed(trials: tuple[Trial, ...]) -> list[tuple[Any, ...]]:
-    return [(t.number, t.values, t.validation_accuracy, t.failure is None) for t in trials]
+    return [(t.number, t.values, t.validation_score, t.failure is None) for t in trials]
 
 
 def trials_of(result: TuningResult) -> list[list[tuple[Any, ...]]]:
@@ -132,7 +132,7 @@ def test_runs_of_a_trial_that_was_stopped_are_not_repeated(
         .replace('"validation_score": ', '"validation_score": 0.5, "was": ')
     )
     resumed = tuning.run(out=tmp_path, trials=1)
-    assert resumed.ours.trials[0].validation_accuracy[0] == 0.5
+    assert resumed.ours.trials[0].validation_score[0] == 0.5
     assert not list((tmp_path / "trials").rglob("run.json"))
 
 
@@ -205,7 +205,7 @@ def test_when_all_trials_fail_the_first_reason_is_given(small_graph: Data, tmp_p
 
 def test_fewer_splits_search_and_all_are_tested(small_graph: Data, tmp_path: Path) -> None:
     result = Tuning(*both(), data=small_graph, search_splits=1).run(out=tmp_path, trials=1)
-    assert len(result.ours.trials[0].validation_accuracy) == 1
+    assert len(result.ours.trials[0].validation_score) == 1
     assert len(result.ours.runs.test_accuracy) == 2
     for wrong in (0, 3):
         with pytest.raises(BadInput, match=f"--search-splits is {wrong}: give 1 to 2"):

@@ -44,7 +44,7 @@ def test_epochs_read_back_to_the_last_bit(tmp_path: Path) -> None:
 def test_a_test_curve_is_a_column_and_without_one_there_is_none(tmp_path: Path) -> None:
     plain = EpochMetrics(1, 0.5, 0.5, 0.5, 0.5)
     write_epochs(tmp_path, [plain])
-    header = "epoch,train_loss,train_accuracy,validation_loss,validation_accuracy"
+    header = "epoch,train_loss,train_score,validation_loss,validation_score"
     assert (tmp_path / "epochs.csv").read_text() == f"{header}\n1,0.5,0.5,0.5,0.5\n"
     write_epochs(tmp_path, [replace(plain, test_accuracy=0.25)])
     drawn = f"{header},test_accuracy\n1,0.5,0.5,0.5,0.5,0.25\n"

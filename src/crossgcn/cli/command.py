@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
@@ -12,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
+
+from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -43,6 +47,30 @@ JsonOption = Annotated[
     bool,
     option("Print one JSON object on stdout, everything else on stderr.", "--json", panel=RUN),
 ]
+
+
+QuietOption = Annotated[
+    bool, option("Print the result only: no progress, no notes.", "--quiet", "-q", panel=RUN)
+]
+VerboseOption = Annotated[
+    bool, option("Print the settings, and a line for every finished run.", "--verbose", panel=RUN)
+]
+
+
+def _show_all_help(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        context.meta[ALL_OPTIONS] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+ALL_OPTIONS = "crossgcn.all_options"
+HelpAllOption = Annotated[
+    bool,
+    option("Show all options and exit.", "--help-all", is_eager=True, callback=_show_all_help),
+]
+_MANY = 30
+"""A command with more options than this has ``--help-all``, and a short ``--help``."""
 
 
 @dataclass(frozen=True)
@@ -131,15 +159,21 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
                 add(field.name, types[field.name], field.default)
         else:
             add(name, kind, parameter.default)
-    added = {"seed", "as_json"}.difference(parameters)
-    if "seed" in added:
-        add("seed", UnusedSeedOption, None)
-    if "as_json" in added:
-        add("as_json", JsonOption, False)
+    common = {
+        "seed": (UnusedSeedOption, None),
+        "as_json": (JsonOption, False),
+        "quiet": (QuietOption, False),
+        "verbose": (VerboseOption, False),
+        **({"help_all": (HelpAllOption, False)} if len(parameters) > _MANY else {}),
+    }
+    added = [name for name in common if name not in parameters]
+    for name in added:
+        add(name, *common[name])
 
     @wraps(function)
     def run(**values: Any) -> None:
         as_json = values["as_json"]
+        _set_verbosity(values["quiet"], values["verbose"])
         for name in added:
             del values[name]
         for name, (names, read) in groups.items():
@@ -152,6 +186,31 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
     run.__signature__ = Signature([*parameters.values()])  # type: ignore[attr-defined]
     run.__annotations__ = {name: each.annotation for name, each in parameters.items()}
     return run
+
+
+@dataclass
+class _Verbosity:
+    quiet: bool = False
+
+
+VERBOSITY = _Verbosity()
+"""What the options of the command that runs ask for."""
+
+
+class _ToStderr(logging.Handler):
+    """Prints to ``sys.stderr`` as it is now: a progress bar replaces it while it is shown."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr)
+
+
+def _set_verbosity(quiet: bool, verbose: bool) -> None:
+    if quiet and verbose:
+        raise BadInput("--quiet and --verbose contradict each other: leave one out")
+    VERBOSITY.quiet = quiet
+    logger = logging.getLogger("crossgcn")
+    logger.handlers = [_ToStderr()] if verbose else []
+    logger.setLevel(logging.INFO if verbose else logging.NOTSET)
 
 
 def _make(kind: Any, values: dict[str, Any]) -> Any:

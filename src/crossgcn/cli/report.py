@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from crossgcn.cli.command import Answer, RunArgument, command, option
 from crossgcn.errors import BadInput
-from crossgcn.models.catalogue import get_preset
 
 if TYPE_CHECKING:
     from crossgcn.experiments.run_folder import RunFolder
@@ -27,7 +25,7 @@ def report(
     nodes: Annotated[
         int, option("How many nodes to explain one by one; mistakes come first.", min=0)
     ] = 400,
-    crosses: Annotated[int, option("How many crosses per class.", min=1)] = 10,
+    crosses: Annotated[int, option("How many crosses or terms per class.", min=1)] = 10,
 ) -> Answer:
     """Write one HTML file about a run: scores, curves, mistakes, crosses, nodes.
 
@@ -41,14 +39,17 @@ def report(
     with status("reading the run"):
         from crossgcn.experiments.run_folder import open_run
         from crossgcn.explanation.reading import NotASum
-        from crossgcn.explanation.run import explain_run
+        from crossgcn.explanation.run import explain_columns, explain_run
         from crossgcn.reports.run_report.collect import read_comparison, view_run
         from crossgcn.reports.run_report.page import write_run_report
 
         trained = open_run(run)
-        compared = None if comparison is None else read_comparison(comparison)
-    explained, unexplained = None, _not_explained_yet(trained)
-    if not unexplained:
+        compared = None if comparison is None else read_comparison(comparison, trained)
+    explained, terms, unexplained = None, None, _why_unexplained(trained)
+    if trained.config.model == "cross-hops":
+        with status("explaining the model"):
+            terms = explain_columns(trained)
+    elif not unexplained:
         try:
             with progress_bar("explaining models") as show:
                 explained = explain_run(trained, top=crosses, on_model=show)
@@ -61,7 +62,13 @@ def report(
             )
     with status("explaining nodes and drawing"):
         view = view_run(
-            trained, explained, unexplained=unexplained, comparison=compared, num_nodes=nodes
+            trained,
+            explained,
+            terms=terms,
+            num_terms=crosses,
+            unexplained=unexplained,
+            comparison=compared,
+            num_nodes=nodes,
         )
         page = write_run_report(path, view)
     summary = {
@@ -74,13 +81,10 @@ def report(
     return Answer(summary, [f"{path} written ({shown})"])
 
 
-def _not_explained_yet(trained: RunFolder) -> str:
+def _why_unexplained(trained: RunFolder) -> str:
     """Return why this page does not explain a model, as a sentence; empty if it does."""
-    if get_preset(trained.config.model).inputs == "hops":
-        if trained.config.model != "cross-hops":
-            return f"The scores of {trained.config.model} are not sums of named terms."
-        command = shlex.join(["crossgcn", "explain", str(trained.folder)])
-        return f"This page does not list the terms of cross-hops: {command} does."
+    if trained.config.model == "mlp-hops":
+        return f"The scores of {trained.config.model} are not sums of named terms."
     if trained.data.y.is_floating_point():
         return "This page does not list the crosses of models that predict numbers."
     return ""

@@ -12,7 +12,7 @@ from crossgcn.cli.command import argument, option, option_name
 from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
-from crossgcn.training.metrics import DEFAULT_METRICS, task_of_outputs
+from crossgcn.training.metrics import DEFAULT_METRICS, Task, check_metric, task_of_outputs
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
@@ -144,7 +144,7 @@ class TableOptions:
     def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:
         """Return what to type for another command on the same tables, with the same options."""
         words = ["crossgcn", name, str(nodes), *([] if edges is None else [str(edges)])]
-        for each, value in self._given().items():
+        for each, value in self.given().items():
             words += [option_name(each), str(value)]
         return shlex.join([*words, *more])
 
@@ -204,7 +204,7 @@ class TableOptions:
 
     def _refuse(self, dataset: str, edges: Path | None) -> None:
         """Refuse a second file and options for tables with a dataset that is no table."""
-        given = self._given()
+        given = self.given()
         if (given or edges is not None) and Path(dataset).exists():
             raise BadInput(
                 f"{dataset}: cannot tell that it is a table: end its name in one of "
@@ -220,7 +220,8 @@ class TableOptions:
         for name, value in given.items():
             raise BadInput(f"{option_name(name)} {value} is for tables of your own: {remedy}")
 
-    def _given(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
+        """Return the options that the user gave."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -270,6 +271,8 @@ def table_defaults(
         )
         raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
     task = task_of_outputs(graph.data.num_classes)
+    if given is not None:
+        _check_for_target(graph, given, task)
     defaults = dict(TABLE_DEFAULTS) | {"splits": kind, "metric": DEFAULT_METRICS[task]}
     if kind == "public":
         del defaults["num_splits"]  # as many as the column has
@@ -283,6 +286,24 @@ def table_defaults(
     elif given.batch_size is not None:
         defaults["patience"] = _PATIENCE_IN_BATCHES
     return defaults
+
+
+def _check_for_target(graph: TableGraph, given: RunConfig, task: Task) -> None:
+    """Refuse a metric or weights of classes that do not fit the target."""
+    place = f"{graph.data.name}, column {graph.plan.target}"
+    if given.metric is not None:
+        try:
+            check_metric(given.metric, task)
+        except BadInput as error:
+            raise BadInput(f"{place}: {error}") from None
+    weights = given.class_weight
+    if weights is not None and task == "regression":
+        raise BadInput(f"{place}: --class-weight is for classes, not for a number: leave it out")
+    if isinstance(weights, tuple) and len(weights) != len(graph.classes):
+        raise BadInput(
+            f"{place}: --class-weight has {len(weights)} weights for {len(graph.classes)} classes: "
+            f"give one each for {', '.join(graph.classes)}"
+        )
 
 
 def cross_in_first_layer(config: RunConfig) -> RunConfig:

@@ -138,6 +138,11 @@ def validate_split(split: Split, data: Data, where: str) -> None:
         )
 
 
+def strata(y: Tensor) -> Tensor:
+    """Return the class of each node, or 0 for nodes with a number; -1 without a label."""
+    return torch.where(is_labelled(y), 0, -1) if y.is_floating_point() else y
+
+
 def _refuse(wrong: Tensor, who: str, what: str) -> None:
     if len(wrong):
         raise BadInput(f"{who} {int(wrong[0])} {what}")
@@ -162,7 +167,7 @@ def _stratify(data: Data, seed: int, index: int) -> Split:
     """Divide each class by itself, so that all sets have classes in the same proportions."""
     generator = np.random.default_rng([seed, index])
     roles = torch.zeros(len(data.y), dtype=torch.int8)
-    labels = torch.where(is_labelled(data.y), 0, -1) if data.y.is_floating_point() else data.y
+    labels = strata(data.y)
     for label in range(data.num_classes):
         nodes = torch.nonzero(labels == label).flatten()
         if len(nodes) < 3:
@@ -209,7 +214,7 @@ def _take(roles: Tensor, num_splits: int | None, who: str, what: str) -> Tensor:
     if num_splits is not None and num_splits > len(roles):
         raise BadInput(
             f"num_splits is {num_splits}, but {who} {len(roles)} {what}; "
-            f"ask for at most {len(roles)}, or use --splits random"
+            f"ask for at most {len(roles)}, or have others drawn with --splits random or stratified"
         )
     return roles[:num_splits]
 

@@ -70,18 +70,21 @@ def save_model(
     in_channels: int,
     settings: dict[str, Any],
     preprocess: Preprocess,
+    training: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a model for :func:`load_model` on any machine; each file is replaced as a whole.
 
     Args:
         settings: The arguments of :func:`~crossgcn.models.catalogue.build_model`.
         preprocess: Its classes, and the names of its features.
+        training: How it was trained, for ``crossgcn train --config``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / WEIGHTS) as file:
         file.write(tensors_to_bytes({k: v.contiguous() for k, v in state.items()}))
     write_json(folder / PREPROCESS, {"format": FORMAT} | preprocess.to_json())
     config = {"format": FORMAT, "model": preset, "in_channels": in_channels, "settings": settings}
+    config |= {} if training is None else {"training": dict(training)}
     files = {name: digest_of_file(folder / name) for name in (WEIGHTS, PREPROCESS)}
     write_json(folder / CONFIG, add_checksum(config | {"files": files}))
 

@@ -7,6 +7,7 @@ runs, is on disk before the next starts.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -21,7 +22,10 @@ from typing import Any
 from crossgcn.errors import WorkFailed
 from crossgcn.training.distributed import processes
 from crossgcn.training.records import finished_run
+from crossgcn.training.run_log import logged_runs
 from crossgcn.training.trainer import Record, Run, RunTrainer
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def train_many(
@@ -55,6 +59,7 @@ def train_many(
 
     def keep(position: int, record: Record) -> None:
         records[position] = record
+        _LOGGER.info("%s", _describe(runs[position], record))
         if on_record is not None:
             on_record(position, record)
 
@@ -90,6 +95,16 @@ def train_many(
     return [records[position] for position in sorted(records)]
 
 
+def _describe(run: Run, record: Record) -> str:
+    """Return one line about a finished run."""
+    words = [f"{run.config.model}, split {run.split}"]
+    words += [f"repeat {run.repeat}"] if run.repeat else []
+    words += [f"best epoch {record['best_epoch']}"] if "best_epoch" in record else []
+    for name, value in (record.get("test") or {}).items():
+        words.append(f"test {name} {value:.4f}")
+    return ", ".join([*words, f"{record.get('seconds', 0):.1f} s"])
+
+
 ModelBatch = dict[int, Run]
 """Runs that are trained together, by position."""
 Result = tuple[int, Record | WorkFailed]
@@ -97,7 +112,10 @@ Result = tuple[int, Record | WorkFailed]
 
 def _train(trainer: RunTrainer, batch: ModelBatch, report: Callable[[int], None]) -> list[Result]:
     runs, cost = list(batch.values()), sum(run.cost for run in batch.values())
-    return list(zip(batch, trainer.train(runs, lambda n: report(n * cost)), strict=True))
+    with logged_runs(runs) as finish:
+        results = trainer.train(runs, lambda n: report(n * cost))
+        finish(results)
+    return list(zip(batch, results, strict=True))
 
 
 def _in_processes(

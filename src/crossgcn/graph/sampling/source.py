@@ -119,31 +119,34 @@ class GraphSource(CheckedRows):
     ) -> None:
         super().__init__(offsets, neighbours, folder)
         self.weights, self.labels, self.num_features = weights, labels, num_features
-        self._roots: dict[str, NDArray[np.float32]] = {}
+        self._roots: dict[tuple[str, float], NDArray[np.float32]] = {}
 
     def features(self, nodes: Tensor) -> Features:
         """Return the features of some nodes."""
         raise NotImplementedError
 
-    def inverse_roots(self, self_loops: str) -> NDArray[np.float32]:
+    def inverse_roots(self, self_loops: str, own: float = 1.0) -> NDArray[np.float32]:
         """Return one over the square root of each node's degree; zero where it has none.
 
         Args:
             self_loops: Which count, see :class:`~crossgcn.graph.normalise.EdgeRule`.
+            own: The weight of an added self-loop.
         """
         with _LOCK:
-            if self_loops not in self._roots:
-                self._roots[self_loops] = self._compute_inverse_roots(self_loops)
-            return self._roots[self_loops]
+            if (self_loops, own) not in self._roots:
+                self._roots[self_loops, own] = self._compute_inverse_roots(self_loops, own)
+            return self._roots[self_loops, own]
 
-    def _compute_inverse_roots(self, self_loops: str) -> NDArray[np.float32]:
+    def _compute_inverse_roots(self, self_loops: str, own: float) -> NDArray[np.float32]:
         weights = np.empty(0, np.float32) if self.weights is None else self.weights.numpy()
         roots = np.empty(self.num_nodes, np.float32)
         for first in range(0, roots.size, _NODES_AT_ONCE):
             last = min(first + _NODES_AT_ONCE, roots.size)
             total = self.weigh(weights, self_loops != "remove", first, last)
             if self_loops == "keep":
-                total -= self.find_own(np.arange(first, last)) < 0
+                own = 0.0
+            if self_loops != "remove" and own != 1.0:
+                total += (own - 1.0) * (self.find_own(np.arange(first, last)) < 0)
             root = torch.from_numpy(total).float().pow(-0.5)
             roots[first:last] = root.masked_fill(root == torch.inf, 0.0).numpy()
         return roots
