@@ -38,6 +38,12 @@ def test_the_code_in_the_page_about_tables_runs() -> None:
     assert set(names["crosses"]["class"]) == set(names["graph"].classes)
 
 
+def test_the_code_in_the_page_about_explanations_runs() -> None:
+    names = run_page("docs/explanations.md")
+    assert set(names["table"]["class"]) == set(names["graph"].classes)
+    assert len(names["axes"].patches) == 10
+
+
 def test_the_code_in_the_page_about_real_data_runs() -> None:
     names = run_page("docs/real_data.md")
     assert len(names["tables"].nodes) == names["graph"].data.num_nodes

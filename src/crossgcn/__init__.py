@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crossgcn.estimator.regressor import CrossGCNRegressor
     from crossgcn.experiments.experiment import Experiment, RepeatedRuns
     from crossgcn.experiments.statistics import paired_difference, summarise
-    from crossgcn.explanation.explain import explain
+    from crossgcn.explanation.explain import explain, explain_terms
     from crossgcn.graph import PreparedGraph
     from crossgcn.graph.sampling.loader import NeighborLoader
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
@@ -53,7 +53,7 @@ _HOMES = {
     "estimator.regressor": ("CrossGCNRegressor",),
     "experiments.experiment": ("Experiment", "RepeatedRuns"),
     "experiments.statistics": ("paired_difference", "summarise"),
-    "explanation.explain": ("explain",),
+    "explanation.explain": ("explain", "explain_terms"),
     "graph": ("PreparedGraph",),
     "graph.sampling.loader": ("NeighborLoader",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
@@ -98,6 +98,7 @@ __all__ = [  # noqa: RUF022
     "crossed_maps",
     "crossify",
     "explain",
+    "explain_terms",
     "load_dataset",
     "load_model",
     "load_real",

@@ -37,13 +37,17 @@ def test_a_model_of_a_folder_knows_the_names_that_one_of_the_tables_knows(
         assert done.returncode == 0, done.stderr
     told = [json.loads(shop("explain", name, "--json").stdout) for name in ("folder", "tables")]
     assert told[0]["classes"] == told[1]["classes"] == CLASSES
-    crosses = [{cross["cross"]: cross["strength"] for cross in one["crosses"]} for one in told]
-    assert len(crosses[0]) > 20 and any("gender=female" in name for name in crosses[0])
+    crosses = [
+        {" & ".join(term["columns"]): term["importance"] for term in one["terms"]} for one in told
+    ]
+    assert len(crosses[0]) > 20 and "gender & age" in crosses[0]
     assert crosses[0] == pytest.approx(crosses[1], rel=1e-3)
 
     node = json.loads(shop("explain", "folder", "--node", "u_3", "--json").stdout)
     assert (node["node"], node["class"] in CLASSES) == ("u_3", True)
-    assert {near["source"] for near in node["nodes"]} <= {f"u_{number}" for number in range(1, 301)}
+    assert {near["node"] for near in node["neighbours"]} <= {
+        f"u_{number}" for number in range(1, 301)
+    }
     wrong = shop("explain", "folder", "--node", "3")
     assert wrong.returncode == 2 and "the first are 'u_1', 'u_2', 'u_3'" in wrong.stderr
 

@@ -92,32 +92,68 @@ def test_compare_answers_with_an_interval(crossgcn: Command, shop: Path) -> None
 
 def test_explain_adds_up_for_a_node(crossgcn: Command, run: Path) -> None:
     answer = result_of(crossgcn("explain", run, "--node", "u_81", "--json", "--top", "5"))
-    parts = [cross["contribution"] for cross in answer["crosses"]]
-    total = answer["bias"] + sum(parts) + answer["other_terms"] + answer["left_out"]
-    assert total == pytest.approx(answer["logits"][answer["class"]], abs=1e-5)
-    assert answer["completeness"] == 1.0
+    parts = [term["contribution"] for term in answer["terms"]]
+    assert answer["average"] + sum(parts) + answer["other_terms"] == pytest.approx(answer["score"])
+    assert answer["predicted"] == answer["class"]
+    assert all(each["node"].startswith("u_") for each in answer["neighbours"])
+    for change in answer["changes"]:
+        assert change["outcome"] != answer["predicted"]
+        assert change["before"] != change["after"]
+    shown = crossgcn("explain", run, "--node", "u_81").stdout
+    assert "neighbourhood" in shown and "for another answer" in shown
+    trained = result_of(crossgcn("explain", run, "--node", "u_81", "--json", "--raw"))
+    parts = [cross["contribution"] for cross in trained["crosses"]]
+    total = trained["bias"] + sum(parts) + trained["other_terms"] + trained["left_out"]
+    assert total == pytest.approx(trained["logits"][trained["class"]], abs=1e-5)
+    assert trained["completeness"] == 1.0
 
 
-def test_explain_lists_crosses_for_one_class(crossgcn: Command, run: Path, tmp_path: Path) -> None:
-    answer = result_of(
-        crossgcn("explain", run, "--class", "books", "--top", "3", "--json", "--out", "e")
-    )
-    assert len(answer["crosses"]) == 3
-    assert {cross["class"] for cross in answer["crosses"]} == {"books"}
-    for cross in answer["crosses"]:
-        assert " & " in cross["cross"]
-        assert 0 <= cross["stability"] <= 1 and cross["support"] > 0
-    written = pd.read_csv(tmp_path / "e" / "crosses.csv")
-    assert written["cross"].tolist() == [cross["cross"] for cross in answer["crosses"]]
+def test_explain_lists_terms_of_one_class(crossgcn: Command, run: Path, tmp_path: Path) -> None:
+    one = ("explain", run, "--class", "books", "--top", "3", "--json")
+    answer = result_of(crossgcn(*one, "--csv", "terms.csv"))
+    assert {term["class"] for term in answer["terms"]} == {"books"}
+    assert [len(term["columns"]) for term in answer["terms"]].count(2) == 3
+    for term in answer["terms"]:
+        near = [name.startswith("neighbours: ") for name in term["columns"]]
+        assert all(near) or not any(near) or term["columns"] == ["position in the graph"]
+        assert term["whose"] == ("own" if not any(near) else "neighbourhood") or len(near) == 1
+        assert term["error"] >= 0
+    written = pd.read_csv(tmp_path / "terms.csv")
+    assert len(written) > len(answer["terms"]) and set(written["class"]) == set(answer["classes"])
+    more = result_of(crossgcn(*one[:-2], "20", "--json"))["terms"]
+    kept = [t for t in more if t["columns"] in [term["columns"] for term in answer["terms"]]]
+    assert kept == answer["terms"]
+    refused = crossgcn("explain", run, "--csv", "nowhere/terms.csv")
+    assert refused.returncode == 2 and "as --csv" in refused.stderr
+
+
+def test_explain_compares_two_classes(crossgcn: Command, run: Path) -> None:
+    this = ("explain", run, "--class", "books", "--json")
+    answer = result_of(crossgcn(*this, "--against", "toys"))
+    assert (set(answer["average"]), answer["unit"]) == ({"books rather than toys"}, "log-odds")
+    refused = crossgcn(*this, "--against", "books")
+    assert refused.returncode == 2 and "names another class" in refused.stderr
+
+
+def test_explain_as_trained_does_not_depend_on_top(crossgcn: Command, run: Path) -> None:
+    def listed(top: int) -> dict[tuple[str, str], dict[str, Any]]:
+        answer = result_of(crossgcn("explain", run, "--raw", "--top", top, "--json"))
+        return {(cross["class"], cross["cross"]): cross for cross in answer["crosses"]}
+
+    few, many = listed(3), listed(30)
+    assert all(" & " in cross["cross"] and cross["support"] > 0 for cross in few.values())
+    assert all(many[name]["stability"] == few[name]["stability"] for name in few)
 
 
 def test_explain_reads_well_at_the_terminal(crossgcn: Command, run: Path) -> None:
     done = crossgcn("explain", run, "--top", "3")
     assert done.returncode == 0
-    assert "class books" in done.stdout and "single feature" in done.stdout
-    assert "strength: weight × occurrence" in done.stdout
+    assert "class books (margin)" in done.stdout and "neighbours: " in done.stdout
+    assert "importance: standard deviation of the term over nodes" in done.stdout
     done = crossgcn("explain", run, "--node", "u_7", "--top", "3")
-    assert "node u_7, class" in done.stdout and "other terms together" in done.stdout
+    assert "node u_7: predicted" in done.stdout and "other terms" in done.stdout
+    done = crossgcn("explain", run, "--raw", "--top", "3")
+    assert "strength: weight × occurrence" in done.stdout
 
 
 def test_new_customers_are_scored_with_their_edges(
@@ -242,11 +278,15 @@ def test_the_report_shows_the_comparison(crossgcn: Command, shop: Path, run: Pat
 
 
 def test_named_graphs_are_explained_too(crossgcn: Command, tmp_path: Path) -> None:
-    quick = ("--num-layers", "1", "--train", "all", "--num-splits", "1")
+    quick = ("--num-layers", "1", "--train", "all", "--num-splits", "1", "--epochs", "250")
     assert crossgcn("train", "citeseer-cross", *quick, "--out", "cross").returncode == 0
-    answer = result_of(crossgcn("explain", "cross", "--top", "1", "--json"))
-    pairs = {cross["class"]: cross["features"] for cross in answer["crosses"]}
-    planted = [pairs[str(label)] == [2 * label, 2 * label + 1] for label in range(6)]
+    answer = result_of(crossgcn("explain", "cross", "--order", "2", "--json"))
+    pairs = {term["class"]: term["columns"] for term in reversed(answer["terms"])}
+    planted = [
+        {name.removeprefix("neighbours: ") for name in pairs[str(label)]}
+        == {f"x{2 * label}", f"x{2 * label + 1}"}
+        for label in range(6)
+    ]
     assert sum(planted) == 6
     refused = crossgcn("predict", "cross", tmp_path / "nodes.csv")
     assert refused.returncode == 2 and "was not trained on tables" in refused.stderr

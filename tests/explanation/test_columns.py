@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from matplotlib.patches import Rectangle
 from torch import Tensor
 from torch.nn.functional import one_hot
 from torch_geometric.data import Data
 
-from crossgcn import explain
+from crossgcn import explain, explain_terms
 from crossgcn.data.features import FeatureSpace
+from crossgcn.data.tables.encode.numbers import MAX_DEVIATIONS
 from crossgcn.errors import BadInput
-from crossgcn.explanation import columns
-from crossgcn.explanation.column_details import describe_term, node_sum
+from crossgcn.explanation import columns, purify
+from crossgcn.explanation.column_details import describe_term, node_sum, value_text
 from crossgcn.explanation.columns import (
     ColumnTerms,
     column_terms,
     error_over_models,
     group_columns,
 )
+from crossgcn.explanation.explainers import HopExplainer
+from crossgcn.explanation.one_node import answer_node
 from crossgcn.explanation.reading import Floats
+from crossgcn.graph.hops import neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.hop_perceptron import HopPerceptron
 
@@ -40,6 +48,8 @@ def make_graph(num_nodes: int = 300) -> Data:
     x = torch.cat([one_hot(city, 3), one_hot(sport, 2), age, age.argsort(0).argsort(0)], dim=1)
     x[:, -1] /= num_nodes
     edges = torch.randint(num_nodes, (2, 3 * num_nodes), generator=generator)
+    ring = torch.arange(num_nodes)
+    edges = torch.cat([edges, torch.stack([ring, (ring + 1) % num_nodes])], dim=1)
     return Data(x=x.double(), edge_index=torch.cat([edges, edges.flip(0)], dim=1))
 
 
@@ -127,7 +137,7 @@ def test_purified_terms_are_centered_and_orthogonal() -> None:
         assert abs(term.contributions.mean()) < 1e-9
         if len(term.groups) == 2:
             for group in term.groups:
-                features = terms.values[:, terms.groups[group].columns]
+                features = terms.inputs[:, terms.groups[group].columns]
                 along = (features - features.mean(axis=0)).T @ term.contributions
                 assert np.abs(along).max() < 1e-6
 
@@ -158,7 +168,7 @@ def test_a_pure_product_has_no_main_effects() -> None:
     assert found.pop(strongest.columns) > 0.3
     assert max(found.values()) < 0.05
     assert terms.whose(strongest) == "both"
-    product = terms.values[:, AGE] * terms.values[:, neighbours_age]
+    product = terms.inputs[:, AGE] * terms.inputs[:, neighbours_age]
     assert describe_term(terms, strongest)["slope"] == pytest.approx(float(product.std()), rel=0.1)
 
 
@@ -193,6 +203,14 @@ def test_groups_are_columns_of_the_table() -> None:
     )
 
 
+def test_numbers_are_shown_in_their_unit_and_the_largest_as_such() -> None:
+    model = CrossHops(7, 4, 2)
+    numbers = {"age": (40.0, 10.0)}
+    age = group_columns(model.plan, SPACE, ["a", "b"], numbers=numbers)[2]
+    for value, text in ((-0.55, "34.5"), (MAX_DEVIATIONS, "≥ "), (-MAX_DEVIATIONS, "≤ ")):
+        assert value_text(age, np.array([value, 0.2])).startswith(text)
+
+
 def test_equal_bags_have_no_error_and_others_have_one() -> None:
     graph, model = make_graph(), make_model(bags=2)
     assert all(float(t.error[0]) > 0 for t in explained(model, graph).terms if t.error is not None)
@@ -211,8 +229,8 @@ def test_equal_bags_have_no_error_and_others_have_one() -> None:
 
 def test_a_node_adds_up_also_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, model = make_graph(1000), make_model(3)
-    monkeypatch.setattr(columns, "_CELLS", 1)
-    monkeypatch.setattr(columns, "_MOST_TERMS", {2: 6})
+    monkeypatch.setattr(columns, "CELLS", 1)
+    monkeypatch.setattr(purify, "_MOST_TERMS", {2: 6, 3: 6})
     classes = ["a", "b", "c"]
     assert isinstance(graph.x, Tensor) and isinstance(graph.edge_index, Tensor)
     values = model.columns(graph.x, graph.edge_index)
@@ -233,7 +251,8 @@ def test_a_node_adds_up_also_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_explain_lists_terms_and_one_node() -> None:
     graph, model = make_graph(), make_model()
     frame = explain(model, graph, feature_names=SPACE, classes=["no", "yes"], top=4)
-    assert list(frame["class"]) == ["yes"] * 4
+    assert list(frame["class"]) == ["yes"] * 8
+    assert list(frame["columns"].map(len)).count(2) == 4
     assert frame["importance"].is_monotonic_decreasing
     pairs = explain(model, graph, feature_names=SPACE, order=2, top=3)
     assert set(pairs["columns"].map(len)) == {2}
@@ -252,7 +271,100 @@ def test_a_model_that_sees_labels_needs_the_training_nodes() -> None:
     with pytest.raises(BadInput, match="give train_nodes"):
         explain(model, graph)
     frame = explain(model, graph, train_nodes=torch.arange(100), top=100)
-    assert ["neighbours: label"] in list(frame["columns"])
+    assert ("neighbours: label",) in list(frame["columns"])
+
+
+def hop_explainer(num_classes: int = 3, **settings: Any) -> HopExplainer:
+    """An explainer of a model that sees labels, on a graph with weights."""
+    graph = make_graph(120)
+    assert isinstance(graph.x, Tensor) and isinstance(graph.edge_index, Tensor)
+    if settings.get("directed"):
+        graph.edge_index = graph.edge_index[:, : graph.edge_index.size(1) // 2]
+    graph.y = torch.arange(120) % num_classes
+    graph.edge_weight = torch.rand(
+        graph.edge_index.size(1), generator=torch.Generator().manual_seed(1)
+    )
+    torch.manual_seed(0)
+    model = CrossHops(7, 4, num_classes, label_features=True, **settings).double().eval()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.5).requires_grad_(False)
+    labels = neighbour_labels(graph.y, torch.arange(60), num_classes)
+    classes = [f"c{label}" for label in range(num_classes)]
+    return HopExplainer(model, graph, SPACE, classes, labels=labels)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_a_neighbour_counts_as_much_as_its_edges(directed: bool) -> None:
+    explainer = hop_explainer(directed=directed)
+    data, model = explainer.data, explainer.model
+    for node in (3, 90):
+        near, effects = explainer.neighbours(node)
+        assert len(near) > 2
+        sources, targets = data.edge_index
+        for neighbour, effect in list(zip(near.tolist(), effects, strict=True))[:4]:
+            apart = (sources != node) | (targets != neighbour)
+            apart &= (sources != neighbour) | (targets != node)
+            full = model(data.x, data.edge_index, data.edge_weight, explainer.labels)
+            less = model(
+                data.x, data.edge_index[:, apart], data.edge_weight[apart], explainer.labels
+            )
+            change = (full - less).detach().numpy()[[node]]
+            others = (change.sum() - change) / 2
+            np.testing.assert_allclose(effect, (change - others)[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_a_change_of_own_columns_gives_the_answer_that_is_said(num_classes: int) -> None:
+    explainer = hop_explainer(num_classes)
+    inputs = explainer.terms().inputs
+    found = 0
+    for node in range(6):
+        answer = answer_node(explainer, node)
+        row = explainer.own_row(node)
+        scores = explainer.model(torch.from_numpy(row))[0]
+        assert answer.predicted == explainer.classes[int(scores.argmax())]
+        for change in answer.changes:
+            assert change.outcome != answer.predicted
+            after = row.copy()
+            for name, value in zip(change.columns, change.after, strict=True):
+                group = next(group for group in explainer.groups if group.name == name)
+                rows = inputs[:, group.columns]
+                texts = [value_text(group, each) for each in rows]
+                after[0, group.columns] = rows[texts.index(value)]
+            scores = explainer.model(torch.from_numpy(after))[0]
+            assert explainer.classes[int(scores.argmax())] == change.outcome
+            found += 1
+    assert found
+
+
+def test_one_class_against_another() -> None:
+    graph, model = make_graph(), make_model(3)
+    terms = explain_terms(model, graph, feature_names=SPACE, contrast=("2", "0"))
+    scores = model(graph.x, graph.edge_index).numpy()
+    np.testing.assert_allclose(total(terms)[:, 0], scores[:, 2] - scores[:, 0], atol=1e-9)
+    assert terms.outputs == ("2 rather than 0",)
+    with pytest.raises(BadInput, match="class"):
+        explain_terms(model, graph, contrast=("2", "x"))
+
+
+def test_tables_arrays_and_figures() -> None:
+    graph, model = make_graph(), make_model(bags=2)
+    terms = explain_terms(model, graph, feature_names=SPACE, classes=["no", "yes"])
+    frame = terms.to_frame()
+    assert list(frame["term"]) == [term.name for term in terms.strongest()]
+    assert frame["importance"].is_monotonic_decreasing
+    assert terms.values.shape == (300, len(terms.feature_names))
+    sums = terms.values.sum(axis=1) + terms.base_values
+    np.testing.assert_allclose(sums, margins(model, graph)[:, 0], atol=1e-9)
+    axes = terms.plot(top=5)
+    assert [label.get_text() for label in axes.get_yticklabels()][::-1] == list(frame["term"][:5])
+    node = node_sum(terms, 4, 0)
+    steps = node.plot(top=3)
+    assert len(steps.patches) == 4
+    last = steps.patches[-1]
+    assert isinstance(last, Rectangle)
+    assert last.get_x() + last.get_width() == pytest.approx(node.score)
+    plt.close("all")
 
 
 def test_a_perceptron_on_the_same_columns_is_refused() -> None:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pandas as pd
 import pytest
 import torch
+from rich.console import Console
 from torch_geometric.data import Data
 
 from crossgcn import Experiment, RunConfig
 from crossgcn.data.graph_file import save_graph
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder, open_run
-from crossgcn.explanation.run import explain_columns
+from crossgcn.explanation.column_details import term_records
+from crossgcn.explanation.run import explain_columns, no_better_than_guessing
 from crossgcn.graph.hops import neighbour_labels
+from crossgcn.reports.terminal.explain import column_tables
 
 Command = Callable[..., CompletedProcess[str]]
 
@@ -46,7 +51,8 @@ def test_terms_of_columns(run: Path, crossgcn: Command) -> None:
     answer = json.loads(done.stdout)
     assert answer["unit"] == "log-odds"
     assert answer["purified"]
-    assert len(answer["terms"]) == 4
+    assert [len(term["columns"]) for term in answer["terms"]].count(1) == 4
+    assert len(answer["terms"]) == 8
     for term in answer["terms"]:
         assert term["class"] == "1"
         assert 1 <= len(term["columns"]) <= 2
@@ -56,7 +62,7 @@ def test_terms_of_columns(run: Path, crossgcn: Command) -> None:
     written = pd.read_csv(run.parent / "tables" / "terms.csv")
     assert list(written["term"]) == [" × ".join(term["columns"]) for term in answer["terms"]]
     shown = crossgcn("explain", "run", "--top", "4").stdout
-    assert all(" × ".join(term["columns"]) in shown for term in answer["terms"])
+    assert all(term["columns"][0] in shown for term in answer["terms"])
     raw = json.loads(crossgcn("explain", "run", "--raw", "--json").stdout)
     assert not raw["purified"]
     assert raw["terms"][0]["importance"] != answer["terms"][0]["importance"]
@@ -76,7 +82,38 @@ def test_one_node_adds_up_to_the_score(run: Path, crossgcn: Command) -> None:
         assert answer["average"] + listed + answer["other_terms"] == pytest.approx(answer["score"])
         parts = answer["own"] + answer["neighbourhood"] + answer["both"]
         assert answer["average"] + parts == pytest.approx(answer["score"])
-    assert "other terms together" in crossgcn("explain", "run", "--node", "7").stdout
+    assert "other terms" in crossgcn("explain", "run", "--node", "7").stdout
+
+
+def test_a_model_that_learned_nothing_is_said_to(run: Path) -> None:
+    opened = open_run(run)
+
+    def judge(**test: float) -> str:
+        record = opened.chosen.record | {"test": test}
+        bad = FinishedRun(opened.chosen.folder, record)
+        return no_better_than_guessing(replace(opened, chosen=bad, runs=(bad,)))
+
+    assert judge(roc_auc=0.6, accuracy=0.1) == ""
+    assert "no better than a coin (ROC-AUC 0.48)" in judge(roc_auc=0.48, accuracy=0.9)
+    assert "no better than the mean of all nodes" in judge(r2=-0.2)
+    assert "always answering the commonest class" in judge(accuracy=0.01)
+
+
+def test_terms_that_are_nothing_have_no_bars(run: Path) -> None:
+    terms = explain_columns(open_run(run))
+    scaled = [
+        replace(term, contributions=1e-6 * term.contributions, importance=1e-6 * term.importance)
+        for term in terms.terms
+    ]
+    nothing = replace(terms, terms=tuple(scaled))
+    for each, bars in ((terms, True), (nothing, False)):
+        console = Console(width=80, record=True, file=io.StringIO())
+        for part in column_tables(each, term_records(each, 0, 5), "It is no better than a coin."):
+            console.print(part)
+        shown = console.export_text()
+        assert "no better than a coin. Its terms say nothing" in shown
+        assert ("█" in shown) == bars
+        assert ("All terms are nearly zero" in shown) != bars
 
 
 def test_bad_questions_are_refused(run: Path, crossgcn: Command) -> None:
@@ -96,7 +133,7 @@ def test_a_number_is_explained_in_its_unit_with_errors_over_runs(tmp_path: Path)
     edges = torch.randint(200, (2, 500), generator=generator)
     graph = Data(x=x, edge_index=edges, y=1000 + 50 * x[:, 0] + x[:, 1], name="small")
     config = RunConfig.create(
-        model="cross-hops", splits="stratified", num_splits=2, metric="r2", bags=1, epochs=30,
+        model="cross-hops", splits="stratified", num_splits=2, metric="r2", bags=1, epochs=90,
         dropout=0.0, weight_decay=0.0, learning_rate=0.05, label_features=True,
     )  # fmt: skip
     experiment = Experiment([config], graph, Preprocess(("income",)))

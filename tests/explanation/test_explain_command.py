@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -34,6 +35,24 @@ def test_an_order_above_that_of_the_first_layer_is_refused(
     assert done.returncode == 2
     assert "--order 2, but the first layer of this model multiplies at most 1" in done.stderr
     assert crossgcn("explain", "run").returncode == 0
+
+
+def test_bags_of_words_are_listed_as_trained(
+    crossgcn: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    train_on(crossgcn, draw_graph(num_nodes=60), tmp_path)
+    monkeypatch.setattr("crossgcn.explanation.layered.MOST_COLUMNS", 9)
+    done = crossgcn("explain", "run", "--top", "2")
+    assert done.returncode == 0, done.stderr
+    assert "Crosses are listed as trained, because it has 10 columns" in done.stdout
+    assert "single feature" in done.stdout
+    answer = json.loads(crossgcn("explain", "run", "--node", "3", "--json").stdout)
+    total = answer["bias"] + answer["other_terms"] + answer["left_out"]
+    total += sum(cross["contribution"] for cross in answer["crosses"])
+    assert total == pytest.approx(answer["logits"][answer["class"]], abs=1e-5)
+    refused = crossgcn("explain", "run", "--class", "0", "--against", "1")
+    assert refused.returncode == 2 and "it has 10 columns" in refused.stderr
 
 
 @pytest.mark.parametrize("directed", [False, True])

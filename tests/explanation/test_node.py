@@ -129,7 +129,7 @@ def test_the_terms_of_some_nodes_are_those_rows_of_the_whole_table() -> None:
 def test_squares_of_binary_features_have_no_name_of_their_own_and_others_do() -> None:
     names = ["a=1", "a=2", "a=3", "b=1", "b=2", "b=3", "red", "tall", "age", "income"]
     found = explain_node(draw_model(2), draw_graph(), 3, space=names)
-    crosses = set(found.by_cross["cross"])
+    crosses = set(found.by_cross["cross"].str.removeprefix("neighbours: "))
     assert {"age²", "income²", "age & income"} <= crosses
     assert not any(name.endswith("²") for name in crosses - {"age²", "income²"})
     assert not any("a=1" in name and "a=2" in name for name in crosses)
@@ -171,6 +171,17 @@ def test_waterfalls_are_exact_and_list_the_largest_terms() -> None:
             whole["contribution"].head(4).tolist()
         )
         assert set(rows["kind"]) == {"bias", "term", "rest", "left out"}
+
+
+def test_crosses_of_neighbours_are_not_printed_as_those_of_the_node() -> None:
+    found = explain_node(draw_model((2, 1), 2), draw_graph(), 3)
+    own = found.frame[found.frame["source"] == 3].groupby("features")["contribution"].sum()
+    listed = found.by_cross[found.by_cross["whose"] == "own"]
+    assert len(listed) == len(own)
+    for features, amount in zip(listed["features"], listed["contribution"], strict=True):
+        assert amount == pytest.approx(own[features])
+    others = found.by_cross[found.by_cross["whose"] == "neighbourhood"]
+    assert others["cross"].str.startswith("neighbours: ").all() and len(others)
 
 
 def test_crosses_can_be_listed_without_single_features() -> None:

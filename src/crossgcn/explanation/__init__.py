@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from crossgcn.explanation.columns import ColumnTerms
+    from crossgcn.explanation.explain import explain_terms
     from crossgcn.explanation.node import NodeExplainer, NodeExplanation, explain_node
     from crossgcn.explanation.pyg import CrossExplainer
     from crossgcn.explanation.run import accuracy_without
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "columns": ("ColumnTerms",),
+    "explain": ("explain_terms",),
     "node": ("NodeExplainer", "explain_node", "NodeExplanation"),
     "pyg": ("CrossExplainer",),
     "run": ("accuracy_without",),
@@ -27,12 +31,14 @@ _HOMES = {
 }
 
 __all__ = [
+    "ColumnTerms",
     "CrossExplainer",
     "NodeExplainer",
     "NodeExplanation",
     "accuracy_without",
     "cross_stability",
     "explain_node",
+    "explain_terms",
     "first_order_terms",
     "strongest_crosses",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.errors import BadInput
+from crossgcn.errors import BadInput, unknown_name
 from crossgcn.explanation.reading import Ints
 
 Names: TypeAlias = FeatureSpace | Sequence[str] | None
@@ -56,6 +56,13 @@ def check_classes(classes: Sequence[Any] | None, num_classes: int) -> Sequence[A
             "give one name per class, in the order of their numbers"
         )
     return classes
+
+
+def check_class(name: str, classes: Sequence[str]) -> int:
+    """Return the position of a class."""
+    if name not in classes:
+        raise unknown_name("class", name, classes)
+    return classes.index(name)
 
 
 def check_features(space: Names, num_features: int) -> FeatureSpace:

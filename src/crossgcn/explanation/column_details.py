@@ -1,20 +1,26 @@
-"""What is inside a term of columns: its largest cells, or the slope of a number."""
+"""What is inside a term of columns: its largest cells, the slope or the shape of a number."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from crossgcn.explanation.columns import CROSS, WHOSE, ColumnGroup, ColumnTerm, ColumnTerms
-from crossgcn.explanation.reading import Bools, Floats
+from crossgcn.explanation.reading import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _CELLS = 5
-_MOST_COMBINATIONS = 2000
+_MOST_CELLS = 400
+_BINS = {1: 8, 2: 4}
+"""Equal parts of the nodes in which the mean of one number, or of two, is shown."""
 
 
 def describe_term(
@@ -23,41 +29,70 @@ def describe_term(
     """Return ``slope`` if all columns are numbers, else ``cells``.
 
     The slope is the change of the score per standard deviation of the number, or of the product
-    of the standardised numbers. A cell is a combination of one value per column, with the mean
-    contribution of its nodes; a number, or a share of neighbours, is ``high`` in the upper
-    quarter of nodes and ``low`` in the lower one. The cells that matter most come first: those
-    of the largest contribution times the square root of the number of nodes.
+    of the standardised numbers. ``shape`` is the mean contribution by value of one number, and
+    ``surface`` by values of two.
+
+    A cell is a combination of one value per column, with the mean contribution of its nodes; a
+    number, or a share of neighbours, is ``high`` in the upper quarter of nodes and ``low`` in the
+    lower one. The cells that matter most come first: those of the largest contribution times
+    the square root of the number of nodes.
     """
     groups = [terms.groups[group] for group in term.groups]
-    values = [terms.values[:, group.columns] for group in groups]
+    if not groups or not all(len(group.columns) for group in groups):
+        return {"cells": []}
+    values = [terms.inputs[:, group.columns] for group in groups]
     contributions = term.contributions[:, output]
-    is_number = [
-        group.is_number and not _are_flags(each) for group, each in zip(groups, values, strict=True)
+    around = None if terms.whose(term) == "own" else terms.neighbours
+    if all(g.is_number and not _are_flags(v) for g, v in zip(groups, values, strict=True)):
+        numbers = [each[:, 0] for each in values]
+        slope = _slope(numbers, contributions, around)
+        if around is not None or len(groups) > max(_BINS):
+            return {"slope": slope}
+        scaled = [g.scale[0] + g.scale[1] * n for g, n in zip(groups, numbers, strict=True)]
+        name = "shape" if len(groups) == 1 else "surface"
+        return {"slope": slope, name: _shape(scaled, contributions)}
+    most = int(_MOST_CELLS ** (1 / len(groups)))
+    names: list[list[str]] = []
+    inside = np.ones((len(contributions), 1))
+    for group, each in zip(groups, values, strict=True):
+        labels, masks = _levels(group, each)
+        largest = np.argsort(-masks.sum(axis=0), kind="stable")[:most]
+        names.append([labels[level] for level in largest])
+        inside = (inside[:, :, np.newaxis] * masks[:, np.newaxis, largest]).reshape(len(inside), -1)
+    if around is not None:
+        inside = _are_high(np.asarray(around @ inside)).astype(np.float64)
+    counts = inside.sum(axis=0)
+    means = contributions @ inside / np.maximum(counts, 1)
+    order = np.argsort(-np.abs(means) * np.sqrt(counts), kind="stable")
+    every = list(product(*names))
+    cells = [
+        {
+            "names": list(every[cell]),
+            "contribution": float(means[cell]),
+            "nodes": int(counts[cell]),
+        }
+        for cell in order[:top]
+        if counts[cell]
     ]
-    if all(is_number):
-        return {"slope": _slope([each[:, 0] for each in values], contributions)}
-    most = int(_MOST_COMBINATIONS ** (1 / len(groups)))
-    levels = [
-        sorted(_levels(group, each), key=lambda level: -level[1].sum())[:most]
-        for group, each in zip(groups, values, strict=True)
-    ]
-    cells: list[dict[str, Any]] = []
-    for combination in product(*levels):
-        inside = np.logical_and.reduce([mask for _, mask in combination])
-        count = int(inside.sum())
-        if count:
-            mean = float(contributions[inside].mean())
-            names = [name for name, _ in combination]
-            cells.append({"names": names, "contribution": mean, "nodes": count})
-    cells.sort(key=lambda cell: -abs(cell["contribution"]) * cell["nodes"] ** 0.5)
-    return {"cells": cells[:top]}
+    return {"cells": cells}
 
 
 def term_records(
-    terms: ColumnTerms, output: int, top: int, order: int | None = None
+    terms: ColumnTerms, output: int, top: int | None = None, order: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return the most important terms of one score, as ``explain --json`` lists them."""
-    strongest = [t for t in terms.strongest(output) if order is None or len(t.columns) == order]
+    """Return the terms of one score, as ``explain --json`` lists them.
+
+    Args:
+        top: How many terms of one column, of two, and so on; all by default.
+        order: Terms of this many columns only.
+    """
+    sizes = sorted({len(term.columns) for term in terms.terms})
+    chosen = {
+        id(term)
+        for size in sizes
+        if order in (None, size)
+        for term in terms.strongest(output, size)[:top]
+    }
     return [
         {
             "class": terms.outputs[output],
@@ -67,22 +102,24 @@ def term_records(
             "error": None if term.error is None else float(term.error[output]),
             **describe_term(terms, term, output),
         }
-        for term in strongest[:top]
+        for term in terms.strongest(output)
+        if id(term) in chosen
     ]
 
 
 def predicted_output(terms: ColumnTerms, node: int) -> int:
     """Return the score to explain of a node: that of its predicted class."""
-    return int(terms.scores[_row_of(terms, node)].argmax())
+    return int(terms.scores[row_of(terms, node)].argmax())
 
 
 def terms_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return the terms of :func:`term_records` as a table, one row per term."""
-    names = ["class", "term", "whose", "importance", "error", "slope", "cells"]
+    names = ["class", "term", "columns", "whose", "importance", "error", "slope", "cells"]
     rows = [
         row
         | {
             "term": CROSS.join(row["columns"]),
+            "columns": tuple(row["columns"]),
             "cells": "; ".join(map(cell_text, row.get("cells", ()))),
         }
         for row in records
@@ -102,6 +139,7 @@ class NodeSum:
     Attributes:
         output: The class, or the target that is a number.
         frame: All terms (``term``, ``columns``, ``whose``, ``contribution``), the largest first.
+        held: What the node has in its own columns, by column: ``{"gender": "female"}``.
     """
 
     output: str
@@ -109,6 +147,7 @@ class NodeSum:
     average: float
     score: float
     frame: pd.DataFrame
+    held: dict[str, str]
 
     def sum_of(self, whose: str) -> float:
         """Return what the terms of ``own``, ``neighbourhood`` or ``both`` contribute in all."""
@@ -126,11 +165,17 @@ class NodeSum:
             **{whose: self.sum_of(whose) for whose in WHOSE},
         }
 
+    def plot(self, *, top: int = 10, ax: Axes | None = None) -> Axes:
+        """Draw the way from the average to the score: the largest terms, and the rest summed."""
+        from crossgcn.explanation.plots import draw_waterfall
+
+        return draw_waterfall(self, top, ax)
+
 
 def node_sum(terms: ColumnTerms, node: int, output: int) -> NodeSum:
     """Return one score of one node as a sum."""
-    row = _row_of(terms, node)
-    listed = [*terms.terms, *([] if terms.rest is None else [terms.rest])]
+    row = row_of(terms, node)
+    listed = terms.all_terms
     frame = pd.DataFrame(
         {
             "term": [term.name for term in listed],
@@ -140,40 +185,84 @@ def node_sum(terms: ColumnTerms, node: int, output: int) -> NodeSum:
         }
     ).sort_values("contribution", key=lambda values: -values.abs(), ignore_index=True)
     score, average = float(terms.scores[row, output]), float(terms.average[output])
-    return NodeSum(terms.outputs[output], terms.unit, average, score, frame)
+    held = {
+        group.name: value_text(group, terms.inputs[row, group.columns])
+        for group in terms.groups
+        if group.own and len(group.columns)
+    }
+    return NodeSum(terms.outputs[output], terms.unit, average, score, frame, held)
 
 
-def _row_of(terms: ColumnTerms, node: int) -> int:
+def row_of(terms: ColumnTerms, node: int) -> int:
+    """Return the row of a node."""
     return int(np.flatnonzero(terms.nodes == node)[0])
 
 
-def _slope(numbers: Sequence[Floats], contributions: Floats) -> float:
-    product_of = np.ones(len(contributions))
-    for number in numbers:
-        centered = number - number.mean()
-        product_of = product_of * (centered / max(float(centered.std()), 1e-12))
+def value_text(group: ColumnGroup, values: Floats) -> str:
+    """Return what a node has in one of its own columns, as ``female`` or ``34``."""
+    if len(values) == 1 and values[0] in (0.0, 1.0) and group.scale == (0.0, 1.0):
+        return "yes" if values[0] else "no"
+    flags = [name for name, value in zip(group.features, values, strict=True) if value == 1]
+    if group.is_number and f"{group.name}=(missing)" not in flags:
+        number = group.scale[0] + group.scale[1] * float(values[0])
+        slack = 1e-4 * abs(group.scale[1])
+        sign = "≥ " if number > group.limits[1] - slack else ""
+        sign = "≤ " if number < group.limits[0] + slack else sign
+        return sign + (f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}")
+    words = [name.removeprefix(f"{group.name}=").removeprefix(f"{group.name}:") for name in flags]
+    return ", ".join(words) or "none"
+
+
+def _slope(numbers: Sequence[Floats], contributions: Floats, around: Any) -> float:
+    standard = [(each - each.mean()) / max(float(each.std()), 1e-12) for each in numbers]
+    product_of: Floats = reduce(np.multiply, standard)
+    if around is not None:
+        product_of = around @ product_of
     product_of = product_of - product_of.mean()
     length = float(product_of @ product_of)
     return float(product_of @ contributions) / length if length > 0 else 0.0
+
+
+def _shape(numbers: Sequence[Floats], contributions: Floats) -> list[dict[str, Any]]:
+    """Return the mean contribution in parts of the nodes, by the mean of each number there."""
+    places = []
+    for number in numbers:
+        cuts = np.quantile(number, np.linspace(0, 1, _BINS[len(numbers)] + 1)[1:-1])
+        places.append(np.searchsorted(np.unique(cuts), number, side="right"))
+    parts = []
+    for part in np.unique(np.stack(places, axis=1), axis=0):
+        inside = np.logical_and.reduce([p == at for p, at in zip(places, part, strict=True)])
+        parts.append(
+            {
+                "at": [float(number[inside].mean()) for number in numbers],
+                "contribution": float(contributions[inside].mean()),
+                "nodes": int(inside.sum()),
+            }
+        )
+    return parts
 
 
 def _are_flags(values: Floats) -> bool:
     return bool(((values == 0) | (values == 1)).all())
 
 
-def _levels(group: ColumnGroup, values: Floats) -> list[tuple[str, Bools]]:
-    """Return the values of a column by name, and which nodes have each."""
+def _are_high(shares: Floats) -> Any:
+    """Return which nodes are in the upper quarter, and above the least."""
+    return (shares >= np.quantile(shares, 0.75, axis=0)) & (shares > shares.min(axis=0))
+
+
+def _levels(group: ColumnGroup, values: Floats) -> tuple[list[str], Floats]:
+    """Return the values of a column by name, and which nodes have each, ``[nodes, levels]``."""
+    names: list[str] = list(group.features)
     if _are_flags(values):
-        levels = [(name, values[:, i] == 1) for i, name in enumerate(group.features)]
-        if len(levels) == 1:
-            levels.append((f"not {group.features[0]}", values[:, 0] == 0))
-        return levels
+        if len(names) > 1:
+            return names, values
+        return [names[0], f"not {names[0]}"], np.concatenate([values, 1 - values], axis=1)
     if group.is_number:
+        ranges = np.flatnonzero(((values == 0) | (values == 1)).all(axis=0))
+        if len(ranges) > 1:
+            return [names[place] for place in ranges], values[:, ranges]
         low, high = np.quantile(values[:, 0], [0.25, 0.75])
-        name = group.features[0]
-        return [(f"{name} low", values[:, 0] <= low), (f"{name} high", values[:, 0] >= high)]
-    lower, upper = values.min(axis=0), np.quantile(values, 0.75, axis=0)
-    return [
-        (f"{name} high", (values[:, i] >= upper[i]) & (values[:, i] > lower[i]))
-        for i, name in enumerate(group.features)
-    ]
+        masks = np.stack([values[:, 0] <= low, values[:, 0] >= high], axis=1)
+        return [f"{names[0]} low", f"{names[0]} high"], masks.astype(np.float64)
+    return [f"{name} high" for name in names], _are_high(values).astype(np.float64)

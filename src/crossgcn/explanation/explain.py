@@ -13,18 +13,58 @@ from torch_geometric.data import Data
 from crossgcn.errors import BadInput
 from crossgcn.explanation.arguments import (
     Names,
+    check_class,
     check_classes,
     check_features,
     check_integer,
     check_nodes,
 )
-from crossgcn.explanation.column_details import node_sum, predicted_output, term_records
-from crossgcn.explanation.columns import ColumnTerms, column_terms, group_columns
+from crossgcn.explanation.column_details import (
+    node_sum,
+    predicted_output,
+    term_records,
+    terms_frame,
+)
+from crossgcn.explanation.columns import ColumnTerms
+from crossgcn.explanation.explainers import Explainer, HopExplainer, LayeredExplainer
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.reading import Graph, read_layers
 from crossgcn.explanation.strongest import strongest_crosses
 from crossgcn.graph.hops import neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
+
+
+def explain_terms(
+    model: nn.Module | Any,
+    data: Graph,
+    *,
+    feature_names: Names = None,
+    classes: Sequence[Any] | None = None,
+    contrast: tuple[Any, Any] | None = None,
+    train_nodes: Tensor | None = None,
+    raw: bool = False,
+) -> ColumnTerms:
+    """Return the scores of all nodes as sums of purified terms of columns.
+
+    The result has the terms as a table (``to_frame()``), as arrays for SHAP's plots (``values``,
+    ``base_values``, ``feature_names``), and as a figure (``plot()``).
+
+    Args:
+        model: A trained model, or a fitted :class:`~crossgcn.CrossGCNClassifier`.
+        data: The graph.
+        feature_names: One name per feature, or a feature space, which also knows their columns.
+        classes: Names of the classes.
+        contrast: Two of the classes: why the first and not the second.
+        train_nodes: The training nodes of a :class:`~crossgcn.CrossHops` that sees the labels
+            of neighbours; ``data.train_mask`` by default.
+        raw: Terms of a :class:`~crossgcn.CrossHops` as trained, not purified.
+
+    Raises:
+        NotByColumn: If a model that is not a :class:`~crossgcn.CrossHops` has too many columns
+            or more than two layers.
+    """
+    model, feature_names, classes = _unwrap(model, feature_names, classes)
+    return _explainer(model, data, feature_names, classes, train_nodes, contrast).terms(raw=raw)
 
 
 def explain(
@@ -41,6 +81,8 @@ def explain(
 ) -> pd.DataFrame:
     """Return the crosses behind a model's predictions, exactly, as a table.
 
+    :func:`explain_terms` returns purified terms by column instead, for all models.
+
     Args:
         model: A trained model, or a fitted :class:`~crossgcn.CrossGCNClassifier`, which knows
             its classes and, if it was fitted to a data frame, the names of its features.
@@ -51,7 +93,8 @@ def explain(
             :func:`~crossgcn.explanation.strongest_crosses`.
         feature_names: One name per feature, or a feature space, which also knows their fields.
         classes: Names of the classes.
-        top: How many crosses, per class or of the node.
+        top: How many crosses, per class or of the node; for :class:`~crossgcn.CrossHops` how
+            many terms of one column, and how many of each larger number of columns.
         order: Number of features of a cross, for the whole graph only: at most the order of the
             first layer; all orders from 2 by default. For :class:`~crossgcn.CrossHops`: number
             of columns of a term; all by default.
@@ -60,25 +103,17 @@ def explain(
         raw: Return the terms of a :class:`~crossgcn.CrossHops` as trained, not purified.
 
     For a :class:`~crossgcn.CrossHops` the rows are its terms by column, with their importance in
-    the unit of the score (see :func:`~crossgcn.explanation.columns.column_terms`). For a node
+    the unit of the score (see :mod:`~crossgcn.explanation.purify`). For a node
     they are its contributions, and ``frame.attrs["average"]`` is the constant: together they add
     up to the score.
     """
-    if not isinstance(model, nn.Module):
-        if not hasattr(model, "model_"):
-            raise BadInput(
-                f"a {type(model).__name__} was given, which holds no trained model; give a model, "
-                "or a classifier after its fit"
-            )
-        if classes is None and hasattr(model, "classes_"):
-            classes = list(model.classes_)
-        if feature_names is None and hasattr(model, "feature_names_in_"):
-            feature_names = [str(name) for name in model.feature_names_in_]
-        model = model.model_
+    model, feature_names, classes = _unwrap(model, feature_names, classes)
     top = check_integer("top", top, at_least=1)
     if isinstance(model, CrossHops):
-        terms = _column_terms(model, data, node, feature_names, classes, train_nodes, raw)
-        return _column_frame(terms, node, top, order)
+        if node is not None:
+            node = check_integer("node", node)
+        hops = _explainer(model, data, feature_names, classes, train_nodes, None)
+        return _column_frame(hops.terms(node=node, raw=raw), node, top, order)
     if raw or train_nodes is not None:
         raise BadInput("raw and train_nodes are for cross-hops; leave them out for this model")
     if node is None:
@@ -108,20 +143,47 @@ def check_order(name: str, model: nn.Module, order: int) -> None:
         )
 
 
-def _column_terms(
-    model: CrossHops,
+def _unwrap(
+    model: Any, feature_names: Names, classes: Sequence[Any] | None
+) -> tuple[nn.Module, Names, Sequence[Any] | None]:
+    """Return the model of an estimator, and the names that it knows."""
+    if isinstance(model, nn.Module):
+        return model, feature_names, classes
+    if not hasattr(model, "model_"):
+        raise BadInput(
+            f"a {type(model).__name__} was given, which holds no trained model; give a model, "
+            "or a classifier after its fit"
+        )
+    if classes is None and hasattr(model, "classes_"):
+        classes = list(model.classes_)
+    if feature_names is None and hasattr(model, "feature_names_in_"):
+        feature_names = [str(name) for name in model.feature_names_in_]
+    return model.model_, feature_names, classes
+
+
+def _explainer(
+    model: nn.Module,
     data: Graph,
-    node: int | None,
     feature_names: Names,
     classes: Sequence[Any] | None,
     train_nodes: Tensor | None,
-    raw: bool,
-) -> ColumnTerms:
+    contrast: tuple[Any, Any] | None,
+) -> Explainer:
+    num_scores = model.readout.out_channels if isinstance(model, CrossHops) else None
+    if num_scores is None:
+        num_scores = len(read_layers(model)[-1].bias)
+    if classes is None and num_scores == 1:
+        classes = ["target"]
+    names = [str(name) for name in check_classes(classes, num_scores)]
+    pair = None
+    if contrast is not None:
+        first, second = (check_class(str(name), names) for name in contrast)
+        pair = (first, second)
+    if not isinstance(model, CrossHops):
+        space = check_features(feature_names, data.x.shape[1])
+        return LayeredExplainer(model, data, space, names, contrast=pair)
     if not isinstance(data, Data) or data.x is None or data.edge_index is None:
         raise BadInput("cross-hops is explained on a torch_geometric.data.Data with x, edge_index")
-    if classes is None and model.readout.out_channels == 1:
-        classes = ["target"]
-    names = [str(name) for name in check_classes(classes, model.readout.out_channels)]
     labels = None
     if model.plan.num_labels:
         train_nodes = data.get("train_mask") if train_nodes is None else train_nodes
@@ -131,13 +193,8 @@ def _column_terms(
             )
         chosen = torch.from_numpy(check_nodes("train_nodes", train_nodes, data.x.size(0)))
         labels = neighbour_labels(data.y, chosen, len(names))
-    with torch.no_grad():
-        columns = model.columns(data.x, data.edge_index, data.get("edge_weight"), labels)
     space = check_features(feature_names, data.x.size(1))
-    groups = group_columns(model.plan, space, names)
-    if node is not None:
-        node = check_integer("node", node)
-    return column_terms(model, columns, groups, names, node=node, raw=raw)
+    return HopExplainer(model, data, space, names, labels=labels, contrast=pair)
 
 
 def _column_frame(
@@ -146,7 +203,7 @@ def _column_frame(
     if node is None:
         outputs = range(len(terms.outputs))
         rows = [row for output in outputs for row in term_records(terms, output, top, order)]
-        return pd.DataFrame(rows)
+        return terms_frame(rows)
     if order is not None:
         raise BadInput("order chooses terms of a whole graph; leave it out to explain a node")
     explained = node_sum(terms, node, predicted_output(terms, node))

@@ -15,10 +15,14 @@ from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
 from crossgcn.explanation.arguments import Names, check_features, check_integer, name_cross
 from crossgcn.explanation.expansion import MAX_ROWS, Expansion, TermCodes
-from crossgcn.explanation.reading import Floats, Graph, Ints, Reading, read_model
+from crossgcn.explanation.reading import Bools, Floats, Graph, Ints, Reading, read_model
 
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation
+
+
+NEIGHBOURS = "neighbours: "
+"""Before the names of crosses in neighbours, summed over them."""
 
 
 @dataclass(frozen=True)
@@ -140,15 +144,37 @@ class NodeExplanation:
         return _largest_first(frame[[*columns, "contribution"]])
 
     @cached_property
+    def _sums(self) -> list[tuple[str, Expansion, Ints, Floats]]:
+        """The sum of each product over the node itself, and over its neighbours."""
+        if self.reading.of_neighbourhoods:
+            return [("neighbourhood", self.expansion, *self.expansion.sum_by_code())]
+        sums = []
+        for whose, chosen in (("own", self.nodes == self.node), *self._neighbourhood()):
+            coefficients = self.coefficients * chosen[:, np.newaxis]
+            expansion = Expansion(self.reading, self.nodes, coefficients)
+            sums.append((whose, expansion, *expansion.sum_by_code()))
+        return sums
+
+    def _neighbourhood(self) -> list[tuple[str, Bools]]:
+        others = self.nodes != self.node
+        return [("neighbourhood", others)] if others.any() else []
+
+    @cached_property
     def by_cross(self) -> pd.DataFrame:
-        """Each feature and cross once, with its contributions summed over the source nodes."""
-        codes, sums = self.expansion.sum_by_code()
-        if codes.size > MAX_ROWS:
+        """Each feature and cross of the node itself, and each summed over its neighbours."""
+        count = sum(codes.size for _, _, codes, _ in self._sums)
+        if count > MAX_ROWS:
             raise BadInput(
-                f"the score is a sum of {codes.size:,} different terms, too many for one table (at "
+                f"the score is a sum of {count:,} different terms, too many for one table (at "
                 f"most {MAX_ROWS:,}); ask for the largest with NodeExplainer.top_crosses"
             )
-        return _largest_first(self._named(self.expansion.codes, codes).assign(contribution=sums))
+        parts = []
+        for whose, expansion, codes, sums in self._sums:
+            frame = self._named(expansion.codes, codes)
+            if whose != "own" and not self.reading.of_neighbourhoods:
+                frame["cross"] = NEIGHBOURS + frame["cross"]
+            parts.append(frame.assign(whose=whose, contribution=sums))
+        return _largest_first(pd.concat(parts, ignore_index=True))
 
     @cached_property
     def by_feature(self) -> pd.DataFrame:
@@ -177,22 +203,31 @@ class NodeExplanation:
 
         Each row holds kind, order, features, name and contribution.
         """
-        codes, sums = self.expansion.sum_by_code()
-        listed = np.flatnonzero(codes >= self.expansion.codes.base ** (min_order - 1))
-        if listed.size > num:
-            sizes = np.abs(sums[listed])
-            listed = listed[sizes >= np.partition(sizes, -num)[-num]]
-        listed = listed[np.argsort(-np.abs(sums[listed]), kind="stable")[:num]]
+        found: list[tuple[float, str, tuple[int, ...]]] = []
+        for whose, expansion, codes, sums in self._sums:
+            listed = np.flatnonzero(codes >= expansion.codes.base ** (min_order - 1))
+            if listed.size > num:
+                sizes = np.abs(sums[listed])
+                listed = listed[sizes >= np.partition(sizes, -num)[-num]] if num else listed[:0]
+            features = expansion.codes.decode(codes[listed])
+            found += [
+                (amount, whose, each)
+                for each, amount in zip(features, sums[listed].tolist(), strict=True)
+            ]
+        found = sorted(found, key=lambda term: -abs(term[0]))[:num]
         parts: list[tuple[Any, ...]] = []
         if any(layer.bias.any() for layer in self.reading.layers):
             parts.append(("bias", 0, (), "bias", self.bias))
-        features = self.expansion.codes.decode(codes[listed])
-        for each, amount in zip(features, sums[listed].tolist(), strict=True):
-            parts.append(("term", len(each), each, name_cross(self.space, each), amount))
-        if codes.size > listed.size:
-            logit = float(self.logits[self.target])
-            rest = logit - self.bias - self.left_out - float(sums[listed].sum())
-            parts.append(("rest", 0, (), f"{codes.size - listed.size:,} other terms", rest))
+        for amount, whose, each in found:
+            name = name_cross(self.space, each)
+            if whose != "own" and not self.reading.of_neighbourhoods:
+                name = NEIGHBOURS + name
+            parts.append(("term", len(each), each, name, amount))
+        others = sum(codes.size for _, _, codes, _ in self._sums) - len(found)
+        if others:
+            named = sum(amount for amount, _, _ in found)
+            rest = float(self.logits[self.target]) - self.bias - self.left_out - named
+            parts.append(("rest", 0, (), f"{others:,} other terms", rest))
         if any(layer.order > 1 for layer in self.reading.layers[1:]):
             parts.append(("left out", 0, (), "crosses of hidden units", self.left_out))
         return parts
@@ -261,8 +296,9 @@ class NodeExplainer:
         """Return the largest terms of a score, and the rest of it, for many nodes.
 
         The rows of a node add up to its score exactly. ``kind`` is ``bias``, ``term`` for each of
-        the largest features and crosses (summed over the source nodes), ``rest`` for all other
-        terms together, and ``left out`` for crosses of hidden units.
+        the largest features and crosses (of the node itself, or summed over its neighbours and
+        named ``neighbours: ...``), ``rest`` for all other terms together, and ``left out`` for
+        crosses of hidden units.
 
         Args:
             num: How many terms for each node.

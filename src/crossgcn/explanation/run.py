@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import torch
 from torch import Tensor, nn
 
 from crossgcn.data.features import FeatureSpace
+from crossgcn.data.tables.encode.numbers import NumberEncoder
+from crossgcn.data.tables.graph import read_encoding
 from crossgcn.errors import BadInput
+from crossgcn.experiments.run_folder import metrics_of_test
 from crossgcn.explanation.arguments import check_nodes
-from crossgcn.explanation.columns import (
-    ColumnTerms,
-    column_terms,
-    error_over_models,
-    group_columns,
-)
+from crossgcn.explanation.columns import ColumnTerms, error_over_models
+from crossgcn.explanation.explainers import Explainer, HopExplainer, LayeredExplainer
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.occurrence import cross_products
 from crossgcn.explanation.reading import Floats, Graph, Ints, Reading, read_model
@@ -28,27 +26,33 @@ from crossgcn.explanation.terms import fold, term_weights
 from crossgcn.models.cross_hops import CrossHops
 
 if TYPE_CHECKING:
-    from crossgcn.experiments.run_folder import RunFolder
+    from crossgcn.experiments.run_folder import FinishedRun, RunFolder
 
 _NODES_FOR_COMPLETENESS = 200
 
 
-def explain_columns(run: RunFolder, *, node: int | None = None, raw: bool = False) -> ColumnTerms:
-    """Return the terms of the chosen model of a run of :class:`~crossgcn.CrossHops`.
+def explain_columns(
+    run: RunFolder,
+    *,
+    node: int | None = None,
+    raw: bool = False,
+    contrast: tuple[int, int] | None = None,
+    on_model: Callable[[int, int], None] | None = None,
+) -> ColumnTerms:
+    """Return the terms of the chosen model of a run, by column of the table.
 
     The errors are over bags; a model without bags has errors over the runs.
 
     Args:
-        node: A node that must be among those of the result, also in a sample.
-        raw: Terms as trained, not purified.
+        node: A node that must be among those of the result, also in a sample. Errors are then
+            over bags only.
+        raw: Terms as trained, not purified; for :class:`~crossgcn.CrossHops`.
+        contrast: Explain the score of one class minus that of another.
+        on_model: Called with the number of models done and of all models.
+
+    Raises:
+        NotByColumn: If the crosses of the model can only be listed as trained.
     """
-    preprocess, data = run.saved.preprocess, run.data
-    space = preprocess.space
-    if space is None:
-        space = FeatureSpace.unnamed(data.x.size(1))
-    encoding: Any = preprocess.encoding or {}
-    plan = encoding.get("plan", {})
-    names = (plan.get("target") or "label", plan.get("relation") or "neighbours")
     shown = run.chosen.record["config"].get("label_features")
     others = [  # of the same columns
         one
@@ -59,16 +63,81 @@ def explain_columns(run: RunFolder, *, node: int | None = None, raw: bool = Fals
         others = []
     explained = []
     for one in (run.chosen, *others):
-        model = run.saved.model if one is run.chosen else one.model().model
-        assert isinstance(model, CrossHops)
-        with torch.no_grad():
-            edges = (data.edge_index, data.get("edge_weight"))
-            columns = model.columns(data.x, *edges, run.labels(model, one))
-        groups = group_columns(model.plan, space, preprocess.classes, *names)
-        explained.append(
-            column_terms(model, columns, groups, preprocess.classes, node=node, raw=raw)
-        )
+        explainer = run_explainer(run, one, contrast=contrast)
+        explained.append(explainer.terms(node=node, raw=raw))
+        if on_model is not None:
+            on_model(len(explained), 1 + len(others))
     return explained[0] if len(explained) == 1 else error_over_models(explained)
+
+
+def run_explainer(
+    run: RunFolder, one: FinishedRun | None = None, *, contrast: tuple[int, int] | None = None
+) -> Explainer:
+    """Return the explainer of the chosen model, or of that of another run."""
+    preprocess, data = run.saved.preprocess, run.data
+    space = preprocess.space or FeatureSpace.unnamed(data.x.size(1))
+    numbers: dict[str, tuple[float, float]] = {}
+    target, relation = "label", "neighbours"
+    if preprocess.encoding is not None:
+        encoder, plan = read_encoding(preprocess)
+        target, relation = plan.target or target, plan.relation
+        numbers = {
+            each.column: (each.mean, each.deviation)
+            for each in encoder.columns
+            if isinstance(each, NumberEncoder)
+        }
+    model = run.saved.model if one in (None, run.chosen) else one.model().model
+    if isinstance(model, CrossHops):
+        return HopExplainer(
+            model,
+            data,
+            space,
+            preprocess.classes,
+            labels=run.labels(model, one),
+            target=target,
+            relation=relation,
+            numbers=numbers,
+            contrast=contrast,
+        )
+    return LayeredExplainer(
+        model,
+        data,
+        space,
+        preprocess.classes,
+        relation=relation,
+        numbers=numbers,
+        contrast=contrast,
+    )
+
+
+def no_better_than_guessing(run: RunFolder) -> str:
+    """Say so in a sentence if the model learned nothing; empty if it did.
+
+    A model of numbers must have a positive R², one of two classes a ROC-AUC above 0.5, and one
+    of more classes an accuracy above the share of the commonest class, on the test nodes.
+    """
+    tests = [metrics_of_test(one.record) for one in run.runs]
+    means = {name: float(np.mean([test[name] for test in tests])) for name in tests[0]}
+    if "r2" in means:
+        if means["r2"] > 0:
+            return ""
+        return f"The model is no better than the mean of all nodes (R² {means['r2']:.2f})."
+    if "roc_auc" in means and len(run.saved.preprocess.classes) == 2:
+        if means["roc_auc"] > 0.5:
+            return ""
+        return f"The model is no better than a coin (ROC-AUC {means['roc_auc']:.2f})."
+    guesses = []
+    for one in run.runs:
+        split = run.split_of(one)
+        commonest = run.data.y[split.train].mode().values
+        guesses.append(float((run.data.y[split.test] == commonest).float().mean()))
+    guess = float(np.mean(guesses))
+    if means["accuracy"] > guess:
+        return ""
+    return (
+        "The model is no better than always answering the commonest class (accuracy "
+        f"{means['accuracy']:.1%} against {guess:.1%})."
+    )
 
 
 @dataclass(frozen=True)
@@ -77,9 +146,9 @@ class ExplainedRun:
 
     Attributes:
         crosses: The table of :func:`~crossgcn.explanation.strongest.strongest_crosses` with two
-            more columns: ``stability``, the share of runs that have the cross among their
-            strongest with the same sign, and ``accuracy_drop`` on the test nodes of the chosen run
-            when the cross is removed.
+            more columns: ``stability``, the share of runs in which the cross has the same sign
+            and at least half the weight, and ``accuracy_drop`` on the test nodes of the chosen
+            run when the cross is removed.
         terms: The strongest single features.
         num_models: How many runs stability is measured over.
         complete: Whether the search for crosses of three or more features was completed.
@@ -101,7 +170,7 @@ def explain_run(
     order: int | None = None,
     on_model: Callable[[int, int], None] | None = None,
 ) -> ExplainedRun:
-    """Explain the chosen model of a run, and search the same crosses in the other models.
+    """Explain the chosen model of a run, and compare the same crosses in the other models.
 
     Args:
         top: How many crosses per class.
@@ -110,16 +179,15 @@ def explain_run(
     """
     model, data = run.saved.model, run.data
     space, classes = run.saved.preprocess.space, run.saved.preprocess.classes
-    frames = []
+    crosses = strongest_crosses(model, data, space=space, classes=classes, order=order, top=top)
+    complete = bool(crosses.attrs["complete"])
+    stability = np.zeros(len(crosses))
     for done, one in enumerate(run.runs, start=1):
         each = model if one is run.chosen else one.model().model
-        frames.append(
-            strongest_crosses(each, data, space=space, classes=classes, order=order, top=top)
-        )
+        stability += cross_stability(crosses, [each], data, classes)
         if on_model is not None:
             on_model(done, len(run.runs))
-    crosses = frames[run.runs.index(run.chosen)].copy()
-    crosses["stability"] = cross_stability(crosses, frames, top=top)
+    crosses["stability"] = stability / len(run.runs)
     crosses["accuracy_drop"] = accuracy_without(
         model, data, data.y, run.split.test, list(crosses["features"])
     )
@@ -132,7 +200,7 @@ def explain_run(
         crosses,
         first_order_terms(model, data, space=space, classes=classes, top=top),
         len(run.runs),
-        all(frame.attrs.get("complete", True) for frame in frames),
+        complete,
         completeness,
     )
 

@@ -29,6 +29,7 @@ Found = list[tuple[int, tuple[int, ...], float]]
 """Class, features and weight of each term."""
 
 _PAIRS_AT_ONCE = 200_000
+_STABLE = 0.5
 
 
 def strongest_crosses(
@@ -193,26 +194,28 @@ def field_strengths(
 
 
 def cross_stability(
-    crosses: pd.DataFrame, others: Sequence[pd.DataFrame], *, top: int = 20
+    crosses: pd.DataFrame, models: Sequence[nn.Module], graph: Graph, classes: Sequence[Any]
 ) -> pd.Series[float]:
-    """Return the share of models in which a cross is among the strongest, with the same sign.
+    """Return the share of models in which a cross has the same sign and at least half the weight.
 
     Args:
-        crosses: The table of :func:`strongest_crosses` for one model.
-        others: Tables of the models to search, one per split; include ``crosses`` to count it.
-        top: How many of the strongest crosses of each class to search.
+        crosses: The table of :func:`strongest_crosses` for one model; a cross counts alone,
+            whatever else is listed.
+        models: The models to search, one per split; include that of ``crosses`` to count it.
+        classes: Names of the classes, as in ``crosses``.
     """
-    if not others:
-        raise BadInput("stability needs the crosses of at least one other model; none were given")
-    seen = [dict(_signs(frame.groupby("class", sort=False).head(top))) for frame in others]
-    shares = [
-        sum(signs.get(cross) == sign for signs in seen) / len(seen)
-        for cross, sign in _signs(crosses)
-    ]
-    return pd.Series(shares, index=crosses.index, name="stability", dtype=float)
-
-
-def _signs(frame: pd.DataFrame) -> list[tuple[Any, float]]:
-    """Return class and features of each cross, with its sign."""
-    keys = zip(frame["class"], frame["features"], strict=True)
-    return list(zip(keys, np.sign(frame["strength"]).tolist(), strict=True))
+    if not models:
+        raise BadInput("stability needs at least one other model; none were given")
+    labels = crosses["class"].map(list(classes).index).to_numpy(np.int64)
+    agree = np.zeros(len(crosses))
+    for model in models:
+        reading = read_model(model, graph)
+        layer, readout = reading.layers[0], reading.readout()
+        weights = np.zeros(len(crosses))
+        for length in crosses["order"].unique():
+            places = np.flatnonzero(crosses["order"] == length)
+            terms = np.array(crosses["features"].iloc[places].tolist(), np.int64)
+            of_units = term_weights(layer, terms, reading.binary)
+            weights[places] = (of_units * readout[labels[places]]).sum(axis=1)
+        agree += weights * np.sign(crosses["weight"]) >= _STABLE * crosses["weight"].abs()
+    return pd.Series(agree / len(models), index=crosses.index, name="stability", dtype=float)

@@ -1,0 +1,295 @@
+r"""Split a polynomial into purified terms of groups of columns.
+
+Write :math:`F(R)` for the score of a node with all groups outside :math:`R` replaced by their
+mean over the nodes. The term of a set of groups is what they do together:
+:math:`f_T = \sum_{R \subseteq T} (-1)^{|T| - |R|} F(R)`. The terms add up to the score.
+
+Groups depend on each other, so a pair may still correlate with what its columns do alone.
+Purified terms do not (Lengerich et al. 2020; Hooker 2007). From the largest sets to the smallest,
+a term is regressed by least squares over the nodes on functions of its proper subsets, the fit of
+each subset is moved into that subset's term, and the mean into the average. The functions of one
+group are its features and their products of two (all functions of a category, or of a range);
+those of a pair of groups are products of a function of each. Then
+
+- every term has mean 0;
+- a pair is orthogonal, over the nodes, to the functions of either of its groups: its weighted
+  row and column means are 0;
+- a triple is orthogonal to the functions of its groups and of its pairs of groups.
+
+The terms depend on the scores only, not on the form of the weights. Three limits keep regressions
+well-posed. A regression has at most one column per ten nodes: the leading functions of each group
+(features by variance, then products). Groups of more than 12 features have no products. Where
+a function of one group is almost one of another (correlation above 0.99), their common part is
+moved, half to each, and the difference between them stays in the pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
+from functools import lru_cache
+from itertools import combinations, permutations, takewhile
+from math import comb
+
+import numpy as np
+
+from crossgcn.explanation.polynomial import Polynomial
+from crossgcn.explanation.reading import Floats, Ints
+
+Key = tuple[int, ...]
+"""Positions of groups, ascending."""
+
+_MOST_TERMS = {2: 2000, 3: 300}
+_MOST_CANDIDATES = 30_000
+_SCREENED_NODES = 100
+_LEAST_DISTINCT = 0.01
+_LEAST_VARIANCE = 1e-5
+_MOST_MULTIPLIED = 12
+
+
+class Terms:
+    """The terms of a polynomial, listed from the largest sets of groups to the smallest.
+
+    Args:
+        values: The columns, ``[nodes, columns]``.
+        groups: Positions of the columns of each group.
+        raw: Return terms as trained: :math:`F(R)` has zeros instead of means, and nothing is
+            moved.
+
+    Attributes:
+        chosen: The sets of groups that are listed, by size: all pairs, or the strongest of larger
+            sets. The others are in ``rest``.
+        scores: ``[nodes, bags * outputs]``, without the bias.
+        constant: What no term has, ``[bags * outputs]``; complete after :meth:`purify`.
+        rest: The sum of the terms that are not listed, if there are any, without what leading
+            functions of single groups explain of it: that is in the terms of these groups.
+    """
+
+    def __init__(
+        self, polynomial: Polynomial, values: Floats, groups: Sequence[Ints], *, raw: bool = False
+    ) -> None:
+        self._polynomial, self._raw = polynomial, raw
+        self._parts = _Parts(polynomial, values, groups, centered=not raw)
+        self._spaces = _Spaces([values[:, columns] for columns in groups], polynomial.order)
+        self.chosen = {
+            size: dict.fromkeys(self._parts.choose(size)) for size in range(1, polynomial.order + 1)
+        }
+        self.scores = self._parts.only(tuple(range(len(groups))))
+        self.constant = self._parts.only(())[0].copy()
+        self.rest: Floats | None = None
+        self._num_groups = len(groups)
+
+    def purify(self) -> Iterator[tuple[Key, Floats]]:
+        """Yield each term, ``[nodes, bags * outputs]``; afterwards ``rest`` is complete."""
+        moved: dict[Key, Floats] = {}
+        if self.num_unlisted and not self._raw:
+            columns = dict.fromkeys((group,) for group in range(self._num_groups))
+            fits = self._spaces.regress(
+                tuple(range(self._num_groups)), self._unlisted(), {1: columns}
+            )
+            moved = dict(fits)
+        total = np.zeros_like(self.scores)
+        for key in (key for size in reversed(self.chosen) for key in self.chosen[size]):
+            term = self._parts.interaction(key) + moved.pop(key, 0.0)
+            if not self._raw:
+                for subset, fit in self._spaces.regress(key, term, self.chosen):
+                    moved[subset] = moved.get(subset, 0.0) + fit
+                    term = term - fit
+                term = self._center(term)
+            total += term
+            yield key, term
+        if self.num_unlisted:
+            rest = self.scores - self.constant - total
+            self.rest = rest if self._raw else self._center(rest)
+
+    def _unlisted(self) -> Floats:
+        """Return the sum of the terms that are not listed, before anything is moved."""
+        rest = self.scores - self._parts.only(())[0]
+        for keys in self.chosen.values():
+            for key in keys:
+                rest = rest - self._parts.interaction(key)
+        return np.asarray(rest)
+
+    @property
+    def num_unlisted(self) -> dict[int, int]:
+        """How many sets of each size are not listed."""
+        missing = {
+            size: comb(self._num_groups, size) - len(keys) for size, keys in self.chosen.items()
+        }
+        return {size: count for size, count in missing.items() if count}
+
+    def _center(self, term: Floats) -> Floats:
+        mean = term.mean(axis=0)
+        self.constant = self.constant + mean
+        return np.asarray(term - mean)
+
+
+def cells_per_node(polynomial: Polynomial, num_groups: int) -> int:
+    """Estimate the numbers that are kept per node while terms are purified."""
+    order, units, num_columns = polynomial.weights.shape
+    terms = [min(comb(num_groups, size), _MOST_TERMS[2]) for size in range(1, order)]
+    outputs = polynomial.readout.shape[1]
+    kept = sum(terms[:-1]) * outputs + sum(terms) * (outputs // polynomial.bags)
+    return int(kept + 5 * num_columns + order * units * num_groups)
+
+
+class _Parts:
+    """The projections of each group, and what groups contribute together."""
+
+    def __init__(
+        self, polynomial: Polynomial, values: Floats, groups: Sequence[Ints], *, centered: bool
+    ) -> None:
+        self._polynomial = polynomial
+        self._projected = [polynomial.project(values[:, each], each) for each in groups]
+        self._base = np.zeros((polynomial.order + 1, 1, polynomial.weights.shape[1]))
+        if centered:
+            for part in self._projected:
+                mean = part.mean(axis=1, keepdims=True)
+                self._base += mean
+                part -= mean
+        self._num_nodes = len(values)
+        self._scores: dict[Key, Floats] = {}
+
+    def only(self, key: Key) -> Floats:
+        """Return the scores with all other groups at their mean, without the bias."""
+        if key not in self._scores:
+            projected = np.repeat(self._base, self._num_nodes, axis=1)
+            for group in key:
+                projected += self._projected[group]
+            scores = self._polynomial.evaluate(projected)
+            if len(key) > self._polynomial.order - 2 and key:
+                return scores
+            self._scores[key] = scores
+        return self._scores[key]
+
+    def interaction(self, key: Key) -> Floats:
+        """Return what groups contribute together and in no subset."""
+        if len(key) == self._polynomial.order > 1:
+            return self._highest_products(key)
+        total = self.only(key).copy()
+        for subset in ((), *_subsets(key)):
+            sign = -1.0 if (len(key) - len(subset)) % 2 else 1.0
+            total += sign * self.only(subset)
+        return total
+
+    def _highest_products(self, key: Key) -> Floats:
+        """Return the products of one projection of each group: all there is of as many groups."""
+        total = np.zeros(())
+        for places in permutations(key):
+            product = self._projected[places[0]][1]
+            for order, group in enumerate(places[1:], start=2):
+                product = product * self._projected[group][order]
+            total = total + product
+        weights = self._polynomial.order_weights[-1][:, np.newaxis]
+        contributions: Floats = total @ (weights * self._polynomial.readout)
+        return contributions
+
+    def choose(self, size: int) -> list[Key]:
+        """Return the sets of groups to be listed."""
+        keys = combinations(range(len(self._projected)), size)
+        count, most = comb(len(self._projected), size), _MOST_TERMS.get(size, _MOST_TERMS[3])
+        if size == 1 or count <= most:
+            return list(keys)
+        if count > _MOST_CANDIDATES:
+            return []
+        few = self._some_nodes(_SCREENED_NODES)
+
+        def strength(key: Key) -> float:
+            contributions = self._polynomial.mean_of_bags(few.interaction(key))
+            return -float(contributions.std(axis=0).max())
+
+        return sorted(sorted(keys, key=strength)[:most])
+
+    def _some_nodes(self, count: int) -> _Parts:
+        """Return the same of fewer nodes."""
+        every = slice(None, None, max(1, self._num_nodes // count))
+        few = copy(self)
+        few._projected = [part[:, every] for part in self._projected]
+        few._num_nodes, few._scores = few._projected[0].shape[1], {}
+        return few
+
+
+class _Spaces:
+    """Orthonormal bases of the functions of groups, with mean 0 over the nodes."""
+
+    def __init__(self, features: Sequence[Floats], order: int) -> None:
+        self._features, self._order = features, order
+        self._num_nodes = len(features[0])
+        self._bases: dict[int, Floats] = {}
+        self._pair = lru_cache(maxsize=2 * len(features))(self._make_pair)
+
+    def regress(
+        self, key: Key, term: Floats, chosen: Mapping[int, Collection[Key]]
+    ) -> Iterator[tuple[Key, Floats]]:
+        """Yield the least-squares fit of each proper subset of the groups."""
+        subsets = [each for size in chosen for each in combinations(key, size) if size < len(key)]
+        subsets = [subset for subset in subsets if subset in chosen[len(subset)]]
+        if not subsets:
+            return
+        width = _width(tuple(map(len, subsets)), self._num_nodes // 10)
+        blocks = [self._functions(subset, width) for subset in subsets]
+        design = np.concatenate(blocks, axis=1)
+        sizes, directions = np.linalg.eigh(design.T @ design)
+        distinct = sizes > _LEAST_DISTINCT
+        directions = directions[:, distinct] / np.sqrt(sizes[distinct])
+        weights = directions @ (directions.T @ (design.T @ term))
+        first = 0
+        for subset, block in zip(subsets, blocks, strict=True):
+            yield subset, block @ weights[first : first + block.shape[1]]
+            first += block.shape[1]
+
+    def _functions(self, key: Key, width: int) -> Floats:
+        if len(key) == 1:
+            return self._single(key[0])[:, :width]
+        if len(key) == 2:
+            return self._pair(key, width)
+        lower = self._functions(key[:-1], width), self._functions(key[-1:], width)
+        return _orthonormal(_products(*lower), np.concatenate(lower, axis=1))
+
+    def _make_pair(self, key: Key, width: int) -> Floats:
+        first, second = (self._single(group)[:, :width] for group in key)
+        return _orthonormal(_products(first, second), np.concatenate([first, second], axis=1))
+
+    def _single(self, group: int) -> Floats:
+        """Return the features of a group, largest variance first, then their products of two."""
+        if group not in self._bases:
+            features = self._features[group]
+            basis = _orthonormal(features, np.zeros((self._num_nodes, 0)))
+            if self._order > 1 and features.shape[1] <= _MOST_MULTIPLIED:
+                first, second = np.triu_indices(basis.shape[1])
+                products = basis[:, first] * basis[:, second]
+                basis = np.concatenate([basis, _orthonormal(products, basis)], axis=1)
+            self._bases[group] = basis
+        return self._bases[group]
+
+
+@lru_cache
+def _width(sizes: tuple[int, ...], most: int) -> int:
+    """Return how many functions of each group give at most ``most`` columns in all; 1 at least."""
+    fitting = takewhile(
+        lambda width: sum(width**size for size in sizes) <= most, range(1, most + 1)
+    )
+    return max(fitting, default=1)
+
+
+def _products(first: Floats, second: Floats) -> Floats:
+    return (first[:, :, np.newaxis] * second[:, np.newaxis]).reshape(len(first), -1)
+
+
+def _orthonormal(columns: Floats, others: Floats) -> Floats:
+    """Return a basis of what some columns have beyond a constant and other columns."""
+    columns = columns - columns.mean(axis=0)
+    scale = np.linalg.norm(columns, axis=0).max(initial=1e-9)
+    if others.shape[1]:
+        known, sizes, _ = np.linalg.svd(others, full_matrices=False)
+        known = known[:, sizes > _LEAST_VARIANCE]
+        for _ in range(2):  # The second time removes what rounding left.
+            columns = columns - known @ (known.T @ columns)
+    basis, sizes, _ = np.linalg.svd(columns, full_matrices=False)
+    return np.asarray(basis[:, sizes > _LEAST_VARIANCE * scale])
+
+
+def _subsets(key: Key) -> Iterator[Key]:
+    """Yield the proper nonempty subsets."""
+    for size in range(1, len(key)):
+        yield from combinations(key, size)
