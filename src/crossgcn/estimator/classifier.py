@@ -17,7 +17,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import validate_data
 
 from crossgcn.errors import BadInput
-from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator, GraphArguments
+from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator, row_names
+from crossgcn.estimator.inputs import GraphArguments
 from crossgcn.estimator.labels import (
     AUTO,
     Labels,
@@ -148,6 +149,7 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         *,
         edge_weight: Any = None,
         node_index: Any = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Train on the rows that have a label.
 
@@ -165,7 +167,7 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
             ValueError: If an argument cannot be used; the message says what to give.
             WorkFailed: If training diverges.
         """
-        config = self._configure()
+        config, index = self._configure(), row_names(X)
         refuse_missing_labels(y)
         X, labels = validate_data(self, X, y, accept_sparse="csr", dtype=np.float32)
         classes, codes = encode_labels(labels, self.unlabelled)
@@ -177,7 +179,7 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         rows, held_out = torch.nonzero(codes >= 0).flatten(), None
         if self.validation_fraction is not None:
             rows, held_out = hold_out(codes, self.validation_fraction, config.seed)
-        self._train(config, X, codes, len(classes), edges, rows, held_out)
+        self._train(config, X, codes, len(classes), edges, index, rows, held_out, sample_weight)
         self.classes_: Labels = classes
         return self
 

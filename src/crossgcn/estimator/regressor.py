@@ -15,7 +15,8 @@ from sklearn.utils.validation import validate_data
 
 from crossgcn.data.graph import is_labelled
 from crossgcn.errors import BadInput
-from crossgcn.estimator.base import CrossGCNEstimator, GraphArguments
+from crossgcn.estimator.base import CrossGCNEstimator, row_names
+from crossgcn.estimator.inputs import GraphArguments
 from crossgcn.estimator.labels import hold_out
 
 _NUMBERS = {"ensure_2d": False, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
@@ -43,6 +44,7 @@ class CrossGCNRegressor(RegressorMixin, CrossGCNEstimator):  # type: ignore[misc
         *,
         edge_weight: Any = None,
         node_index: Any = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Train on the rows that have a target.
 
@@ -56,7 +58,7 @@ class CrossGCNRegressor(RegressorMixin, CrossGCNEstimator):  # type: ignore[misc
             ValueError: If an argument cannot be used; the message says what to give.
             WorkFailed: If training diverges.
         """
-        config = self._configure()
+        config, index = self._configure(), row_names(X)
         features = {"accept_sparse": "csr", "dtype": np.float32}
         X, y = validate_data(self, X, y, validate_separately=(features, _NUMBERS))
         target = torch.from_numpy(np.array(column_or_1d(y, warn=True)))
@@ -69,7 +71,7 @@ class CrossGCNRegressor(RegressorMixin, CrossGCNEstimator):  # type: ignore[misc
         if self.validation_fraction is not None:
             one_class = torch.where(labelled, 0, -1)
             rows, held_out = hold_out(one_class, self.validation_fraction, config.seed)
-        self._train(config, X, target, 1, edges, rows, held_out)
+        self._train(config, X, target, 1, edges, index, rows, held_out, sample_weight)
         return self
 
     def predict(
