@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from crossgcn.errors import BadInput, CrossGCNError, WorkFailed
     from crossgcn.estimator.classifier import CrossGCNClassifier
     from crossgcn.estimator.regressor import CrossGCNRegressor
+    from crossgcn.estimator.splitter import TransductiveKFold
     from crossgcn.experiments.experiment import Experiment, RepeatedRuns
     from crossgcn.experiments.statistics import paired_difference, summarise
     from crossgcn.explanation.explain import explain
@@ -49,6 +50,7 @@ _HOMES = {
     "errors": ("BadInput", "CrossGCNError", "WorkFailed"),
     "estimator.classifier": ("CrossGCNClassifier",),
     "estimator.regressor": ("CrossGCNRegressor",),
+    "estimator.splitter": ("TransductiveKFold",),
     "experiments.experiment": ("Experiment", "RepeatedRuns"),
     "experiments.statistics": ("paired_difference", "summarise"),
     "explanation.explain": ("explain",),
@@ -87,6 +89,7 @@ __all__ = [  # noqa: RUF022
     "RunConfig",
     "Split",
     "TableChoices",
+    "TransductiveKFold",
     "WorkFailed",
     "build_model",
     "calibrate",

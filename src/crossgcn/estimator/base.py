@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 import torch
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
@@ -24,7 +26,7 @@ from crossgcn.estimator.folder import describe_estimator, read_estimator
 from crossgcn.estimator.inputs import GraphArguments
 from crossgcn.estimator.kept_graph import KeptGraph, Places, unknown_labels
 from crossgcn.graph import PreparedGraph, SparseMatrix
-from crossgcn.graph.hops import HopColumns, NeighbourLabels, neighbour_labels
+from crossgcn.graph.hops import HopColumns, neighbour_labels
 from crossgcn.graph.sampling.source import source_of
 from crossgcn.models.catalogue import build_model, first_layer_crosses, get_preset, has_orders
 from crossgcn.models.cross_hops import CrossHops
@@ -38,7 +40,7 @@ from crossgcn.training.losses import fit_target_scale
 from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
 from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.steps.full_batch import FullBatchStep
-from crossgcn.training.trainer import seeded
+from crossgcn.training.trainer import seeded, using_threads
 
 GRAPH_ARGUMENTS = {"edge_index": True, "edge_weight": True, "node_index": True}
 """Arguments that scikit-learn passes on, if metadata routing is on."""
@@ -99,7 +101,9 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
     learning_rate: float | None = None
     weight_decay: float | None = None
     validation_fraction: float | None = None
+    warm_start: bool = False
     random_state: int | np.random.RandomState | None = 0
+    n_jobs: int | None = None
     device: str = "cpu"
 
     def _configure(self) -> RunConfig:
@@ -144,6 +148,10 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
         return config
 
+    def _validate(self, X: Any, *, reset: bool = True) -> Any:
+        """Return features as a 32-bit array or CSR matrix; ``reset`` in ``fit``."""
+        return validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=reset)
+
     def _train(
         self,
         config: RunConfig,
@@ -181,38 +189,45 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             config = config.model_copy(update={"metric": DEFAULT_METRICS[task]})
         with seeded(config.seed):
             model = build_model(config.model, data.x.size(1), out_channels, **settings)
+        if self.warm_start and hasattr(self, "model_"):
+            self._continue_from(self.model_, model)
         if task == "regression":
             fit_target_scale(model, y[rows])
-        if isinstance(model, CrossHops):
-            labels = neighbour_labels(y, rows, out_channels) if model.plan.num_labels else None
-            if labels is not None:
-                prior = labels.values[labels.known].double().mean(dim=0)
-                graph = replace(graph, labels=labels._replace(prior=prior))
-            source = rows_of_hops(model, HopColumns(source_of(data), model.plan.hops), y, labels)
-            nobody = torch.empty(0, dtype=torch.long)
-            split = Split(rows, nobody if held_out is None else held_out, nobody)
-            result: TrainedModel | Diverged = train_in_batches(
-                model,
-                source,
-                split,
-                config,
-                seed=config.seed,
-                read_test=False,
-                device=self.device,
-                node_weights=row_weights,
-            )
-        else:
-            step = FullBatchStep(
-                [model],
-                PreparedGraph(data.x, data.edge_index, data.get("edge_weight")),
-                y,
-                [rows],
-                config,
-                seeds=[config.seed],
-                device=self.device,
-                node_weights=row_weights,
-            )
-            (result,) = fit(step, validation=None if held_out is None else step.scorer([held_out]))
+        with self._threads():
+            if isinstance(model, CrossHops):
+                labels = neighbour_labels(y, rows, out_channels) if model.plan.num_labels else None
+                if labels is not None:
+                    prior = labels.values[labels.known].double().mean(dim=0)
+                    graph = replace(graph, labels=labels._replace(prior=prior))
+                source = rows_of_hops(
+                    model, HopColumns(source_of(data), model.plan.hops), y, labels
+                )
+                nobody = torch.empty(0, dtype=torch.long)
+                split = Split(rows, nobody if held_out is None else held_out, nobody)
+                result: TrainedModel | Diverged = train_in_batches(
+                    model,
+                    source,
+                    split,
+                    config,
+                    seed=config.seed,
+                    read_test=False,
+                    device=self.device,
+                    node_weights=row_weights,
+                )
+            else:
+                step = FullBatchStep(
+                    [model],
+                    PreparedGraph(data.x, data.edge_index, data.get("edge_weight")),
+                    y,
+                    [rows],
+                    config,
+                    seeds=[config.seed],
+                    device=self.device,
+                    node_weights=row_weights,
+                )
+                (result,) = fit(
+                    step, validation=None if held_out is None else step.scorer([held_out])
+                )
         if isinstance(result, Diverged):
             raise WorkFailed(
                 f"{result.reason}; standardise X (StandardScaler in a Pipeline), or lower "
@@ -246,7 +261,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "model_")
         index = row_names(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=False)
+        X = self._validate(X, reset=False)
         given = GraphArguments(*edges)
         if given.edge_index is None and given.edge_weight is None and self.graph_ is not None:
             return self._score_in_kept_graph(X, index, given.node_index)
@@ -275,7 +290,8 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             warnings.warn(
                 f"{many} {len(places)} rows of X are not known as nodes of the graph of the fit, "
                 "so their neighbours are left out; give edge_index for them, or node_index, or X "
-                "as a data frame with the index of the fit",
+                "as a data frame with the index of the fit (in cross-validation, fit with "
+                "edge_index=Data(x=X, edge_index=edges))",
                 stacklevel=4,
             )
         scores = np.empty((len(places), self.model_.num_outputs))
@@ -296,15 +312,33 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         together.
         """
         data, exact = graph.to_data(), deepcopy(self.model_).double().eval()
-        if isinstance(exact, CrossHops):
-            weight = data.get("edge_weight")
-            scores: Tensor = exact(data.x.double(), data.edge_index, weight, graph.labels)
+        with self._threads():
+            if isinstance(exact, CrossHops):
+                weight = data.get("edge_weight")
+                scores: Tensor = exact(data.x.double(), data.edge_index, weight, graph.labels)
+                return scores.numpy()
+            prepared = PreparedGraph(data.x, data.edge_index, data.get("edge_weight"))
+            x: Any = prepared.x
+            x = _in_64_bits(x) if isinstance(x, SparseMatrix) else x.double()
+            scores = exact(x, [_in_64_bits(prepared.edges(kind)) for kind in exact.propagations])
             return scores.numpy()
-        prepared = PreparedGraph(data.x, data.edge_index, data.get("edge_weight"))
-        x: Any = prepared.x
-        x = _in_64_bits(x) if isinstance(x, SparseMatrix) else x.double()
-        scores = exact(x, [_in_64_bits(prepared.edges(kind)) for kind in exact.propagations])
-        return scores.numpy()
+
+    def _threads(self) -> AbstractContextManager[None]:
+        """Use as many threads within a block as ``n_jobs`` says."""
+        if self.n_jobs is None:
+            return nullcontext()
+        return using_threads(effective_n_jobs(self.n_jobs))
+
+    def _continue_from(self, fitted: NodeClassifier, model: NodeClassifier) -> None:
+        """Start from the weights of the previous fit."""
+        old, new = fitted.state_dict(), model.state_dict()
+        shapes = [{name: value.shape for name, value in each.items()} for each in (old, new)]
+        if type(fitted) is not type(model) or shapes[0] != shapes[1]:
+            raise BadInput(
+                "warm_start continues the previous fit, but the model, the number of features or "
+                "the number of classes is another one; set warm_start=False"
+            )
+        model.load_state_dict(old)
 
     @property
     def _reads_neighbours(self) -> bool:

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import validate_data
 
 from crossgcn.errors import BadInput
 from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator, row_names
@@ -25,7 +24,7 @@ from crossgcn.estimator.labels import (
     encode_labels,
     find_unlabelled,
     hold_out,
-    refuse_missing_labels,
+    read_labels,
     tidy_labels,
 )
 
@@ -168,8 +167,8 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
             WorkFailed: If training diverges.
         """
         config, index = self._configure(), row_names(X)
-        refuse_missing_labels(y)
-        X, labels = validate_data(self, X, y, accept_sparse="csr", dtype=np.float32)
+        X, labels = self._validate(X), read_labels(y)
+        check_consistent_length(X, labels)
         classes, codes = encode_labels(labels, self.unlabelled)
         if isinstance(self.class_weight, Mapping):
             known = tidy_labels(labels[codes.numpy() >= 0])
@@ -222,7 +221,7 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         The arguments are those of :meth:`fit`, for these rows, and the weight of each row.
         """
         predicted = self.predict(X, edge_index, edge_weight=edge_weight, node_index=node_index)
-        truth: Labels = column_or_1d(y)
+        truth = read_labels(y)
         if len(truth) != len(predicted):
             raise BadInput(f"y has {len(truth)} labels for {len(predicted)} rows; give one per row")
         labelled = ~find_unlabelled(truth, self.unlabelled, self.classes_)

@@ -43,7 +43,7 @@ class NamedEdges(NamedTuple):
     def between(self, names: pd.Index[Any]) -> tuple[Array, Array | None, Array]:
         """Return edges between positions of names, their weights, and which edges these are."""
         ends = names.get_indexer(pd.Index(self.ends.ravel())).reshape(self.ends.shape)
-        kept = (ends >= 0).all(axis=0)
+        kept = np.all(ends >= 0, axis=0)
         return ends[:, kept], None if self.weights is None else self.weights[kept], kept
 
 
@@ -62,12 +62,11 @@ def read_named_edges(
         if edge_weight is not None:
             raise BadInput("edge_weight is given without edge_index; give both or neither")
         return NamedEdges(names, np.empty((2, 0), np.int64), None)
-    if isinstance(edge_index, Data) or _is_labelled(edge_index):
-        if edge_weight is not None:
-            raise BadInput(
-                f"edge_weight goes with edges [2, edges]; a {type(edge_index).__name__} holds its "
-                "own weights"
-            )
+    if (isinstance(edge_index, Data) or _is_labelled(edge_index)) and edge_weight is not None:
+        raise BadInput(
+            f"edge_weight goes with edges [2, edges]; a {type(edge_index).__name__} holds its own "
+            "weights"
+        )
     if isinstance(edge_index, Data):
         edge_weight = edge_index.get("edge_weight")
         edge_index = edge_index.edge_index
@@ -110,7 +109,8 @@ def _names_of(edges: Any, num_nodes: int, index: pd.Index[Any] | None) -> pd.Ind
             f"edge_index has {len(edges)} nodes, but X has {num_nodes} rows; say with node_index, "
             "or by the index of a data frame X, which node each row is"
         )
-    return pd.Index(list(edges), tupleize_cols=False)
+    names: pd.Index[Any] = pd.Index(list(edges), tupleize_cols=False)
+    return names
 
 
 def _read_labelled(edges: Any, names: pd.Index[Any] | None, num_nodes: int) -> NamedEdges:
@@ -150,7 +150,7 @@ def _objects(values: Any) -> Array:
 
 
 def _as_scipy(adjacency: Tensor) -> Any:
-    entries = adjacency.detach().cpu().to_sparse_coo().coalesce()
+    entries = torch.Tensor.to_sparse(adjacency.detach().cpu()).coalesce()
     rows, columns = entries.shape
     return sp.coo_array((entries.values().numpy(), entries.indices().numpy()), (rows, columns))
 

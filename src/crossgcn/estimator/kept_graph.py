@@ -109,7 +109,9 @@ class KeptGraph:
             num_nodes=rows,
         )
         data = canonical_graph(data, "X")
-        name = str(index.name) if by_index and index is not None and index.name is not None else None
+        name = (
+            str(index.name) if by_index and index is not None and index.name is not None else None
+        )
         return cls(ids, X, data.edge_index, data.get("edge_weight"), others, by_index, name)
 
     @property
@@ -224,6 +226,7 @@ class KeptGraph:
         positions[added] = nodes + np.arange(len(added))
         order = np.arange(nodes + len(added))
         order[positions] = nodes + np.arange(len(places))
+        x: Any
         if sp.issparse(self.x) or sp.issparse(X):
             x = sp.csr_array(sp.vstack([self.x, X], format="csr"))[order]
         else:
@@ -250,9 +253,7 @@ class KeptGraph:
                 assert self.edge_weight is not None
                 data.edge_weight = torch.cat([self.edge_weight, torch.from_numpy(weights)])
             data = canonical_graph(data, "X")
-            graph = replace(
-                graph, edge_index=data.edge_index, edge_weight=data.get("edge_weight")
-            )
+            graph = replace(graph, edge_index=data.edge_index, edge_weight=data.get("edge_weight"))
         return graph, positions
 
     def shown_labels(self, X: Any, node_index: Any) -> NeighbourLabels:
@@ -288,11 +289,13 @@ class KeptGraph:
             arrays["index_name"] = np.array(self.index_name)
         for name, names in (("ids", self.ids), ("other_edges", self.others.ends)):
             arrays[name] = _plain_names(np.asarray(names))
-        if sp.issparse(self.x):
-            arrays |= {"x_indptr": self.x.indptr, "x_indices": self.x.indices}
-            arrays |= {"x_data": self.x.data, "x_shape": np.array(self.x.shape)}
+        x: Any = self.x
+        is_sparse = sp.issparse(x)
+        if is_sparse:
+            arrays |= {"x_indptr": x.indptr, "x_indices": x.indices, "x_data": x.data}
+            arrays["x_shape"] = np.array(x.shape)
         else:
-            arrays["x"] = self.x
+            arrays["x"] = x
         if self.edge_weight is not None:
             arrays["edge_weight"] = self.edge_weight.numpy()
         if self.others.weights is not None:

@@ -11,15 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
-from sklearn.utils.validation import validate_data
 
 from crossgcn.data.graph import is_labelled
 from crossgcn.errors import BadInput
 from crossgcn.estimator.base import CrossGCNEstimator, row_names
 from crossgcn.estimator.inputs import GraphArguments
 from crossgcn.estimator.labels import hold_out
-
-_NUMBERS = {"ensure_2d": False, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -59,10 +56,9 @@ class CrossGCNRegressor(RegressorMixin, CrossGCNEstimator):  # type: ignore[misc
             WorkFailed: If training diverges.
         """
         config, index = self._configure(), row_names(X)
-        features = {"accept_sparse": "csr", "dtype": np.float32}
-        X, y = validate_data(self, X, y, validate_separately=(features, _NUMBERS))
-        target = torch.from_numpy(np.array(column_or_1d(y, warn=True)))
-        check_consistent_length(X, y)
+        X, numbers = self._validate(X), _read_numbers(y)
+        target = torch.from_numpy(np.array(numbers))
+        check_consistent_length(X, numbers)
         labelled = is_labelled(target)
         if not labelled.any():
             raise BadInput(f"y is NaN in all {len(target)} rows; give rows that have a target")
@@ -98,7 +94,7 @@ class CrossGCNRegressor(RegressorMixin, CrossGCNEstimator):  # type: ignore[misc
         The arguments are those of :meth:`fit`, for these rows, and the weight of each row.
         """
         predicted = self.predict(X, edge_index, edge_weight=edge_weight, node_index=node_index)
-        truth = column_or_1d(check_array(y, input_name="y", **_NUMBERS))
+        truth = _read_numbers(y)
         if len(truth) != len(predicted):
             raise BadInput(
                 f"y has {len(truth)} numbers for {len(predicted)} rows; give one per row"
@@ -108,3 +104,11 @@ class CrossGCNRegressor(RegressorMixin, CrossGCNEstimator):  # type: ignore[misc
             raise BadInput("y is NaN in all rows; give some that have a target")
         weight = None if sample_weight is None else column_or_1d(sample_weight)[known]
         return float(r2_score(truth[known], predicted[known], sample_weight=weight))
+
+
+def _read_numbers(y: Any) -> NDArray[np.float64]:
+    """Return targets as an array, in which unknown ones are NaN."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    settings = {"ensure_2d": False, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    return np.asarray(column_or_1d(check_array(y, input_name="y", **settings), warn=True))

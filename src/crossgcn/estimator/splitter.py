@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator, KFold, StratifiedKFold
-from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
 from crossgcn.errors import BadInput
-from crossgcn.estimator.labels import AUTO, find_unlabelled
+from crossgcn.estimator.labels import AUTO, find_unlabelled, read_labels
 
 
 class TransductiveKFold(BaseCrossValidator):  # type: ignore[misc]
@@ -63,7 +62,7 @@ class TransductiveKFold(BaseCrossValidator):  # type: ignore[misc]
         """
         if y is None:
             raise BadInput("y is missing; give the labels, which decide what can be held out")
-        labels = column_or_1d(y)
+        labels = read_labels(y)
         labelled = np.flatnonzero(~find_unlabelled(labels, self.unlabelled))
         if len(labelled) < self.n_splits:
             raise BadInput(
