@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from crossgcn import BadInput, CrossGCNClassifier, CrossHops
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.splits import Split
 from crossgcn.graph.hops import neighbour_labels
-from crossgcn.training.checkpoints import load_saved, save_model
+from crossgcn.training.checkpoints import load_saved
 from crossgcn.training.config import RunConfig
 from crossgcn.training.trainer import Run, Trainer
 

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
+from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
@@ -101,6 +102,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
     learning_rate: float | None = None
     weight_decay: float | None = None
     validation_fraction: float | None = None
+    graph: Any = None
     warm_start: bool = False
     random_state: int | np.random.RandomState | None = 0
     n_jobs: int | None = None
@@ -174,6 +176,8 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             held_out: The rows that select the epoch; without them, the last epoch is kept.
             sample_weight: Weight of each row in the loss.
         """
+        if edges.edge_index is None and edges.edge_weight is None:
+            edges = edges._replace(edge_index=self.graph)
         rows, row_weights = _weigh(rows, X, sample_weight)
         graph, places = KeptGraph.read(X, edges, index)
         data, validation_rows = graph.to_data(), held_out
@@ -264,7 +268,31 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         X = self._validate(X, reset=False)
         given = GraphArguments(*edges)
         if given.edge_index is None and given.edge_weight is None and self.graph_ is not None:
-            return self._score_in_kept_graph(X, index, given.node_index)
+            places: Places = self._find_rows(X, index, given.node_index)
+            scores = np.empty((len(places), self.model_.num_outputs))
+            # Rows that are the same node with different features are scored one after another.
+            counted = pd.Series(places).groupby(places).cumcount().to_numpy()
+            repeats = np.where(places < 0, 0, counted)
+            for repeat in range(repeats.max(initial=0) + 1):
+                rows = np.flatnonzero(repeats == repeat)
+                graph, positions = self.graph_.with_rows(X[rows], places[rows])
+                scores[rows] = self._score_graph(graph)[positions]
+            return scores
+        graph, places = self._read_graph(X, index, given)
+        return self._score_graph(graph)[places]
+
+    def _place(
+        self, X: Any, index: pd.Index[Any] | None, given: GraphArguments
+    ) -> tuple[KeptGraph, Places]:
+        """Return the graph in which rows are predicted, and the node that each row is."""
+        if given.edge_index is not None or self.graph_ is None:
+            return self._read_graph(X, index, given)
+        return self.graph_.with_rows(X, self._find_rows(X, index, None))
+
+    def _read_graph(
+        self, X: Any, index: pd.Index[Any] | None, given: GraphArguments
+    ) -> tuple[KeptGraph, Places]:
+        """Return the graph that users give with rows, and the node that each row is."""
         graph, places = KeptGraph.read(X, given, index)
         if graph.num_edges == 0 and self._reads_neighbours:
             self._warn_of_missing_edges(X, given.edge_index)
@@ -274,14 +302,12 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             if self.graph_ is not None:
                 labels = self.graph_.shown_labels(graph.x, node_index)
             if graph.num_edges and not labels.known.any():
-                warnings.warn(_UNKNOWN_ROWS, stacklevel=3)
+                warnings.warn(_UNKNOWN_ROWS, stacklevel=4)
             graph = replace(graph, labels=labels)
-        return self._score_graph(graph)[places]
+        return graph, places
 
-    def _score_in_kept_graph(
-        self, X: Any, index: pd.Index[Any] | None, node_index: Any
-    ) -> NDArray[np.float64]:
-        """Score rows as nodes of the graph of the fit."""
+    def _find_rows(self, X: Any, index: pd.Index[Any] | None, node_index: Any) -> Places:
+        """Return the nodes that rows are in the graph of the fit; warn of rows that are none."""
         assert self.graph_ is not None
         places: Places = self.graph_.find(X, index, node_index)
         lost = int((places < 0).sum())
@@ -294,15 +320,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
                 "edge_index=Data(x=X, edge_index=edges))",
                 stacklevel=4,
             )
-        scores = np.empty((len(places), self.model_.num_outputs))
-        # Rows that are the same node with different features are scored one after another.
-        counted = pd.Series(places).groupby(places).cumcount().to_numpy()
-        repeats = np.where(places < 0, 0, counted)
-        for repeat in range(repeats.max(initial=0) + 1):
-            rows = np.flatnonzero(repeats == repeat)
-            graph, positions = self.graph_.with_rows(X[rows], places[rows])
-            scores[rows] = self._score_graph(graph)[positions]
-        return scores
+        return places
 
     @torch.no_grad()
     def _score_graph(self, graph: KeptGraph) -> NDArray[np.float64]:
@@ -355,8 +373,36 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             f"predicting {X.shape[0]} rows, {reason}, by a model that was fitted with edges: the "
             "neighbours of the rows are left out; give edge_index, and node_index where X holds "
             "only some of its nodes",
-            stacklevel=4,
+            stacklevel=5,
         )
+
+    def explained_graph(self, X: Any = None, edge_index: Any = None) -> tuple[Data, Places | None]:
+        """Return a graph for :func:`crossgcn.explain`, and the node that each row of ``X`` is.
+
+        Args:
+            X: As in ``predict``, likewise ``edge_index``; the graph of the fit by default.
+
+        Raises:
+            BadInput: If there is no such graph.
+        """
+        check_is_fitted(self, "model_")
+        places = None
+        if X is None and self.graph_ is None:
+            raise BadInput(
+                "the fit had no edges, so its graph was not kept; give the rows to explain"
+            )
+        if X is None:
+            graph = self.graph_
+        else:
+            index, X = row_names(X), self._validate(X, reset=False)
+            graph, places = self._place(X, index, GraphArguments(edge_index))
+        assert graph is not None
+        data = graph.to_data()
+        if graph.labels is not None:
+            values, data.train_mask = graph.labels.values, graph.labels.known
+            one = values[:, 0] if self.model_.num_outputs == 1 else values[:, 0].long()
+            data.y = one if values.size(1) == 1 else values.argmax(dim=1)
+        return data, places
 
     def save(self, folder: Path | str) -> None:
         """Write the estimator to a folder, for :meth:`load`.
@@ -365,7 +411,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         ``crossgcn predict`` do not: they take the folder of ``crossgcn train``, which also holds
         the graph and all runs.
 
-        :meth:`load` returns lists as tuples, and a ``RandomState`` as ``None``.
+        :meth:`load` returns lists as tuples, and a ``RandomState`` and ``graph`` as ``None``.
 
         Raises:
             BadInput: If a parameter cannot be saved.
@@ -417,7 +463,7 @@ def _weigh(rows: Tensor, X: Any, sample_weight: ArrayLike | None) -> tuple[Tenso
     weight = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
     weights = torch.from_numpy(np.array(weight))[rows]
     if not (weights > 0).any():
-        raise BadInput("sample_weight is zero for all labelled rows; give a positive one")
+        raise BadInput("sample_weight is zero for all labelled rows; give some a positive one")
     return rows[weights > 0], weights[weights > 0]
 
 

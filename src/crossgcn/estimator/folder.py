@@ -43,7 +43,10 @@ def describe_estimator(estimator: Any, folder: Path) -> Preprocess:
     names, classes = getattr(estimator, "feature_names_in_", None), None
     history = {name: getattr(estimator, name) for name in _HISTORY if hasattr(estimator, name)}
     extra = {
-        estimator.kind: {name: _plain(name, v) for name, v in estimator.get_params().items()},
+        estimator.kind: {
+            name: None if name == "graph" else _plain(name, value)
+            for name, value in estimator.get_params().items()
+        },
         "history": {name: _plain(name, value) for name, value in history.items()},
     }
     if estimator.kind == "classifier":

@@ -170,7 +170,9 @@ def read_edges(
 
 
 def _array(values: Any) -> Array:
-    return Tensor.numpy(values, force=True) if isinstance(values, Tensor) else np.asarray(values)
+    if isinstance(values, Tensor):
+        return values.detach().as_subclass(Tensor).numpy(force=True)  # EdgeIndex is a subclass
+    return np.asarray(values)
 
 
 def _read_array(edge_index: Any) -> Array:

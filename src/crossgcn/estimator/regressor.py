@@ -47,8 +47,8 @@ class CrossGCNRegressor(RegressorMixin, CrossGCNEstimator):  # type: ignore[misc
 
         Args:
             X: As in :meth:`CrossGCNClassifier.fit
-                <crossgcn.estimator.classifier.CrossGCNClassifier.fit>`; likewise ``edge_index``,
-                ``edge_weight`` and ``node_index``.
+                <crossgcn.estimator.classifier.CrossGCNClassifier.fit>`; likewise all others but
+                ``y``.
             y: The number of each row; NaN where it is not known.
 
         Raises:
@@ -75,7 +75,8 @@ class CrossGCNRegressor(RegressorMixin, CrossGCNEstimator):  # type: ignore[misc
     ) -> NDArray[np.float64]:
         """Return the number of each row, in the unit of the target.
 
-        The arguments are those of :meth:`fit`, for these rows, which may be new ones.
+        Without ``edge_index``, rows are found in the graph of the fit. With it, the arguments are
+        those of :meth:`fit`, for these rows, which may be new ones.
         """
         return self._score_rows(X, edge_index, edge_weight, node_index)[:, 0]
 
