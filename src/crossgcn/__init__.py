@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from crossgcn.training.checkpoints import load_model, save_model
     from crossgcn.training.config import RunConfig
     from crossgcn.training.full_batch import train_full_batch
+    from crossgcn.workflows.compare import compare
+    from crossgcn.workflows.table_model import TableModel, from_tables
 
 __version__ = "0.1.0"
 
@@ -67,6 +69,8 @@ _HOMES = {
     "training.checkpoints": ("load_model", "save_model"),
     "training.config": ("RunConfig",),
     "training.full_batch": ("train_full_batch",),
+    "workflows.compare": ("compare",),
+    "workflows.table_model": ("TableModel", "from_tables"),
 }
 
 __all__ = [  # noqa: RUF022
@@ -89,13 +93,16 @@ __all__ = [  # noqa: RUF022
     "RunConfig",
     "Split",
     "TableChoices",
+    "TableModel",
     "TransductiveKFold",
     "WorkFailed",
     "build_model",
     "calibrate",
+    "compare",
     "crossed_maps",
     "crossify",
     "explain",
+    "from_tables",
     "load_dataset",
     "load_model",
     "load_real",

@@ -96,7 +96,7 @@ def test_what_stands_for_no_label_can_be_said() -> None:
     assert classes.tolist() == [-1, 0, 1]
     blank = small(epochs=1, unlabelled="").fit(X, ["a", "b", "", "a", "b", ""])
     assert blank.classes_.tolist() == ["a", "b"]
-    with pytest.raises(BadInput, match="y row 1 is missing .* with unlabelled=None every row"):
+    with pytest.raises(BadInput, match=r"y row 1 is missing .* with unlabelled=None every row"):
         small(unlabelled=None).fit(X, [0.0, np.nan, 1.0, 0.0, 1.0, 1.0])
     with pytest.raises(BadInput, match="one class, 1, in its 3 labelled rows"):
         small(unlabelled=-1).fit(X, [-1, 1, -1, 1, -1, 1])

@@ -28,9 +28,10 @@ def test_an_estimator_is_explained_with_its_rows(model: str, task: str) -> None:
         fitted = CrossGCNRegressor(model=model, **settings).fit(FRAME, X[:, 0] * X[:, 1], EDGES)
         scores = fitted.predict(FRAME, EDGES)[:, None]
     table = explain(fitted, FRAME, EDGES, top=5)
-    assert table.astype(str).to_numpy().tolist() == explain(fitted, FRAME, top=5).astype(
-        str
-    ).to_numpy().tolist()
+    assert (
+        table.astype(str).to_numpy().tolist()
+        == explain(fitted, FRAME, top=5).astype(str).to_numpy().tolist()
+    )
     assert len(explain(fitted, top=5)) == len(table)
     assert "age" in table.to_string()
     node = explain(fitted, FRAME.iloc[[7, 3]], node=1, top=10_000)
@@ -43,7 +44,7 @@ def test_an_estimator_is_explained_with_its_rows(model: str, task: str) -> None:
 
 def test_what_cannot_be_explained_is_refused() -> None:
     alone = CrossGCNClassifier(**QUICK).fit(X, Y)
-    with pytest.raises(BadInput, match="the fit had no edges.*give the rows to explain"):
+    with pytest.raises(BadInput, match=r"the fit had no edges.*give the rows to explain"):
         explain(alone)
     assert len(explain(alone, X, top=3))
     with pytest.raises(BadInput, match="the graph has its own"):

@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
+import networkx as nx  # type: ignore[import-untyped]
 import numpy as np
 import pandas as pd
 import pytest
@@ -90,7 +90,7 @@ def test_columns_are_changed_within_the_graph(features: Any) -> None:
 @pytest.mark.parametrize("tool", ["calibrated", "threshold"])
 def test_tools_that_fit_and_predict_on_folds(tool: str) -> None:
     cv, settings = TransductiveKFold(2), {"epochs": 20, "num_layers": 1, "learning_rate": 0.05}
-    made = {
+    made: Any = {
         "calibrated": lambda model: CalibratedClassifierCV(model, cv=cv),
         "threshold": lambda model: TunedThresholdClassifierCV(model, scoring="accuracy", cv=cv),
     }[tool]
@@ -222,7 +222,7 @@ def test_edges_of_other_libraries() -> None:
         assert weights(small(epochs=5).fit(X, Y, form)) == expected
     with pytest.raises(BadInput, match="a DataFrame holds its own weights"):
         small().fit(X, Y, table, edge_weight=weight)
-    with pytest.raises(BadInput, match="edge_index has a node 'n.*give X as a data frame"):
+    with pytest.raises(BadInput, match=r"edge_index has a node 'n.*give X as a data frame"):
         small().fit(X, Y, forms[-1][1])
     with pytest.raises(BadInput, match="edge_index has 201 nodes, but X has 200 rows"):
         network.add_node("one more")
@@ -256,7 +256,7 @@ def test_weights_of_rows_are_as_good_as_repeated_rows() -> None:
 @pytest.mark.parametrize("model", ["cross-gcn", "cross-hops"])
 def test_a_regressor_weighs_rows_and_keeps_its_graph(model: str, tmp_path: Path) -> None:
     truth = X[:, 0] + 2 * Y
-    settings = {"model": model, "epochs": 20, "learning_rate": 0.05, "dropout": 0.0}
+    settings: dict[str, Any] = {"model": model, "epochs": 20, "learning_rate": 0.05, "dropout": 0.0}
     other = np.where(np.arange(200) % 4 == 0, -truth, truth)
     light = np.where(np.arange(200) % 4 == 0, 1e-3, 1.0)
     plain, weighted = (

@@ -22,7 +22,7 @@ from crossgcn.cli.options import (
     parse_names,
     parse_numbers,
 )
-from crossgcn.cli.tables import EdgesArgument, TableOptions, is_table, table_defaults
+from crossgcn.cli.tables import EdgesArgument, TableOptions, is_table
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRIALS
 from crossgcn.models.catalogue import PRESETS, get_preset
@@ -106,7 +106,9 @@ def _compare_presets(
     baseline = names[0] if baseline is None else baseline
     for name in (*names, baseline):
         get_preset(name)
-    _check_baseline(baseline, names)
+    from crossgcn.workflows.compare import check_baseline
+
+    check_baseline(baseline, names)
     refuse_unused(settings, names, PRESETS)
 
     from crossgcn.cli.running import run_with_progress
@@ -175,24 +177,19 @@ def _compare_on_tables(
                 f"{option_name(name)} cannot be given to compare with tables, which sets it for "
                 "each model or tunes it: leave it out, or use crossgcn train"
             )
-    if baseline is not None:
-        _check_baseline(baseline, names or list(CANDIDATES))
+    from crossgcn.workflows.compare import ComparisonOnTables, check_baseline
+
+    check_baseline(baseline, names or list(CANDIDATES))
     graph = tables.load(nodes, edges, run.out)
     assert graph is not None
-    started = time.perf_counter()
 
     from crossgcn.cli.running import show_progress, terminal
-    from crossgcn.experiments.compare import TableExperiment
-    from crossgcn.reports.terminal.compare import candidates_table, summarise_candidates
-    from crossgcn.training.records import describe_environment
+    from crossgcn.reports.terminal.compare import candidates_table
 
-    experiment = TableExperiment(
-        graph.data,
-        names,
-        num_trials=tuning,
-        defaults={"num_layers": depth, **table_defaults(graph, settings["splits"])},
-        settings={**given, "dataset": graph.data.name},
+    on_tables = ComparisonOnTables(
+        graph, names, tuning=tuning, settings={**given, "num_layers": depth}
     )
+    experiment = on_tables.experiment
     notes = terminal()
     if experiment.skipped:
         notes.print(
@@ -209,30 +206,8 @@ def _compare_on_tables(
 
     name = f"{Path(nodes).stem}-compare"
     with show_progress(run, words, name, unit="runs") as (folder, work):
-        comparison = experiment.run(out=folder, on_estimate=tell, **work)
-    config = experiment.experiment.configs[0]
-    environment = describe_environment()
-    summary = {
-        "dataset": nodes,
-        "target": graph.plan.target,
-        "splits": config.splits,
-        "num_splits": count,
-        "train": config.train,
-        "seed": config.seed,
-        "epochs": config.epochs,
-        "trials": tuning,
-        "tuned": {
-            name: [dict(trial) for trial in CANDIDATES[name].trials[:tuning]]
-            for name in experiment.names
-        },
-        **summarise_candidates(comparison, baseline),
-        "seconds": sum(result.seconds for result in comparison.results),
-        "versions": environment["versions"],
-        "threads": run.threads,
-        "commit": environment["commit"],
-        "wall_seconds": time.perf_counter() - started,
-        "out": str(folder),
-    }
+        summary, comparison = on_tables.run(baseline=baseline, out=folder, on_estimate=tell, **work)
+    summary |= {"dataset": nodes, "out": str(folder)}
     recommended = comparison.of(comparison.recommended).train_options
     options = recommended or ("--model", "cross-hops")
     if settings["metric"] is not None:
@@ -241,10 +216,3 @@ def _compare_on_tables(
     sentences = map(Text, summary["answer"])
     then = f"\nNext: {summary['next']}"
     return Answer(summary, [candidates_table(summary), "", *sentences, then], folder)
-
-
-def _check_baseline(baseline: str, names: list[str]) -> None:
-    if baseline not in names:
-        raise BadInput(
-            f"--baseline {baseline} is not among --models {','.join(names)}: add it there"
-        )

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from crossgcn.cli.command import Answer, RunArgument, command, option
 from crossgcn.errors import BadInput
-from crossgcn.models.catalogue import get_preset
-
-if TYPE_CHECKING:
-    from crossgcn.experiments.run_folder import RunFolder
 
 
 @command
@@ -40,30 +35,19 @@ def report(
         raise BadInput(f"{path}: give the name of a file in an existing folder as --out")
     with status("reading the run"):
         from crossgcn.experiments.run_folder import open_run
-        from crossgcn.explanation.reading import NotASum
-        from crossgcn.explanation.run import explain_run
-        from crossgcn.reports.run_report.collect import read_comparison, view_run
-        from crossgcn.reports.run_report.page import write_run_report
+        from crossgcn.workflows.report import write_report
 
         trained = open_run(run)
-        compared = None if comparison is None else read_comparison(comparison)
-    explained, unexplained = None, _not_explained_yet(trained)
-    if not unexplained:
-        try:
-            with progress_bar("explaining models") as show:
-                explained = explain_run(trained, top=crosses, on_model=show)
-        except NotASum as reason:
-            words = f"the page will show no crosses and no single nodes: {reason}"
-            terminal().print(words, markup=False)
-            unexplained = (
-                f"The scores of {trained.config.model} are not sums of products of features, so "
-                "this page cannot list crosses or explain single nodes."
-            )
-    with status("explaining nodes and drawing"):
-        view = view_run(
-            trained, explained, unexplained=unexplained, comparison=compared, num_nodes=nodes
+    with progress_bar("explaining models and nodes") as show:
+        page = write_report(
+            trained,
+            path,
+            comparison=comparison,
+            nodes=nodes,
+            crosses=crosses,
+            on_model=show,
+            on_note=lambda words: terminal().print(words, markup=False),
         )
-        page = write_run_report(path, view)
     summary = {
         "out": str(path),
         "bytes": page.size,
@@ -72,15 +56,3 @@ def report(
     }
     shown = f"{page.size / 1e6:.1f} MB, {page.nodes:,} of {page.num_nodes:,} nodes"
     return Answer(summary, [f"{path} written ({shown})"])
-
-
-def _not_explained_yet(trained: RunFolder) -> str:
-    """Return why this page does not explain a model, as a sentence; empty if it does."""
-    if get_preset(trained.config.model).inputs == "hops":
-        if trained.config.model != "cross-hops":
-            return f"The scores of {trained.config.model} are not sums of named terms."
-        command = shlex.join(["crossgcn", "explain", str(trained.folder)])
-        return f"This page does not list the terms of cross-hops: {command} does."
-    if trained.data.y.is_floating_point():
-        return "This page does not list the crosses of models that predict numbers."
-    return ""

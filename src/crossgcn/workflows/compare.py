@@ -1,0 +1,185 @@
+"""Compare models: on tables, to answer what helps there; on known datasets, preset by preset."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crossgcn.data.files import write_json
+from crossgcn.data.tables.graph import TableGraph
+from crossgcn.errors import BadInput
+from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS
+from crossgcn.experiments.compare import TableComparison, TableExperiment
+from crossgcn.experiments.experiment import Experiment
+from crossgcn.models.catalogue import get_preset
+from crossgcn.reports.summaries import summarise_comparison
+from crossgcn.reports.terminal.compare import summarise_candidates
+from crossgcn.reproduction.items import paper_result
+from crossgcn.training.config import RunConfig
+from crossgcn.training.records import describe_environment
+from crossgcn.workflows.table_settings import table_defaults
+
+_RESULT = "result.json"
+
+
+class ComparisonOnTables:
+    """The models that ``compare`` trains on a user's tables, and the summary of their results.
+
+    Args:
+        graph: The tables.
+        models: Names of candidates; all that are installed by default.
+        tuning: Trials per model.
+        settings: Settings for every model; those that are ``None`` are left out.
+    """
+
+    def __init__(
+        self,
+        graph: TableGraph,
+        models: Sequence[str] | None = None,
+        *,
+        tuning: int = DEFAULT_TRIALS,
+        settings: Mapping[str, Any],
+    ) -> None:
+        given = {name: value for name, value in settings.items() if value is not None}
+        depth = given.pop("num_layers", 2)
+        self.graph, self.tuning = graph, tuning
+        self.experiment = TableExperiment(
+            graph.data,
+            models,
+            num_trials=tuning,
+            defaults={"num_layers": depth, **table_defaults(graph, given.get("splits"))},
+            settings={**given, "dataset": graph.data.name},
+        )
+
+    def run(
+        self, *, baseline: str | None = None, threads: int = 1, **work: Any
+    ) -> tuple[dict[str, Any], TableComparison]:
+        """Train all models; return the summary, as ``crossgcn compare --json`` prints it.
+
+        Args:
+            baseline: The model that the others are paired with.
+            threads: Threads of each run.
+            work: Further arguments of :meth:`TableExperiment.run
+                <crossgcn.experiments.compare.TableExperiment.run>`.
+        """
+        started = time.perf_counter()
+        comparison = self.experiment.run(threads=threads, **work)
+        config = self.experiment.experiment.configs[0]
+        environment = describe_environment()
+        summary = {
+            "dataset": self.graph.data.name,
+            "target": self.graph.plan.target,
+            "splits": config.splits,
+            "num_splits": len(self.experiment.splits),
+            "train": config.train,
+            "seed": config.seed,
+            "epochs": config.epochs,
+            "trials": self.tuning,
+            "tuned": {
+                name: [dict(trial) for trial in CANDIDATES[name].trials[: self.tuning]]
+                for name in self.experiment.names
+            },
+            **summarise_candidates(comparison, baseline),
+            "seconds": sum(result.seconds for result in comparison.results),
+            "versions": environment["versions"],
+            "threads": threads,
+            "commit": environment["commit"],
+            "wall_seconds": time.perf_counter() - started,
+        }
+        return summary, comparison
+
+
+def compare_tables(
+    graph: TableGraph,
+    models: Sequence[str] | None = None,
+    *,
+    baseline: str | None = None,
+    tuning: int = DEFAULT_TRIALS,
+    out: Path | str | None = None,
+    workers: int = 1,
+    threads: int = 1,
+    device: str = "cpu",
+    **settings: Any,
+) -> dict[str, Any]:
+    """Compare models on tables; for the arguments see :func:`compare`."""
+    check_baseline(baseline, models or list(CANDIDATES))
+    folder = None if out is None else Path(out)
+    summary, _ = ComparisonOnTables(graph, models, tuning=tuning, settings=settings).run(
+        baseline=baseline, out=folder, workers=workers, threads=threads, device=device
+    )
+    return _keep(summary, folder)
+
+
+def compare(
+    dataset: str,
+    models: Sequence[str] = ("gcn", "cross-gcn"),
+    *,
+    baseline: str | None = None,
+    out: Path | str | None = None,
+    workers: int = 1,
+    threads: int = 1,
+    device: str = "cpu",
+    on_epochs: Callable[[int, int], None] | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Train presets on the same splits of a dataset, and pair their results split by split.
+
+    For tables of your own, use :meth:`from_tables(...).compare()
+    <crossgcn.workflows.table_model.TableModel.compare>`, which answers what helps there.
+
+    Args:
+        dataset: A known dataset, a graph file or a graph folder.
+        models: Names of presets.
+        baseline: The one that the others are compared with; the first by default.
+        out: Folder for the records and ``result.json``; finished runs in it are not repeated.
+        workers: Number of processes.
+        threads: Threads of each run.
+        device: ``cpu``, ``cuda`` or ``auto``.
+        on_epochs: Called with the epochs done and the epochs in total.
+        **settings: Fields of :class:`~crossgcn.RunConfig`, for the models that have them.
+
+    Returns:
+        The summary that ``crossgcn compare --json`` prints.
+    """
+    started = time.perf_counter()
+    baseline = models[0] if baseline is None else baseline
+    check_baseline(baseline, models)
+    folder = None if out is None else Path(out)
+    configs = []
+    for name in models:
+        own = get_preset(name).options
+        known = {each: settings[each] for each in settings if _has(own, each)}
+        configs.append(RunConfig.create(dataset=dataset, model=name, **known))
+    for each in settings:
+        if not any(_has(get_preset(name).options, each) for name in models):
+            raise BadInput(f"{each} has no effect: none of {', '.join(models)} has it")
+    runs = Experiment(configs).run(
+        out=folder, workers=workers, threads=threads, device=device, on_epochs=on_epochs
+    )
+    summary = summarise_comparison(runs, baseline, paper_result)
+    summary["wall_seconds"] = time.perf_counter() - started
+    return _keep(summary, folder)
+
+
+def check_baseline(baseline: str | None, names: Sequence[str]) -> None:
+    """Refuse a baseline that is none of the models."""
+    if baseline is not None and baseline not in names:
+        raise BadInput(
+            f"--baseline {baseline} is not among --models {','.join(names)}: add it there"
+        )
+
+
+def _has(options: Any, setting: str) -> bool:
+    from crossgcn.models.catalogue import PRESETS
+
+    of_models = {each for preset in PRESETS.values() for each in preset.options}
+    return setting not in of_models or setting in options
+
+
+def _keep(summary: dict[str, Any], folder: Path | None) -> dict[str, Any]:
+    if folder is not None:
+        summary["out"] = str(folder)
+        write_json(folder / _RESULT, summary)
+    return summary
