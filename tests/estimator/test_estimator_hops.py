@@ -48,6 +48,7 @@ def test_it_trains_as_the_command_line_does(tmp_path: Path) -> None:
         bags=2,
         metric="roc_auc",
         seed=3,
+        dropout=0.2,
         learning_rate=0.05,
     )
     trainer = Trainer(canonical_graph(data, "X"), [Split(rows, held, held)], save_models=True)

@@ -162,7 +162,11 @@ def test_validation_chooses_whom_to_compare_and_test_decides() -> None:
 
 def run_hops(data: Data, **settings: Any) -> TableComparison:
     names = ["majority-or-mean", "linear", "cross-hops-1", "cross-hops-2", "boosting-hops"]
-    own = SETTINGS | {"num_splits": 5, "epochs": 12, "patience": 6, "batch_size": 64} | settings
+    own = (
+        SETTINGS
+        | {"num_splits": 5, "epochs": 12, "patience": 6, "batch_size": 64, "learning_rate": 0.01}
+        | settings
+    )
     return TableExperiment(data, names, num_trials=1, settings=own).run()
 
 

@@ -112,8 +112,8 @@ TRIALS: Mapping[str, tuple[Mapping[str, float], ...]] = {
     "constant": ({},) * 4,
     "network": (
         {"dropout": 0.2, "weight_decay": 1e-3},
+        {"dropout": 0.5, "weight_decay": 1e-3},
         {"dropout": 0.0, "weight_decay": 1e-2},
-        {"dropout": 0.5, "weight_decay": 1e-4},
         {"dropout": 0.0, "weight_decay": 0.0},
     ),
     "boosting": (

@@ -446,7 +446,7 @@ def standardise(columns: Features, scale: Scale) -> Features:
 class HopSource(GraphSource):
     """Standardised columns as the features of a graph without edges.
 
-    Rows are standardised when they are read.
+    Small dense ones are standardised once, others when their rows are read.
 
     Args:
         parts: Columns, side by side.
@@ -458,9 +458,14 @@ class HopSource(GraphSource):
         offsets, none = torch.zeros(rows + 1, dtype=torch.long), torch.empty(0, dtype=torch.long)
         super().__init__(offsets, none, None, labels, width)
         self._parts, self._scale = list(parts), scale
+        self._rows: Features | None = None
+        if 4 * rows * width <= _DENSE_BYTES and all(isinstance(part, Tensor) for part in parts):
+            self._rows = standardise(join_columns(parts), scale)
 
     def features(self, nodes: Tensor) -> Features:
         """Return the rows of some nodes."""
+        if self._rows is not None:
+            return _select_rows(self._rows, nodes)
         rows = [_select_rows(part, nodes) for part in self._parts]
         return standardise(join_columns(rows), self._scale)
 

@@ -24,6 +24,8 @@ TABLE_DEFAULTS: Mapping[str, Any] = {
 """Settings for a user's own tables, where they differ from the paper's protocol."""
 
 _PATIENCE_IN_BATCHES = 15
+_MANY_COLUMNS = 300
+"""With more, cross-hops drops more of them (validation nodes of docs/real_graphs.md)."""
 
 
 def configure_for_tables(
@@ -76,8 +78,10 @@ def table_defaults(
     if given is None:
         del defaults["model"]
     elif get_preset(given.model).inputs == "hops":
-        for name in ("dropout", "bias", "patience"):  # the preset has its own
+        for name in ("bias", "patience"):  # the preset has its own
             del defaults[name]
+        if graph.data.num_features > _MANY_COLUMNS:
+            defaults["dropout"] = 0.5
     elif given.batch_size is not None:
         defaults["patience"] = _PATIENCE_IN_BATCHES
     return defaults

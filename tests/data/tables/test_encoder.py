@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from crossgcn.data.tables import Table, TableChoices, TableEncoder, make_plan, read_table
+from crossgcn.data.tables.encode import MANY_CATEGORIES
 from crossgcn.errors import BadInput
 
 CHOICES = TableChoices(
@@ -239,7 +240,7 @@ def test_features_are_named_as_people_write_them() -> None:
             "tags": [("sale;garden", "garden", "", "tools|x;sale")[i % 4] for i in range(n)],
         }
     )
-    space = fit(read_table(frame, "nodes"), TableChoices()).space
+    space = fit(read_table(frame, "nodes"), TableChoices(), min_count=2).space
     assert space.names == (
         *("gender=female", "gender=male", "gender=x", "gender=(other)", "gender=(missing)"),
         *("age<20", "age=[20, 30)", "age=[30, 50)", "age≥50"),
@@ -258,10 +259,20 @@ def test_rare_new_and_missing_values_have_a_place() -> None:
         x = encoder.transform(table_of([(city, "", tags)])).toarray()[0]
         return set(names[x != 0].tolist())
 
-    assert active("rare", "odd") == {"city=(other)", "tags:(other)"}
+    assert active("rare", "odd") == {"city=rare", "tags:(other)"}
     assert active("never seen", "new;newer;x") == {"city=(other)", "tags:(other)", "tags:x"}
     assert active("", "") == {"city=(other)"}
     assert active(" a ", " x ") == {"city=a", "tags:x"}
+
+
+def test_a_category_in_one_cell_has_a_feature_unless_there_are_very_many() -> None:
+    cells = [(f"c{i}", "1", "") for i in range(MANY_CATEGORIES)] + [("twice", "2", "")] * 2
+    few, many = fit(table_of(cells[2:])), fit(table_of(cells))
+    assert "city=c7" in few.space.names
+    assert [name for name in many.space.names if name.startswith("city")] == [
+        "city=twice",
+        "city=(other)",
+    ]
 
 
 def test_codes_written_as_floats_are_the_same_codes() -> None:

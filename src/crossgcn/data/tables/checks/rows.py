@@ -21,7 +21,7 @@ from crossgcn.data.tables.checks.problems import (
     warning,
 )
 from crossgcn.data.tables.columns import MAX_CODES
-from crossgcn.data.tables.encode import MIN_COUNT, NUM_BUCKETS
+from crossgcn.data.tables.encode import NUM_BUCKETS
 from crossgcn.data.tables.plan import ColumnPlan, TablePlan
 from crossgcn.data.tables.table import Distinct, Mask, Table
 
@@ -114,7 +114,7 @@ class _NodeRows(Place):
     def more_features_than_nodes(self) -> Hits:
         num_features = 0
         for column, distinct in zip(self.features, self.distincts, strict=True):
-            num_common = int((distinct.counts >= MIN_COUNT).sum())
+            num_common = int((distinct.counts > 1).sum())
             num_features += {"numeric": FEATURES_PER_NUMBER, "flag": 1}.get(column.kind, num_common)
         if num_features > len(self.table):
             nodes = count_of(len(self.table), "node")

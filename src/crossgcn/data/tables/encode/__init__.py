@@ -19,6 +19,9 @@ from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
 MIN_COUNT = 2
+"""Cells that a word, or a category of a column with many, must be in to have a feature."""
+MANY_CATEGORIES = 4096
+"""Up to so many, every category has a feature: neighbours may have it too."""
 """Categories and words in fewer cells share a feature."""
 
 NUM_BUCKETS = 4
@@ -51,16 +54,17 @@ class TableEncoder(SavedModel):
         nodes: Table,
         plan: TablePlan,
         *,
-        min_count: int = MIN_COUNT,
+        min_count: int | None = None,
         num_buckets: int = NUM_BUCKETS,
     ) -> TableEncoder:
         """Fit an encoder to each column, whatever the order of rows; labels are not used.
 
-        Categories and words in fewer than ``min_count`` cells share ``(other)``. Numbers are cut
-        into about ``num_buckets`` ranges.
+        Categories and words in fewer than ``min_count`` cells share ``(other)``. By default these
+        are words in a single cell, and categories in a single cell where there are very many.
+        Numbers are cut into about ``num_buckets`` ranges.
         """
         for name, value in (("min_count", min_count), ("num_buckets", num_buckets)):
-            if value < 1:
+            if value is not None and value < 1:
                 raise BadInput(f"{name} is {value}; give 1 or more")
         nodes = plan.with_missing_words(nodes)
         return cls(
@@ -112,9 +116,12 @@ class TableEncoder(SavedModel):
 
 
 def _fit_column(
-    nodes: Table, column: ColumnPlan, min_count: int, num_buckets: int, hash_bits: int | None
+    nodes: Table, column: ColumnPlan, min_count: int | None, num_buckets: int, hash_bits: int | None
 ) -> AnyEncoder:
     distinct = nodes.distinct(column.name)
+    if min_count is None:
+        few = column.kind != "list" and len(distinct.values) <= MANY_CATEGORIES
+        min_count = 1 if few else MIN_COUNT
     if hash_bits is not None and column.kind in HASHED_KINDS:
         is_list = column.kind == "list"
         return HashEncoder.fit(column.name, distinct, bits=hash_bits, is_list=is_list)
