@@ -38,6 +38,14 @@ def test_the_code_in_the_page_about_tables_runs() -> None:
     assert set(names["crosses"]["class"]) == set(names["graph"].classes)
 
 
+def test_the_code_in_the_page_about_scikit_learn_runs() -> None:
+    names = run_page("docs/scikit_learn.md")
+    assert min(names["accuracy"], names["accuracy_of_new"], names["search"].best_score_) > 0.95
+    alone = names["CrossGCNClassifier"](epochs=60).fit(names["X"], names["y"])
+    assert alone.score(names["X"], names["y"]) < 0.8
+    assert len(names["crosses"]) and len(names["predicted"]) == len(names["shop"].new_nodes)
+
+
 def test_the_code_in_the_page_about_real_data_runs() -> None:
     names = run_page("docs/real_data.md")
     assert len(names["tables"].nodes) == names["graph"].data.num_nodes
