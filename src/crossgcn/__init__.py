@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from crossgcn.training.config import RunConfig
     from crossgcn.training.full_batch import train_full_batch
     from crossgcn.workflows.compare import compare
+    from crossgcn.workflows.links import predict_links
     from crossgcn.workflows.table_model import TableModel, from_tables
+    from crossgcn.workflows.tune import tune
 
 __version__ = "0.1.0"
 
@@ -70,7 +72,9 @@ _HOMES = {
     "training.config": ("RunConfig",),
     "training.full_batch": ("train_full_batch",),
     "workflows.compare": ("compare",),
+    "workflows.links": ("predict_links",),
     "workflows.table_model": ("TableModel", "from_tables"),
+    "workflows.tune": ("tune",),
 }
 
 __all__ = [  # noqa: RUF022
@@ -109,12 +113,14 @@ __all__ = [  # noqa: RUF022
     "load_tables",
     "make_splits",
     "paired_difference",
+    "predict_links",
     "read_graph",
     "save_graph",
     "save_model",
     "summarise",
     "train_full_batch",
     "train_mini_batch",
+    "tune",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -10,17 +10,27 @@ import pandas as pd
 import pytest
 from architectures import one_thread  # noqa: F401
 
-from crossgcn import BadInput, TableModel, compare, from_tables
+from crossgcn import (
+    BadInput,
+    TableChoices,
+    TableModel,
+    compare,
+    from_tables,
+    load_tables,
+    predict_links,
+    tune,
+)
 from crossgcn.data.datasets.shop import make_shop
 
 Command = Callable[..., CompletedProcess[str]]
 SHOP = make_shop(300)
+FEW = SHOP.nodes[["customer", "gender", "age", "city", "buys"]]
 QUICK: dict[str, Any] = {"num_splits": 2, "epochs": 8, "hidden_channels": 4, "bags": 2}
 
 
 @pytest.fixture(scope="module")
 def fitted() -> TableModel:
-    return from_tables(SHOP.nodes, SHOP.edges, "buys", **QUICK).fit()
+    return from_tables(FEW, SHOP.edges, "buys", **QUICK).fit()
 
 
 def result_of(done: CompletedProcess[str]) -> Any:
@@ -31,7 +41,7 @@ def result_of(done: CompletedProcess[str]) -> Any:
 def test_it_trains_as_the_command_does(
     fitted: TableModel, crossgcn: Command, tmp_path: Path
 ) -> None:
-    SHOP.nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    FEW.to_csv(tmp_path / "nodes.csv", index=False)
     SHOP.edges.to_csv(tmp_path / "edges.csv", index=False)
     settings = [word for name, value in QUICK.items() for word in (_option(name), str(value))]
     tables = [str(tmp_path / "nodes.csv"), str(tmp_path / "edges.csv"), "--target", "buys"]
@@ -51,7 +61,7 @@ def _option(name: str) -> str:
 
 
 def test_new_tables_explanations_reports_and_folders(fitted: TableModel, tmp_path: Path) -> None:
-    new = SHOP.nodes.head(3).drop(columns="buys").assign(customer=["x", "y", "z"])
+    new = FEW.head(3).drop(columns="buys").assign(customer=["x", "y", "z"])
     edges = SHOP.edges.head(2).copy()
     edges.iloc[:, 0], edges.iloc[:, 1] = ["x", "y"], SHOP.nodes["customer"].tolist()[5:7]
     with_edges = fitted.predict(new, edges)
@@ -59,7 +69,7 @@ def test_new_tables_explanations_reports_and_folders(fitted: TableModel, tmp_pat
     with pytest.warns(UserWarning, match="trained with edges, and none are given"):
         alone = fitted.predict(new)
     assert alone.iloc[2].equals(with_edges.iloc[2]) and not alone.iloc[0].equals(with_edges.iloc[0])
-    assert "term" in fitted.explain(top=3).columns or len(fitted.explain(top=3))
+    assert {"gender", "age"} & {name for names in fitted.explain()["columns"] for name in names}
     one = fitted.explain(SHOP.nodes["customer"].iloc[0], top=5)
     assert "contribution" in one.columns
     page = fitted.report(tmp_path / "report.html")
@@ -102,6 +112,17 @@ def test_a_comparison_on_tables(fitted: TableModel, tmp_path: Path) -> None:
     fitted.report(tmp_path / "page.html", comparison=tmp_path / "compared")
     with pytest.raises(BadInput, match="gcn is not among"):
         fitted.compare(["linear"], baseline="gcn")
+
+
+def test_a_search_and_links(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"num_splits": 1, "epochs": 2, "num_layers": 1}
+    found = tune("citeseer", tmp_path, trials=1, twin=False, model="cross-gcn", **settings)
+    assert (tmp_path / "best.toml").exists() and found["models"]
+    linked = predict_links("citeseer", ["gcn", "cross-gcn"], num_splits=1, epochs=2, order=2)
+    assert [model["model"] for model in linked["models"]] == ["gcn", "cross-gcn"]
+    table = load_tables(SHOP.nodes, SHOP.edges, TableChoices(ignored=("buys",)))
+    linked = predict_links(table, ["gcn"], num_splits=1, epochs=2, out=tmp_path / "links")
+    assert (tmp_path / "links" / "result.json").exists() and linked["models"]
 
 
 def test_a_comparison_of_presets(crossgcn: Command) -> None:

@@ -69,7 +69,8 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
     kind: ClassVar[str]
     """What a saved estimator is."""
 
-    __metadata_request__fit = GRAPH_ARGUMENTS
+    # Bagging draws rows by weights if it can; rows that it repeats would not be those of the edges.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = GRAPH_ARGUMENTS | {"sample_weight": True}
     __metadata_request__predict = GRAPH_ARGUMENTS
     __metadata_request__score = SCORE_ARGUMENTS
 
@@ -151,8 +152,10 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         return config
 
     def _validate(self, X: Any, *, reset: bool = True) -> Any:
-        """Return features as a 32-bit array or CSR matrix; ``reset`` in ``fit``."""
-        return validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=reset)
+        """Return features as a 32-bit array or CSR matrix; ``fit``, which keeps them, resets."""
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=np.float32, reset=reset, copy=reset
+        )
 
     def _train(
         self,

@@ -13,7 +13,7 @@ from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS
 from crossgcn.experiments.compare import TableComparison, TableExperiment
 from crossgcn.experiments.experiment import Experiment
-from crossgcn.models.catalogue import get_preset
+from crossgcn.models.catalogue import PRESETS, get_preset
 from crossgcn.reports.summaries import summarise_comparison
 from crossgcn.reports.terminal.compare import summarise_candidates
 from crossgcn.reproduction.items import paper_result
@@ -147,14 +147,10 @@ def compare(
     baseline = models[0] if baseline is None else baseline
     check_baseline(baseline, models)
     folder = None if out is None else Path(out)
-    configs = []
-    for name in models:
-        own = get_preset(name).options
-        known = {each: settings[each] for each in settings if _has(own, each)}
-        configs.append(RunConfig.create(dataset=dataset, model=name, **known))
-    for each in settings:
-        if not any(_has(get_preset(name).options, each) for name in models):
-            raise BadInput(f"{each} has no effect: none of {', '.join(models)} has it")
+    configs = [
+        RunConfig.create(dataset=dataset, model=name, **own)
+        for name, own in settings_of(models, settings).items()
+    ]
     runs = Experiment(configs).run(
         out=folder, workers=workers, threads=threads, device=device, on_epochs=on_epochs
     )
@@ -171,11 +167,21 @@ def check_baseline(baseline: str | None, names: Sequence[str]) -> None:
         )
 
 
-def _has(options: Any, setting: str) -> bool:
-    from crossgcn.models.catalogue import PRESETS
-
-    of_models = {each for preset in PRESETS.values() for each in preset.options}
-    return setting not in of_models or setting in options
+def settings_of(models: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the settings that each model has; refuse those that none of them has."""
+    of_presets = {each for preset in PRESETS.values() for each in preset.options}
+    chosen = {
+        name: {
+            each: value
+            for each, value in settings.items()
+            if each not in of_presets or each in get_preset(name).options
+        }
+        for name in models
+    }
+    for each in settings:
+        if not any(each in own for own in chosen.values()):
+            raise BadInput(f"{each} has no effect: none of {', '.join(models)} has it")
+    return chosen
 
 
 def _keep(summary: dict[str, Any], folder: Path | None) -> dict[str, Any]:
