@@ -117,7 +117,7 @@ def test_a_comparison_on_tables(fitted: TableModel, tmp_path: Path) -> None:
 def test_a_search_and_links(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"num_splits": 1, "epochs": 2, "num_layers": 1}
     found = tune("citeseer", tmp_path, trials=1, twin=False, model="cross-gcn", **settings)
-    assert (tmp_path / "best.toml").exists() and found["models"]
+    assert (tmp_path / "best.toml").exists() and found["out"] == str(tmp_path)
     linked = predict_links("citeseer", ["gcn", "cross-gcn"], num_splits=1, epochs=2, order=2)
     assert [model["model"] for model in linked["models"]] == ["gcn", "cross-gcn"]
     table = load_tables(SHOP.nodes, SHOP.edges, TableChoices(ignored=("buys",)))
