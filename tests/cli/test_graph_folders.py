@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import numpy as np
 import pandas as pd
 
 from crossgcn.data.stored import open_graph
@@ -21,7 +22,7 @@ def test_tables_are_imported_shown_and_trained_on(crossgcn: Command) -> None:
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["nodes"], told["labelled"], told["directed"]) == (300, 290, False)
-    assert told["next"] == "crossgcn train graph --splits stratified"
+    assert told["next"] == "crossgcn train graph --model cross-hops --splits stratified"
     shown = crossgcn("data", "show", "graph", "--verify", "--json")
     assert json.loads(shown.stdout) == {
         **{key: value for key, value in told.items() if key not in ("next", "warnings")},
@@ -33,6 +34,41 @@ def test_tables_are_imported_shown_and_trained_on(crossgcn: Command) -> None:
     )
     assert trained.returncode == 0, trained.stderr
     assert json.loads(trained.stdout)["dataset"] == "graph"
+
+
+def test_a_number_is_imported_trained_on_and_predicted(crossgcn: Command) -> None:
+    random = np.random.default_rng(0)
+    nodes = pd.DataFrame({"id": range(200), "age": random.integers(20, 70, 200)})
+    nodes["income"] = (1000.5 + 10 * nodes["age"]).where(nodes["id"] != 7)
+    nodes.to_csv("nodes.csv", index=False)
+    edges = pd.DataFrame(random.integers(0, 200, (600, 2)), columns=["source", "target"])
+    edges.to_csv("edges.csv", index=False)
+    done = crossgcn(
+        *("data", "import", "edges.csv", "--nodes", "nodes.csv", "--target", "income"),
+        *("--out", "graph"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "target: a number; 199 nodes labelled" in done.stdout
+    trained = crossgcn(
+        *("train", "graph", "--model", "cross-hops", "--splits", "stratified", "--num-splits", 1),
+        *("--epochs", 25, "--workers", 1, "--out", "run", "--json"),
+    )
+    assert trained.returncode == 0, trained.stderr
+    told = json.loads(trained.stdout)
+    assert (told["task"], told["metric"]) == ("regression", "r2")
+    assert told["test"]["r2"][0] > 0.8
+    assert len(list(Path("run").glob("hop-columns-*.f32"))) == 1
+    assert crossgcn("predict", "run", "--out", "known.csv").returncode == 0
+    known = pd.read_csv("known.csv").set_index("id")
+    assert known["true"].isna().tolist() == [node == 7 for node in range(200)]
+    pd.testing.assert_series_equal(
+        known["true"], nodes.set_index("id")["income"], check_names=False, rtol=1e-5
+    )
+    nodes.assign(id=nodes["id"] + 1000).drop(columns="income").to_csv("new.csv", index=False)
+    (edges.assign(source=edges["source"] + 1000)).to_csv("new_edges.csv", index=False)
+    assert crossgcn("predict", "run", "new.csv", "new_edges.csv", "--out", "p.csv").returncode == 0
+    assert pd.read_csv("p.csv")["predicted"].corr(nodes["age"]) > 0.9
+    assert crossgcn("report", "run", "--out", "report").returncode == 0
 
 
 def test_warnings_of_the_checks_are_shown_and_returned(crossgcn: Command) -> None:

@@ -35,7 +35,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def answer(shop: Path) -> dict[str, Any]:
     tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
-    done = run_command("train", *tables, *QUICK, "--json", "--out", shop.parent / "run")
+    named = ("--relation", "friends")
+    done = run_command("train", *tables, *QUICK, *named, "--json", "--out", shop.parent / "run")
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     return result
@@ -111,6 +112,15 @@ def test_predicting_without_edges_says_what_is_lost(
     assert json.loads(done.stdout)["warnings"] == [] and "none are given" not in done.stderr
 
 
+def test_neighbours_are_called_what_the_user_calls_them(crossgcn: Command, run: Path) -> None:
+    done = crossgcn("explain", run, "--json")
+    assert done.returncode == 0, done.stderr
+    columns = {name for term in json.loads(done.stdout)["terms"] for name in term["columns"]}
+    assert any(name.startswith("friends: ") for name in columns)
+    assert any(name.startswith("2 hops: ") for name in columns)
+    assert not any("neighbours" in name for name in columns)
+
+
 def test_the_page_shows_all_but_the_terms(crossgcn: Command, run: Path, tmp_path: Path) -> None:
     assert crossgcn("report", run, "--out", "page.html").returncode == 0
     page = (tmp_path / "page.html").read_text()
@@ -143,6 +153,7 @@ def test_the_defaults_depend_on_the_model(shop: Path) -> None:
     [
         (("--metric", "rmse"), "metric 'rmse' does not fit a target of classes"),
         (("--hops", 12), "give --hops 10 or fewer"),
+        (("--relation", "a:b"), "give a word for neighbours without a colon"),
         (("--split-column", "part"), "none of them for train; write train for some of them"),
     ],
 )

@@ -209,6 +209,10 @@ def test_edges_of_other_libraries() -> None:
     ]
     for features, form in forms:
         assert weights(small(epochs=5).fit(features, Y, form)) == expected
+    grid = nx.grid_2d_graph(10, 20)  # nodes are pairs
+    places = pd.MultiIndex.from_tuples(list(grid))
+    assert small(epochs=1).fit(FRAME.set_axis(places), Y, grid).n_edges_ == 2 * 370
+    assert small(epochs=1).fit(X, Y, grid).n_edges_ == 2 * 370
     unique = np.unique(np.sort(EDGES, axis=0), axis=1)
     weight = np.linspace(0.5, 2, unique.shape[1])
     weighted = nx.Graph()

@@ -172,6 +172,10 @@ def test_sparse_columns_are_scaled_like_dense_ones(
     edges = torch.randint(60, (2, 200))
     dense = HopColumns(MemoryGraph(x, edges), 2, directed=directed).without_labels
     monkeypatch.setattr("crossgcn.graph.hops._DENSE_BYTES", 0)
+    filled = HopColumns(MemoryGraph(to_csr(x), edges), 2, directed=directed).without_labels
+    assert isinstance(filled, Tensor)  # few columns, which neighbourhoods fill
+    torch.testing.assert_close(filled, dense)
+    monkeypatch.setattr("crossgcn.graph.hops._ENTRY_BYTES", 0)
     monkeypatch.setattr("crossgcn.graph.sampling.batches._ENTRIES_PER_CHUNK", 50)
     sparse = HopColumns(MemoryGraph(to_csr(x), edges), 2, directed=directed).without_labels
     assert isinstance(dense, Tensor)

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crossgcn.kernels import plain
+from crossgcn.kernels import ops, plain
 from crossgcn.kernels.draws import Draws, keep
+from crossgcn.kernels.pattern import Pattern
 
 cpu = pytest.importorskip("crossgcn.kernels.cpu")
 cpu_loops = pytest.importorskip("crossgcn.kernels.cpu.loops")
@@ -152,3 +153,29 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.Monk
     for one, two, three in zip(alone, shared, again, strict=True):
         assert torch.equal(one, two)
         assert torch.equal(two, three)
+
+
+@given(
+    lengths=st.lists(st.integers(0, 6), min_size=1, max_size=7),
+    heads=st.sampled_from([1, 2, 4]),
+    seed=st.integers(0, 2**16),
+)
+def test_attention_and_its_gradients_equal_the_plain_ones(
+    lengths: list[int], heads: int, seed: int
+) -> None:
+    """Weights may be negative or zero, and rows empty."""
+    draw = torch.Generator().manual_seed(seed)
+    offsets, edges = torch.tensor([0, *lengths]).cumsum(0), sum(lengths)
+    pattern = Pattern(offsets, torch.randint(9, (edges,), generator=draw))
+    values = torch.randint(-1, 3, (edges,), generator=draw).float()
+    inputs = [random(9, 8, seed=seed), random(len(lengths), 8, seed=seed + 1)]
+    inputs = [each.requires_grad_() for each in (*inputs, random(heads, 8 // heads, seed=seed + 2))]
+    exact_inputs = [each.detach().double().requires_grad_() for each in inputs]
+    ours = ops.attend(pattern, values, *inputs, 0.2)
+    exact = plain.attend(pattern, values, *exact_inputs, 0.2)
+    assert_near(ours.detach(), exact.detach())
+    gradient = random(*ours.shape, seed=seed + 3)
+    found = torch.autograd.grad(ours, inputs, gradient)
+    wanted = torch.autograd.grad(exact, exact_inputs, gradient.double())
+    for one, other in zip(found, wanted, strict=True):
+        assert_near(one, other, 1e-4)

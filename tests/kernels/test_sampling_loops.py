@@ -48,8 +48,11 @@ def test_compiled_loops_do_what_plain_ones_do(
     found, numbers = plain_sampling.number(nodes, neighbours[entries])
     same((starts, entries), cpu_sampling.draw_entries(*given_))
     same((found, numbers), cpu_sampling.number(nodes, neighbours[entries]))
-    own = (offsets, neighbours, nodes)
-    same([plain_sampling.find_own(*own)], [cpu_sampling.find_own(*own)])
+    for wanted in (nodes, nodes[::-1]):
+        ends = (offsets, neighbours, nodes, wanted)
+        entries_of = plain_sampling.find_entries(*ends)
+        same([entries_of], [cpu_sampling.find_entries(*ends)])
+        assert ((entries_of >= 0) == matrix[nodes, wanted]).all()
     values, own_values = np.arange(entries.size) + 0.5, -np.arange(nodes.size) - 0.5
     if skip_own:
         own_columns = np.arange(nodes.size)

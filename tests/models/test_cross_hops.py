@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from crossgcn import build_model
+from crossgcn import build_model, load_model
 from crossgcn.data.features import csr_tensor
+from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.graph.hops import fit_scale, neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
+from crossgcn.training.checkpoints import save_model
 
 
 def make_graph(num_nodes: int = 40) -> tuple[Tensor, Tensor]:
@@ -20,11 +24,11 @@ def make_graph(num_nodes: int = 40) -> tuple[Tensor, Tensor]:
     return torch.rand(num_nodes, 3), torch.cat([edges, edges.flip(0)], dim=1)
 
 
-def trained(order: int, bags: int, *, label_features: bool = False) -> CrossHops:
+def trained(order: int, bags: int, *, label_features: bool = False, outputs: int = 2) -> CrossHops:
     """A model with weights and gates as after training."""
     torch.manual_seed(1)
     model = CrossHops(
-        3, 4, 2, dropout=0.5, order=order, bags=bags, label_features=label_features
+        3, 4, outputs, dropout=0.5, order=order, bags=bags, label_features=label_features
     ).eval()
     for weight in model.parameters():
         torch.nn.init.normal_(weight).requires_grad_(False)
@@ -54,31 +58,53 @@ def test_scores_are_the_written_out_polynomial(order: int) -> None:
         torch.testing.assert_close(model(x.double(), edges)[node], score / 2)
 
 
-@pytest.mark.parametrize("order", [1, 2, 3])
-def test_a_model_of_bags_is_the_mean_of_its_bags(order: int) -> None:
-    x, edges = make_graph()
-    model = trained(order, bags=3)
-    scores = []
-    for bag in range(3):
-        single = CrossHops(3, 4, 2, order=order).eval()
-        units = slice(4 * bag, 4 * bag + 4)
+def split_bags(model: CrossHops) -> list[CrossHops]:
+    """The bags of a model, as models of their own."""
+    order, size, outputs = model.order, model.readout.in_channels, model.readout.out_channels
+    singles = []
+    for bag in range(model.bags):
+        single = CrossHops(model.plan.num_features, size, outputs, order=order)
+        units = slice(size * bag, size * (bag + 1))
         state = {
             "layers.0.weight": model.transform.weight[:, units],
             "layers.1.weight": model.readout.weight[:, units],
-            "layers.1.bias": model.readout.bias[2 * bag : 2 * bag + 2],
+            "layers.1.bias": model.readout.bias[outputs * bag : outputs * (bag + 1)],
             "center": model.center,
             "deviation": model.deviation,
         }
-        gates = model.transform.unit_order_weights()
         if order > 1:
+            gates = model.transform.unit_order_weights()
             assert gates is not None
             state["layers.0.aggregator.gates"] = gates[1:, units].flatten()
-        single.load_state_dict(single.state_dict() | state)
-        scores.append(single(x, edges))
-    torch.testing.assert_close(model(x, edges), torch.stack(scores).mean(0), rtol=1e-5, atol=1e-5)
+        single.to(model.center).load_state_dict(single.state_dict() | state)
+        singles.append(single.eval())
+    return singles
+
+
+@pytest.mark.parametrize("outputs", [2, 3])
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_a_saved_model_of_bags_is_the_mean_of_its_bags(
+    order: int, outputs: int, tmp_path: Path
+) -> None:
+    x, edges = make_graph()
+    x = x.double()
+    model = trained(order, bags=3, outputs=outputs)
+    settings = {"hidden_channels": 4, "order": order, "bags": 3, "label_features": False}
+    save_model(
+        tmp_path,
+        model.state_dict(),
+        preset="cross-hops",
+        in_channels=3,
+        settings=settings,
+        preprocess=Preprocess.numbered(outputs),
+    )
+    model = model.double()
+    scores = torch.stack([single(x, edges) for single in split_bags(model)])
+    for one in (model, load_model(tmp_path).double()):
+        torch.testing.assert_close(one(x, edges), scores.mean(0), rtol=0, atol=1e-6)
     model.train()
     model.input_dropout.p = 0.0
-    torch.testing.assert_close(model(x, edges), torch.stack(scores), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(model(x, edges), scores, rtol=0, atol=1e-6)
 
 
 def test_rows_of_columns_score_as_the_graph_does() -> None:
@@ -99,6 +125,7 @@ def test_sparse_columns_score_as_dense_ones(monkeypatch: pytest.MonkeyPatch) -> 
     model = trained(3, bags=2)
     expected = model(x, edges)
     monkeypatch.setattr("crossgcn.graph.hops._DENSE_BYTES", 0)
+    monkeypatch.setattr("crossgcn.graph.hops._ENTRY_BYTES", 0)
     matrix = csr_array(x.numpy())
     sparse = csr_tensor(matrix.indptr, matrix.indices, matrix.data, (40, 3))
     torch.testing.assert_close(model(sparse, edges), expected, rtol=1e-4, atol=1e-4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from safetensors.torch import load_file
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 from torch_geometric.data import Data
-from torchrun_commands import start
+from torchrun_commands import start, wait_until
 
 from crossgcn import Experiment, RunConfig
 from crossgcn.data.features import csr_tensor
@@ -28,6 +29,7 @@ from crossgcn.graph.sampling.source import MemoryGraph, source_of
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.batches.step import MiniBatchStep, batches_of
+from crossgcn.training.checkpoints import CHECKPOINT
 from crossgcn.training.distributed import Processes
 from crossgcn.training.inputs import Inputs
 
@@ -273,15 +275,39 @@ def test_the_parts_of_several_processes_add_up_to_one(target: str, world_size: i
         torch.testing.assert_close(mean, gradient, rtol=1e-4, atol=1e-6)
 
 
+def train_command(folder: Path, name: str, **settings: Any) -> list[object]:
+    arguments: list[object] = ["train", folder / "graph", "--device", "cpu", "--out", folder / name]
+    for setting, value in (SETTINGS | settings).items():
+        arguments += [f"--{setting.replace('_', '-')}", value]
+    return arguments
+
+
+@pytest.mark.slow
+def test_two_processes_that_were_stopped_end_in_the_same_bytes(tmp_path: Path) -> None:
+    store_graph(make_graph(), tmp_path / "graph")
+    settings = {"epochs": 40, "dropout": 0.3, "patience": 40}
+    stopped = start(train_command(tmp_path, "stopped", **settings), processes=2)
+    wait_until((tmp_path / "stopped" / RUN / CHECKPOINT).exists, stopped)
+    stopped.send_signal(signal.SIGTERM)
+    stopped.communicate(timeout=300)
+    assert stopped.returncode != 0
+    for arguments in (
+        [*train_command(tmp_path, "stopped", **settings), "--resume"],
+        train_command(tmp_path, "whole", **settings),
+    ):
+        process = start(arguments, processes=2)
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+    for file in ("epochs.csv", "model.safetensors"):
+        ours, theirs = (tmp_path / name / RUN / file for name in ("stopped", "whole"))
+        assert ours.read_bytes() == theirs.read_bytes()
+
+
 @pytest.mark.slow
 def test_two_processes_of_torchrun_give_what_one_gives(tmp_path: Path) -> None:
     store_graph(make_graph(), tmp_path / "graph")
     one = run(None, tmp_path / "one", dataset=str(tmp_path / "graph"), dropout=0.0)
-    arguments: list[object] = ["train", tmp_path / "graph", "--model", "cross-hops"]
-    for name, value in {**SETTINGS, "epochs": 5, "dropout": 0.0}.items():
-        if name != "model":
-            arguments += [f"--{name.replace('_', '-')}", value]
-    two = start([*arguments, "--device", "cpu", "--json", "--out", tmp_path / "two"], processes=2)
+    two = start(train_command(tmp_path, "two", epochs=5, dropout=0.0), processes=2)
     _, err = two.communicate(timeout=300)
     assert two.returncode == 0, err
     record = json.loads((tmp_path / "two" / RUN / "run.json").read_text())

@@ -42,7 +42,7 @@ def compare(
         str | None,
         option(
             f"Separated by commas: {', '.join(PRESETS)}. [default: gcn,cross-gcn] With tables: "
-            f"{', '.join(CANDIDATES)}. [default: all]",
+            f"{', '.join(CANDIDATES)}; or all. [default: all but ebm and ebm-hops]",
             metavar="NAMES",
             panel=MODEL,
         ),
@@ -84,6 +84,8 @@ def compare(
     the same number of trials each; one is recommended.
     """
     names = None if models is None else parse_names(models, "--models")
+    if is_table(dataset) and names == ["all"]:
+        names = list(CANDIDATES)
     depths = list(dict.fromkeys(parse_numbers(num_layers, "--num-layers")))
     if is_table(dataset):
         if len(depths) > 1:
@@ -172,7 +174,7 @@ def _compare_on_tables(
     }
     tuned = {"dropout", "weight_decay", "repeats"} | (MODEL_OPTIONS - _OF_ALL_CANDIDATES)
     for name in given:
-        if name in tuned:
+        if name in tuned or given[name] == "auto":
             raise BadInput(
                 f"{option_name(name)} cannot be given to compare with tables, which sets it for "
                 "each model or tunes it: leave it out, or use crossgcn train"
@@ -191,18 +193,23 @@ def _compare_on_tables(
     )
     experiment = on_tables.experiment
     notes = terminal()
-    if experiment.skipped:
-        notes.print(
-            f"{' and '.join(experiment.skipped)} left out: pip install 'crossgcn[interpret]'",
-            markup=False,
-        )
     count = len(experiment.splits)
     trials = f"{tuning} trial{'s' * (tuning > 1)}"
     words = f"{len(experiment.names)} models × {trials} × {count} split{'s' * (count > 1)}"
 
-    def tell(seconds: float) -> None:
-        amount = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-        notes.print(f"{words}: about {amount} more", markup=False, highlight=False)
+    untold = list(experiment.skipped)
+
+    def tell(seconds: float, skipped: float) -> None:
+        notes.print(f"{words}: about {_amount(seconds)} more", markup=False, highlight=False)
+        if untold:
+            package = "pip install 'crossgcn[interpret]' and " * experiment.needs_package
+            notes.print(
+                f"left out: {' and '.join(untold)} would take about "
+                f"{_amount(skipped)}; {package}add them by --models all",
+                markup=False,
+                highlight=False,
+            )
+            untold.clear()
 
     name = f"{Path(nodes).stem}-compare"
     with show_progress(run, words, name, unit="runs") as (folder, work):
@@ -216,3 +223,7 @@ def _compare_on_tables(
     sentences = map(Text, summary["answer"])
     then = f"\nNext: {summary['next']}"
     return Answer(summary, [candidates_table(summary), "", *sentences, then], folder)
+
+
+def _amount(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -37,7 +37,7 @@ def import_graph(
     edges: Annotated[
         list[Path],
         argument(
-            "Edges, one per row: CSV, TSV (also .gz) or Parquet; several need equal headers.",
+            "Edges, one per row: CSV, TSV (also .gz), Parquet or XLSX; several need equal headers.",
             "EDGES",
         ),
     ],
@@ -86,7 +86,8 @@ def import_graph(
     if not (graph.num_features and graph.num_classes):
         return folder_answer(graph, warnings=warnings)
     splits = "stratified" if graph.roles is None else "public"
-    then = shlex.join(["crossgcn", "train", str(out), "--splits", splits])
+    model = [] if nodes is None else ["--model", "cross-hops"]
+    then = shlex.join(["crossgcn", "train", str(out), *model, "--splits", splits])
     return folder_answer(graph, warnings=warnings, next=then)
 
 

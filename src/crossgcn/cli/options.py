@@ -182,6 +182,8 @@ def _parse(name: str, text: str) -> Any:
         if not text.isdecimal() or int(text) < 1:
             raise BadInput(f"--train takes a number of nodes per class or 'all'; got {text!r}")
         return int(text)
+    if name == "label_features":
+        return {"true": True, "false": False}.get(text, text)
     if name in ("order_weights", "class_weight"):
         try:
             return tuple(map(float, parts))
@@ -202,5 +204,7 @@ _METAVARS = {
     "transform": "NAME,NAME,...",
     "train": "N|all",
     "class_weight": "balanced|N,N,...",
+    "label_features": "true|false|auto",
+    "threshold": "auto",
 }
 """Settings whose option is text, and what the help calls its value."""

@@ -11,6 +11,7 @@ from crossgcn.cli.command import argument, option, option_name
 from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
 from crossgcn.workflows.table_settings import (
+    MANY_COLUMNS,
     TABLE_DEFAULTS,
     cross_in_first_layer,
     table_defaults,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from crossgcn.data.tables.plan import TableChoices
 
 __all__ = [
+    "MANY_COLUMNS",
     "TABLE_DEFAULTS",
     "EdgesArgument",
     "NodesArgument",
@@ -118,6 +120,14 @@ class TableOptions:
             "BITS",
         ),
     ] = None
+    relation: Annotated[
+        str | None,
+        _option(
+            "What neighbours are called in names of columns, such as friends: age. "
+            "[default: neighbours]",
+            "WORD",
+        ),
+    ] = None
 
     def choices(self) -> TableChoices:
         """Return the options as :func:`crossgcn.load_tables` takes them."""
@@ -129,6 +139,8 @@ class TableOptions:
         if self.missing is not None:
             given["missing"] = _names(self.missing)
         given["rare_classes"] = self.rare_classes or "drop"
+        if self.relation is None:
+            del given["relation"]
         return TableChoices(ignored=given.pop("ignore"), **given)
 
     def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:

@@ -66,6 +66,9 @@ def train(
         "wall_seconds": time.perf_counter() - started,
         "out": str(folder),
     }
+    with_labels = [record.get("label_features", {}).get("chosen") for record in runs.records]
+    if chosen.label_features == "auto":
+        summary["label_features"] = with_labels
     if graph is not None:
         summary |= {
             "target": graph.plan.target,
@@ -75,6 +78,11 @@ def train(
     def shown() -> Iterator[RenderableType]:
         yield training_table(summary)
         yield from ("", *order_weight_lines(summary))
+        if chosen.label_features == "auto":
+            yield (
+                f"labels of neighbours: validation preferred them in {sum(map(bool, with_labels))} "
+                f"of {len(with_labels)} runs"
+            )
         of_features = get_preset(chosen.model).inputs == "features"
         if chosen.model == "cross-hops" or (of_features and can_be_explained(load_model(folder))):
             yield f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"

@@ -456,7 +456,9 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
 
 def row_names(X: Any) -> pd.Index[Any] | None:
     """Return the index of a data frame."""
-    return X.index if isinstance(X, pd.DataFrame) else None
+    if not isinstance(X, pd.DataFrame):
+        return None
+    return X.index.to_flat_index() if isinstance(X.index, pd.MultiIndex) else X.index
 
 
 def _weigh(rows: Tensor, X: Any, sample_weight: ArrayLike | None) -> tuple[Tensor, Tensor | None]:

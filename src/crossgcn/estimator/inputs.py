@@ -42,7 +42,8 @@ class NamedEdges(NamedTuple):
 
     def between(self, names: pd.Index[Any]) -> tuple[Array, Array | None, Array]:
         """Return edges between positions of names, their weights, and which edges these are."""
-        ends = names.get_indexer(pd.Index(self.ends.ravel())).reshape(self.ends.shape)
+        given: pd.Index[Any] = pd.Index(self.ends.ravel(), tupleize_cols=False)
+        ends = names.get_indexer(given).reshape(self.ends.shape)
         kept = np.all(ends >= 0, axis=0)
         return ends[:, kept], None if self.weights is None else self.weights[kept], kept
 

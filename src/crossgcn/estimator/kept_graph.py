@@ -89,7 +89,7 @@ class KeptGraph:
         rows = X.shape[0]
         named = read_named_edges(edges, rows, index)
         ids, ends, weights, others = named.names, named.ends, named.weights, _NO_EDGES
-        by_index = index is not None and index.is_unique and not isinstance(index, pd.MultiIndex)
+        by_index = index is not None and index.is_unique
         if ids is not None:
             check_names("the index of X", ids)
             by_index = by_index and ids.equals(index)

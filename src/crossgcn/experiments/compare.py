@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -17,13 +18,25 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
-from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRIALS, Candidate
+from crossgcn.experiments.candidates import (
+    CANDIDATES,
+    CONSTANT,
+    DEFAULT_TRIALS,
+    MOST_TRIALS,
+    Candidate,
+)
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.experiments.sklearn_models import ComparisonTrainer, EstimatorRun
 from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
 from crossgcn.models.catalogue import Preset, first_layer_crosses, get_preset
 from crossgcn.training.config import MODEL_SETTINGS, RunConfig
-from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
+from crossgcn.training.metrics import (
+    DEFAULT_METRICS,
+    METRICS,
+    check_metric,
+    check_threshold,
+    task_of_outputs,
+)
 from crossgcn.training.pool import train_many
 from crossgcn.training.trainer import Record, Run
 
@@ -32,8 +45,10 @@ Verdict = Literal["helps", "does not help", "cannot tell"]
 MATTERS = 0.005
 """A gain that matters: half a point; of RMSE and MAE, half a percent of the baseline's."""
 _ENOUGH_SPLITS = 5
-"""With fewer splits, not beating a constant says little."""
+"""With fewer splits, not beating a constant leaves the question open."""
 _FULL_BATCH_PATIENCE = 50
+_COST_THAT_TELLS = 0.8
+"""A run of a cheaper model says little about the time of the others."""
 _SPLITS = 10
 """Stratified splits by default."""
 
@@ -83,14 +98,17 @@ class QuestionAnswer:
     Attributes:
         model: With what is in question.
         against: Without it.
-        difference: Of the metric, ``model`` minus ``against``.
-        verdict: Whether ``model`` is better.
+        difference: Of the metric, ``model`` minus ``against``. Its interval is of the mean over
+            all random splits of this table.
+        corrected: The same with the interval of a new table of the same kind.
+        verdict: Whether ``model`` is better on this table.
         is_constant: ``model`` is not better than predicting a constant.
     """
 
     model: str
     against: str
     difference: PairedDifference
+    corrected: PairedDifference
     verdict: Verdict
     is_constant: bool = False
 
@@ -99,13 +117,20 @@ class QuestionAnswer:
 class TableComparison:
     """The results of all models, in the order of the candidates, and what follows from them.
 
+    The splits are random draws from one table, so the plain paired interval is that of the mean
+    gain on this table. On a new table of the same kind gains vary more; Nadeau and Bengio's
+    correction accounts for that. A target without any signal can favour one of two models on its
+    own table, so a model must also beat a constant by the corrected interval.
+
     Attributes:
-        test_to_train: As for :func:`~crossgcn.paired_difference`.
+        test_to_train: As for :func:`~crossgcn.paired_difference`; of the corrected intervals.
+        constant: The constant's result, if it is not among the others.
     """
 
     results: tuple[CandidateResult, ...]
     test_to_train: float
     task: str = "binary"
+    constant: CandidateResult | None = None
 
     @property
     def metric(self) -> str:
@@ -116,10 +141,12 @@ class TableComparison:
         """Return the result of one model."""
         return next(result for result in self.results if result.name == name)
 
-    def difference(self, ours: str, baseline: str) -> PairedDifference:
-        """Return the paired difference of two models, corrected for overlapping splits."""
+    def difference(self, ours: str, baseline: str, *, corrected: bool = False) -> PairedDifference:
+        """Return the paired difference of two models, for this table or corrected for new ones."""
         return paired_difference(
-            self.of(ours).scores, self.of(baseline).scores, test_to_train=self.test_to_train
+            self.of(ours).scores,
+            self.of(baseline).scores,
+            test_to_train=self.test_to_train if corrected else 0.0,
         )
 
     def best(self, wanted: Callable[[CandidateResult], bool] = lambda _: True) -> str | None:
@@ -156,16 +183,25 @@ class TableComparison:
 
     @property
     def recommended(self) -> str:
-        """The simplest glass box that gives up no validation score that matters.
+        """The model with crosses where they help; else the simplest glass box that is as good.
 
         Only models that ``crossgcn train`` has are recommended, a black box only if no glass box
-        was compared.
+        was compared. "As good" is by validation score, and so is the exception: crosses help, but
+        a glass box other than their twin is better by more than :data:`MATTERS`.
         """
         trainable = [r for r in self.results if r.candidate.preset is not None] or self.results
-        glass = [r for r in trainable if r.candidate.glass_box] or trainable
+        glass = [r for r in trainable if r.candidate.glass_box] or list(trainable)
+        crosses = self.crosses
+        if crosses is not None and crosses.verdict == "helps":
+            glass = [r for r in glass if r.name != crosses.against]
+        elif crosses is not None and crosses.verdict == "does not help":
+            glass = [r for r in glass if r.candidate.twin != crosses.against] or glass
         best = max(fmean(result.validation) for result in glass)
         enough = best - self._matters(best)
-        return next(r.name for r in glass if fmean(r.validation) >= enough or math.isnan(enough))
+        good = [r.name for r in glass if fmean(r.validation) >= enough or math.isnan(enough)]
+        if crosses is not None and crosses.verdict == "helps" and crosses.model in good:
+            return crosses.model
+        return good[0]
 
     def _matters(self, value: float) -> float:
         return MATTERS * abs(value) if self.metric in ("rmse", "mae") else MATTERS
@@ -174,31 +210,32 @@ class TableComparison:
         if model is None or against is None:
             return None
         difference = self.difference(model, against)
+        corrected = self.difference(model, against, corrected=True)
         is_constant = self._is_constant(model)
-        return QuestionAnswer(
-            model, against, difference, self._judge(difference, against, is_constant), is_constant
-        )
+        verdict = self._judge(difference, against, is_constant)
+        return QuestionAnswer(model, against, difference, corrected, verdict, is_constant)
 
     def _judge(self, difference: PairedDifference, against: str, is_constant: bool) -> Verdict:
         interval = self._gain(difference)
         if interval is None or any(map(math.isnan, interval)):
             return "cannot tell"
-        if is_constant:
-            return "does not help"
-        if interval[0] > 0:
+        if interval[0] > 0 and not is_constant:
             return "helps"
-        if interval[1] < self._matters(self.of(against).summary.mean):
+        small = interval[1] < self._matters(self.of(against).summary.mean)
+        if small or (is_constant and difference.count >= _ENOUGH_SPLITS):
             return "does not help"
         return "cannot tell"
 
     def _is_constant(self, model: str) -> bool:
-        """Whether a model does not beat the constant, with enough splits to say so."""
-        constant = next((r.name for r in self.results if r.candidate.columns == "none"), None)
-        if constant is None or model == constant:
+        """Whether a model is not shown to beat the constant, by the corrected interval."""
+        constants = (r for r in self.results if r.candidate.columns == "none")
+        constant = next(constants, self.constant)
+        if constant is None or model == constant.name:
             return False
-        difference = self.difference(model, constant)
+        scores = self.of(model).scores
+        difference = paired_difference(scores, constant.scores, test_to_train=self.test_to_train)
         interval = self._gain(difference)
-        return interval is not None and difference.count >= _ENOUGH_SPLITS and interval[0] <= 0
+        return interval is not None and interval[0] <= 0
 
     def _gain(self, difference: PairedDifference) -> tuple[float, float] | None:
         """Return the interval such that positive numbers are better."""
@@ -213,13 +250,14 @@ class TableExperiment:
 
     Args:
         data: The graph; for a number as target ``num_classes`` is 1.
-        names: The candidates; defaults to all that are installed.
+        names: The candidates; defaults to all but the slowest. A constant is always measured.
         num_trials: How many of a candidate's trials to make.
         defaults: Settings of :class:`~crossgcn.RunConfig` unless a preset has its own.
         settings: Settings for every model.
 
     Attributes:
-        skipped: Candidates that were left out because a package is not installed.
+        skipped: Candidates that were left out, because they take long and were not named.
+        needs_package: Whether they also need a package that is not installed.
     """
 
     def __init__(
@@ -239,23 +277,27 @@ class TableExperiment:
             raise BadInput(
                 f"--tuning is 1 to {MOST_TRIALS} trials for each model; got {num_trials}"
             )
-        self.skipped = [name for name in CANDIDATES if name in wanted and not _is_installed(name)]
-        if names is not None and self.skipped:
+        missing = [name for name in CANDIDATES if name in wanted and not _is_installed(name)]
+        if names is not None and missing:
             raise BadInput(
-                f"{' and '.join(self.skipped)} need the package interpret: pip install "
+                f"{' and '.join(missing)} need the package interpret: pip install "
                 "'crossgcn[interpret]', or leave them out of --models"
             )
+        self.skipped = [name for name in wanted if names is None and CANDIDATES[name].by_name]
+        self.needs_package = bool(missing)
         self.names = [name for name in CANDIDATES if name in wanted and name not in self.skipped]
+        self._trained = list(dict.fromkeys([CONSTANT, *self.names]))
         self.num_trials = num_trials
         self.task = task_of_outputs(data.num_classes)
         self.metric = check_metric(settings.get("metric") or DEFAULT_METRICS[self.task], self.task)
         defaults = {"patience": _FULL_BATCH_PATIENCE, **(defaults or {})}
         if "stratified" in (settings.get("splits"), defaults.get("splits")):
             defaults.setdefault("num_splits", _SPLITS)
+        check_threshold(settings.get("threshold"), data.num_classes)
         settings = {**settings, "metric": self.metric}
         self.configs = {
             (name, trial): _configure(CANDIDATES[name], trial, defaults, settings)
-            for name in self.names
+            for name in self._trained
             for trial in range(self.num_trials_of(name))
         }
         self.experiment = Experiment(
@@ -279,7 +321,7 @@ class TableExperiment:
         threads: int = 1,
         device: str = "cpu",
         on_epochs: Callable[[int, int], None] | None = None,
-        on_estimate: Callable[[float], None] | None = None,
+        on_estimate: Callable[[float, float], None] | None = None,
     ) -> TableComparison:
         """Train every model on every split.
 
@@ -289,32 +331,47 @@ class TableExperiment:
             threads: Threads of each run.
             device: ``cpu``, ``cuda`` or ``auto``.
             on_epochs: Called with the number of runs done and of all runs.
-            on_estimate: Called once, when a run of every model was measured, with the seconds
-                that the remaining ones will take.
+            on_estimate: Called with the seconds that the remaining runs will take, and those
+                that :attr:`skipped` ones would: after the first run that says something, and
+                when all models were measured if that changes the estimate by a quarter.
         """
         keys = [
             (name, trial, split)
             for split in range(len(self.splits))
-            for name in self.names
+            for name in self._trained
             for trial in range(self.num_trials_of(name))
         ]
         runs = [self._run_of(*key, out) for key in keys]
         records: dict[tuple[str, int, int], Record] = {}
         failures: dict[tuple[str, int, int], WorkFailed] = {}
-        estimated = False
+        telling = min(_COST_THAT_TELLS, max(CANDIDATES[name].cost for name in self.names))
+        promised: float | None = None
+        settled = False
+        skipped = [
+            (name, trial, split)
+            for name in self.skipped
+            for trial in range(self.num_trials)
+            for split in range(len(self.splits))
+        ]
 
         def report() -> None:
             if on_epochs is not None:
                 on_epochs(len(records) + len(failures), len(keys))
 
         def keep(position: int, record: Record) -> None:
-            nonlocal estimated
+            nonlocal promised, settled
             records[keys[position]] = record
             report()
-            measured = {name for name, _, _ in records}
-            if on_estimate is not None and not estimated and len(measured) == len(self.names):
-                estimated = True
-                on_estimate(_estimate(records, keys) / workers)
+            if on_estimate is None or settled or CANDIDATES[keys[position][0]].cost < telling:
+                return
+            settled = {name for name, _, _ in records} >= set(self._trained)
+            if promised is not None and not settled:
+                return
+            left = _estimate(records, keys) / workers
+            ends = time.perf_counter() + left
+            if promised is None or abs(ends - promised) > 0.25 * left:
+                on_estimate(left, _estimate(records, skipped) / workers)
+            promised = ends
 
         def fail(position: int, failure: WorkFailed) -> None:
             failures[keys[position]] = failure
@@ -322,8 +379,9 @@ class TableExperiment:
 
         trainer = ComparisonTrainer(self.experiment.trainer(threads=threads, device=device))
         train_many(trainer, runs, workers=workers, on_record=keep, on_failure=fail)
-        results = tuple(self._result(name, records, failures) for name in self.names)
-        return TableComparison(results, self.experiment.test_to_train, self.task)
+        results = {name: self._result(name, records, failures) for name in self._trained}
+        constant, shown = results[CONSTANT], tuple(results[name] for name in self.names)
+        return TableComparison(shown, self.experiment.test_to_train, self.task, constant)
 
     def _run_of(self, name: str, trial: int, split: int, out: Path | None) -> Run:
         folder = None if out is None else out / _folder(name, trial) / f"split-{split:02d}"
@@ -373,11 +431,20 @@ def majority_accuracy(y: Tensor, train: Tensor, nodes: Tensor) -> float:
 
 
 def _estimate(records: Mapping[tuple[str, int, int], Record], keys: Iterable[Any]) -> float:
-    """Return how long the runs without a record will take, one after the other."""
+    """Return how long the runs without a record will take, one after the other.
+
+    A model that was not measured takes its usual multiple of those that were.
+    """
     seconds: dict[str, list[float]] = {}
     for (name, _, _), record in records.items():
         seconds.setdefault(name, []).append(record["seconds"])
-    return fsum(fmean(seconds[key[0]]) for key in keys if key not in records)
+    usual = fsum(CANDIDATES[key[0]].cost for key in records)
+    unit = fsum(record["seconds"] for record in records.values()) / (usual or 1.0)
+    expected = {
+        name: fmean(seconds[name]) if name in seconds else unit * candidate.cost
+        for name, candidate in CANDIDATES.items()
+    }
+    return fsum(expected[key[0]] for key in keys if key not in records)
 
 
 def _comparable(score: float) -> float:
@@ -401,6 +468,9 @@ def _configure(
     tuned = candidate.trials[trial] if candidate.preset is not None else {}
     defaults = _known(preset, {**defaults, **candidate.training})
     values = _known(preset, {**settings, **candidate.settings, **tuned, "model": model})
+    if any("batch_size" in each for each in (preset.training, values)):
+        # Runs are short, and finished ones are kept: writing every epoch takes a third of the time.
+        defaults["checkpoint_every"] = 0
     if "order" in values and preset.inputs != "hops":
         depth = values.get("num_layers") or defaults.get("num_layers", 2)
         values["order"] = first_layer_crosses(values["order"], depth)

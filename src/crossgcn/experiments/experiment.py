@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from math import fsum
 from pathlib import Path
 from statistics import fmean
@@ -28,9 +29,17 @@ from crossgcn.models.catalogue import build_model, get_preset
 from crossgcn.training.batches.train import check_batches
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision
+from crossgcn.training.distributed import processes
 from crossgcn.training.inputs import num_features_of, takes_hops
-from crossgcn.training.metrics import DEFAULT_METRICS, Task, check_metric, task_of_outputs
+from crossgcn.training.metrics import (
+    DEFAULT_METRICS,
+    Task,
+    check_metric,
+    check_threshold,
+    task_of_outputs,
+)
 from crossgcn.training.pool import train_many
+from crossgcn.training.records import write_record
 from crossgcn.training.trainer import SHARED_SETTINGS, Run, Trainer
 
 MOST_HOPS = 10
@@ -199,11 +208,9 @@ class Experiment:
         trainer = self.trainer(device=device, folder=out, **options)
         if out is not None and save_models:
             clear_model(out)
-        runs = [
-            run
-            for config, name in zip(self.configs, self.folders, strict=True)
-            for run in self.runs_of(config, out / name if out else None)
-        ]
+        folders = [out / name if out else None for name in self.folders]
+        tried = [_variants(*pair) for pair in zip(self.configs, folders, strict=True)]
+        runs = [run for variant in chain(*tried) for run in self.runs_of(*variant)]
         total, done = sum(run.config.epochs for run in runs), 0
 
         def count(epochs: int) -> None:
@@ -213,11 +220,22 @@ class Experiment:
                 on_epochs(done, total)
 
         records = iter(train_many(trainer, runs, workers=workers, on_epochs=count))
-        per_model = len(runs) // len(self.configs)
-        return [
-            RepeatedRuns(config, tuple(islice(records, per_model)), self.test_to_train)
-            for config in self.configs
-        ]
+        results = []
+        for config, folder, variants in zip(self.configs, folders, tried, strict=True):
+            # One list of variants per run.
+            per_run = list(
+                zip(*(list(islice(records, self._runs_per_model)) for _ in variants), strict=True)
+            )
+            chosen = [of_run[0] for of_run in per_run]
+            if len(variants) > 1:
+                pairs = zip(per_run, self.runs_of(config, folder), strict=True)
+                chosen = [_keep_best(of_run, run.folder) for of_run, run in pairs]
+            results.append(RepeatedRuns(config, tuple(chosen), self.test_to_train))
+        return results
+
+    @property
+    def _runs_per_model(self) -> int:
+        return len(self.splits) * self.configs[0].repeats
 
     @property
     def test_to_train(self) -> float:
@@ -239,6 +257,38 @@ class Experiment:
             for repeat in range(config.repeats):
                 name = f"split-{split:02d}" + (f"-repeat-{repeat}" if repeat else "")
                 yield Run(config, split, repeat, folder / name if folder else None)
+
+
+def _variants(config: RunConfig, folder: Path | None) -> list[tuple[RunConfig, Path | None]]:
+    """Return the configurations to train for one, and their folders: two if labels are tried."""
+    if config.label_features != "auto":
+        return [(config, folder)]
+    return [
+        (
+            config.model_copy(update={"label_features": shown}),
+            folder and folder / f"label-features-{str(shown).lower()}",
+        )
+        for shown in (True, False)
+    ]
+
+
+def _keep_best(tried: Sequence[dict[str, Any]], folder: Path | None) -> dict[str, Any]:
+    """Return the record with the best validation score, with labels if equal; keep its run.
+
+    Args:
+        tried: The records of a run with the labels of neighbours and without.
+        folder: Where the run is kept.
+    """
+    scores = [validation_score(record) for record in tried]
+    shown = scores[0] >= scores[1]
+    record = tried[0 if shown else 1] | {
+        "label_features": {"chosen": shown, "with": scores[0], "without": scores[1]}
+    }
+    if folder is not None and processes().leads:
+        name = f"label-features-{str(shown).lower()}"
+        shutil.copytree(folder.parent / name / folder.name, folder, dirs_exist_ok=True)
+        write_record(folder, record)
+    return record
 
 
 def run_folder_name(config: RunConfig) -> str:
@@ -271,7 +321,9 @@ def _load(configs: Sequence[RunConfig]) -> Data:
 
 
 def _check_model(config: RunConfig, data: Data) -> None:
+    config, _ = _variants(config, None)[0]
     check_batches(config)
+    check_threshold(config.threshold, data.num_classes)
     if config.metric is not None:
         check_metric(config.metric, task_of_outputs(data.num_classes))
     if takes_hops(config) and config.hops is not None:

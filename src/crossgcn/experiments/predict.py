@@ -26,7 +26,7 @@ from crossgcn.graph.sampling.source import Features, GraphSource, source_of
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.batches.layerwise import infer
-from crossgcn.training.metrics import compute
+from crossgcn.training.metrics import compute, positive_class, predict_classes
 
 DIGITS = 6
 """Decimal places of a written probability: few enough to be equal on every machine."""
@@ -107,6 +107,7 @@ class Scored:
         roles: What the model used each node for, as positions in ``ROLE_NAMES``.
         data: The graph in which the nodes were scored.
         nodes: Positions of the nodes in ``data``.
+        threshold: Probability from which on the rarer class of the training table is predicted.
         unused: Columns of the table that the model was not trained with.
         unseen: Values that the model was not trained with, by column.
     """
@@ -118,6 +119,7 @@ class Scored:
     roles: Tensor
     data: Data
     nodes: Tensor
+    threshold: float | None = None
     unused: tuple[str, ...] = ()
     unseen: tuple[Unseen, ...] = ()
 
@@ -141,7 +143,8 @@ def score_known_nodes(run: RunFolder) -> Scored:
     encoded = preprocess.encoding is not None
     id_column = read_encoding(preprocess)[1].id_column if encoded else "node"
     nodes = torch.arange(len(run.ids))
-    return Scored(id_column, run.ids, scores, run.data.y, run.roles, run.data, nodes)
+    threshold = run.chosen.record.get("threshold")
+    return Scored(id_column, run.ids, scores, run.data.y, run.roles, run.data, nodes, threshold)
 
 
 def score_new_nodes(run: RunFolder, nodes: Any, edges: Any = None) -> Scored:
@@ -179,7 +182,7 @@ def score_new_nodes(run: RunFolder, nodes: Any, edges: Any = None) -> Scored:
     model = run.saved.model
     scores = class_scores(model, data, positions, run.labels(model, y=data.y))
     truth, roles = data.y[positions], torch.zeros(num_new, dtype=torch.int8)
-    found = (new.unused, new.unseen)
+    found = (run.chosen.record.get("threshold"), new.unused, new.unseen)
     return Scored(plan.id_column, new.ids, scores, truth, roles, data, positions, *found)
 
 
@@ -191,7 +194,10 @@ def score_without_edges(run: RunFolder) -> tuple[float, float]:
     alone.edge_weight = None if run.data.get("edge_weight") is None else run.data.edge_weight[:0]
     model = run.saved.model
     scores = class_scores(model, alone, test, run.labels(model))
-    without = compute(metric, run.data.y[test].numpy(), scores.numpy())
+    y = run.data.y.numpy()
+    positive = positive_class(y) if scores.size(1) == 2 else None
+    threshold = run.chosen.record.get("threshold")
+    without = compute(metric, y[test], scores.numpy(), positive, threshold)
     return metrics_of_test(run.chosen.record)[metric], without
 
 
@@ -209,7 +215,8 @@ def predictions_frame(
         columns = [("true", scored.truth.numpy()), ("predicted", predicted)]
     else:
         probabilities = np.round(scored.probabilities.numpy(), DIGITS)
-        best = scored.scores.argmax(dim=1).numpy()
+        positive = positive_class(scored.data.y.numpy()) if len(classes) == 2 else None
+        best = predict_classes(scored.scores.numpy(), positive, scored.threshold)
         known = [classes[label] if label >= 0 else None for label in scored.truth.tolist()]
         columns = [
             ("true", pd.Series(known, dtype=object)),

@@ -17,7 +17,14 @@ from crossgcn.errors import WorkFailed
 from crossgcn.experiments.candidates import CANDIDATES, Candidate
 from crossgcn.graph import SparseMatrix
 from crossgcn.graph.sampling.source import Features
-from crossgcn.training.metrics import METRICS, compute, evaluate, task_of_outputs
+from crossgcn.training.metrics import (
+    METRICS,
+    choose_threshold,
+    compute,
+    evaluate,
+    positive_class,
+    task_of_outputs,
+)
 from crossgcn.training.records import (
     clear_run,
     describe_environment,
@@ -33,6 +40,8 @@ Predict = Callable[[Array], Array]
 _UNSEEN = -30.0
 """Score of a class without training nodes."""
 _MOST_ITERATIONS, _ITERATIONS_WITHOUT_GAIN = 300, 15
+_LEAF = 20
+"""Fewest rows in a leaf of gradient boosting, scikit-learn's default."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,7 @@ class ComparisonTrainer(RunTrainer):
             "hops": config.hops,
             "label_features": config.label_features,
             "class_weight": config.class_weight,
+            **({} if config.threshold is None else {"threshold_by": config.threshold}),
             "dataset": self.networks.description,
             "split": {"index": run.split} | describe_split(self.networks.splits[run.split]),
             "seed": config.run_seed(run.split, run.repeat),
@@ -119,13 +129,18 @@ class ComparisonTrainer(RunTrainer):
                 **run.settings,
             )
             sign = 1 if METRICS[metric].grows else -1
-            best, predict = -np.inf, None
+            positive = positive_class(y) if num_classes == 2 else None
+            best, predict, kept = -np.inf, None, None
             for number, (scores, stage) in enumerate(stages(num_classes), 1):
-                score = sign * compute(metric, y[validation], scores)
+                score = sign * compute(metric, y[validation], scores, positive)
                 if predict is None or score > best:
-                    best, predict, record["best_epoch"] = score, stage, number
-            assert predict is not None
-            tested = evaluate(y[test], predict(columns[test]))
+                    best, predict, kept, record["best_epoch"] = score, stage, scores, number
+            assert predict is not None and kept is not None
+            threshold = None
+            if config.threshold is not None and positive is not None:
+                threshold = choose_threshold(y[validation], kept, positive, metric)
+                record["threshold"] = threshold
+            tested = evaluate(y[test], predict(columns[test]), positive, threshold)
         record |= {
             "status": "done",
             "task": task_of_outputs(num_classes),
@@ -188,9 +203,11 @@ def _fit_boosting(
         "max_iter": _MOST_ITERATIONS,
         "early_stopping": True,
         "n_iter_no_change": _ITERATIONS_WITHOUT_GAIN,
+        "min_samples_leaf": _LEAF,
         "random_state": seed,
     }
     is_number = np.issubdtype(y.dtype, np.floating)
+    usable = _can_be_split(x)
     # The validation loss cannot be computed for a class that was not trained.
     seen = np.ones(len(y_validation), bool) if is_number else np.isin(y_validation, y)
     model: Any
@@ -198,21 +215,34 @@ def _fit_boosting(
         model = HistGradientBoostingRegressor(**settings)
     else:
         model = HistGradientBoostingClassifier(class_weight=class_weight, **settings)
-    model.fit(x, y, X_val=x_validation[seen], y_val=y_validation[seen])
+    model.fit(x[:, usable], y, X_val=x_validation[seen][:, usable], y_val=y_validation[seen])
 
     def stages(num_classes: int) -> Iterator[tuple[Array, Predict]]:
         staged = model.staged_predict if is_number else model.staged_decision_function
 
         def predict(rows: Array, stage: int) -> Array:
-            for number, raw in enumerate(staged(rows)):
+            for number, raw in enumerate(staged(rows[:, usable])):
                 if number == stage:
                     return _as_scores(raw, model, num_classes)
             raise AssertionError
 
-        for stage, raw in enumerate(staged(x_validation)):
+        for stage, raw in enumerate(staged(x_validation[:, usable])):
             yield _as_scores(raw, model, num_classes), partial(predict, stage=stage)
 
     return stages
+
+
+def _can_be_split(x: Array) -> Array:
+    """Return which columns gradient boosting can split; without the others it fits the same.
+
+    Each side of a split needs :data:`_LEAF` rows, so that of a one-hot column does.
+    """
+    usable = np.ones(x.shape[1], bool)
+    for column, values in enumerate(x.T):
+        usable[column] = len(x) - np.unique(values, return_counts=True)[1].max() >= _LEAF
+    if not usable.any():
+        usable[0] = True
+    return usable
 
 
 def _fit_ebm(

@@ -145,13 +145,18 @@ class ColumnTerms:
 
 
 def group_columns(
-    plan: HopPlan, space: FeatureSpace, classes: Sequence[str], target: str = "label"
+    plan: HopPlan,
+    space: FeatureSpace,
+    classes: Sequence[str],
+    target: str = "label",
+    relation: str = "neighbours",
 ) -> tuple[ColumnGroup, ...]:
     """Return the columns of a model, grouped by the columns of the table.
 
     Args:
         classes: Names of the classes, or the name of the number.
         target: The column that is predicted, if it holds classes.
+        relation: What neighbours are called.
     """
     if len(classes) == 1:
         labels, target = [classes[0]], classes[0]
@@ -159,11 +164,11 @@ def group_columns(
         shown = classes[1:] if plan.num_labels == 1 else classes
         labels = [f"{target}={name}" for name in shown]
     labels = labels[: plan.num_labels]
-    features = plan.name_columns(space.names, labels)
+    features = plan.name_columns(space.names, labels, relation)
     fields = space.fields
     if len(set(fields)) > _MOST_COLUMNS:
         fields = ("all columns",) * len(fields)
-    names = plan.name_columns(fields, [target] * len(labels))
+    names = plan.name_columns(fields, [target] * len(labels), relation)
     members: dict[str, list[int]] = {}
     for position, name in enumerate(names):
         members.setdefault(name, []).append(position)

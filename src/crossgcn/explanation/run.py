@@ -47,8 +47,14 @@ def explain_columns(run: RunFolder, *, node: int | None = None, raw: bool = Fals
     if space is None:
         space = FeatureSpace.unnamed(data.x.size(1))
     encoding: Any = preprocess.encoding or {}
-    target = encoding.get("plan", {}).get("target") or "label"
-    others = [one for one in run.runs if one is not run.chosen]
+    plan = encoding.get("plan", {})
+    names = (plan.get("target") or "label", plan.get("relation") or "neighbours")
+    shown = run.chosen.record["config"].get("label_features")
+    others = [  # of the same columns
+        one
+        for one in run.runs
+        if one is not run.chosen and one.record["config"].get("label_features") == shown
+    ]
     if node is not None or getattr(run.saved.model, "bags", 1) > 1:
         others = []
     explained = []
@@ -58,7 +64,7 @@ def explain_columns(run: RunFolder, *, node: int | None = None, raw: bool = Fals
         with torch.no_grad():
             edges = (data.edge_index, data.get("edge_weight"))
             columns = model.columns(data.x, *edges, run.labels(model, one))
-        groups = group_columns(model.plan, space, preprocess.classes, target)
+        groups = group_columns(model.plan, space, preprocess.classes, *names)
         explained.append(
             column_terms(model, columns, groups, preprocess.classes, node=node, raw=raw)
         )

@@ -22,11 +22,13 @@ from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.matrix import SparseMatrix, make_rows
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.blocks import adjacency_rows
-from crossgcn.graph.sampling.source import Array, Features, GraphSource
+from crossgcn.graph.sampling.source import Features, GraphSource
 
 _LEAST_DEVIATION = 1e-3
 _DENSE_BYTES = 256 << 20
 """Sparse columns up to this size are made dense, because dense products are faster."""
+_ENTRY_BYTES = 12
+"""Size of an entry of a sparse matrix: its column and its value."""
 _ROWS, _WIDTH = 1 << 16, 64
 """Rows and columns that are computed at once."""
 
@@ -160,7 +162,7 @@ class HopColumns:
         shape = (source.num_nodes, self.plan.num_columns)
         first = source.features(torch.arange(min(1, source.num_nodes)))
         self.without_labels: Features
-        if isinstance(first, SparseMatrix) and 4 * shape[0] * shape[1] > _DENSE_BYTES:
+        if isinstance(first, SparseMatrix) and self._stays_sparse(source):
             self.without_labels = self._compute_sparse(source)
             return
         dtype = first.values.dtype if isinstance(first, SparseMatrix) else first.dtype
@@ -198,6 +200,23 @@ class HopColumns:
     def with_labels(self, labels: NeighbourLabels) -> Features:
         """Return all columns, with the labels of neighbours."""
         return join_columns([self.without_labels, self.label_columns(labels)])
+
+    def _stays_sparse(self, source: GraphSource) -> bool:
+        """Return whether sparse columns are large, and smaller than dense ones.
+
+        Sparse columns are held in memory. Most are zero only if there are far more own columns
+        than a neighbourhood has different values; the entries are estimated from some nodes.
+        """
+        plan, nodes = self.plan, torch.linspace(0, source.num_nodes - 1, 1000).long().unique()
+        if 4 * source.num_nodes * plan.num_columns <= _DENSE_BYTES:
+            return False
+        sample = source.features(nodes)
+        assert isinstance(sample, SparseMatrix)
+        own = sample.nonzeros / nodes.numel()
+        degree = source.neighbours.numel() / source.num_nodes
+        reached = (min(plan.num_features, own * degree**hop) for hop in range(1, plan.hops + 1))
+        entries = own + len(self._directions) * sum(reached)
+        return _ENTRY_BYTES * entries < 4 * plan.num_columns
 
     def _compute(self, source: GraphSource, out: Tensor) -> None:
         """Write all columns, some rows at a time."""
@@ -298,17 +317,22 @@ class Neighbourhood:
         return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
 
     def _sum(self, x: Tensor, out: Tensor) -> Tensor:
-        """Add the sums over neighbours to a matrix, of a few columns and rows at a time."""
+        """Add the sums over neighbours to a matrix, some rows at a time.
+
+        The matrix is multiplied as a whole if it is contiguous, else a few columns at a time.
+        """
+        nodes: Tensor | slice = slice(None)
+        width = x.size(1) if x.is_contiguous() else _WIDTH
         for chunk in self._exact.chunks():
-            nodes, block = self._exact.block(chunk, "neighbours")
-            block = SparseMatrix(
-                block.row_offsets, block.columns, block.values.to(x.dtype), block.shape
-            )
+            if x.is_contiguous():
+                block = adjacency_rows(self._source, chunk, "neighbours")
+            else:
+                nodes, block = self._exact.block(chunk, "neighbours")
             for source, target in zip(
-                torch.split(x, _WIDTH, 1), torch.split(out, _WIDTH, 1), strict=True
+                torch.split(x, width, 1), torch.split(out, width, 1), strict=True
             ):
                 if self._outward:
-                    target.index_add_(0, nodes, block.multiply_transposed(source[chunk]))
+                    target[nodes] += block.multiply_transposed(source[chunk])
                 else:
                     target[chunk[0] : chunk[-1] + 1] += block @ source[nodes]
         return out
@@ -317,32 +341,16 @@ class Neighbourhood:
     def _returns(self) -> Tensor:
         """The weight of all walks of two steps from each node back to itself."""
         source = self._source
-        offsets, neighbours = source.offsets.numpy(), source.neighbours.numpy()
-        weights = None if source.weights is None else source.weights.numpy()
-        total = np.zeros(source.num_nodes)
+        total = torch.zeros(source.num_nodes, dtype=torch.float64)
         for chunk in self._exact.chunks():
             rows = adjacency_rows(source, chunk, "neighbours")
-            starts, ends = chunk[rows.rows].numpy(), rows.columns.numpy()
-            back = _find_entries(offsets, neighbours, ends, starts)
-            there = back >= 0
-            values = rows.values.numpy()[there].astype(np.float64)
-            values *= 1.0 if weights is None else weights[back[there]]
-            np.add.at(total, starts[there], values)
-        return torch.from_numpy(total)
-
-
-def _find_entries(offsets: Array, neighbours: Array, rows: Array, columns: Array) -> Array:
-    """Return the place of each pair among the entries of a graph, by bisection; -1 for none."""
-    low, high = offsets[rows], offsets[rows + 1]
-    last = high - 1
-    while (open_ := low < high).any():
-        middle = (low + high) // 2
-        below = open_ & (neighbours[np.minimum(middle, neighbours.size - 1)] < columns)
-        low = np.where(below, middle + 1, low)
-        high = np.where(open_ & ~below, middle, high)
-    found = low <= last
-    found[found] = neighbours[low[found]] == columns[found]
-    return np.where(found, low, -1)
+            starts, values = chunk[rows.rows], rows.values.double()
+            back = source.find_entries(rows.columns.numpy(), starts.numpy())
+            values *= torch.from_numpy(back >= 0)
+            if source.weights is not None:
+                values *= source.weights[back]  # the last weight where there is no way back
+            total.index_add_(0, starts, values)
+        return total
 
 
 class KeptRows:

@@ -64,7 +64,9 @@ def draw_entries(
     """
     _check_rows(offsets, neighbours, nodes)
     first = offsets[nodes]
-    own = find_own(offsets, neighbours, nodes) if skip_own else np.full(nodes.size, -1)
+    own = np.full(nodes.size, -1)
+    if skip_own:
+        own = find_entries(offsets, neighbours, nodes, nodes)
     degrees = offsets[nodes + 1] - first - (own >= 0)
     counts = degrees if fanout == ALL else np.minimum(degrees, fanout)
     starts = np.concatenate([[0], np.cumsum(counts)])
@@ -78,8 +80,8 @@ def draw_entries(
     return starts, entries + after_own
 
 
-def find_own(offsets: Array, neighbours: Array, nodes: Array) -> Array:
-    """Return the entry of each node's self-loop, -1 if it has none."""
+def find_entries(offsets: Array, neighbours: Array, nodes: Array, wanted: Array) -> Array:
+    """Return the entry of one wanted neighbour of each node, -1 if it is none."""
     _check_rows(offsets, neighbours, nodes)
     low, end = offsets[nodes], offsets[nodes + 1]
     high = end
@@ -87,11 +89,11 @@ def find_own(offsets: Array, neighbours: Array, nodes: Array) -> Array:
         middle = (low + high) // 2
         open_ = low < high
         below = np.zeros(nodes.size, dtype=bool)
-        below[open_] = neighbours[middle[open_]] < nodes[open_]
+        below[open_] = neighbours[middle[open_]] < wanted[open_]
         low = np.where(open_ & below, middle + 1, low)
         high = np.where(open_ & ~below, middle, high)
     found = low < end
-    found[found] = neighbours[low[found]] == nodes[found]
+    found[found] = neighbours[low[found]] == wanted[found]
     return np.where(found, low, -1)
 
 

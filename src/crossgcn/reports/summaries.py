@@ -34,6 +34,10 @@ def measured(runs: RepeatedRuns) -> Summary:
     """
     test = runs.test
     summary: Summary = {"task": runs.task, "metric": runs.metric, "test": test}
+    if "positive_class" in runs.records[0]:
+        summary["positive_class"] = runs.records[0]["positive_class"]
+    if "threshold" in runs.records[0]:
+        summary["threshold"] = [record["threshold"] for record in runs.records]
     if "accuracy" in test:
         summary["test_accuracy"] = test["accuracy"]
     summary |= mean_and_sd(test[runs.metric])

@@ -63,6 +63,7 @@ _OPTIONAL = (
     "metric",
     "patience",
     "class_weight",
+    "threshold",
     *_OPTIONAL_MODEL_SETTINGS,
 )
 _NOT_OF_ONE_RUN = {"num_splits", "repeats", "checkpoint_every"}
@@ -138,9 +139,10 @@ class RunConfig(BaseModel):
         description="How far neighbourhoods reach (cross-hops), or hops of a random propagation. "
         "[default: the model's]",
     )
-    label_features: bool | None = Field(
+    label_features: bool | Literal["auto"] | None = Field(
         None,
-        description="Show a node the training labels of its neighbours (cross-hops). "
+        description="Show a node the training labels of its neighbours (cross-hops): true, false, "
+        "or auto: train with and without, and keep what validation prefers in each split. "
         "[default: the model's]",
     )
     bags: int | None = Field(
@@ -192,6 +194,11 @@ class RunConfig(BaseModel):
         None,
         description="Weights of the classes in the loss: balanced gives all classes the same "
         "total; or one number per class, in their order (1,10).",
+    )
+    threshold: Literal["auto"] | None = Field(
+        None,
+        description="auto: of two classes, predict the rarer one from the probability on that is "
+        "best on the validation nodes (balanced accuracy; accuracy or f1_macro if --metric is).",
     )
     learning_rate: float = Field(
         0.01, gt=0, allow_inf_nan=False, description="Learning rate of Adam."

@@ -13,7 +13,7 @@ from crossgcn.graph import PreparedGraph
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig, training_config
 from crossgcn.training.loop import fit
-from crossgcn.training.metrics import check_defined, selecting_metric
+from crossgcn.training.metrics import check_defined, check_threshold, selecting_metric
 from crossgcn.training.selection import Diverged, EpochMetrics, TrainedModel
 from crossgcn.training.steps.full_batch import FullBatchStep
 
@@ -93,15 +93,21 @@ def train_model_batch(
     )
     num_classes = models[0].num_outputs
     metric = selecting_metric(config.metric, num_classes)
+    check_threshold(config.threshold, num_classes)
     for nodes in validation:
         check_defined(metric, y[nodes].numpy(), num_classes)
     step = FullBatchStep(models, graph, y, train, config, seeds=seeds, device=device)
-    curve = step.scorer(test) if config.test_curve else None
+    curve, selector = step.scorer(test) if config.test_curve else None, step.scorer(validation)
+
+    def read() -> list[dict[str, float]]:
+        thresholds = None if config.threshold is None else selector.choose_thresholds()
+        return (curve or step.scorer(test)).evaluate(thresholds)
+
     return fit(
         step,
-        validation=step.scorer(validation),
+        validation=selector,
         curve=curve,
-        test=(lambda: (curve or step.scorer(test)).evaluate()) if read_test else None,
+        test=read if read_test else None,
         on_epochs=on_epochs,
         on_metrics=on_metrics,
     )

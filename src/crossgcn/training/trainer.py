@@ -37,7 +37,7 @@ from crossgcn.training.distributed import processes
 from crossgcn.training.full_batch import train_model_batch
 from crossgcn.training.inputs import Inputs
 from crossgcn.training.losses import fit_target_scale
-from crossgcn.training.metrics import selecting_metric, task_of_outputs
+from crossgcn.training.metrics import positive_class, selecting_metric, task_of_outputs
 from crossgcn.training.model_batch import can_be_stacked
 from crossgcn.training.records import (
     clear_run,
@@ -274,6 +274,12 @@ class Trainer(RunTrainer):
         if diverged := isinstance(result, Diverged):
             record["status"] = "diverged"
         else:
+            tested = None if result.test is None else dict(result.test)
+            threshold = None if tested is None else tested.pop("threshold", None)
+            if self.num_classes == 2:
+                record["positive_class"] = self.preprocess.classes[positive_class(self.y.numpy())]
+            if threshold is not None:
+                record["threshold"] = threshold
             record |= {
                 "status": "done",
                 "best_epoch": result.best_epoch,
@@ -286,7 +292,7 @@ class Trainer(RunTrainer):
                     else {}
                 ),
                 "test_accuracy": result.test_accuracy,
-                "test": result.test,
+                "test": tested,
                 "order_weights": [
                     value.tolist()
                     for name, value in result.state.items()

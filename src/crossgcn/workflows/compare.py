@@ -18,6 +18,7 @@ from crossgcn.reports.summaries import summarise_comparison
 from crossgcn.reports.terminal.compare import summarise_candidates
 from crossgcn.reproduction.items import paper_result
 from crossgcn.training.config import RunConfig
+from crossgcn.training.metrics import positive_class
 from crossgcn.training.records import describe_environment
 from crossgcn.workflows.table_settings import table_defaults
 
@@ -54,23 +55,38 @@ class ComparisonOnTables:
         )
 
     def run(
-        self, *, baseline: str | None = None, threads: int = 1, **work: Any
+        self,
+        *,
+        baseline: str | None = None,
+        threads: int = 1,
+        on_estimate: Callable[[float, float], None] = lambda *_: None,
+        **work: Any,
     ) -> tuple[dict[str, Any], TableComparison]:
         """Train all models; return the summary, as ``crossgcn compare --json`` prints it.
 
         Args:
             baseline: The model that the others are paired with.
             threads: Threads of each run.
+            on_estimate: Called with the seconds that the remaining runs will take, and those of
+                the models that were left out.
             work: Further arguments of :meth:`TableExperiment.run
                 <crossgcn.experiments.compare.TableExperiment.run>`.
         """
-        started = time.perf_counter()
-        comparison = self.experiment.run(threads=threads, **work)
+        started, graph = time.perf_counter(), self.graph
+        left_out: dict[str, Any] | None = None
+
+        def estimate(seconds: float, skipped: float) -> None:
+            nonlocal left_out
+            on_estimate(seconds, skipped)
+            if self.experiment.skipped and left_out is None:
+                left_out = {"models": self.experiment.skipped, "seconds": skipped}
+
+        comparison = self.experiment.run(threads=threads, on_estimate=estimate, **work)
         config = self.experiment.experiment.configs[0]
         environment = describe_environment()
         summary = {
-            "dataset": self.graph.data.name,
-            "target": self.graph.plan.target,
+            "dataset": graph.data.name,
+            "target": graph.plan.target,
             "splits": config.splits,
             "num_splits": len(self.experiment.splits),
             "train": config.train,
@@ -82,6 +98,8 @@ class ComparisonOnTables:
                 for name in self.experiment.names
             },
             **summarise_candidates(comparison, baseline),
+            **_positive_class(graph),
+            "left_out": left_out,
             "seconds": sum(result.seconds for result in comparison.results),
             "versions": environment["versions"],
             "threads": threads,
@@ -182,6 +200,12 @@ def settings_of(models: Sequence[str], settings: Mapping[str, Any]) -> dict[str,
         if not any(each in own for own in chosen.values()):
             raise BadInput(f"{each} has no effect: none of {', '.join(models)} has it")
     return chosen
+
+
+def _positive_class(graph: TableGraph) -> dict[str, str]:
+    if graph.data.num_classes != 2:
+        return {}
+    return {"positive_class": graph.classes[positive_class(graph.data.y.numpy())]}
 
 
 def _keep(summary: dict[str, Any], folder: Path | None) -> dict[str, Any]:

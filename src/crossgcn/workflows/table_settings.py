@@ -24,7 +24,7 @@ TABLE_DEFAULTS: Mapping[str, Any] = {
 """Settings for a user's own tables, where they differ from the paper's protocol."""
 
 _PATIENCE_IN_BATCHES = 15
-_MANY_COLUMNS = 300
+MANY_COLUMNS = 300
 """With more, cross-hops drops more of them (validation nodes of docs/real_graphs.md)."""
 
 
@@ -80,7 +80,7 @@ def table_defaults(
     elif get_preset(given.model).inputs == "hops":
         for name in ("bias", "patience"):  # the preset has its own
             del defaults[name]
-        if graph.data.num_features > _MANY_COLUMNS:
+        if graph.data.num_features > MANY_COLUMNS:
             defaults["dropout"] = 0.5
     elif given.batch_size is not None:
         defaults["patience"] = _PATIENCE_IN_BATCHES

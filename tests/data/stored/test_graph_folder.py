@@ -28,6 +28,7 @@ from crossgcn.data import (
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.stored import writing_graph
 from crossgcn.data.stored.format import PAGE
+from crossgcn.data.stored.open import open_dataset
 from crossgcn.errors import BadInput
 
 LEAST = 1 << 20
@@ -146,6 +147,17 @@ def test_a_graph_comes_back_as_it_was(small_graph: Data, tmp_path: Path) -> None
     stored = store_graph(heavy, tmp_path / "heavy")
     assert equal_data(stored.to_data(), canonical_graph(heavy))
     assert stored.num_self_loops >= 2 and stored.preprocess is None
+
+
+def test_numbers_to_predict_come_back_as_they_were(small_graph: Data, tmp_path: Path) -> None:
+    data = small_graph.clone()
+    data.y = torch.linspace(-2.5, 7.25, data.num_nodes)
+    data.y[3] = torch.nan
+    del data.num_classes
+    stored = store_graph(data, tmp_path / "graph")
+    opened = open_dataset(tmp_path / "graph")
+    assert opened.num_classes == stored.count_classes() == 1
+    torch.testing.assert_close(opened.y, data.y, rtol=0, atol=0, equal_nan=True)
 
 
 def test_a_folder_is_a_dataset_with_its_own_splits(small_graph: Data, tmp_path: Path) -> None:

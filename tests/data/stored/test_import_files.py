@@ -41,12 +41,16 @@ def leftovers(folder: Path) -> set[str]:
 
 def test_every_kind_of_file_gives_the_same_graph(edges: pd.DataFrame, tmp_path: Path) -> None:
     names = ["e.csv", "e.tsv", "e.csv.gz", "e.parquet", "semicolons.csv", "sep.csv"]
+    names += ["utf-16.csv", "utf-16.csv.gz", "e.xlsx"]
     edges.to_csv(tmp_path / names[0], index=False)
     edges.to_csv(tmp_path / names[1], index=False, sep="\t")
     edges.to_csv(tmp_path / names[2], index=False)
     edges.to_parquet(tmp_path / names[3], row_group_size=700)
     edges.to_csv(tmp_path / names[4], index=False, sep=";")
     (tmp_path / names[5]).write_text("sep=|\n" + edges.to_csv(index=False, sep="|"))
+    for name in names[6:8]:
+        edges.to_csv(tmp_path / name, index=False, encoding="utf-16")
+    edges.to_excel(tmp_path / names[8], index=False)
     found = {
         name: build_graph(tmp_path / name, out=tmp_path / f"graph of {name}") for name in names
     }
@@ -67,6 +71,25 @@ def same(first: Tensor | None, second: Tensor | None) -> bool:
     if first.layout == torch.sparse_csr:
         first, second = first.to_dense(), second.to_dense()
     return first.dtype == second.dtype and torch.equal(first, second)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
+def test_ids_with_accents_are_found_in_any_encoding(encoding: str, tmp_path: Path) -> None:
+    ids = [f"café {number}" for number in range(40)]
+    nodes = pd.DataFrame({"id": ids, "size": [1, 2, 2, 3] * 10, "kind": ["a", "b"] * 20})
+    nodes.to_csv(tmp_path / "nodes.csv", index=False, encoding=encoding)
+    edges = pd.DataFrame({"from": ids[:-1], "to": ids[1:]})
+    edges.to_csv(tmp_path / "edges.csv", index=False, encoding=encoding)
+    graph = build_graph(
+        tmp_path / "edges.csv",
+        tmp_path / "nodes.csv",
+        out=tmp_path / "graph",
+        choices=TableChoices(target="kind"),
+        on_warning=lambda words: None,
+    )
+    assert graph.num_edges == 39
+    assert graph.ids is not None
+    assert graph.ids[3] == "café 3"
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
-from crossgcn.data.tables.read import PARQUET, read_batches, read_headers, read_table
+from crossgcn.data.tables.read import PARQUET, WORKBOOKS, read_batches, read_headers, read_table
 from crossgcn.data.tables.table import CellKind, Table
 from crossgcn.errors import BadInput
 
@@ -20,7 +19,7 @@ HEAD_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class EdgeFile:
-    """A CSV, TSV or Parquet file of edges, of which nothing but the headers was read.
+    """A CSV, TSV, Parquet or XLSX file of edges, of which nothing but the headers was read.
 
     Attributes:
         num_rows: Estimated in text files; ``None`` where only reading the whole file would tell.
@@ -99,12 +98,12 @@ def _inspect_text(path: Path) -> tuple[int | None, str | None]:
 
     Of a packed file the rows cannot be estimated, and one that was cut cannot be read at all.
     """
-    if path.name.lower().endswith(".gz"):
+    if path.name.lower().endswith((".gz", *WORKBOOKS)):
         return None, None
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
-        file.seek(-1, os.SEEK_END)
-        is_whole = file.read() in (b"\n", b"\r")
+        file.seek(max(0, path.stat().st_size - 2))
+        is_whole = file.read().rstrip(b"\0").endswith((b"\n", b"\r"))  # UTF-16 has a zero there
     num_lines = head.count(b"\n")
     num_rows = None if num_lines < 2 else int(path.stat().st_size / len(head) * num_lines)
     warning = (

@@ -7,7 +7,8 @@ file                       kind                   meaning
 ``offsets.npy``            int64 [N + 1]          where the neighbours of each node start
 ``neighbours.npy``         int32 or int64         sources of its edges, ascending, each once
 ``weights.npy``            float32, optional      of each entry of ``neighbours``
-``labels.npy``             int64 [N], optional    class of each node, -1 for unlabelled
+``labels.npy``             int64 [N], optional    class of each node, -1 for unlabelled; or
+                           float32 [N]            ... its number, NaN for unlabelled
 ``roles.npy``              int8 [S, N], optional  one row per split: 0 none, 1 train,
                                                   2 validation, 3 test
 ``features.npy``           float32 [N, D]         dense features, or instead of it

@@ -69,8 +69,8 @@ def build_graph(
     A table of nodes is read as a whole and encoded as for training on tables.
 
     Args:
-        edges: A CSV, TSV (also ``.gz``) or Parquet file with a row per edge; several with the
-            same headers; an array ``[2, edges]``; or an iterable of ``(sources, targets)`` or
+        edges: A CSV, TSV (also ``.gz``), Parquet or XLSX file with a row per edge; several with
+            the same headers; an array ``[2, edges]``; or an iterable of ``(sources, targets)`` or
             ``(sources, targets, weights)``.
         nodes: A table with a row per node. Without one, ends of edges are numbers from 0.
         out: The folder, new or empty.
@@ -192,11 +192,6 @@ def _match_tables(
     plan = make_plan(table, sample, choices)
     table = plan.with_missing_words(table)
     problems = check_tables(table, None, plan)
-    if plan.task == "regression":
-        raise BadInput(
-            f"{table.name}, column {plan.target}: a graph folder holds classes, not numbers to "
-            "predict; train on the tables themselves, or give task classification"
-        )
     refuse_errors(problems, table.name, None)
     for problem in problems:
         warn(problem.describe())
@@ -230,7 +225,7 @@ def _write_nodes(writer: GraphWriter, nodes: Table, plan: TablePlan, ids: Sequen
     writer.set_ids(ids)
     writer.add_sparse_features(encoder.transform(nodes))
     if plan.target is not None:
-        writer.set_labels(labels.codes, len(labels.names))
+        writer.set_labels(labels.values, len(labels.names))
     if roles is not None:
         writer.set_roles(roles)
     encoding = {"plan": plan.to_json(), "encoder": encoder.to_json()}

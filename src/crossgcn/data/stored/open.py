@@ -19,6 +19,7 @@ from torch_geometric.data import Data
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.files import read_json_object
+from crossgcn.data.graph import is_labelled
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.stored.format import PREPROCESS, REMEDY, changed_file, read_page
 from crossgcn.errors import BadInput
@@ -140,7 +141,7 @@ class StoredGraph:
 
     @cached_property
     def labels(self) -> Tensor:
-        """Class of each node, -1 for unlabelled; int64 [N]."""
+        """Class of each node, -1 for unlabelled; or its number, NaN for unlabelled; [N]."""
         labels = self._optional("labels")
         return torch.full((self.num_nodes,), -1) if labels is None else labels
 
@@ -194,7 +195,12 @@ class StoredGraph:
         )
 
     def count_classes(self) -> int:
-        """Return the number of classes: stored, or one more than the highest label."""
+        """Return the number of classes: stored, or one more than the highest label.
+
+        It is 1 where labels are numbers to predict.
+        """
+        if self.labels.is_floating_point():
+            return 1
         return int(self.labels.max()) + 1 if self.num_classes is None else self.num_classes
 
     def verify(self) -> None:
@@ -292,13 +298,16 @@ def open_dataset(folder: Path | str) -> Data:
         which are read in parts from the :class:`StoredGraph` in ``stored``.
     """
     stored = open_graph(folder)
-    if stored.num_features == 0 or int(stored.labels.max()) < 0:
+    if stored.num_features == 0 or not is_labelled(stored.labels).any():
         raise BadInput(
-            f"{folder}: the nodes have no {'features' if stored.num_features == 0 else 'classes'}, "
+            f"{folder}: the nodes have no {'features' if stored.num_features == 0 else 'labels'}, "
             "and there is nothing to train on; import the graph with --nodes FILE --target COLUMN"
         )
     num_classes = stored.count_classes()
-    _check_range(stored, "labels", stored.labels, -1, num_classes)
+    if not stored.labels.is_floating_point():
+        _check_range(stored, "labels", stored.labels, -1, num_classes)
+    elif stored.labels.isinf().any():
+        raise changed_file(stored.folder, "labels", "holds infinite numbers")
     if stored.roles is not None:
         _check_range(stored, "roles", stored.roles, 0, 4)
     named = num_classes if stored.preprocess is None else len(stored.preprocess.classes)

@@ -148,10 +148,14 @@ class GraphWriter:
         self._append("feature_offsets", rows.indptr[1:].astype(np.int64) + first, np.int64)
         self._append("feature_columns", rows.indices, column)
 
-    def set_labels(self, labels: NDArray[np.int64], num_classes: int) -> None:
-        """Set the class of every node, -1 for unlabelled."""
+    def set_labels(self, labels: NDArray[Any], num_classes: int) -> None:
+        """Set the class of every node, -1 for unlabelled; or its number, a float, NaN if unknown.
+
+        Args:
+            num_classes: 1 for numbers.
+        """
         self._num_classes = num_classes
-        self._append("labels", labels, np.int64)
+        self._append("labels", labels, np.float32 if labels.dtype.kind == "f" else np.int64)
 
     def set_roles(self, roles: NDArray[np.int8]) -> None:
         """Set who trains, validates and tests, ``[splits, nodes]``."""

@@ -75,7 +75,16 @@ def read_delimited(path: Path, name: str) -> Table:
 
 def read_delimited_headers(path: Path, name: str) -> tuple[str, ...]:
     """Return the headers of a file."""
-    return _read_layout(_read_bytes(path, name, HEAD_BYTES), path, name).headers
+    return _read_layout(_read_head(path, name)[0], path, name).headers
+
+
+def _read_head(path: Path, name: str) -> tuple[bytes, str]:
+    """Return the first lines of a file in UTF-8, and the codec of the file."""
+    content = _read_bytes(path, name, HEAD_BYTES)
+    if len(content) == HEAD_BYTES:
+        content = content[: content.rfind(b"\n") + 1] or content
+    content, encoding = _as_utf8(content)
+    return content, {"UTF-8": "utf8", "UTF-16": "utf-16"}.get(encoding, "cp1252")
 
 
 def _as_utf8(content: bytes) -> tuple[bytes, str]:
@@ -139,7 +148,8 @@ def read_delimited_batches(
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
 
-    layout = _read_layout(_read_bytes(path, name, HEAD_BYTES), path, name)
+    head, codec = _read_head(path, name)
+    layout = _read_layout(head, path, name)
     num_read = 0
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
@@ -150,6 +160,7 @@ def read_delimited_batches(
                     block_size=max(1 << 16, batch_rows * BYTES_PER_ROW),
                     column_names=list(layout.headers),
                     skip_rows=layout.num_lines,
+                    encoding=codec,
                 ),
                 arrow_csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=False),
                 arrow_csv.ConvertOptions(
@@ -164,7 +175,7 @@ def read_delimited_batches(
                 num_read += len(batch)
     except pa.ArrowInvalid as error:
         raise _explain_arrow(str(error), layout, name, num_read) from None
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise BadInput(
             f"{name} cannot be read after row {num_read + 1:,} ({error}); it is cut short or "
             "damaged: write or download it again"
@@ -207,10 +218,6 @@ class _Layout:
 
 def _read_layout(content: bytes, path: Path, name: str) -> _Layout:
     """Find the delimiter and the headers in the first bytes of a file, or in all of it."""
-    if content.startswith(UTF_16_MARKS):
-        raise BadInput(
-            f"{name} is written as UTF-16, which is not read in batches; save it as 'CSV UTF-8'"
-        )
     separator = SEPARATOR_LINE.match(content)
     start = 0 if separator is None else separator.end()
     content = content[start:]

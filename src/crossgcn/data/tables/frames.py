@@ -176,8 +176,21 @@ def read_workbook_headers(path: Path, name: str) -> tuple[str, ...]:
 def read_workbook_batches(
     path: Path, name: str, columns: Mapping[str, CellKind], batch_rows: int
 ) -> Iterator[Batch]:
-    """Refuse a workbook, which cannot be read in batches."""
-    raise BadInput(f"{name}: workbooks are not read in batches; save the table as CSV")
+    """Read some columns of the first sheet, all rows at once: a sheet has a million at most."""
+    import pyarrow as pa
+
+    table = read_workbook(path, name)
+    arrays = {
+        header: _cast(
+            pa.array([cell or None for cell in table.frame[header]], pa.string()),
+            header,
+            kind,
+            name,
+            table.first_row,
+        )
+        for header, kind in columns.items()
+    }
+    yield Batch(name, arrays, table.first_row)
 
 
 def read_parquet(path: Path, name: str) -> Table:

@@ -70,6 +70,7 @@ class TableChoices:
             a class.
         hash_features: Hash categories and words into two to the power of this many features.
             By default each category and word has a feature of its own.
+        relation: What neighbours are called in names of their columns, such as ``friends``.
     """
 
     target: str | None = None
@@ -86,6 +87,7 @@ class TableChoices:
     ignored: tuple[str, ...] = ()
     missing: tuple[str, ...] | None = None
     hash_features: int | None = None
+    relation: str = "neighbours"
 
     def check(self, nodes: Table, edges: Table | None) -> dict[str, ColumnKind]:
         """Check that choices name columns, each once; return the chosen kinds of node columns."""
@@ -94,6 +96,11 @@ class TableChoices:
             raise BadInput(
                 f"hash_features is {bits}; give 1 to {MAX_HASH_BITS}, for two to the power of that "
                 "many features"
+            )
+        if not self.relation.strip() or ":" in self.relation:
+            raise BadInput(
+                f"relation is {self.relation!r}; give a word for neighbours without a colon, such "
+                "as friends"
             )
         if self.task is not None and self.target is None:
             raise BadInput(
@@ -169,7 +176,7 @@ class TablePlan(SavedModel):
         rare_classes: As in :class:`TableChoices`.
         reasons: How the special columns were found, a line each, to be printed.
         missing: The user's words for a missing value, in lower case; None without a choice.
-        hash_features: As in :class:`TableChoices`.
+        hash_features: As in :class:`TableChoices`; likewise ``relation``.
     """
 
     saved_as = "the plan"
@@ -186,6 +193,7 @@ class TablePlan(SavedModel):
     hash_features: int | None
     task: Task = "classification"
     rare_classes: RareClasses = "drop"
+    relation: str = "neighbours"
 
     @property
     def features(self) -> tuple[ColumnPlan, ...]:
@@ -274,6 +282,7 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
         hash_features=choices.hash_features,
         task=task,
         rare_classes=choices.rare_classes,
+        relation=choices.relation.strip(),
     )
     bits = plan.hash_bits
     if plan.hash_features is None or bits is None:

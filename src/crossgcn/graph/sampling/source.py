@@ -52,9 +52,13 @@ class CheckedRows:
         return starts, entries, drawn
 
     def find_own(self, nodes: Array) -> Array:
-        """See :func:`~crossgcn.kernels.sampling.find_own`."""
-        own: Array = self._read("find_own", nodes)
-        return own
+        """Return the entry of each node's self-loop, -1 if it has none."""
+        return self.find_entries(nodes, nodes)
+
+    def find_entries(self, nodes: Array, wanted: Array) -> Array:
+        """See :func:`~crossgcn.kernels.sampling.find_entries`."""
+        entries: Array = self._read("find_entries", nodes, wanted)
+        return entries
 
     def weigh(self, weights: Array, own: bool, first: int, last: int) -> Array:
         """See :func:`~crossgcn.kernels.sampling.row_weights`."""

@@ -30,13 +30,13 @@ def draw_entries(
     return drawn[0], drawn[1]
 
 
-def find_own(offsets: Array, neighbours: Array, nodes: Array) -> Array:
-    """See :func:`crossgcn.kernels.sampling.find_own`."""
-    own = np.empty(nodes.size, dtype=np.int64)
-    checked = _find_all(offsets, neighbours, nodes, own)
+def find_entries(offsets: Array, neighbours: Array, nodes: Array, wanted: Array) -> Array:
+    """See :func:`crossgcn.kernels.sampling.find_entries`."""
+    entries = np.empty(nodes.size, dtype=np.int64)
+    checked = _find_all(offsets, neighbours, nodes, wanted, entries)
     if checked < nodes.size:
         raise NoRow(int(nodes[checked]))
-    return own
+    return entries
 
 
 def row_weights(
@@ -69,26 +69,26 @@ def _is_row(offsets: Any, neighbours: Any, node: Any) -> Any:
 
 
 @_jit()
-def _find(offsets: Any, neighbours: Any, node: Any) -> Any:
-    """Return the entry of a node's self-loop, -1 if it has none."""
+def _find(offsets: Any, neighbours: Any, node: Any, wanted: Any) -> Any:
+    """Return the entry of a neighbour of a node, -1 if it is none."""
     low, end = offsets[node], offsets[node + 1]
     high = end
     while low < high:
         middle = (low + high) // 2
-        if neighbours[middle] < node:
+        if neighbours[middle] < wanted:
             low = middle + 1
         else:
             high = middle
-    return low if low < end and neighbours[low] == node else -1
+    return low if low < end and neighbours[low] == wanted else -1
 
 
 @_jit()
-def _find_all(offsets: Any, neighbours: Any, nodes: Any, own: Any) -> Any:
+def _find_all(offsets: Any, neighbours: Any, nodes: Any, wanted: Any, entries: Any) -> Any:
     """Return the number of nodes before the first with invalid offsets."""
     for i in range(nodes.size):
         if not _is_row(offsets, neighbours, nodes[i]):
             return i
-        own[i] = _find(offsets, neighbours, nodes[i])
+        entries[i] = _find(offsets, neighbours, nodes[i], wanted[i])
     return nodes.size
 
 
@@ -102,7 +102,7 @@ def _draw(
     for i in range(nodes.size):
         if not _is_row(offsets, neighbours, nodes[i]):
             return i, starts, own
-        own[i] = _find(offsets, neighbours, nodes[i]) if skip_own else -1
+        own[i] = _find(offsets, neighbours, nodes[i], nodes[i]) if skip_own else -1
         degree = offsets[nodes[i] + 1] - offsets[nodes[i]] - (own[i] >= 0)
         starts[i + 1] = starts[i] + (degree if fanout == ALL or degree < fanout else fanout)
     entries = np.empty(starts[-1], dtype=np.int64)

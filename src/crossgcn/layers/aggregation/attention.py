@@ -8,10 +8,11 @@ from math import gcd
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.utils import scatter
 
 from crossgcn.errors import BadInput
 from crossgcn.graph import SparseMatrix
+from crossgcn.kernels.ops import attend
+from crossgcn.kernels.plain import softmax_mean
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
 
 
@@ -62,22 +63,12 @@ class GraphAttention(NodeAggregation):
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
         """Aggregate; a row without edges is zero."""
         (hop,) = hops
-        rows, size = hop.rows, hop.shape[0]
         by_head = x.view(-1, self.heads, self.channels // self.heads)
         sent = by_head.index_select(0, hop.columns)
-        scores = self._score(by_head, sent, hop)
-        highest = scatter(scores.detach(), rows, dim_size=size, reduce="max")
-        shares = (scores - highest[rows]).exp()
-        weights = hop.values.to(x.dtype).unsqueeze(-1)
-        joined: Tensor = scatter((shares * weights).unsqueeze(-1) * sent, rows, dim_size=size)
-        whole: Tensor = scatter(shares * weights.abs(), rows, dim_size=size)
-        return (joined / whole.masked_fill(whole == 0, 1.0).unsqueeze(-1)).flatten(1)
-
-    def _score(self, by_head: Tensor, sent: Tensor, hop: SparseMatrix) -> Tensor:
-        """Return the attention logit of each edge, ``[edges, heads]``."""
         source = (by_head * self.for_source).sum(dim=-1).index_select(0, hop.columns)
         target = hop.own_rows((by_head * self.for_target).sum(dim=-1))[hop.rows]
-        return functional.leaky_relu(source + target, self.negative_slope)
+        scores = functional.leaky_relu(source + target, self.negative_slope)
+        return softmax_mean(scores, hop.values, sent, hop.rows, hop.shape[0])
 
 
 class GraphAttentionV2(GraphAttention):
@@ -92,7 +83,8 @@ class GraphAttentionV2(GraphAttention):
     def _make_parameters(self, heads: int, width: int) -> None:
         self.attention = nn.Parameter(torch.empty(heads, width))
 
-    def _score(self, by_head: Tensor, sent: Tensor, hop: SparseMatrix) -> Tensor:
-        together = sent + hop.own_rows(by_head)[hop.rows]
-        active = functional.leaky_relu(together, self.negative_slope)
-        return (active * self.attention).sum(dim=-1)
+    def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
+        """Aggregate; a row without edges is zero."""
+        (hop,) = hops
+        own = hop.own_rows(x)
+        return attend(hop.pattern, hop.values, x, own, self.attention, self.negative_slope)

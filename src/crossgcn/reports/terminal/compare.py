@@ -12,6 +12,12 @@ from crossgcn.reports.summaries import mean_and_sd, paired
 from crossgcn.reports.terminal.tables import number_columns
 from crossgcn.training.metrics import METRICS
 
+INTERVALS = (
+    "The 95 % interval is of the mean gain over random splits of this table. corrected_interval "
+    "is wider: it is for a new table of the same kind."
+)
+"""What ``--json`` says of intervals."""
+
 _IN_UNIT = ("rmse", "mae")
 """Metrics in the unit of the target; all others are shown in percent."""
 
@@ -36,7 +42,9 @@ def summarise_candidates(comparison: TableComparison, baseline: str | None = Non
         "baseline": plain,
         "models": [_model(comparison, result, plain) for result in comparison.results],
         "answers": {name: _question(asked) for name, asked in questions.items()},
+        "intervals": INTERVALS,
         "recommended": comparison.recommended,
+        "given_up": _given_up(comparison),
         "answer": answer(comparison),
     }
 
@@ -49,7 +57,24 @@ def _question(asked: QuestionAnswer | None) -> Summary | None:
         "against": asked.against,
         "difference": asked.difference.mean,
         "interval": asked.difference.interval(),
+        "corrected_interval": asked.corrected.interval(),
         "verdict": asked.verdict,
+        "beats_constant": not asked.is_constant,
+    }
+
+
+def _given_up(comparison: TableComparison) -> Summary | None:
+    """Return the recommended model against the best black box, if one was compared."""
+    best = comparison.best(lambda result: not result.candidate.glass_box)
+    chosen = comparison.recommended
+    if best is None or best == chosen:
+        return None
+    difference = comparison.difference(chosen, best)
+    return {
+        "model": chosen,
+        "against": best,
+        "difference": difference.mean,
+        "interval": difference.interval(),
     }
 
 
@@ -105,16 +130,21 @@ def _sentence(
 
 
 def _recommendation(comparison: TableComparison) -> str:
-    chosen, best = comparison.recommended, comparison.best()
+    chosen = comparison.recommended
     result = comparison.of(chosen)
     words = f"Recommended: {chosen} ({result.candidate.description})"
-    if best is None or best == chosen:
-        return f"{words}, the best on the validation nodes. Nothing is given up."
+    best = comparison.best(lambda result: not result.candidate.glass_box)
+    if not result.candidate.glass_box:
+        return f"{words}, a black box."
+    words += ", an exact sum of named terms."
+    if best is None:
+        return f"{words} No black box was compared."
     difference = comparison.difference(chosen, best)
-    kind = "an exact sum of named terms" if result.candidate.glass_box else "a black box"
     is_loss = (difference.mean < 0) == METRICS[comparison.metric].grows
     given = "Given up" if is_loss else "Nothing is given up"
-    return f"{words}, {kind}. {given} against {best}: {_measured(comparison, difference)}."
+    return (
+        f"{words} {given} against {best}, the best black box: {_measured(comparison, difference)}."
+    )
 
 
 def _measured(comparison: TableComparison, difference: PairedDifference) -> str:
@@ -124,7 +154,7 @@ def _measured(comparison: TableComparison, difference: PairedDifference) -> str:
     interval = difference.interval()
     if interval is not None:
         low, high = (f"{scale * bound:+z.{digits}f}" for bound in interval)
-        numbers.append(f"(95 % interval {low} to {high}, {difference.count} splits)")
+        numbers.append(f"(95 % interval {low} to {high}, {difference.count} splits of this table)")
     return " ".join(numbers)
 
 

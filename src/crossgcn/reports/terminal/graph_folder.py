@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from crossgcn.data.graph import is_labelled
 from crossgcn.data.stored.open import StoredGraph
 
 QUANTILES = (0.0, 0.5, 0.9, 0.99, 1.0)
@@ -29,7 +30,8 @@ def summarise_folder(graph: StoredGraph) -> dict[str, Any]:
         "features": graph.num_features,
         "sparse_features": graph.has_sparse_features,
         "classes": graph.num_classes,
-        "labelled": None if graph.num_classes is None else int((graph.labels >= 0).sum()),
+        "number": graph.num_classes is not None and graph.labels.is_floating_point(),
+        "labelled": None if graph.num_classes is None else int(is_labelled(graph.labels).sum()),
         "roles": roles,
         "num_splits": 0 if graph.roles is None else len(graph.roles),
         "degree_quantiles": {
@@ -57,7 +59,8 @@ def folder_lines(summary: dict[str, Any]) -> list[str]:
         form = "sparse" if summary["sparse_features"] else "dense"
         lines.append(f"  features: {summary['features']:,}, {form}")
     if summary["classes"]:
-        lines.append(f"  classes: {summary['classes']:,}; {summary['labelled']:,} nodes labelled")
+        target = "a number" if summary["number"] else f"{summary['classes']:,} classes"
+        lines.append(f"  target: {target}; {summary['labelled']:,} nodes labelled")
     if summary["roles"]:
         train, validation, test = list(summary["roles"].values())[1:]
         splits = f" (the first of {summary['num_splits']})" if summary["num_splits"] > 1 else ""

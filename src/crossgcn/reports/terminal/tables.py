@@ -73,7 +73,14 @@ def metrics_table(summary: Summary) -> Table:
     table = number_columns("also on the test nodes", "mean ± sd")
     for name in others:
         metric, values = get_metric(name), summarise(summary["test"][name])
-        table.add_row(metric.title, metric.spread(values.mean, values.sd))
+        title = metric.title
+        if name == "average_precision" and "positive_class" in summary:
+            title += f" of {summary['positive_class']}"
+        table.add_row(title, metric.spread(values.mean, values.sd))
+    if "threshold" in summary:
+        values = summarise(summary["threshold"])
+        name = f"threshold of {summary['positive_class']}"
+        table.add_row(name, get_metric("accuracy").spread(values.mean, values.sd))
     return table
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from crossgcn.training.batches.layerwise import infer
 from crossgcn.training.batches.step import batch_inputs, score_part
 from crossgcn.training.device import multiplying_in
 from crossgcn.training.distributed import Processes
-from crossgcn.training.metrics import METRICS, compute, evaluate
+from crossgcn.training.metrics import METRICS, choose_threshold, compute, evaluate
 from crossgcn.training.steps.targets import standardised
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ class ExactScorer:
         processes: Processes,
         folder: Path | None = None,
         metric: str | None = None,
+        positive: int | None = None,
     ) -> None:
+        self.positive = positive
         self.metric = metric if metric or model.target_scale is None else "r2"
         self.model, self.source, self.nodes = model, source, nodes
         self.device, self.precision, self.processes = device, precision, processes
@@ -73,17 +75,27 @@ class ExactScorer:
         if predicted is None or self.metric is None:
             return losses, accuracies
         sign = 1 if METRICS[self.metric].grows else -1
-        value = sign * compute(self.metric, *predicted)
+        value = sign * compute(self.metric, *predicted, self.positive)
         return losses, torch.full_like(accuracies, value)
 
     @torch.no_grad()
-    def evaluate(self) -> list[dict[str, float]]:
+    def evaluate(self, thresholds: Sequence[float] | None = None) -> list[dict[str, float]]:
         """Return every metric of the task; the accuracy alone if no metric was asked for."""
-        if self.metric is None:
+        if self.metric is None and thresholds is None:
             return [{"accuracy": float(self()[1])}]
         predicted = self._score(keep=True)[2]
         assert predicted is not None
-        return [evaluate(*predicted)]
+        if thresholds is None:
+            return [evaluate(*predicted, self.positive)]
+        (threshold,) = thresholds
+        return [evaluate(*predicted, self.positive, threshold) | {"threshold": threshold}]
+
+    @torch.no_grad()
+    def choose_thresholds(self) -> list[float]:
+        """Return the best decision threshold on these nodes."""
+        predicted = self._score(keep=True)[2]
+        assert predicted is not None and self.positive is not None
+        return [choose_threshold(*predicted, self.positive, self.metric)]
 
     def _score(self, keep: bool) -> tuple[Tensor, Tensor, tuple[Array, Array] | None]:
         """Return the loss and the accuracy; if asked for, also all labels and scores."""

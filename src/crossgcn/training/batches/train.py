@@ -30,7 +30,12 @@ from crossgcn.training.device import check_precision, enough_memory
 from crossgcn.training.distributed import processes
 from crossgcn.training.loop import fit
 from crossgcn.training.losses import class_weights, scale_node_weights
-from crossgcn.training.metrics import check_defined, selecting_metric
+from crossgcn.training.metrics import (
+    check_defined,
+    check_threshold,
+    positive_class,
+    selecting_metric,
+)
 from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.steps.unused_columns import find_unused_columns
 
@@ -117,6 +122,7 @@ def train_in_batches(
     """
     refuse_batches(model)
     metric = selecting_metric(config.metric, model.num_outputs)
+    check_threshold(config.threshold, model.num_outputs)
     if metric != "accuracy":
         check_defined(metric, source.labels[split.validation].numpy(), model.num_outputs)
     device = choose_device(device)
@@ -170,17 +176,34 @@ def train_in_batches(
             node_weights=of_nodes,
         )
 
+        positive = positive_class(source.labels.numpy()) if model.num_outputs == 2 else None
+
         def scorer(nodes: Tensor) -> ExactScorer:
             return ExactScorer(
-                trained, source, nodes, device, config.precision, group, scratch, config.metric
+                trained,
+                source,
+                nodes,
+                device,
+                config.precision,
+                group,
+                scratch,
+                config.metric,
+                positive,
             )
 
+        def read() -> list[dict[str, float]]:
+            thresholds = None
+            if config.threshold is not None and selector is not None:
+                thresholds = selector.choose_thresholds()
+            return (curve or scorer(split.test)).evaluate(thresholds)
+
         curve = scorer(split.test) if config.test_curve else None
+        selector = scorer(split.validation) if split.validation.numel() else None
         (result,) = fit(
             step,
-            validation=scorer(split.validation) if split.validation.numel() else None,
+            validation=selector,
             curve=curve,
-            test=(lambda: (curve or scorer(split.test)).evaluate()) if read_test else None,
+            test=read if read_test else None,
             checkpoint=checkpoint,
             on_epochs=on_epochs,
         )

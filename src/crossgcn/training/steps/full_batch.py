@@ -17,6 +17,7 @@ from crossgcn.models.node_classifier import NodeClassifier, calibrate
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import capture, check_precision, multiplying_in
 from crossgcn.training.losses import class_weights, scale_node_weights
+from crossgcn.training.metrics import positive_class
 from crossgcn.training.model_batch import (
     can_be_compiled,
     can_be_stacked,
@@ -158,7 +159,9 @@ class FullBatchStep(Step):
     def scorer(self, nodes: Sequence[Tensor]) -> NodeScorer:
         """Return a scorer of the model on other nodes, one set for each model."""
         targets = find_targets(self.model, self.graph, self.y, nodes, self.device)
-        return NodeScorer(self.model, targets, self.config.precision, self.config.metric)
+        positive = positive_class(self.y.numpy(force=True)) if targets.num_classes == 2 else None
+        precision, metric = self.config.precision, self.config.metric
+        return NodeScorer(self.model, targets, precision, metric, positive)
 
     @property
     def states(self) -> list[State]:

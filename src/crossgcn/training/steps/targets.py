@@ -17,7 +17,7 @@ from crossgcn.graph.prepared import move_inputs
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.device import multiplying_in
 from crossgcn.training.losses import score as losses_of
-from crossgcn.training.metrics import METRICS, compute, evaluate
+from crossgcn.training.metrics import METRICS, choose_threshold, compute, evaluate
 from crossgcn.training.model_batch import can_be_compiled
 
 if TYPE_CHECKING:
@@ -99,7 +99,9 @@ class NodeScorer:
         targets: Targets,
         precision: str = "fp32",
         metric: str | None = None,
+        positive: int | None = None,
     ) -> None:
+        self.positive = positive
         self.model, self.targets, self.precision = model, targets, precision
         self.metric = metric if metric or model.target_scale is None else "r2"
         self.device = targets.labels.device
@@ -124,15 +126,31 @@ class NodeScorer:
         if self.metric is None or self.metric == "accuracy":
             return losses, accuracies
         sign = 1 if METRICS[self.metric].grows else -1
-        values = [sign * compute(self.metric, *own) for own in self._by_model(scores)]
+        values = [
+            sign * compute(self.metric, *own, self.positive) for own in self._by_model(scores)
+        ]
         return losses, torch.tensor(values, dtype=torch.float64, device=self.device)
 
     @torch.no_grad()
-    def evaluate(self) -> list[dict[str, float]]:
+    def evaluate(self, thresholds: Sequence[float] | None = None) -> list[dict[str, float]]:
         """Return every metric of the task, for each model; the accuracy alone by default."""
+        if thresholds is not None:
+            return [
+                evaluate(*own, self.positive, threshold) | {"threshold": threshold}
+                for own, threshold in zip(self._by_model(self._scores()), thresholds, strict=True)
+            ]
         if self.metric is None:
             return [{"accuracy": accuracy} for accuracy in self()[1].tolist()]
-        return [evaluate(*own) for own in self._by_model(self._scores())]
+        return [evaluate(*own, self.positive) for own in self._by_model(self._scores())]
+
+    @torch.no_grad()
+    def choose_thresholds(self) -> list[float]:
+        """Return the best decision threshold of each model on these nodes."""
+        assert self.positive is not None
+        return [
+            choose_threshold(*own, self.positive, self.metric)
+            for own in self._by_model(self._scores())
+        ]
 
     def _scores(self) -> Tensor:
         self.model.eval()
