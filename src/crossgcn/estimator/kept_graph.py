@@ -185,8 +185,8 @@ class KeptGraph:
             raise BadInput(
                 f"row {lost[0]} of X is none of the {len(self.ids)} nodes of the graph, or one of "
                 f"several with these features ({len(lost)} such rows in all); give the graph the "
-                "features that X has, after all preprocessing, and X as a data frame whose index "
-                "is the number of the node, or node_index"
+                "features that X has, after all preprocessing. Nodes with equal features are told "
+                "apart by node_index, or by the index of a data frame such as pd.DataFrame(X)"
             )
         return places
 
