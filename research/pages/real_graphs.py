@@ -41,10 +41,16 @@ def real_graphs_markdown(records: Mapping[str, Record]) -> str:
     splits = {record["num_splits"] for record in records.values()}
     commits = {str(record["commit"])[:7] for record in records.values()}
     num_splits = " or ".join(map(str, sorted(splits)))
+    of_table = all("corrected_interval" in r["answers"]["crosses"] for r in records.values())
+    interval = (
+        "of the mean gain over splits of this table"
+        if of_table
+        else "corrected for splits that overlap"
+    )
     note = (
         f"Mean ± sd over {num_splits} stratified splits (60 / 20 / 20 %), ROC-AUC and accuracy in "
-        "%. Settings are chosen on validation nodes, and the interval is corrected for splits "
-        f"that overlap. Commit {', '.join(sorted(commits))}."
+        f"%. Settings are chosen on validation nodes, and the interval is {interval}. "
+        f"Commit {', '.join(sorted(commits))}."
     )
     return f"{markdown_table(header, rows)}\n\n{note}"
 

@@ -171,8 +171,10 @@ def test_attention_and_its_gradients_equal_the_plain_ones(
     inputs = [random(9, 8, seed=seed), random(len(lengths), 8, seed=seed + 1)]
     inputs = [each.requires_grad_() for each in (*inputs, random(heads, 8 // heads, seed=seed + 2))]
     exact_inputs = [each.detach().double().requires_grad_() for each in inputs]
-    ours = ops.attend(pattern, values, *inputs, 0.2)
-    exact = plain.attend(pattern, values, *exact_inputs, 0.2)
+    x, own, attention = inputs
+    ours = ops.attend(pattern, values, x, own, attention, 0.2)
+    x, own, attention = exact_inputs
+    exact = plain.attend(pattern, values, x, own, attention, 0.2)
     assert_near(ours.detach(), exact.detach())
     gradient = random(*ours.shape, seed=seed + 3)
     found = torch.autograd.grad(ours, inputs, gradient)

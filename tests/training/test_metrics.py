@@ -6,10 +6,18 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from crossgcn.errors import BadInput
-from crossgcn.training.metrics import check_defined, check_metric, compute, evaluate
+from crossgcn.training.metrics import (
+    check_defined,
+    check_metric,
+    check_threshold,
+    choose_threshold,
+    compute,
+    evaluate,
+    positive_class,
+)
 
 
 def test_two_classes_by_hand() -> None:
@@ -91,3 +99,47 @@ def test_validation_nodes_without_a_metric_are_refused() -> None:
     with pytest.raises(BadInput, match=r"'r2' cannot be computed .* fewer than two"):
         check_defined("r2", np.array([4.0]), 1)
     check_defined("accuracy", np.array([1, 1]), 2)
+
+
+def test_average_precision_is_that_of_the_rarer_class() -> None:
+    """Whichever of the two it is."""
+    draw = np.random.default_rng(0)
+    y = (draw.random(200) < 0.2).astype(int)
+    scores = draw.normal(size=(200, 2)) + np.eye(2)[y]
+    rare = average_precision_score(y, scores[:, 1] - scores[:, 0])
+    assert compute("average_precision", y, scores) == pytest.approx(rare)
+    assert compute("average_precision", 1 - y, scores[:, ::-1]) == pytest.approx(rare)
+    assert compute("average_precision", y, scores, 0) > rare + 0.2
+    assert compute("roc_auc", y, scores, 0) == pytest.approx(compute("roc_auc", y, scores, 1))
+    assert (positive_class(y), positive_class(1 - y)) == (1, 0)
+    assert positive_class(np.array([0, 1, -1, -1])) == 1
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+@pytest.mark.parametrize("metric", ["balanced_accuracy", "accuracy", "f1_macro", "roc_auc"])
+def test_no_other_threshold_is_better(metric: str, positive: int) -> None:
+    draw = np.random.default_rng(3)
+    y = (draw.random(60) < 0.25).astype(int)
+    scores = np.round(draw.normal(size=(60, 2)) + np.eye(2)[y], 1)
+    found = choose_threshold(y, scores, positive, metric)
+    goal = "balanced_accuracy" if metric == "roc_auc" else metric
+    best = compute(goal, y, scores, positive, found)
+    others = [compute(goal, y, scores, positive, each) for each in np.linspace(0.001, 0.999, 999)]
+    assert best == pytest.approx(max(others)) and best > compute(goal, y, scores) - 1e-12
+
+
+def test_a_threshold_changes_classes_and_no_probability() -> None:
+    y, scores = np.array([0, 0, 0, 1]), np.array([[3.0, 0], [2, 0], [1.5, 0], [1, 0]])
+    threshold = choose_threshold(y, scores, 1)
+    before, after = evaluate(y, scores, 1), evaluate(y, scores, 1, threshold)
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"accuracy", "balanced_accuracy", "f1_macro"} and after["accuracy"] == 1.0
+    assert choose_threshold(y, np.zeros((4, 2)), 1) == 0.5  # there is nothing to choose
+
+
+def test_a_threshold_is_for_two_classes() -> None:
+    check_threshold("auto", 2)
+    check_threshold(None, 5)
+    for outputs, words in ((1, "a number"), (3, "3 classes")):
+        with pytest.raises(BadInput, match=f"two classes, not of {words}: leave it out"):
+            check_threshold("auto", outputs)

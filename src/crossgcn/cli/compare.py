@@ -179,6 +179,8 @@ def _compare_on_tables(
                 f"{option_name(name)} cannot be given to compare with tables, which sets it for "
                 "each model or tunes it: leave it out, or use crossgcn train"
             )
+    if given.get("label_features") == "auto":
+        raise BadInput("compare takes --label-features true or false; auto is for crossgcn train")
     from crossgcn.workflows.compare import ComparisonOnTables, check_baseline
 
     check_baseline(baseline, names or list(CANDIDATES))

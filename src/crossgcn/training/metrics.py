@@ -205,7 +205,7 @@ def compute(
         return math.nan
     # For two classes the margin ranks as the probability does, but never saturates.
     margins = scores - scores[:, ::-1] if num_classes == 2 else probabilities
-    columns = present
+    columns = present.tolist()
     if num_classes == 2:
         columns = [positive_class(y) if positive is None else positive]
     function = _roc_auc if name == "roc_auc" else metrics.average_precision_score

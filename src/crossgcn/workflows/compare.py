@@ -73,13 +73,12 @@ class ComparisonOnTables:
                 <crossgcn.experiments.compare.TableExperiment.run>`.
         """
         started, graph = time.perf_counter(), self.graph
-        left_out: dict[str, Any] | None = None
+        left_out: dict[str, Any] = {"models": self.experiment.skipped, "seconds": None}
 
         def estimate(seconds: float, skipped: float) -> None:
-            nonlocal left_out
             on_estimate(seconds, skipped)
-            if self.experiment.skipped and left_out is None:
-                left_out = {"models": self.experiment.skipped, "seconds": skipped}
+            if left_out["seconds"] is None:
+                left_out["seconds"] = skipped
 
         comparison = self.experiment.run(threads=threads, on_estimate=estimate, **work)
         config = self.experiment.experiment.configs[0]
@@ -99,7 +98,7 @@ class ComparisonOnTables:
             },
             **summarise_candidates(comparison, baseline),
             **_positive_class(graph),
-            "left_out": left_out,
+            "left_out": left_out if left_out["models"] else None,
             "seconds": sum(result.seconds for result in comparison.results),
             "versions": environment["versions"],
             "threads": threads,

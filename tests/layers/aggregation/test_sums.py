@@ -8,7 +8,7 @@ from aggregation_cases import EDGES, NODES, WEIGHTS, dense, join, shake, vectors
 from torch import Tensor
 from torch_geometric.nn import SAGEConv
 
-from crossgcn import BadInput
+from crossgcn import BadInput, CrossGCNConv
 from crossgcn.graph import edges_of_kind
 from crossgcn.layers import make_aggregation
 from crossgcn.layers.aggregation.sums import SelfAndNeighbours
@@ -84,6 +84,23 @@ def test_sage_with_a_mean_is_pygs() -> None:
         aggregation.neighbour_map.copy_(theirs.lin_l.weight)
     edges = dense("neighbours", None).nonzero().T.flip(0)
     torch.testing.assert_close(join(aggregation, vectors(), None), theirs(vectors(), edges))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_sage_layer_of_twice_the_units_holds_pygs(dtype: torch.dtype) -> None:
+    """GraphSAGE projects a node and its neighbours differently: each projection takes a half."""
+    theirs = SAGEConv(6, 4, bias=False).to(dtype)
+    conv = CrossGCNConv(6, 8, order=1, bias=False, aggr="sage").to(dtype)
+    assert isinstance(conv.aggregation, SelfAndNeighbours)
+    with torch.no_grad():
+        conv.weight[0].copy_(torch.cat([theirs.lin_r.weight, theirs.lin_l.weight]))
+        conv.aggregation.own_map.zero_()
+        conv.aggregation.neighbour_map.zero_()
+        conv.aggregation.own_map[:4, :4] = torch.eye(4)
+        conv.aggregation.neighbour_map[:4, 4:] = torch.eye(4)
+    x, without_own = vectors(6).to(dtype), EDGES[:, EDGES[0] != EDGES[1]][:, 2:]  # directed
+    wanted = theirs(x, without_own)
+    torch.testing.assert_close(conv(x, without_own)[:, :4], wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_sage_starts_as_a_plain_sum_of_both_parts() -> None:

@@ -169,7 +169,10 @@ def candidates_table(summary: Summary) -> Group:
     metric, baseline = summary["metric"], summary["baseline"]
     scale = _scale(metric)[0]
     digits = 1 if scale == 100 else 3
-    title = METRICS[metric].title + (", %" if scale == 100 else "")
+    title = METRICS[metric].title
+    if metric == "average_precision" and "positive_class" in summary:
+        title += f" of {summary['positive_class']}"
+    title += ", %" if scale == 100 else ""
     has_accuracy = metric != "accuracy" and "test_accuracy" in summary["models"][0]
     more = ["accuracy, %"] if has_accuracy else []
     table = number_columns("model", title, f"gain over {baseline}", *more, "seconds")

@@ -1,0 +1,60 @@
+"""Crosses help on real tables, and do not once the target is shuffled."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from crossgcn import load_real
+from crossgcn.data.graph import is_labelled
+from crossgcn.experiments.compare import TableExperiment
+
+DATA = os.environ.get("CROSSGCN_DATA", "")
+MODELS = ["cross-hops-1", "cross-hops-2"]
+QUICK = {"num_splits": 8, "bags": 2, "epochs": 12, "patience": 4}
+
+
+def table(name: str, monkeypatch: pytest.MonkeyPatch, *, shuffled: bool) -> Data:
+    if not (Path(DATA or "nowhere") / "real" / name.split("/")[0]).exists():
+        pytest.skip(f"set CROSSGCN_DATA to a folder with the files of {name}")
+    monkeypatch.setenv("CROSSGCN_DATA", DATA)
+    data = load_real(name).data
+    if shuffled:
+        known = is_labelled(data.y).nonzero().flatten()
+        order = torch.from_numpy(np.random.default_rng(0).permutation(len(known)))
+        data.y = data.y.clone()
+        data.y[known] = data.y[known[order]]
+    return data
+
+
+def verdict(data: Data, **settings: Any) -> tuple[str, str]:
+    """Return the verdict on crosses and the recommended model."""
+    settings = {"splits": "stratified", "dataset": data.name, **settings}
+    trials = 1 if "epochs" in settings else 2
+    names = MODELS if "epochs" in settings else [*MODELS, "cross-hops-3"]
+    comparison = TableExperiment(data, names, num_trials=trials, settings=settings).run()
+    assert comparison.crosses is not None
+    return comparison.crosses.verdict, comparison.recommended
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_friends_of_students_in_short(shuffled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = table("facebook100/Amherst41", monkeypatch, shuffled=shuffled)
+    found = verdict(data, **QUICK)
+    assert found == (("does not help", "cross-hops-1") if shuffled else ("helps", "cross-hops-2"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("name", ["facebook100/Amherst41", "facebook100/Haverford76", "tolokers"])
+def test_with_all_splits_and_default_settings(
+    name: str, shuffled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, _ = verdict(table(name, monkeypatch, shuffled=shuffled))
+    assert found == ("does not help" if shuffled else "helps")
