@@ -284,14 +284,6 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         graph, places = self._read_graph(X, index, given)
         return self._score_graph(graph)[places]
 
-    def _place(
-        self, X: Any, index: pd.Index[Any] | None, given: GraphArguments
-    ) -> tuple[KeptGraph, Places]:
-        """Return the graph in which rows are predicted, and the node that each row is."""
-        if given.edge_index is not None or self.graph_ is None:
-            return self._read_graph(X, index, given)
-        return self.graph_.with_rows(X, self._find_rows(X, index, None))
-
     def _read_graph(
         self, X: Any, index: pd.Index[Any] | None, given: GraphArguments
     ) -> tuple[KeptGraph, Places]:
@@ -389,17 +381,17 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             BadInput: If there is no such graph.
         """
         check_is_fitted(self, "model_")
-        places = None
-        if X is None and self.graph_ is None:
+        graph, places, index = self.graph_, None, row_names(X)
+        if X is not None:
+            X = self._validate(X, reset=False)
+            if edge_index is not None or graph is None:
+                graph, places = self._read_graph(X, index, GraphArguments(edge_index))
+            else:
+                graph, places = graph.with_rows(X, self._find_rows(X, index, None))
+        if graph is None:
             raise BadInput(
                 "the fit had no edges, so its graph was not kept; give the rows to explain"
             )
-        if X is None:
-            graph = self.graph_
-        else:
-            index, X = row_names(X), self._validate(X, reset=False)
-            graph, places = self._place(X, index, GraphArguments(edge_index))
-        assert graph is not None
         data = graph.to_data()
         if graph.labels is not None:
             values, data.train_mask = graph.labels.values, graph.labels.known
