@@ -42,7 +42,7 @@ class Candidate:
     @property
     def trials(self) -> tuple[Mapping[str, float], ...]:
         """The settings to choose from on the validation nodes, the most promising first."""
-        return TRIALS[self.estimator or "network"]
+        return TRIALS[self.estimator or ("hops" if self.columns == "hops" else "network")]
 
 
 # Attention takes several times as long per epoch as other layers: fewer units, and fewer but
@@ -152,10 +152,16 @@ CANDIDATES: Mapping[str, Candidate] = {
 TRIALS: Mapping[str, tuple[Mapping[str, float], ...]] = {
     "constant": ({},) * 4,
     "network": (
+        {"dropout": 0.0, "weight_decay": 0.0},
+        {"dropout": 0.5, "weight_decay": 1e-4},
+        {"dropout": 0.2, "weight_decay": 1e-3},
+        {"dropout": 0.0, "weight_decay": 1e-2},
+    ),
+    "hops": (
         {"dropout": 0.2, "weight_decay": 1e-3},
         {"dropout": 0.5, "weight_decay": 1e-3},
-        {"dropout": 0.0, "weight_decay": 1e-2},
         {"dropout": 0.0, "weight_decay": 0.0},
+        {"dropout": 0.0, "weight_decay": 1e-2},
     ),
     "boosting": (
         {"learning_rate": 0.1, "max_leaf_nodes": 7},

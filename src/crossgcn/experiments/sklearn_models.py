@@ -40,6 +40,8 @@ Predict = Callable[[Array], Array]
 _UNSEEN = -30.0
 """Score of a class without training nodes."""
 _MOST_ITERATIONS, _ITERATIONS_WITHOUT_GAIN = 300, 15
+_BINS = 63
+"""Bins of a column; as good as 255 on the validation nodes of facebook100, in half the time."""
 _LEAF = 20
 """Fewest rows in a leaf of gradient boosting, scikit-learn's default."""
 
@@ -204,6 +206,7 @@ def _fit_boosting(
         "early_stopping": True,
         "n_iter_no_change": _ITERATIONS_WITHOUT_GAIN,
         "min_samples_leaf": _LEAF,
+        "max_bins": _BINS,
         "random_state": seed,
     }
     is_number = np.issubdtype(y.dtype, np.floating)
