@@ -3,6 +3,10 @@
 # make test-slow      the paper's full protocol on all graphs (set CROSSGCN_DATA)
 # make test-research  tests of the benchmarks and of the pages of results
 # make coverage       branch coverage of src/; fails below 92 %
+# make test-oldest    layer and model tests with the oldest versions that pyproject.toml allows
+# make test-newest    the same with the newest versions there are; both install torch with CUDA, 3 GB
+# make test-wheel     build wheel and sdist, check them, and run each in an empty environment
+# make constraints    pin what is installed in .venv now
 # make lint           ruff and mypy
 
 PYTHON ?= python3
@@ -12,7 +16,7 @@ BIN := .venv/bin
 WORKERS ?= logical
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: run test test-slow test-research coverage lint clean
+.PHONY: run test test-slow test-research test-oldest test-newest test-wheel coverage constraints lint clean
 
 run: .venv/installed
 	$(BIN)/crossgcn compare citeseer --models gcn,cross-gcn-release-fix,cross-gcn --num-layers 1,2
@@ -26,6 +30,41 @@ test-slow: .venv/installed-for-development
 test-research: .venv/installed-for-development
 	$(PYTEST) research/tests
 
+# Of the packages that crossgcn itself needs: their lower bounds.
+.venv-oldest/constraints.txt: pyproject.toml
+	$(PYTHON) -m venv .venv-oldest
+	sed -nE '/^dependencies/,/^\]/s/^ *"([^>]+)>=([0-9.]+).*/\1==\2/p' pyproject.toml > $@
+
+.venv-newest/constraints.txt: pyproject.toml
+	$(PYTHON) -m venv .venv-newest
+	@touch $@
+
+test-oldest test-newest: test-%: .venv-%/constraints.txt
+	.venv-$*/bin/pip install -q --upgrade --upgrade-strategy eager -c $< -e . \
+		pytest pytest-socket pytest-xdist hypothesis
+	OMP_NUM_THREADS=1 .venv-$*/bin/pytest -n $(WORKERS) -W default tests/layers tests/models \
+		--ignore tests/models/test_deep_walk.py
+
+test-wheel: .venv/installed-for-development
+	rm -rf dist .venv-empty
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv .venv-empty
+	.venv-empty/bin/pip install -q -c constraints.txt dist/*.whl
+	$(try_installed)
+	.venv-empty/bin/pip install -q --force-reinstall --no-deps dist/*.tar.gz
+	$(try_installed)
+
+define try_installed
+cd dist && PYTHONPATH= ../.venv-empty/bin/crossgcn --version
+cd dist && PYTHONPATH= ../.venv-empty/bin/crossgcn train us-county --num-splits 1 --epochs 2 --out run
+cd dist && PYTHONPATH= ../.venv-empty/bin/crossgcn explain run > run/terms.txt && rm -r run
+endef
+
+constraints: .venv/installed-for-development
+	{ head -1 constraints.txt; $(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//'; } > .venv/pins
+	mv .venv/pins constraints.txt
+
 coverage: .venv/installed-for-development
 	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=92
 
@@ -35,7 +74,7 @@ lint: .venv/installed-for-development
 	$(BIN)/mypy
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
+	rm -rf .venv .venv-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
 
 .venv:
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" \

@@ -57,6 +57,20 @@ def test_the_code_in_the_page_about_building_blocks_runs() -> None:
     assert names["crossed_maps"](names["crossed"])
 
 
+@pytest.mark.filterwarnings("ignore")  # Lightning's advice
+def test_the_code_in_the_page_about_loggers_and_lightning_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("lightning")
+    monkeypatch.chdir(tmp_path)
+    names = run_page("docs/loggers.md")
+    assert len(names["runs"].records) == 2
+    data, model = names["data"], names["model"].eval()
+    known = data.train_mask
+    found = model(data.x, data.edge_index)[known].argmax(dim=1)
+    assert (found == data.y[known]).float().mean() > 0.9
+
+
 def test_every_deviation_has_its_note_in_the_code() -> None:
     listed = set(re.findall(r"\*\*(D\d+)\*\*", (PROJECT / "docs" / "deviations.md").read_text()))
     code = "".join(path.read_text() for path in (PROJECT / "src").rglob("*.py"))

@@ -93,7 +93,7 @@ def test_blocks_are_short_and_there_is_one_file_and_one_line_for_each() -> None:
 def test_the_part_trains_and_is_the_same_function_on_a_prepared_graph(
     options: dict[str, Any],
 ) -> None:
-    model = train(CrossGCN(5, 8, 3, dropout=0.2, **options))
+    model = train(CrossGCN(5, 8, 2, 3, dropout=0.2, **options))
     view = PreparedGraph(features(), EDGES).view(torch.arange(6), model.propagations)
     torch.testing.assert_close(model(*view), model(features(), EDGES))
 
@@ -108,13 +108,13 @@ def test_the_aggregation_is_the_middle_of_the_extremes() -> None:
 
 def test_explain_reads_the_order_aggregation_and_refuses_the_others() -> None:
     data = Data(x=features(), edge_index=EDGES)
-    model = train(CrossGCN(5, 8, 3, order=[3, 1], order_weights="halved"))
+    model = train(CrossGCN(5, 8, 2, 3, order=[3, 1], order_weights="halved"))
     score = model(data.x, data.edge_index)[2].max().item()
     assert explain(model, data, 2, top=1000)["contribution"].sum() == pytest.approx(score, abs=1e-4)
     with pytest.raises(BadInput, match="layer 1 joins neighbours by 'mid-range'"):
-        explain(CrossGCN(5, 8, 3, aggr="mid-range"), data)
+        explain(CrossGCN(5, 8, 2, 3, aggr="mid-range"), data)
     with pytest.raises(BadInput, match="layer 1 transforms features by a Powers"):
-        explain(CrossGCN(5, 8, 3, transform="powers"), data)
+        explain(CrossGCN(5, 8, 2, 3, transform="powers"), data)
 
 
 def test_the_model_is_trained_with_its_own_loss_term_and_not_in_batches() -> None:
@@ -146,7 +146,7 @@ def test_help_lists_everything() -> None:
             "from crossgcn.models.catalogue import PRESETS, Preset",
             *(f"{table}.update({{{entry.strip()}}})" for table, entry in entries.items()),
             "from crossgcn.cli import main",
-            "sys.argv = ['crossgcn', 'train', '--help']",
+            "sys.argv = ['crossgcn', 'train', '--help-all']",
             "sys.exit(main())",
         ]
     )

@@ -98,8 +98,8 @@ def build(case: Case) -> CrossGCN:
     model = CrossGCN(
         data.x.size(1),
         SETTINGS["hidden_channels"],
-        data.num_classes,
         case.num_layers,
+        data.num_classes,
         DATASETS[case.dataset]["dropout"],
         order=case.order,
         **VARIANTS[case.variant],
@@ -127,7 +127,7 @@ def train(case: Case, epochs: int) -> dict[str, float] | None:
     except Diverged:
         return None
     assert result.test_accuracy is not None
-    return {"validation": result.validation_accuracy, "test": result.test_accuracy}
+    return {"validation": result.validation_score, "test": result.test_accuracy}
 
 
 def measure_gradients(dataset: str, variant: str, sweep: str) -> list[float]:

@@ -25,6 +25,7 @@ from research.findings.page import (
 from research.findings.records import FindingsRecord, read_record
 from research.findings.tables import TABLE_NAMES, FindingsTable, read_search, read_table
 from research.pages.benchmarks import benchmark_markdown, read_floors, speed_markdown
+from research.pages.counties import counties_markdown
 from research.pages.links import links_markdown
 from research.pages.real_graphs import real_graphs_markdown
 from research.pages.results import (
@@ -33,7 +34,6 @@ from research.pages.results import (
     protocol_markdown,
     replace_block,
 )
-from research.pages.shop import shop_answer_markdown, shop_seeds_markdown
 from research.scale.figure import write_scale_figure
 from research.scale.page import fit_to_records, scale_markdown
 
@@ -120,17 +120,16 @@ def render() -> Iterator[tuple[Path, str]]:
     protocol = read("paper_protocol")
     items = {item.name: (item, result) for item, result in reproduction()}
     make_run = comparison_markdown(read("make_run"))
-    shops = read("shop")["shops"]
+    counties = real_graphs()["us-county, democratic_share"]
     blocks = {
         "README.md": {
             "make run": make_run,
-            "shop": shop_answer_markdown(shops[0]),
+            "counties": counties_markdown(read("counties"), counties),
             "citation": item_markdown(*items["citation"]),
             "speed": speed_markdown(measured()),
         },
         "results/README.md": {
             "make run": make_run,
-            "shop": shop_seeds_markdown(shops),
             "protocol": protocol_markdown(protocol, GRAPHS),
             "citeseer-cross": comparison_markdown(protocol["citeseer-cross"]),
             "bias": protocol_markdown({name: read(f"bias_{name}") for name in GRAPHS}, GRAPHS),

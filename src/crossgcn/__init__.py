@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from crossgcn.experiments.statistics import paired_difference, summarise
     from crossgcn.explanation.explain import explain
     from crossgcn.graph import PreparedGraph
+    from crossgcn.graph.sampling.loader import NeighborLoader
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
     from crossgcn.layers.crossify import crossed_maps, crossify
     from crossgcn.models.baselines import GCN, GIN, MLP
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from crossgcn.training.checkpoints import load_model, save_model
     from crossgcn.training.config import RunConfig
     from crossgcn.training.full_batch import train_full_batch
+    from crossgcn.training.run_log import log_to
     from crossgcn.workflows.compare import compare
     from crossgcn.workflows.links import predict_links
     from crossgcn.workflows.table_model import TableModel, from_tables
@@ -59,6 +61,7 @@ _HOMES = {
     "experiments.statistics": ("paired_difference", "summarise"),
     "explanation.explain": ("explain",),
     "graph": ("PreparedGraph",),
+    "graph.sampling.loader": ("NeighborLoader",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
     "layers.crossify": ("crossed_maps", "crossify"),
     "models.baselines": ("GCN", "GIN", "MLP"),
@@ -71,6 +74,7 @@ _HOMES = {
     "training.checkpoints": ("load_model", "save_model"),
     "training.config": ("RunConfig",),
     "training.full_batch": ("train_full_batch",),
+    "training.run_log": ("log_to",),
     "workflows.compare": ("compare",),
     "workflows.links": ("predict_links",),
     "workflows.table_model": ("TableModel", "from_tables"),
@@ -91,6 +95,7 @@ __all__ = [  # noqa: RUF022
     "GCN",
     "GIN",
     "MLP",
+    "NeighborLoader",
     "PRESETS",
     "PreparedGraph",
     "RepeatedRuns",
@@ -111,6 +116,7 @@ __all__ = [  # noqa: RUF022
     "load_model",
     "load_real",
     "load_tables",
+    "log_to",
     "make_splits",
     "paired_difference",
     "predict_links",

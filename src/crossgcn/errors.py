@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import operator
+import re
 from collections.abc import Iterable
 
 
@@ -26,6 +27,25 @@ class BadInput(CrossGCNError, ValueError):
 
 class WorkFailed(CrossGCNError, RuntimeError):
     """The input is valid, but the work could not be finished."""
+
+
+class Note(UserWarning):
+    """Something that the user should know and that does not stop the work."""
+
+
+# Control characters but tab and newline, marks that change the direction of text, and halves of
+# surrogate pairs, which stand for bytes of file names.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""Return a text for a terminal: characters that could control it become ``\u001b`` and so on.
+
+    The result is also valid JSON if the text is.
+    """
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> BadInput:

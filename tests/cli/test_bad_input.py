@@ -243,7 +243,7 @@ def test_bad_input_with_json_is_an_object_too(crossgcn: Command) -> None:
 
 
 def test_a_process_ends_with_code_2_and_nothing_on_stdout(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "crossgcn", "train", "--order", "0", "--out", "out"]
+    command = [sys.executable, "-m", "crossgcn", "train", "--epochs", "0", "--out", "out"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert_refused(done, "order must be a whole number of at least 1")
+    assert_refused(done, "epochs should be greater than or equal to 1; got 0")
     assert done.stdout == "" and list(tmp_path.iterdir()) == []

@@ -31,24 +31,9 @@ def change(path: Path, value: int) -> None:
     path.write_bytes(content[:start] + number + content[start + len(number) :])
 
 
-@pytest.mark.parametrize("options", [(), BATCHES], ids=["full", "batches"])
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("offsets", 2**40),
-        ("offsets", -7),
-        ("offsets", 1),
-        ("neighbours", 90),
-        ("neighbours", 2**30),
-        ("neighbours", -1),
-        ("feature_offsets", 2**40),
-        ("feature_columns", 24),
-        ("feature_columns", 0),
-        ("feature_columns", -1),
-        ("labels", 2**40),
-        ("labels", -2),
-        ("roles", 4),
-    ],
+    ("name", "value", "options"),
+    [("neighbours", 2, ()), ("feature_columns", 24, BATCHES), ("labels", 1, BATCHES)],
 )
 def test_a_changed_file_is_named_with_the_remedy(
     crossgcn: Command, folder: Path, name: str, value: int, options: tuple[object, ...]
@@ -60,7 +45,7 @@ def test_a_changed_file_is_named_with_the_remedy(
     )
     assert done.returncode == 2, done.stderr
     said = " ".join(done.stderr.split())
-    assert f"{name}.npy: " in said and "--verify" in said and "crossgcn data import" in said
+    assert f"{name}.npy: was changed" in said and "crossgcn data import" in said
     assert "Traceback" not in said
     shown = crossgcn("data", "show", folder, "--verify")
     assert shown.returncode == 2 and f"{name}.npy: was changed" in " ".join(shown.stderr.split())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ import sys
 from crossgcn.cli import main
 COMMANDS = [[], ["data", "list"], ["data", "get"], ["data", "import"], ["data", "show"]]
 COMMANDS += [["data"], ["bench"], ["example", "shop"], ["example", "graph"]]
+COMMANDS.append(["train", "--help-all"])
 for name in "train compare tune links example check explain predict report reproduce".split():
     COMMANDS.append([name])
 for command in COMMANDS:
@@ -67,15 +69,42 @@ def test_version_is_the_installed_one(crossgcn: Command) -> None:
 
 @pytest.mark.parametrize("command", ["train", "compare", "tune"])
 def test_help_names_every_model_and_dataset(command: str, crossgcn: Command) -> None:
-    text = " ".join(crossgcn(command, "--help").stdout.replace("│", " ").split())
+    text = " ".join(crossgcn(command, "--help-all").stdout.replace("│", " ").split())
     for name in (*PRESETS, *DATASET_NAMES):
         assert name in text
 
 
 def test_the_contracts_options_are_there(crossgcn: Command) -> None:
-    text = crossgcn("train", "-h").stdout
+    text = crossgcn("train", "--help-all").stdout
     for option in (
         *("--model", "--num-layers", "--hidden-channels", "--order", "--dropout", "--epochs"),
         *("--splits", "--train", "--json", "--out", "--seed", "--resume", "--config"),
     ):
         assert option in text, option
+
+
+def options_in(text: str) -> set[str]:
+    return set(re.findall(r"│ +(--[a-z-]+)", text))
+
+
+def test_help_shows_ten_options_and_help_all_the_rest(crossgcn: Command) -> None:
+    short, whole = (crossgcn("train", option).stdout for option in ("--help", "--help-all"))
+    helping = {"--help", "--help-all"}
+    usual = {"--target", "--model", "--order", "--metric", "--epochs", "--num-splits", "--seed"}
+    assert options_in(short) == usual | {"--config", "--out", "--json"} | helping
+    assert options_in(whole) > options_in(short) | {"--patience", "--quiet", "--log"}
+    assert "The models:" in whole and "The models:" not in short
+    assert crossgcn("train", "--help").stdout == short
+
+
+def test_a_command_with_few_options_has_one_help(crossgcn: Command) -> None:
+    assert "--help-all" not in crossgcn("report", "--help").stdout
+
+
+def test_without_arguments_five_commands_and_the_next_step_are_shown(crossgcn: Command) -> None:
+    done = crossgcn()
+    assert done.returncode == 0
+    shown = re.findall(r"^  crossgcn (\w+) .*[A-Z]", done.stdout, re.MULTILINE)
+    assert shown == ["check", "compare", "train", "explain", "report"]
+    assert "\n  crossgcn compare us-county\n" in done.stdout
+    assert all(len(line) < 105 for line in done.stdout.splitlines())

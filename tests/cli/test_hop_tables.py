@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -19,9 +21,11 @@ from crossgcn.data.tables.plan import TableChoices
 from crossgcn.experiments.predict import score_new_nodes
 from crossgcn.experiments.run_folder import open_run
 from crossgcn.graph.hops import neighbour_labels
+from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
 
 Command = Callable[..., CompletedProcess[str]]
+SIMPLE = ("--models", "majority-or-mean,linear", "--tuning", 1, "--num-splits", 2, "--workers", 1)
 QUICK = ("--num-splits", 2, "--epochs", 3, "--hidden-channels", 4, "--bags", 2, "--workers", 1)
 
 
@@ -74,9 +78,11 @@ def test_a_number_is_never_called_accurate(crossgcn: Command, shop: Path, tmp_pa
     assert done.returncode == 0, done.stderr
     assert "test R²" in done.stdout and "RMSE" in done.stdout
     assert "accuracy" not in done.stdout
-    assert crossgcn("report", "r").returncode == 0
+    assert crossgcn("compare", *tables, *SIMPLE, "--epochs", 2, "--out", "c").returncode == 0
+    assert crossgcn("report", "r", "--comparison", "c").returncode == 0
     page = (tmp_path / "r" / "report.html").read_text()
     assert "Predicted against true spent" in page and "accuracy" not in page
+    assert "Terms that matter most" in page and "majority-or-mean" in page
 
 
 def test_predictions_of_known_nodes_hold_the_truth(
@@ -121,15 +127,47 @@ def test_neighbours_are_called_what_the_user_calls_them(crossgcn: Command, run: 
     assert not any("neighbours" in name for name in columns)
 
 
-def test_the_page_shows_all_but_the_terms(crossgcn: Command, run: Path, tmp_path: Path) -> None:
-    assert crossgcn("report", run, "--out", "page.html").returncode == 0
+def test_the_page_lists_the_terms_that_explain_lists(
+    crossgcn: Command, run: Path, tmp_path: Path
+) -> None:
+    options = ("--nodes", 5, "--crosses", 3, "--out", "page.html")
+    assert crossgcn("report", run, *options).returncode == 0
     page = (tmp_path / "page.html").read_text()
-    for words in (
-        "does not list the terms of cross-hops: crossgcn explain",
-        "test ROC-AUC",
-        "Calibration",
-    ):
+    for words in ("Terms that matter most", "test ROC-AUC", "Calibration"):
         assert words in page
+    explained = json.loads(crossgcn("explain", run, "--top", 3, "--json").stdout)
+    for term in explained["terms"]:
+        assert html.escape(" × ".join(term["columns"])) in page
+        assert f"{term['importance']:.4g}" in page
+    (script,) = re.findall(r'id="node-data">(.*?)</script>', page)
+    data = json.loads(script)
+    assert len(data["nodes"]) == 5 and data["start"] == "start: the average over nodes"
+
+
+def test_crosses_of_single_nodes_are_those_of_explain(
+    crossgcn: Command, run: Path, shop: Path, tmp_path: Path
+) -> None:
+    assert crossgcn("predict", run, "--crosses", 2).returncode == 0
+    row = pd.read_csv(tmp_path / "predictions.csv").iloc[7]
+    node = ("--node", row.iloc[0], "--class", row["predicted"])
+    terms = json.loads(crossgcn("explain", run, *node, "--top", 1000, "--json").stdout)["terms"]
+    crosses = [term for term in terms if len(term["columns"]) == 2]
+    names = [f"{' × '.join(each['columns'])} {each['contribution']:+.3g}" for each in crosses[:2]]
+    assert row["top_crosses"] == "; ".join(names)
+    new = (shop / "new_nodes.csv", shop / "new_edges.csv")
+    assert crossgcn("predict", run, *new, "--crosses", 1).returncode == 0
+    assert pd.read_csv(tmp_path / "predictions.csv")["top_crosses"].str.contains(" × ").all()
+
+
+def test_a_comparison_of_another_target_is_refused(
+    crossgcn: Command, run: Path, shop: Path, tmp_path: Path
+) -> None:
+    for target, words in (("buys", ""), ("visits", "compares models on another graph")):
+        tables = (shop / "nodes.csv", shop / "edges.csv", "--target", target)
+        compared = crossgcn("compare", *tables, *SIMPLE, "--epochs", 2, "--out", target)
+        assert compared.returncode == 0, compared.stderr
+        done = crossgcn("report", run, "--comparison", target, "--out", "page.html")
+        assert done.returncode == (2 if words else 0) and words in done.stderr
 
 
 def test_the_defaults_depend_on_the_model(shop: Path) -> None:
@@ -141,7 +179,8 @@ def test_the_defaults_depend_on_the_model(shop: Path) -> None:
         return cross_in_first_layer(config)
 
     ours, plain, batched = made(), made(model="gcn"), made(model="gcn", batch_size=9)
-    assert (ours.model, ours.order, ours.patience, ours.bags) == ("cross-hops", 2, 15, 8)
+    assert (ours.model, ours.order, ours.bags) == ("cross-hops", 2, 8)
+    assert ours.patience == PRESETS["cross-hops"].training["patience"]
     assert made(order=3).order == 3 and made(model="cross-gcn").order == (2, 1)
     assert (plain.patience, plain.dropout, plain.bias) == (50, 0.2, True)
     assert batched.patience == 15
@@ -153,6 +192,7 @@ def test_the_defaults_depend_on_the_model(shop: Path) -> None:
     [
         (("--metric", "rmse"), "metric 'rmse' does not fit a target of classes"),
         (("--hops", 12), "give --hops 10 or fewer"),
+        (("--label-features", "maybe"), "label_features should be"),
         (("--relation", "a:b"), "give a word for neighbours without a colon"),
         (("--split-column", "part"), "none of them for train; write train for some of them"),
     ],

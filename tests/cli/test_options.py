@@ -19,7 +19,7 @@ NOT_OPTIONS = {"dataset", "test_curve"}
 
 
 def help_of(crossgcn: Command, command: str) -> str:
-    return " ".join(crossgcn(command, "--help").stdout.replace("│", " ").split())
+    return " ".join(crossgcn(command, "--help-all").stdout.replace("│", " ").split())
 
 
 def test_every_setting_is_an_option_of_train_with_its_help_and_default(crossgcn: Command) -> None:

@@ -169,7 +169,7 @@ def test_a_tampered_folder_is_refused(
     for command in (("predict", broken, shop / "new_nodes.csv"), ("explain", broken)):
         done = crossgcn(*command)
         assert done.returncode == 2
-        assert "model.safetensors: is not what was saved" in done.stderr
+        assert "model.safetensors: is not what was written" in done.stderr
         assert "Traceback" not in done.stderr
 
 

@@ -100,6 +100,19 @@ def test_check_shows_what_is_left_out_and_what_is_next(crossgcn: Command) -> Non
     )
 
 
+def test_default_choices_of_a_dataset_are_not_called_the_users(crossgcn: Command) -> None:
+    answer = result_of(crossgcn("check", "us-county", "--ignore", "economy", "--json"))
+    reasons = {column["name"]: column["reason"] for column in answer["columns"]}
+    assert reasons["state"] == reasons["democratic_share"] == "default of us-county"
+    assert reasons["economy"] == "as chosen"
+    assert answer["reasons"][-1] == (
+        "left out by default of us-county: state, name, democratic_share; include one with "
+        "--categorical state"
+    )
+    included = result_of(crossgcn("check", "us-county", "--categorical", "state", "--json"))
+    assert "name, democratic_share; include one with --categorical name" in included["reasons"][-1]
+
+
 def test_check_reads_the_share_of_votes_as_a_number(crossgcn: Command) -> None:
     answer = result_of(crossgcn("check", "us-county", "--target", "democratic_share", "--json"))
     assert answer["next"] == "crossgcn compare us-county --target democratic_share"

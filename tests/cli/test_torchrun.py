@@ -20,7 +20,7 @@ from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint
 from crossgcn.training.launch import Launch, LostProcess, find_launch
 
 Command = Callable[..., CompletedProcess[str]]
-EPOCHS, TIMEOUT = 40, 300
+EPOCHS, LONGER, TIMEOUT = 40, 100, 300
 VARIABLES = {"MASTER_ADDR": "localhost", "MASTER_PORT": "1", "LOCAL_RANK": "1"}
 
 
@@ -62,28 +62,29 @@ def test_being_killed_changes_no_bit(graph_file: Path, tmp_path: Path) -> None:
 def test_the_others_stop_when_one_is_lost_and_any_number_goes_on(
     crossgcn: Command, graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = ["train", graph_file, *TRAIN, "--epochs", EPOCHS, "--json", "--out"]
-    point = tmp_path / "three" / RUN / CHECKPOINT
-    _stop_after_epoch(2, crossgcn, [*arguments, tmp_path / "three"], monkeypatch)
+    # 30 nodes in batches of 29: in the last one, of 1, one of the processes has no node.
+    batches = ("--batch-size", 29)
+    arguments = ["train", graph_file, *TRAIN, *batches, "--epochs", LONGER, "--json", "--out"]
+    point = tmp_path / "lost" / RUN / CHECKPOINT
+    _stop_after_epoch(2, crossgcn, [*arguments, tmp_path / "lost"], monkeypatch)
     begun = point.read_bytes()
-    # 30 nodes in batches of 7: in the last one, of 2, one of the processes has no node.
-    three = start([*arguments, tmp_path / "three", "--resume"], processes=3)
-    wait_until(lambda: point.read_bytes() != begun, three)
-    os.kill(_workers(three.pid)[2], signal.SIGKILL)
-    out, err = three.communicate(timeout=TIMEOUT)
-    assert three.returncode == 1
+    two = start([*arguments, tmp_path / "lost", "--resume"], processes=2)
+    wait_until(lambda: point.read_bytes() != begun, two)
+    os.kill(_workers(two.pid)[1], signal.SIGKILL)
+    out, err = two.communicate(timeout=TIMEOUT)
+    assert two.returncode == 1
     # It sees the connection break, or torchrun stops it first.
     ours = [line for line in err.splitlines() if line.startswith("crossgcn: ")]
     assert len(ours) == 1 and "--resume" in ours[0], err
     assert not out or "--resume" in json.loads(out)["error"]
     assert "crossgcn/cli" not in err, "a traceback of ours"
     assert [file.name for file in point.parent.iterdir()] == [CHECKPOINT]
-    done = crossgcn(*arguments, tmp_path / "three", "--resume")
+    done = crossgcn(*arguments, tmp_path / "lost", "--resume")
     whole = crossgcn(*arguments, tmp_path / "whole")
     assert done.returncode == whole.returncode == 0
     assert not point.exists()
-    curves = [_curve(tmp_path / name) for name in ("three", "whole")]
-    assert len(curves[0]) == EPOCHS
+    curves = [_curve(tmp_path / name) for name in ("lost", "whole")]
+    assert len(curves[0]) == LONGER
     for ours, theirs in zip(*curves, strict=True):
         assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)
 

@@ -41,7 +41,8 @@ def test_json_is_one_object_on_stdout_and_all_else_is_on_stderr(
     assert result["dataset"] == str(graph_file)
     assert len(result["test_accuracy"]) == 2
     assert all(0 <= accuracy <= 1 for accuracy in result["test_accuracy"])
-    assert json.loads((tmp_path / "out" / "result.json").read_bytes()) == result
+    kept = json.loads((tmp_path / "out" / "result.json").read_bytes())
+    assert kept.pop("sha256") and kept == result
 
 
 def test_every_run_leaves_a_record_metrics_and_a_model(
@@ -87,6 +88,84 @@ def test_an_earlier_result_is_not_written_over(crossgcn: Command, graph_file: Pa
     second = result_of(again)
     assert second["seconds"] == first["seconds"]
     assert second["test_accuracy"] == first["test_accuracy"]
+
+
+SAME = ("test_accuracy", "best_epoch", "hidden_channels", "num_splits", "model", "order")
+
+
+def test_a_run_is_repeated_from_its_own_config_file(
+    crossgcn: Command, graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--order", "3,1", "--dropout", 0.1, "--seed", 7, "--json", "--out", "out")
+    monkeypatch.chdir(graph_file.parent)
+    first = result_of(crossgcn("train", graph_file.name, *TINY, *options))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    file = ("--config", graph_file.parent / "out" / "config.json", "--workers", 1, "--json")
+    again = result_of(crossgcn("train", *file, "--out", "again"))
+    assert {key: again[key] for key in SAME} == {key: first[key] for key in SAME}
+    other = result_of(crossgcn("train", *file, "--epochs", 2, "--out", "other"))
+    assert (other["epochs"], other["order"]) == (2, [3, 1])
+
+
+def test_a_run_on_tables_is_repeated_with_their_options(crossgcn: Command) -> None:
+    rows = [f"{i},{'ab'[i % 2]},{'xyz'[i % 3]},{i * 7 % 11}" for i in range(60)]
+    Path("nodes.csv").write_text("\n".join(["id,buys,city,age", *rows]))
+    edges = [f"{i},{(i * 5 + 1) % 60}" for i in range(60)]
+    Path("edges.csv").write_text("\n".join(["source,destination", *edges]))
+    options = ("--target", "buys", "--ignore", "city", "--epochs", 2, "--num-splits", 2)
+    tables = ("nodes.csv", "edges.csv", *options, "--bags", 1, "--workers", 1, "--json")
+    first = result_of(crossgcn("train", *tables, "--out", "out"))
+    file = ("--config", "out/config.json", "--workers", 1, "--json", "--out", "again")
+    again = result_of(crossgcn("train", *file))
+    assert (again["test"], again["target"]) == (first["test"], "buys")
+    columns = json.loads(Path("again/preprocess.json").read_bytes())["feature_names"]
+    assert columns == json.loads(Path("out/preprocess.json").read_bytes())["feature_names"]
+    assert columns and not any("city" in name for name in columns)
+
+
+@pytest.mark.parametrize("content", ["{}", '{"training": {}}', "[1]", "{"])
+def test_a_json_file_that_is_not_of_a_run_is_refused(content: str, crossgcn: Command) -> None:
+    Path("some.json").write_text(content)
+    done = crossgcn("train", "--config", "some.json")
+    assert done.returncode == 2
+    assert "some.json" in done.stderr and "config.json in a folder that crossgcn" in done.stderr
+
+
+def test_quiet_prints_the_result_only_and_verbose_a_line_for_every_run(
+    crossgcn: Command, graph_file: Path
+) -> None:
+    quiet = crossgcn("train", graph_file, *TINY, "--quiet", "--out", "quiet")
+    assert quiet.stderr == "" and "mean ± sd" in quiet.stdout
+    verbose = crossgcn("train", graph_file, *TINY, "--verbose", "--out", "verbose")
+    assert "settings of cross-gcn: {" in verbose.stderr
+    for split in (0, 1):
+        assert f"cross-gcn, split {split}, best epoch " in verbose.stderr
+    usual = crossgcn("train", graph_file, *TINY, "--out", "usual")
+    assert "best epoch" not in usual.stderr and "3/3" not in usual.stderr
+    refused = crossgcn("train", graph_file, "--quiet", "--verbose")
+    assert refused.returncode == 2 and "leave one out" in refused.stderr
+
+
+def test_a_logger_that_is_not_installed_is_refused_before_the_work(
+    crossgcn: Command, graph_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crossgcn.training.run_log.find_spec", lambda name: None)
+    done = crossgcn("train", graph_file, *TINY, "--log", "wandb", "--out", "out")
+    assert done.returncode == 2 and "pip install 'crossgcn[wandb]'" in done.stderr
+    assert not Path("out").exists()
+
+
+def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(
+    crossgcn: Command, graph_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crossgcn.cli.running.LINE_EVERY", 0.01)
+    options = ("--epochs", 300, "--num-splits", 2, "--train", 5, "--workers", 1)
+    done = crossgcn("train", graph_file, *options, "--out", "out")
+    lines = [line for line in done.stderr.splitlines() if "/600 epochs" in line]
+    assert len(lines) > 2
+    assert "600/600 epochs" in lines[-1] and "600/600 epochs" not in lines[0]
 
 
 def test_options_win_over_the_file_the_file_over_the_preset_and_that_over_defaults(

@@ -30,7 +30,8 @@ def test_json_holds_the_search_and_training_the_chosen_settings_gives_the_same(
     assert (result["model"], result["twin"]["model"]) == ("cross-gcn", "gcn")
     assert result["num_trials"] == result["twin"]["num_trials"] == 2
     assert len(result["test_accuracy"]) == 2 and result["paired_se"] is not None
-    assert json.loads((tmp_path / "out" / "result.json").read_bytes()) == result
+    kept = json.loads((tmp_path / "out" / "result.json").read_bytes())
+    assert kept.pop("sha256") and kept == result
     assert (tmp_path / "out" / "search.png").read_bytes().startswith(b"\x89PNG")
     for name, side in (("best", result), ("twin", result["twin"])):
         config = tmp_path / "out" / f"{name}.toml"
@@ -76,14 +77,11 @@ def test_tables_of_ones_own_keep_their_test_nodes_apart(crossgcn: Command, tmp_p
     edges = [f"n{i},n{(i + 2) % 60}\n" for i in range(60)]
     (tmp_path / "edges.csv").write_text("source,target\n" + "".join(edges))
     tables = ("nodes.csv", "edges.csv", "--target", "answer")
-    options = ("--epochs", 3, "--workers", 1)
+    options = ("--epochs", 3, "--workers", 1, "--num-splits", 2, "--model", "cross-gcn")
     done = crossgcn("tune", *tables, *options, "--trials", 2, "--json", "--out", "out")
     result = result_of(done)
-    assert (result["splits"], result["num_splits"], result["target"]) == (
-        "stratified",
-        10,
-        "answer",
-    )
+    assert (result["splits"], result["metric"]) == ("stratified", "roc_auc")
+    assert (result["num_splits"], result["target"]) == (2, "answer")
     assert result["settings"]["order"][1:] == [1]
     seen = {
         json.loads(path.read_bytes())["split"]["test_sha256"]
@@ -106,6 +104,35 @@ def test_tables_of_ones_own_keep_their_test_nodes_apart(crossgcn: Command, tmp_p
     assert "crossgcn train" not in shown.stdout
 
 
+def test_a_number_is_searched_by_its_metric_for_cross_hops_and_its_twin(
+    crossgcn: Command, tmp_path: Path
+) -> None:
+    rows = [f"n{i},{i % 3},{(i * 7) % 11},{10 * (i % 3) + i % 11 + 0.5}\n" for i in range(60)]
+    (tmp_path / "nodes.csv").write_text("id,colour,size,price\n" + "".join(rows))
+    edges = [f"n{i},n{(i + 2) % 60}\n" for i in range(60)]
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(edges))
+    command = (
+        *("tune", "nodes.csv", "edges.csv", "--target", "price", "--metric", "rmse"),
+        *("--epochs", 3, "--num-splits", 2, "--trials", 2, "--workers", 1, "--out", "out"),
+    )
+    result = result_of(crossgcn(*command, "--json"))
+    assert (result["task"], result["metric"]) == ("regression", "rmse")
+    assert (result["model"], result["twin"]["model"]) == ("cross-hops", "cross-hops-1")
+    assert result["space"].keys() - result["twin"]["space"].keys() == {"order"}
+    assert result["mean"] == pytest.approx(sum(result["test"]["rmse"]) / 2)
+    scores = [trial["validation_score"] for trial in result["trials"]]
+    assert result["search_validation"] == max(scores) < 0
+    gain = result["mean"] - result["twin"]["mean"]
+    assert result["paired_difference"] == pytest.approx(gain)
+    assert "bags = 8\n" in (tmp_path / "out" / "best.toml").read_text()
+    records = [json.loads(path.read_bytes()) for path in (tmp_path / "out").rglob("run.json")]
+    assert {record["config"]["order"] for record in records} >= {1}
+    shown = crossgcn(*command, "--resume").stdout
+    assert "RMSE" in shown and "paired to cross-hops-1" in shown and "accuracy" not in shown
+    assert f"crossgcn explain {result['folder']}" in shown
+    assert "chosen by RMSE on the validation" in (tmp_path / "out" / "twin.toml").read_text()
+
+
 def test_a_search_that_was_killed_goes_on_where_it_was(
     crossgcn: Command, graph_file: Path, tmp_path: Path
 ) -> None:
@@ -121,7 +148,7 @@ def test_a_search_that_was_killed_goes_on_where_it_was(
 
     def finished_trials() -> list[bytes]:
         lines = journal.read_bytes().splitlines() if journal.exists() else []
-        return [line for line in lines if b"validation_accuracy" in line]
+        return [line for line in lines if b"validation_score" in line]
 
     while len(finished_trials()) < 2 and time.monotonic() < end:
         time.sleep(0.01)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossgcn.data.files import add_checksum, checksum_matches, digest_of_file, read_json_object
+from crossgcn.data.files import read_json_object
+from crossgcn.data.seals import add_checksum, checksum_matches, digest_of_file
 from crossgcn.errors import BadInput
 
 objects = st.dictionaries(st.text().filter(lambda key: key != "sha256"), st.integers() | st.text())

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-import collections
-import io
 import os
 import pickle
-import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy import sparse
+from planetoid_files import python2_pickle, write_toy
 from torch_geometric.utils import is_undirected
 
 from crossgcn.data import CATALOGUE, read_planetoid
@@ -20,43 +17,6 @@ from crossgcn.errors import BadInput
 needs_raw_files = pytest.mark.skipif(
     "CROSSGCN_DATA" not in os.environ, reason="CROSSGCN_DATA is not set: no raw Planetoid files"
 )
-
-
-class Python2Pickler(pickle._Pickler):
-    """Writes bytes as Python 2 wrote its strings; the C pickler calls a codec for them."""
-
-    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
-        if isinstance(obj, bytes):
-            self.write(pickle.BINSTRING + struct.pack("<i", len(obj)) + obj)  # type: ignore[attr-defined]
-        else:
-            super().save(obj, save_persistent_id)  # type: ignore[misc]
-
-
-def python2_pickle(value: Any) -> bytes:
-    """A pickle that spells its globals as Python 2, old numpy and old scipy did."""
-    file = io.BytesIO()
-    Python2Pickler(file, protocol=2).dump(value)
-    content = file.getvalue().replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
-    return content.replace(b"scipy.sparse._csr", b"scipy.sparse.csr")
-
-
-def write_toy(folder: Path) -> dict[str, Any]:
-    """Seven nodes: four known, test nodes 6 and 4, and 5 left out of test.index."""
-    allx = np.array([[1, 0], [0, 1], [1, 1], [0, 2]], np.float32)
-    ally = np.array([[1, 0], [0, 1], [0, 0], [1, 0]], np.int32)
-    parts: dict[str, Any] = {
-        "x": sparse.csr_matrix(allx[:2]),
-        "y": ally[:2],
-        "allx": sparse.csr_matrix(allx),
-        "ally": ally,
-        "tx": sparse.csr_matrix(np.array([[6, 6], [4, 0]], np.float32)),
-        "ty": np.array([[0, 1], [1, 0]], np.int32),
-        "graph": collections.defaultdict(list, {0: [1, 1, 0], 1: [], 6: [2], 3: [4]}),
-    }
-    for part, value in parts.items():
-        (folder / f"ind.toy.{part}").write_bytes(python2_pickle(value))
-    (folder / "ind.toy.test.index").write_text("6\n4\n")
-    return parts
 
 
 @needs_raw_files
@@ -144,7 +104,7 @@ def test_a_hostile_pickle_is_refused_by_name_and_never_runs(
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", b"\x80\x02]q\x01", b"\x80\xff.", b"0."])
+@pytest.mark.parametrize("content", [b"", b"K", b"\x80\x02]q\x01", b"\x80\xff.", b"."])
 def test_a_damaged_pickle_names_its_file(tmp_path: Path, content: bytes) -> None:
     write_toy(tmp_path)
     (tmp_path / "ind.toy.allx").write_bytes(content)
@@ -166,11 +126,11 @@ def test_every_truncation_of_a_pickle_is_bad_input(tmp_path: Path) -> None:
     ("part", "value", "message"),
     [
         ("tx", [1], "no CSR matrix"),
-        ("ty", np.zeros((2, 2)), "no integer matrix"),
+        ("ty", np.zeros((2, 2)), "not of numbers"),
         ("ty", np.zeros((3, 2), np.int32), "3 rows, tx 2"),
         ("ally", np.zeros((3, 2), np.int32), "3 rows, allx 4"),
         ("graph", [1], "no mapping"),
-        ("graph", {0: ["a"]}, "invalid literal"),
+        ("graph", {0: ["a"]}, "no number"),
         ("graph", {0: [7]}, r"outside 0\.\.6"),
     ],
 )

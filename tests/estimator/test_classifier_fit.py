@@ -39,7 +39,7 @@ def test_with_rows_held_out_it_is_trained_as_every_model_here(
     assert all(map(torch.equal, classifier.model_.state_dict().values(), result.state.values()))
     assert classifier.best_epoch_ == result.best_epoch
     assert classifier.loss_curve_ == [epoch.train_loss for epoch in result.history]
-    assert classifier.validation_scores_ == [e.validation_accuracy for e in result.history]
+    assert classifier.validation_scores_ == [e.validation_score for e in result.history]
     assert classifier.validation_rows_ is not None
     assert classifier.validation_rows_.tolist() == validation.tolist()
 

@@ -45,7 +45,7 @@ def test_the_folder_is_the_model_that_validated_best(run_folder: Path) -> None:
         strict=True,
     ):
         assert torch.equal(mine, theirs)
-    assert set(run.runs[0].curve()) >= {"epoch", "train_loss", "validation_accuracy"}
+    assert set(run.runs[0].curve()) >= {"epoch", "train_loss", "validation_score"}
     assert len(run.runs[0].curve()["epoch"]) == 6
 
 
@@ -77,8 +77,8 @@ def test_a_folder_without_a_model_says_how_to_make_one(tmp_path: Path) -> None:
     ("damage", "complaint"),
     [
         (lambda run: (run / "graph.npz").unlink(), r"graph\.npz: no such file"),
-        (lambda run: (run / "splits.npz").unlink(), r"splits\.npz: is not what crossgcn train"),
-        (lambda run: (run / "nodes.json").unlink(), r"nodes\.json: is not what crossgcn train"),
+        (lambda run: (run / "splits.npz").unlink(), r"splits\.npz: is not what was written"),
+        (lambda run: (run / "nodes.json").unlink(), r"nodes\.json: is not what was written"),
         (lambda run: (run / "nodes.json").write_text('{"ids": 5}'), r"nodes\.json: is not what"),
         (lambda run: (run / "chosen.json").write_text("{"), r"chosen\.json: is not valid JSON"),
         (lambda run: (run / "chosen.json").write_text("[]"), r"chosen\.json: is not what"),
@@ -108,13 +108,13 @@ def test_another_graph_is_noticed(run_folder: Path, small_graph: Data) -> None:
 def test_a_changed_record_is_noticed(change: dict[str, object], run_folder: Path) -> None:
     path = run_folder / "cross-gcn-2-layer" / "split-01" / "run.json"
     path.write_text(json.dumps(json.loads(path.read_bytes()) | change))
-    with pytest.raises(BadInput, match=r"split-01/run\.json: is not what crossgcn train wrote"):
+    with pytest.raises(BadInput, match=r"split-01/run\.json: is not what was written"):
         open_run(run_folder)
 
 
 def test_swapped_names_are_noticed(run_folder: Path) -> None:
     (run_folder / "nodes.json").write_text(json.dumps({"ids": IDS[::-1]}))
-    with pytest.raises(BadInput, match=r"nodes\.json: is not what crossgcn train wrote"):
+    with pytest.raises(BadInput, match=r"nodes\.json: is not what was written"):
         open_run(run_folder)
 
 
@@ -123,7 +123,7 @@ def test_another_choice_is_noticed(run_folder: Path) -> None:
     chosen = json.loads(path.read_bytes())
     others = {f"cross-gcn-2-layer/split-0{split}" for split in range(3)} - {chosen["run"]}
     path.write_text(json.dumps(chosen | {"run": min(others)}))
-    with pytest.raises(BadInput, match=r"chosen\.json: is not what crossgcn train wrote"):
+    with pytest.raises(BadInput, match=r"chosen\.json: is not what was written"):
         open_run(run_folder)
 
 

@@ -43,6 +43,17 @@ def test_defaults_of_tables_are_searched_all_the_same() -> None:
     assert twin.base.bias
 
 
+def test_the_twin_of_cross_hops_has_order_1_and_trials_have_fewer_bags() -> None:
+    ours, twin = make_searches({}, defaults={"model": "cross-hops", "dropout": 0.2})
+    assert (ours.name, twin.name) == ("cross-hops", "cross-hops-1")
+    assert (twin.base.model, twin.base.order) == ("cross-hops", 1)
+    assert ours.space.keys() - twin.space.keys() == {"order"}
+    assert ours.base.bags == twin.base.bags == 8
+    assert ours.in_trials == twin.in_trials == {"bags": 2}
+    (alone,) = make_searches({"model": "cross-hops", "order": 1, "bags": 3})
+    assert alone.in_trials == {} and alone.base.bags == 3
+
+
 def test_several_depths_are_searched() -> None:
     ours, twin = make_searches({}, depths=[1, 2, 1])
     assert ours.space["num_layers"] == twin.space["num_layers"] == choices(1, 2)
@@ -109,6 +120,10 @@ def test_the_same_value_may_be_held_twice() -> None:
         ({"fix": ["dropout=0.5", "dropout=0.4"]}, r"dropout is held at 0\.5 and at 0\.4"),
         ({"fix": ["num_layers=3"], "depths": [2]}, "num_layers is held at 3 and at 2"),
         ({"fix": ["num_layers=3"], "depths": [2, 3]}, "num_layers is searched by --num-layers and"),
+        (
+            {"settings": {"model": "cross-hops", "label_features": "auto"}},
+            "label_features is auto, but a search tries both by itself",
+        ),
         ({"depths": [0]}, "num_layers should be greater than or equal to 1; got 0"),
     ],
 )

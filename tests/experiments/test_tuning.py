@@ -18,6 +18,7 @@ from crossgcn.experiments.tune.space import Space, choices
 from crossgcn.experiments.tune.trials import JOURNAL, Trial
 from crossgcn.experiments.tune.tuning import Tuning, TuningResult
 from crossgcn.training.config import RunConfig
+from crossgcn.training.records import write_record
 
 SPACE: Space = {
     "hidden_channels": choices(2, 4, 8),
@@ -39,7 +40,7 @@ def both(**settings: Any) -> tuple[Search, Search]:
 
 
 def untimed(trials: tuple[Trial, ...]) -> list[tuple[Any, ...]]:
-    return [(t.number, t.values, t.validation_accuracy, t.failure is None) for t in trials]
+    return [(t.number, t.values, t.validation_score, t.failure is None) for t in trials]
 
 
 def trials_of(result: TuningResult) -> list[list[tuple[Any, ...]]]:
@@ -126,13 +127,10 @@ def test_runs_of_a_trial_that_was_stopped_are_not_repeated(
     runs = tmp_path / "trials" / "cross-gcn" / "trial-000"
     finished = sorted(path.parent.name for path in runs.rglob("run.json"))
     assert finished == ["split-00"]
-    (runs / "split-00" / "run.json").write_text(
-        (runs / "split-00" / "run.json")
-        .read_text()
-        .replace('"validation_score": ', '"validation_score": 0.5, "was": ')
-    )
+    record = json.loads((runs / "split-00" / "run.json").read_bytes())
+    write_record(runs / "split-00", record | {"validation_score": 0.5})
     resumed = tuning.run(out=tmp_path, trials=1)
-    assert resumed.ours.trials[0].validation_accuracy[0] == 0.5
+    assert resumed.ours.trials[0].validation_score[0] == 0.5
     assert not list((tmp_path / "trials").rglob("run.json"))
 
 
@@ -205,7 +203,7 @@ def test_when_all_trials_fail_the_first_reason_is_given(small_graph: Data, tmp_p
 
 def test_fewer_splits_search_and_all_are_tested(small_graph: Data, tmp_path: Path) -> None:
     result = Tuning(*both(), data=small_graph, search_splits=1).run(out=tmp_path, trials=1)
-    assert len(result.ours.trials[0].validation_accuracy) == 1
+    assert len(result.ours.trials[0].validation_score) == 1
     assert len(result.ours.runs.test_accuracy) == 2
     for wrong in (0, 3):
         with pytest.raises(BadInput, match=f"--search-splits is {wrong}: give 1 to 2"):

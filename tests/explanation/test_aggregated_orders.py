@@ -30,7 +30,7 @@ def draw(order: int, num_layers: int = 1, **settings: Any) -> CrossGCN:
     """A model with live gates in every unit, some of them at zero, and scales of its own."""
     torch.manual_seed(order)
     model = CrossGCN(
-        10, 5, 3, num_layers, order=[order] + [1] * (num_layers - 1), scaling="unit", **settings
+        10, 5, num_layers, 3, order=[order] + [1] * (num_layers - 1), scaling="unit", **settings
     )
     graph = draw_graph()
     calibrate(model, PreparedGraph(graph.x, graph.edge_index).x, graph.edge_index)

@@ -20,7 +20,7 @@ EDGE_OPTIONS: list[dict[str, Any]] = [{}, {"add_self_loops": False}, {"normalize
 
 def make(**options: Any) -> tuple[CrossGCN, Data]:
     torch.manual_seed(0)
-    model = CrossGCN(5, 4, 3, dropout=0.0, order_weights="fixed", **options).eval()
+    model = CrossGCN(5, 4, 2, 3, dropout=0.0, order_weights="fixed", **options).eval()
     return model, Data(x=torch.randn(6, 5), edge_index=EDGES, edge_weight=WEIGHTS)
 
 

@@ -98,7 +98,7 @@ def test_pygs_explainer_takes_it_as_an_algorithm(
 
 
 def test_a_model_that_sees_no_graph_has_no_flow_along_edges() -> None:
-    graph, model = draw_graph(), MLP(10, 4, 3).eval()
+    graph, model = draw_graph(), MLP(10, 4, 2, 3).eval()
     assert isinstance(model, NodeClassifier)
     explanation = explain_node(model, graph, 3).to_pyg()
     assert not explanation.edge_mask.any()

@@ -202,7 +202,7 @@ def test_one_column_names_no_cross_with_itself(
     edges = torch.from_numpy(generator.integers(40, size=(2, 120)))
     graph = Data(x=torch.from_numpy(x), edge_index=edges)
     torch.manual_seed(0)
-    model = live(CrossGCN(8, 4, 3, 1, order=order, aggregate_first=aggregate_first))
+    model = live(CrossGCN(8, 4, 1, 3, order=order, aggregate_first=aggregate_first))
     found = strongest_crosses(model, graph, space=space, top=10_000)
     for features in found["features"]:
         members = set(features)

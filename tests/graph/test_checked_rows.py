@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,8 @@ LOOPS = [plain_sampling, sampling.loops()]
 OFFSETS, NEIGHBOURS = [0, 2, 2, 5], [0, 2, 0, 1, 2]
 
 
-def rows(offsets: list[int], neighbours: list[int], folder: Path | None = None) -> CheckedRows:
-    return CheckedRows(torch.tensor(offsets), torch.tensor(neighbours, dtype=torch.int32), folder)
+def rows(offsets: list[int], neighbours: list[int]) -> CheckedRows:
+    return CheckedRows(torch.tensor(offsets), torch.tensor(neighbours, dtype=torch.int32))
 
 
 @pytest.fixture(params=LOOPS, ids=["plain", "compiled"])
@@ -70,8 +69,3 @@ def test_all_rows_pass_together_where_each_is_one(offsets: Any, neighbours: Any)
         return
     with pytest.raises(BadInput):
         rows(offsets, neighbours).check_all()
-
-
-def test_a_folder_is_named_with_what_to_do() -> None:
-    with pytest.raises(BadInput, match=r"g/neighbours\.npy: node -1 is none of 3.*show g --verify"):
-        rows(OFFSETS, [0, 2, 0, -1, 2], Path("g")).check_all()

@@ -39,6 +39,10 @@ def slow_columns(
     def near(side: dict[tuple[int, int], float], v: int) -> list[tuple[int, float]]:
         return [(u, w) for (target, u), w in side.items() if target == v and u != v and w]
 
+    def counted(side: dict[tuple[int, int], float], v: int) -> list[tuple[int, float]]:
+        mean = sum(w for _, w in near(side, v)) / max(len(near(side, v)), 1)
+        return [(u, w / mean) for u, w in near(side, v)]
+
     last = [[list(row) for row in x] for _ in sides]
     for _ in range(hops):
         for position, side in enumerate(sides):
@@ -63,9 +67,9 @@ def slow_columns(
     for hop in range(1, min(hops, 2) + 1):
         for side in sides:
             for v in nodes:
-                walks = near(side, v)
+                walks = counted(side, v)
                 if hop == 2:
-                    walks = [(b, w * z) for a, w in walks for b, z in near(side, a) if b != v]
+                    walks = [(b, w * z) for a, w in walks for b, z in counted(side, a) if b != v]
                 total = sum(w * known[u] for u, w in walks if u in known)
                 count = sum(w for u, w in walks if u in known)
                 rows[v] += [(total + hop * prior) / (count + hop), math.log1p(count)]
@@ -79,17 +83,22 @@ def test_columns_are_the_written_out_sums(
     num_nodes = data.draw(st.integers(2, 6))
     pairs = st.tuples(st.integers(0, num_nodes - 1), st.integers(0, num_nodes - 1))
     edges = sorted(data.draw(st.sets(pairs, max_size=12)))
-    weights = {(v, u): float(data.draw(st.integers(1, 4))) for u, v in edges}
-    if not directed:
+    unit = data.draw(st.sampled_from([1.0, 2.0**-60, 2.0**60]))
+    weights = {(v, u): unit * data.draw(st.integers(0, 4)) for u, v in edges}
+    if not directed and data.draw(st.booleans()):
         weights |= {(u, v): w for (v, u), w in weights.items()}
     x = [[float(data.draw(st.integers(-2, 2))) for _ in range(2)] for _ in range(num_nodes)]
     known = {v: float(v % 3) for v in range(num_nodes) if data.draw(st.booleans())}
     ends = sorted(weights)
+    twice = data.draw(st.integers(0, len(ends)))  # parallel edges add up; self-loops do not count
+    ends, parts = ends + ends[:twice], [1.0] * len(ends)
+    parts[:twice] = [0.5] * twice
+    parts += parts[:twice]
     features = torch.tensor(x)
     source = MemoryGraph(
         to_csr(features) if sparse else features,
         torch.tensor([[u, v] for v, u in ends], dtype=torch.long).reshape(-1, 2).t(),
-        torch.tensor([weights[end] for end in ends]),
+        torch.tensor([weights[end] * part for end, part in zip(ends, parts, strict=True)]),
     )
     values = torch.tensor([[known.get(v, 99.0)] for v in range(num_nodes)])
     is_known = torch.tensor([v in known for v in range(num_nodes)])
@@ -98,6 +107,7 @@ def test_columns_are_the_written_out_sums(
     assert isinstance(found, Tensor)
     expected = torch.tensor(slow_columns(x, weights, hops, known, directed))
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    assert found.isfinite().all()
     plan = HopPlan(2, hops, 1, directed)
     assert found.size(1) == plan.num_columns == len(plan.name_columns(["a", "b"], ["y"]))
     assert columns.without_labels.shape[1] == HopPlan(2, hops, 0, directed).num_columns

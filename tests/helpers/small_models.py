@@ -43,7 +43,7 @@ def draw_model(order: Any, num_layers: int = 1, seed: int = 0, **settings: Any) 
     """A model for :func:`draw_graph` with three classes."""
     torch.manual_seed(seed)
     settings = {"order_weights": "learned"} | settings
-    return live(CrossGCN(10, 5, 3, num_layers, order=order, **settings), seed)  # type: ignore[no-any-return]
+    return live(CrossGCN(10, 5, num_layers, 3, order=order, **settings), seed)  # type: ignore[no-any-return]
 
 
 def draw_transform(

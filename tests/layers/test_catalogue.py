@@ -101,8 +101,8 @@ def test_an_unknown_aggregation_is_refused_with_the_list() -> None:
     ("name", "has"),
     [
         ("gat", "heads, negative_slope"),
-        ("median", "none"),
-        ("softmax", "t, learn, per_channel"),
+        ("raw-median", "none"),
+        ("raw-softmax", "t, learn, per_channel"),
         ("gru", "none"),
     ],
 )

@@ -162,23 +162,23 @@ def test_kernels_are_not_called_where_torch_must_see_its_own_operations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     x = torch.ones(3)
-    assert ops._may_use_kernels(x, torch.nn.Parameter(x))
+    assert ops.may_use_kernels(x, torch.nn.Parameter(x))
 
     class Wrapped(Tensor):
         pass
 
-    assert not ops._may_use_kernels(x, x.as_subclass(Wrapped))
+    assert not ops.may_use_kernels(x, x.as_subclass(Wrapped))
     seen = []
 
     def look(row: Tensor) -> Tensor:
-        seen.append(ops._may_use_kernels(row))
+        seen.append(ops.may_use_kernels(row))
         return row.sum()
 
     vmap(look)(torch.ones(2, 3))
     grad(look)(x)
     assert seen == [False, False]
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    assert not ops._may_use_kernels(x)
+    assert not ops.may_use_kernels(x)
     # Nor does a layer call one then.
     monkeypatch.setattr(ops, "_compiled", lambda *_: pytest.fail("a kernel was called"))
     out = feature_dropout(make("learned")(random(5, 6)), 0.5, training=True, activate=True)

@@ -58,9 +58,7 @@ def test_to_hetero_sums_the_relations() -> None:
     data["item", "bought_by", "user"].edge_index = torch.tensor([[0, 1, 1, 6], [0, 1, 2, 4]])
     data["user", "knows", "user"].edge_index = torch.tensor([[0, 1, 3], [1, 0, 2]])
     model = live(
-        to_hetero(
-            CrossGCN(-1, 16, 3, num_layers=1, add_self_loops=False), data.metadata(), aggr="sum"
-        )
+        to_hetero(CrossGCN(-1, 16, 1, 3, add_self_loops=False), data.metadata(), aggr="sum")
     )
     out = model(data.x_dict, data.edge_index_dict)
 
@@ -78,7 +76,7 @@ def test_a_deep_lazy_model_becomes_heterogeneous() -> None:
     data["paper"].x, data["author"].x = torch.randn(6, 5), torch.randn(4, 9)
     data["author", "writes", "paper"].edge_index = torch.tensor([[0, 1, 2, 3], [0, 2, 4, 5]])
     data["paper", "written_by", "author"].edge_index = torch.tensor([[0, 2, 4, 5], [0, 1, 2, 3]])
-    model = to_hetero(CrossGCN(-1, 16, 3, order=[2, 3], add_self_loops=False), data.metadata())
+    model = to_hetero(CrossGCN(-1, 16, 2, 3, order=[2, 3], add_self_loops=False), data.metadata())
     out = model(data.x_dict, data.edge_index_dict)
     loss = out["paper"].square().sum() + out["author"].square().sum()
     loss.backward()
@@ -106,7 +104,7 @@ def test_gnn_explainer_finds_the_edge_and_the_features_that_matter() -> None:
     x = torch.ones(6, 4)
     x[2:] = 0.0
     edge_index = torch.tensor([[1, 2, 3, 4, 5], [0, 0, 0, 0, 0]])
-    model = CrossGCN(4, 8, 2, num_layers=1, order_weights=[0.0, 1.0], normalize=False)
+    model = CrossGCN(4, 8, 1, 2, order_weights=[0.0, 1.0], normalize=False)
     conv: Any = model.layers[0]
     with torch.no_grad():
         conv.weight.zero_()
@@ -132,7 +130,7 @@ def test_gnn_explainer_finds_the_edge_and_the_features_that_matter() -> None:
 
 def test_a_sampled_neighbourhood_gives_the_same_prediction(graph: Data) -> None:
     """Two layers see two hops, and normalisation the degrees one hop further."""
-    model = live(CrossGCN(8, 16, 3, order=[2, 3]))
+    model = live(CrossGCN(8, 16, 2, 3, order=[2, 3]))
     everywhere = model(graph.x, graph.edge_index)
     for node in (0, 17, 42):
         nodes, edges, position, _ = k_hop_subgraph(
@@ -144,7 +142,7 @@ def test_a_sampled_neighbourhood_gives_the_same_prediction(graph: Data) -> None:
 
 def test_training_on_random_subgraphs_learns(graph: Data) -> None:
     torch.manual_seed(0)
-    model = CrossGCN(8, 16, 3, dropout=0.0)
+    model = CrossGCN(8, 16, 2, 3, dropout=0.0)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
 
     def loss(data: Data) -> Tensor:

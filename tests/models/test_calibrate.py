@@ -161,7 +161,7 @@ def test_calibrating_is_deterministic_and_leaves_all_else_alone(data: Data) -> N
 def test_models_without_scaling_are_left_as_they_are(data: Data) -> None:
     given = task(data)
     plain = make(given, 2, 2, scaling="none")
-    gin = GIN(data.x.size(1), 8, 6)
+    gin = GIN(data.x.size(1), 8, 2, 6)
     for model in (plain, gin):
         assert model.is_calibrated
         before = copy.deepcopy(model.state_dict())
@@ -169,7 +169,7 @@ def test_models_without_scaling_are_left_as_they_are(data: Data) -> None:
         assert model.state_dict().keys() == before.keys()
         assert all(torch.equal(v, before[name]) for name, v in model.state_dict().items())
     assert make(given, 2, 2).is_calibrated
-    assert not CrossGCN(data.x.size(1), 8, 6, scaling="unit").is_calibrated
+    assert not CrossGCN(data.x.size(1), 8, 2, 6, scaling="unit").is_calibrated
 
 
 def test_scaled_models_are_stacked_with_their_scales_but_not_compiled(data: Data) -> None:
@@ -185,7 +185,7 @@ def test_scaled_models_are_stacked_with_their_scales_but_not_compiled(data: Data
 
 @pytest.mark.parametrize("training", [True, False])
 def test_a_pass_that_fails_leaves_the_mode_as_it_was(training: bool) -> None:
-    model = CrossGCN(6, 4, 3, scaling="unit").train(training)
+    model = CrossGCN(6, 4, 2, 3, scaling="unit").train(training)
     with pytest.raises(RuntimeError):
         calibrate(model, torch.randn(5, 7), torch.tensor([[0, 1], [1, 0]]))
     assert model.training is training

@@ -193,7 +193,7 @@ def test_it_is_trained_by_name_and_never_reads_the_test_nodes_of_a_search(
     (searched,) = Experiment([config], small_graph).run(read_test=False)
     assert [record["test_accuracy"] for record in searched.records] == [None]
     (read,) = Experiment([config], small_graph).run()
-    assert read.validation_accuracy == searched.validation_accuracy
+    assert read.validation_score == searched.validation_score
     assert 0.0 <= read.test_accuracy[0] <= 1.0
 
 

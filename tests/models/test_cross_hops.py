@@ -152,3 +152,33 @@ def test_a_number_is_predicted_in_its_unit() -> None:
     again = build_model("cross-hops", 3, 1, hidden_channels=4, bags=2, label_features=False)
     again.load_state_dict(model.state_dict())
     torch.testing.assert_close(again.eval()(x, edges), model(x, edges))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_scores_have_a_gradient_for_the_features(directed: bool) -> None:
+    torch.manual_seed(0)
+    x, edges = torch.rand(12, 3, dtype=torch.float64), torch.randint(12, (2, 30))
+    edges[:, edges[1] == 4] = 0  # node 4 has no in-neighbour
+    weight = torch.rand(30, dtype=torch.float64)
+    model = CrossHops(3, 4, 2, order=3, directed=directed, label_features=True).double().eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)
+    labels = neighbour_labels(torch.arange(12) % 2, torch.arange(8), 2)
+
+    def score(features: Tensor) -> Tensor:
+        scores: Tensor = model(features, edges, weight, labels)
+        return scores
+
+    expected = score(x)
+    x.requires_grad_()
+    torch.testing.assert_close(score(x), expected, rtol=1e-6, atol=1e-6)
+    assert torch.autograd.gradcheck(score, x)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, torch.nan, torch.inf])
+def test_weights_that_give_no_means_are_refused(wrong: float) -> None:
+    x, edges = make_graph()
+    weight = torch.ones(edges.size(1))
+    weight[5] = wrong
+    with pytest.raises(BadInput, match="negative or not finite"):
+        trained(1, bags=1)(x, edges, weight)

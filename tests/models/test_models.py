@@ -21,7 +21,7 @@ def layers_of(model: NodeClassifier) -> list[Any]:
 
 
 def test_gcn_is_two_gcn_convs_with_a_relu_between() -> None:
-    model, x = GCN(6, 8, 3).eval(), torch.randn(5, 6)
+    model, x = GCN(6, 8, 2, 3).eval(), torch.randn(5, 6)
     first, second = GCNConv(6, 8), GCNConv(8, 3)
     for ours, theirs in zip(layers_of(model), (first, second), strict=True):
         theirs.lin.weight.data.copy_(ours.weight[0])
@@ -30,7 +30,7 @@ def test_gcn_is_two_gcn_convs_with_a_relu_between() -> None:
 
 
 def test_an_ungated_start_of_cross_gcn_is_gcn() -> None:
-    cross, plain, x = CrossGCN(6, 8, 3).eval(), GCN(6, 8, 3).eval(), torch.randn(5, 6)
+    cross, plain, x = CrossGCN(6, 8, 2, 3).eval(), GCN(6, 8, 2, 3).eval(), torch.randn(5, 6)
     for ours, theirs in zip(layers_of(plain), layers_of(cross), strict=True):
         ours.weight.data.copy_(theirs.weight[:1])
     torch.testing.assert_close(cross(x, EDGES), plain(x, EDGES))
@@ -39,7 +39,7 @@ def test_an_ungated_start_of_cross_gcn_is_gcn() -> None:
 def test_order_per_layer_turns_crosses_on_and_off() -> None:
     """The ablation of Table 4: a layer of order 1 is linear in its input, one of order 2 is not."""
     for orders in ([1, 1], [2, 1], [1, 2], [3, 2]):
-        model = CrossGCN(6, 8, 3, order=orders, order_weights="fixed", bias=False)
+        model = CrossGCN(6, 8, 2, 3, order=orders, order_weights="fixed", bias=False)
         for layer, order in zip(layers_of(model), orders, strict=True):
             assert layer.weight.size(0) == order
             x = torch.randn(5, layer.in_channels)
@@ -49,7 +49,7 @@ def test_order_per_layer_turns_crosses_on_and_off() -> None:
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
 def test_any_depth(depth: int) -> None:
-    model = CrossGCN(6, 8, 3, num_layers=depth)
+    model = CrossGCN(6, 8, depth, 3)
     assert model.num_hops == depth
     out = model(torch.randn(5, 6), EDGES)
     assert out.shape == (5, 3)
@@ -57,7 +57,7 @@ def test_any_depth(depth: int) -> None:
 
 
 def test_gin_transforms_with_a_perceptron_and_no_batch_norm() -> None:
-    model, x = GIN(6, 8, 3, num_layers=1).eval(), torch.randn(5, 6)
+    model, x = GIN(6, 8, 1, 3).eval(), torch.randn(5, 6)
     assert not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules())
     conv = GCNConv(6, 6, bias=False)
     conv.lin.weight.data = torch.eye(6)
@@ -71,13 +71,13 @@ def test_gin_transforms_with_a_perceptron_and_no_batch_norm() -> None:
 
 
 def test_mlp_ignores_the_graph() -> None:
-    model, x = MLP(6, 8, 3).eval(), torch.randn(5, 6)
+    model, x = MLP(6, 8, 2, 3).eval(), torch.randn(5, 6)
     torch.testing.assert_close(model(x, EDGES), model(x))
     assert model.num_hops == 0
 
 
 def test_dropout_acts_in_training_only() -> None:
-    model, x = CrossGCN(6, 8, 3, dropout=0.5), torch.randn(5, 6)
+    model, x = CrossGCN(6, 8, 2, 3, dropout=0.5), torch.randn(5, 6)
     assert not torch.equal(model(x, EDGES), model(x, EDGES))
     model.eval()
     assert torch.equal(model(x, EDGES), model(x, EDGES))
@@ -125,28 +125,28 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(BadInput, match=r"'gcn' has no option 'order'.*takes aggr, bias, residual"):
         build_model("gcn", 6, 3, order=2)
     with pytest.raises(BadInput, match=r"order=\[2, 1, 1\] names 3 layers, but num_layers is 2"):
-        CrossGCN(6, 8, 3, order=[2, 1, 1])
+        CrossGCN(6, 8, 2, 3, order=[2, 1, 1])
     with pytest.raises(BadInput, match=r"num_layers must be a whole number of at least 1; got 0"):
-        CrossGCN(6, 8, 3, num_layers=0)
+        CrossGCN(6, 8, 0, 3)
     with pytest.raises(BadInput, match=r"dropout must be at least 0 and below 1; got 1.0"):
-        CrossGCN(6, 8, 3, dropout=1.0)
+        CrossGCN(6, 8, 2, 3, dropout=1.0)
     with pytest.raises(
         BadInput, match=r"hidden_channels must be a whole number of at least 1; got 0"
     ):
-        GIN(6, 0, 3)
+        GIN(6, 0, 2, 3)
 
 
 def test_transforms_may_differ_from_layer_to_layer() -> None:
-    model = CrossGCN(6, 8, 3, transform=["mlp", "cross"], order_weights="learned")
+    model = CrossGCN(6, 8, 2, 3, transform=["mlp", "cross"], order_weights="learned")
     first, second = (layer.transform for layer in layers_of(model))
     assert type(first).__name__ == "MLPTransform"
     assert second.order_aggregation == "learned"
     with pytest.raises(BadInput, match=r"names 1 layers, but num_layers is 2"):
-        CrossGCN(6, 8, 3, transform=["dcn"])
+        CrossGCN(6, 8, 2, 3, transform=["dcn"])
 
 
 def test_a_peer_of_order_1_is_linear_and_a_perceptron_has_no_order() -> None:
-    first, second = layers_of(CrossGCN(6, 8, 3, order=[2, 1], transform="dcn"))
+    first, second = layers_of(CrossGCN(6, 8, 2, 3, order=[2, 1], transform="dcn"))
     assert type(first.transform).__name__ == "CrossNetwork"
     assert second.weight.shape == (1, 3, 8)
     perceptrons = layers_of(build_model("cross-gcn", 6, 3, transform="mlp"))

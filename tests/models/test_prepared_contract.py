@@ -57,7 +57,7 @@ def test_training_through_a_prepared_graph_trains_the_same_function(
 ) -> None:
     torch.manual_seed(0)
     x = features()
-    model = CrossGCN(5, 4, 3, dropout=0.0, order_weights="learned", **options)
+    model = CrossGCN(5, 4, 2, 3, dropout=0.0, order_weights="learned", **options)
     graph = PreparedGraph(x, EDGES, WEIGHTS)
     with torch.no_grad():
         scores = model(x, EDGES, WEIGHTS)[SPLIT.train]
@@ -93,7 +93,7 @@ def test_training_through_a_prepared_graph_trains_the_same_function(
 @pytest.mark.parametrize("aggr", REDUCTIONS)
 def test_a_reduction_means_what_it_means_in_pyg(aggr: str, edges: dict[str, Any]) -> None:
     torch.manual_seed(0)
-    model = CrossGCN(5, 4, 3, num_layers=1, order=1, aggr=aggr, **edges)
+    model = CrossGCN(5, 4, 1, 3, order=1, aggr=aggr, **edges)
     conv = CrossGCNConv(5, 3, order=1, aggr=aggr, **edges)
     add_self_loops = edges.get("add_self_loops", True) and edges.get("normalize", True)
     theirs = GCNConv(
@@ -113,7 +113,7 @@ def test_a_reduction_means_what_it_means_in_pyg(aggr: str, edges: dict[str, Any]
 
 def test_a_flow_that_no_prepared_graph_has_is_refused_at_construction() -> None:
     with pytest.raises(BadInput, match=r"flow='target_to_source'.*edge_index.flip\(0\)"):
-        CrossGCN(5, 4, 3, flow="target_to_source")
+        CrossGCN(5, 4, 2, 3, flow="target_to_source")
 
 
 @pytest.mark.parametrize("aggr", ["gcn", "mean", "max", "raw-mean", "gat"])

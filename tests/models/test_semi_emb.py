@@ -66,7 +66,7 @@ def test_a_graph_without_edges_has_no_penalty() -> None:
 def test_the_objective_is_loss_and_weighted_penalty_of_one_pass(small_graph: Data) -> None:
     """With dropout the two would differ if they came from two passes."""
     data, nodes = small_graph, torch.tensor([4, 50, 7])
-    model = SemiEmb(24, 8, 3, laplacian_weight=2.5).double()
+    model = SemiEmb(24, 8, 2, 3, laplacian_weight=2.5).double()
     graph = PreparedGraph(data.x.to_dense().double(), data.edge_index)
     torch.manual_seed(5)
     step = Objective(model, graph, data.y, [nodes], 5e-4)()
@@ -83,7 +83,7 @@ def test_a_larger_weight_brings_the_predictions_of_neighbours_together(small_gra
     apart = []
     for weight in (0.0, 0.5, 5.0):
         state = train(small_graph, laplacian_weight=weight).state
-        model = SemiEmb(24, 8, 3, bias=False).eval()
+        model = SemiEmb(24, 8, 2, 3, bias=False).eval()
         model.load_state_dict(state)
         apart.append(mean_over_edges(model(small_graph.x).detach(), small_graph.edge_index))
     assert apart[0] > apart[1] > apart[2]
@@ -92,7 +92,7 @@ def test_a_larger_weight_brings_the_predictions_of_neighbours_together(small_gra
 def test_without_weight_it_is_an_mlp_to_the_last_bit(small_graph: Data) -> None:
     ours = train(small_graph, laplacian_weight=0.0)
     torch.manual_seed(0)
-    model = MLP(24, 8, 3, bias=False)
+    model = MLP(24, 8, 2, 3, dropout=0.5, bias=False)
     graph = PreparedGraph(small_graph.x, small_graph.edge_index)
     split = make_splits(small_graph, "public")[0]
     theirs = train_full_batch(model, graph, small_graph.y, split, epochs=40)
@@ -109,7 +109,7 @@ def test_the_graph_is_not_needed_to_predict() -> None:
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
 def test_a_weight_that_makes_no_sense_is_refused(weight: float) -> None:
     with pytest.raises(BadInput, match=rf"laplacian_weight must be .* got {weight}"):
-        SemiEmb(6, 8, 3, laplacian_weight=weight)
+        SemiEmb(6, 8, 2, 3, laplacian_weight=weight)
 
 
 def test_other_models_have_no_such_option() -> None:

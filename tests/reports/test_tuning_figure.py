@@ -19,7 +19,7 @@ def legend(figure: Figure) -> list[str]:
 
 def test_every_setting_that_was_searched_has_a_panel() -> None:
     history, *panels = draw_tuning(RESULT).axes
-    assert history.get_ylabel() == "validation accuracy, %"
+    assert history.get_ylabel() == "validation accuracy in %"
     assert [axes.get_title() for axes in panels] == [
         *("hidden_channels", "weight_decay", "dropout", "order"),
     ]

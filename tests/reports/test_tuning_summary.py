@@ -77,7 +77,9 @@ def test_the_file_says_where_its_settings_come_from(tmp_path: Path) -> None:
     path = tmp_path / "best.toml"
     write_config(path, OURS, with_dataset=True)
     text = path.read_text()
-    assert text.startswith("# cross-gcn: trial 2 of 5, chosen by validation accuracy (72.00 %).\n")
+    assert text.startswith(
+        "# cross-gcn: trial 2 of 5, chosen by accuracy on the validation nodes (72.0\u00a0%).\n"
+    )
     assert RunConfig.create(config_file=path) == OURS.config
     assert "set apart" not in text
     write_config(path, OURS, with_dataset=False)
@@ -103,7 +105,8 @@ def rows(table: Table) -> list[list[str]]:
 
 
 def test_each_model_is_shown_with_its_trials_and_accuracies() -> None:
-    head, _, ours, twin = rows(tuning_table(summarise_tuning(RESULT)))
+    title, head, _, ours, twin = rows(tuning_table(summarise_tuning(RESULT)))
+    assert title == ["accuracy", "in", "%"]
     assert head[-3:] == ["paired", "to", "gcn"]
     assert ours[:5] == ["cross-gcn", "5", "(1", "failed)", "2"]
     assert ours[5:] == ["72.0", "71.0", "±", "1.0", "+1.67", "±", "0.33"]
@@ -111,7 +114,7 @@ def test_each_model_is_shown_with_its_trials_and_accuracies() -> None:
 
 
 def test_alone_a_model_is_paired_with_nobody() -> None:
-    head, _, ours = rows(tuning_table(summarise_tuning(TuningResult(OURS, None))))
+    _, head, _, ours = rows(tuning_table(summarise_tuning(TuningResult(OURS, None))))
     assert "paired" not in head and ours[-1] == "1.0"
 
 

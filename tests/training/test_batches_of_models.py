@@ -36,11 +36,11 @@ def gradients(model: NodeClassifier, x: Any, blocks: Any, y: Tensor) -> tuple[Te
 @pytest.mark.parametrize(
     ("build", "kind"),
     [
-        (lambda: CrossGCN(24, 8, 3, 1, 0.0, aggregate_first=True), AggregatedRows),
-        (lambda: CrossGCN(24, 8, 3, 1, 0.0, aggregate_first=True, aggr="sum"), AggregatedRows),
-        (lambda: GIN(24, 8, 3, 1, 0.0), AggregatedRows),
-        (lambda: CrossGCN(24, 8, 3, 1, 0.0, aggregate_first=True, aggr="mean"), NodeBatches),
-        (lambda: CrossGCN(24, 8, 3, 1, 0.0), NodeBatches),
+        (lambda: CrossGCN(24, 8, 1, 3, 0.0, aggregate_first=True), AggregatedRows),
+        (lambda: CrossGCN(24, 8, 1, 3, 0.0, aggregate_first=True, aggr="sum"), AggregatedRows),
+        (lambda: GIN(24, 8, 1, 3, 0.0), AggregatedRows),
+        (lambda: CrossGCN(24, 8, 1, 3, 0.0, aggregate_first=True, aggr="mean"), NodeBatches),
+        (lambda: CrossGCN(24, 8, 1, 3, 0.0), NodeBatches),
     ],
 )
 def test_one_layer_in_batches_is_the_full_batch(
@@ -81,8 +81,8 @@ def test_sums_are_kept_only_where_that_changes_nothing(
     def chosen(model: NodeClassifier, data: Data) -> type:
         return type(batches_of(model, source_of(data), torch.arange(9), fanouts=[1], batch_size=4))
 
-    dropping = CrossGCN(24, 8, 3, 1, 0.5, aggregate_first=True)
-    still = CrossGCN(24, 8, 3, 1, 0.0, aggregate_first=True)
+    dropping = CrossGCN(24, 8, 1, 3, 0.5, aggregate_first=True)
+    still = CrossGCN(24, 8, 1, 3, 0.0, aggregate_first=True)
     assert chosen(dropping, dense_graph) is NodeBatches
     assert chosen(still, dense_graph) is AggregatedRows
     sparse = small_graph.clone()
@@ -99,7 +99,7 @@ def test_drawn_messages_weigh_more_only_where_they_are_summed(
     aggr: str, rescaled: bool, dense_graph: Data
 ) -> None:
     source, nodes = source_of(dense_graph), torch.arange(90)
-    model = CrossGCN(24, 8, 3, aggr=aggr)
+    model = CrossGCN(24, 8, 2, 3, aggr=aggr)
     settings: dict[str, Any] = {"batch_size": 90, "seed": 1}
     ours = batches_of(model, source, nodes, fanouts=[1, 1], **settings)
     rule = [rescaled, rescaled]

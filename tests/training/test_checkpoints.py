@@ -10,8 +10,8 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.files import add_checksum, digest_of_file
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.seals import add_checksum, digest_of_file
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
@@ -99,7 +99,7 @@ def test_truncated_weights_are_named(length: int, tmp_path: Path) -> None:
     saved(tmp_path)
     path = tmp_path / "model.safetensors"
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(BadInput, match=r"model\.safetensors: is not what was saved .* cut short"):
+    with pytest.raises(BadInput, match=r"model\.safetensors: is not what was written .* cut short"):
         load_model(tmp_path)
     rehash(tmp_path)
     with pytest.raises(BadInput, match=r"model\.safetensors: is damaged or belongs to another"):
@@ -115,7 +115,7 @@ def test_a_changed_letter_is_noticed(name: str, tmp_path: Path) -> None:
     place = content.index(b'"a"') + 1 if name == "preprocess.json" else place
     content[place] ^= 1
     path.write_bytes(bytes(content))
-    with pytest.raises(BadInput, match=rf"{name}: is not what was saved"):
+    with pytest.raises(BadInput, match=rf"{name}: is not what was written"):
         load_model(tmp_path)
 
 
@@ -123,7 +123,7 @@ def test_files_of_two_models_are_not_one(tmp_path: Path) -> None:
     saved(tmp_path / "one")
     saved(tmp_path / "other", order_weights="learned")
     (tmp_path / "one" / WEIGHTS).write_bytes((tmp_path / "other" / WEIGHTS).read_bytes())
-    with pytest.raises(BadInput, match=r"model\.safetensors: is not what was saved"):
+    with pytest.raises(BadInput, match=r"model\.safetensors: is not what was written"):
         load_model(tmp_path / "one")
 
 
@@ -167,7 +167,7 @@ def test_the_weights_of_another_model_are_refused(settings: dict[str, Any], tmp_
         (b"[]", "is not of format 2"),
         (b"{}", "is not of format 2"),
         (b'{"format": 1}', "is not of format 2"),
-        (b'{"format": 2}', "is not what was saved"),
+        (b'{"format": 2}', "is not what was written"),
     ],
 )
 def test_a_damaged_description_is_named(

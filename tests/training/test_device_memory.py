@@ -26,7 +26,7 @@ GPU = torch.device("cuda")
 
 
 def model(hidden: int = 8, layers: int = 2, order: int = 2, features: int = 24) -> NodeClassifier:
-    return CrossGCN(features, hidden, 3, layers, order=order)
+    return CrossGCN(features, hidden, layers, 3, order=order)
 
 
 def ring(nodes: int, features: int = 24, neighbours: int = 1) -> PreparedGraph:
@@ -102,9 +102,9 @@ def test_the_estimate_covers_what_a_step_keeps_at_least() -> None:
 def test_every_model_needs_memory_for_each_node_and_feature(sparse: bool) -> None:
     small, large = (_with_features(ring(nodes), sparse) for nodes in (60, 120))
     models = [build_model(name, 24, 3) for name in PRESETS]
-    models += [CrossGCN(24, 8, 3, transform=name) for name in TRANSFORMS]
-    models += [CrossGCN(24, 8, 3, order_weights=name) for name in ORDER_AGGREGATIONS]
-    models += [CrossGCN(24, 8, 3, aggr=name) for name in AGGREGATIONS]
+    models += [CrossGCN(24, 8, 2, 3, transform=name) for name in TRANSFORMS]
+    models += [CrossGCN(24, 8, 2, 3, order_weights=name) for name in ORDER_AGGREGATIONS]
+    models += [CrossGCN(24, 8, 2, 3, aggr=name) for name in AGGREGATIONS]
     for network in models:
         weights = 4 * sum(weight.numel() for weight in network.parameters())
         least = estimate_bytes(network, small)
@@ -121,7 +121,7 @@ def test_draws_that_must_agree_are_kept_together() -> None:
 @pytest.mark.parametrize("name", ["gat", "gatv2", "max", "multi", "lstm", "gru", "sage-max"])
 def test_what_works_edge_by_edge_needs_its_width_for_each(name: str) -> None:
     def per_edge(aggr: str) -> int:
-        network = CrossGCN(24, 16, 3, aggr=aggr)
+        network = CrossGCN(24, 16, 2, 3, aggr=aggr)
         heavy, light = ring(50, neighbours=4), ring(50)
         return estimate_bytes(network, heavy) - estimate_bytes(network, light)
 
@@ -131,7 +131,7 @@ def test_what_works_edge_by_edge_needs_its_width_for_each(name: str) -> None:
 def test_higher_orders_of_every_peer_need_more() -> None:
     for name in ("dcn", "dcn-v2", "cin", "hofm"):
         sizes = [
-            estimate_bytes(CrossGCN(24, 8, 3, order=order, transform=name), ring(5000))
+            estimate_bytes(CrossGCN(24, 8, 2, 3, order=order, transform=name), ring(5000))
             for order in (2, 3)
         ]
         assert sizes[0] < sizes[1]

@@ -65,7 +65,7 @@ def test_a_model_of_64_bits_is_computed_in_them(
     aggr: str, sparse: bool, small_graph: Data, dense_graph: Data
 ) -> None:
     data = small_graph if sparse else dense_graph
-    model = CrossGCN(data.x.size(1), 8, 3, aggr=aggr)
+    model = CrossGCN(data.x.size(1), 8, 2, 3, aggr=aggr)
     wanted = whole_graph_scores(model, data)
     scores = infer(model.double(), source_of(data), rows_per_chunk=17)
     assert scores.dtype == torch.float64
@@ -88,20 +88,20 @@ def test_every_preset_sparse_features_and_all(
 @pytest.mark.parametrize("aggr", sorted(AGGREGATIONS))
 def test_every_aggregation(aggr: str, aggregate_first: bool, dense_graph: Data) -> None:
     torch.manual_seed(0)
-    assert_exact(CrossGCN(10, 8, 3, aggr=aggr, aggregate_first=aggregate_first), dense_graph)
+    assert_exact(CrossGCN(10, 8, 2, 3, aggr=aggr, aggregate_first=aggregate_first), dense_graph)
 
 
 @pytest.mark.parametrize("residual", ["add", "norm"])
 def test_residual_stacks(residual: Any, dense_graph: Data) -> None:
     torch.manual_seed(0)
-    assert_exact(CrossGCN(10, 8, 3, num_layers=4, residual=residual), dense_graph)
+    assert_exact(CrossGCN(10, 8, 4, 3, residual=residual), dense_graph)
 
 
 def test_hidden_values_may_be_in_files_which_are_gone_afterwards(
     dense_graph: Data, tmp_path: Path
 ) -> None:
     torch.manual_seed(0)
-    assert_exact(CrossGCN(10, 8, 3, num_layers=3), dense_graph, folder=tmp_path / "hidden")
+    assert_exact(CrossGCN(10, 8, 3, 3), dense_graph, folder=tmp_path / "hidden")
     assert list((tmp_path / "hidden").iterdir()) == []
 
 
@@ -113,7 +113,7 @@ def test_a_full_disk_is_said_in_words(
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(WorkFailed, match="No space left on device"):
-        infer(CrossGCN(10, 8, 3), source_of(dense_graph), folder=tmp_path)
+        infer(CrossGCN(10, 8, 2, 3), source_of(dense_graph), folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -130,7 +130,7 @@ def test_each_nodes_features_are_transformed_once_per_layer(
     monkeypatch.setattr(CrossFeatureTransform, "project", count)
     for aggregate_first in (False, True):
         rows.clear()
-        model = CrossGCN(10, 8, 3, aggregate_first=aggregate_first)
+        model = CrossGCN(10, 8, 2, 3, aggregate_first=aggregate_first)
         infer(model, source_of(dense_graph), rows_per_chunk=7)
         assert sum(rows) == 2 * 90 and max(rows) == 7
 
@@ -147,7 +147,7 @@ def test_only_what_the_nodes_reach_is_computed() -> None:
             return super().features(nodes)
 
     source = Watched(torch.randn(100, 4), both)
-    infer(CrossGCN(4, 8, 2), source, nodes=torch.tensor([50]))
+    infer(CrossGCN(4, 8, 2, 2), source, nodes=torch.tensor([50]))
     assert read == {48, 49, 50, 51, 52}
 
 
@@ -161,14 +161,14 @@ def test_heavy_nodes_make_small_chunks(
     assert torch.equal(torch.cat(chunks), torch.arange(90))
     degrees = rows.source.offsets.diff()
     assert all(chunk.numel() == 1 or degrees[chunk].sum() <= entries for chunk in chunks)
-    assert_exact(CrossGCN(10, 8, 3), dense_graph)
+    assert_exact(CrossGCN(10, 8, 2, 3), dense_graph)
 
 
 @pytest.mark.parametrize("aggr", ["gcn", "appnp"])
 @pytest.mark.parametrize("world_size", [2, 11])
 def test_processes_share_the_rows(world_size: int, aggr: str, dense_graph: Data) -> None:
     torch.manual_seed(0)
-    model = CrossGCN(10, 8, 3, aggr=aggr)
+    model = CrossGCN(10, 8, 2, 3, aggr=aggr)
     wanted = whole_graph_scores(model, dense_graph)
     source = source_of(dense_graph)
     barrier = threading.Barrier(world_size)
@@ -197,7 +197,7 @@ def test_processes_share_the_rows(world_size: int, aggr: str, dense_graph: Data)
 
 
 def test_the_model_is_left_as_it_was(dense_graph: Data) -> None:
-    model = CrossGCN(10, 8, 3)
+    model = CrossGCN(10, 8, 2, 3)
     for training in (True, False):
         model.train(training)
         infer(model, source_of(dense_graph))
@@ -215,8 +215,8 @@ class Unusual(CrossGCN):
         (Unusual(10, 8, 3), {}, "Unusual is not a plain sequence"),
         (nn.Linear(10, 3), {}, "Linear is not a plain sequence"),
         (NodeClassifier([GCNConv(10, 3)], 0.0), {}, "GCNConv is not a layer of this package"),
-        (CrossGCN(10, 8, 3), {"world_size": 2}, "torch.distributed, which is not"),
-        (CrossGCN(10, 8, 3), {"rows_per_chunk": 0}, "rows_per_chunk must be at least 1"),
+        (CrossGCN(10, 8, 2, 3), {"world_size": 2}, "torch.distributed, which is not"),
+        (CrossGCN(10, 8, 2, 3), {"rows_per_chunk": 0}, "rows_per_chunk must be at least 1"),
     ],
 )
 def test_what_it_cannot_do_is_refused(

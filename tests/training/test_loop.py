@@ -82,7 +82,7 @@ def test_without_validation_nodes_the_last_epoch_is_selected(small_graph: Data) 
     for result in train(small_graph, validate=False):
         assert isinstance(result, TrainedModel)
         assert result.best_epoch == len(result.history) == EPOCHS
-        assert result.validation_accuracy != result.validation_accuracy  # NaN
+        assert result.validation_score != result.validation_score  # NaN
         assert result.test_accuracy is not None
 
 

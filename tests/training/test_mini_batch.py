@@ -77,9 +77,7 @@ def test_one_exact_batch_of_all_nodes_is_full_batch_training(
     full = train_full_batch(make(name, **settings), graph, small_graph.y, SPLIT, seed=0, epochs=4)
     assert ours.best_epoch == full.best_epoch
     assert ours.test_accuracy == full.test_accuracy
-    assert [m.validation_accuracy for m in ours.history] == [
-        m.validation_accuracy for m in full.history
-    ]
+    assert [m.validation_score for m in ours.history] == [m.validation_score for m in full.history]
     for weight, value in full.state.items():
         torch.testing.assert_close(ours.state[weight], value, rtol=2e-4, atol=2e-5)
 
@@ -171,9 +169,9 @@ def test_the_first_epoch_of_best_validation_is_kept_and_test_nodes_decide_nothin
 ) -> None:
     model = make(dropout=0.5)
     ours = train(source, model, **FEW)
-    accuracies = [metrics.validation_accuracy for metrics in ours.history]
+    accuracies = [metrics.validation_score for metrics in ours.history]
     assert ours.best_epoch == accuracies.index(max(accuracies)) + 1
-    assert ours.validation_accuracy == max(accuracies)
+    assert ours.validation_score == max(accuracies)
     assert all(torch.equal(value, ours.state[name]) for name, value in model.state_dict().items())
     wrong = small_graph.y.clone()
     wrong[SPLIT.test] = (wrong[SPLIT.test] + 1) % 3

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from crossgcn import __version__
 from crossgcn.data.splits import Split, make_splits
-from crossgcn.errors import BadInput
+from crossgcn.errors import BadInput, Note
 from crossgcn.training import records
 from crossgcn.training.records import (
     clear_run,
@@ -44,7 +44,7 @@ def test_epochs_read_back_to_the_last_bit(tmp_path: Path) -> None:
 def test_a_test_curve_is_a_column_and_without_one_there_is_none(tmp_path: Path) -> None:
     plain = EpochMetrics(1, 0.5, 0.5, 0.5, 0.5)
     write_epochs(tmp_path, [plain])
-    header = "epoch,train_loss,train_accuracy,validation_loss,validation_accuracy"
+    header = "epoch,train_loss,train_score,validation_loss,validation_score"
     assert (tmp_path / "epochs.csv").read_text() == f"{header}\n1,0.5,0.5,0.5,0.5\n"
     write_epochs(tmp_path, [replace(plain, test_accuracy=0.25)])
     drawn = f"{header},test_accuracy\n1,0.5,0.5,0.5,0.5,0.25\n"
@@ -84,20 +84,37 @@ def test_a_run_that_diverged_is_not_finished(tmp_path: Path) -> None:
     assert finished_run(tmp_path, WANTED) is None
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b"null", b"\xff", b'{"status": "do'])
-def test_a_damaged_record_counts_as_none(content: bytes | None, tmp_path: Path) -> None:
-    if content is not None:
-        (tmp_path / "run.json").write_bytes(content)
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"null", b"\xff", b'{"status": "do', b'{"status": "done"}', b"[" * 100_000],
+)
+def test_a_damaged_record_counts_as_none_and_is_named(content: bytes, tmp_path: Path) -> None:
     assert finished_run(tmp_path, WANTED) is None
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.warns(Note, match=r"run\.json: is not what was written there .* trained again"):
+        assert finished_run(tmp_path, WANTED) is None
+
+
+def test_a_finished_run_with_a_changed_or_missing_file_is_trained_again(tmp_path: Path) -> None:
+    names = ("epochs.csv", "model.safetensors", "preprocess.json", "config.json")
+    for name in names:
+        (tmp_path / name).write_text(name)
+    write_record(tmp_path, WANTED | {"status": "done"})
+    for name in names:
+        for damage in (lambda path: path.write_text("other"), Path.unlink):
+            damage(tmp_path / name)
+            with pytest.warns(Note, match=rf"{name}: is not what was written there"):
+                assert finished_run(tmp_path, WANTED, with_model=True) is None
+        (tmp_path / name).write_text(name)
+    assert finished_run(tmp_path, WANTED, with_model=True) is not None
+    clear_run(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_without_its_weights_is_not_whole_where_they_are_wanted(tmp_path: Path) -> None:
     write_record(tmp_path, WANTED | {"status": "done"})
     assert finished_run(tmp_path, WANTED, with_model=True) is None
-    (tmp_path / "model.safetensors").touch()
-    assert finished_run(tmp_path, WANTED, with_model=True) is not None
-    clear_run(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert finished_run(tmp_path, WANTED) is not None
 
 
 def test_the_datasets_hash_sees_every_part(small_graph: Data) -> None:

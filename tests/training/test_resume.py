@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,29 @@ def test_a_full_disk_is_reported_and_the_checkpoint_before_is_kept(
     found = checkpoint.read()
     assert found is not None and int(found["selection.epoch"]) == 2
     assert [file.name for file in tmp_path.iterdir()] == [CHECKPOINT]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"weights.w": torch.zeros(3)},
+        {"weights.w": torch.zeros(1, 2, dtype=torch.float64)},
+        {"count": None},
+    ],
+)
+def test_a_resealed_checkpoint_must_have_the_tensors_of_the_training(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    checkpoint = Checkpoint(tmp_path / CHECKPOINT, RUN)
+    changed = {name: value for name, value in (STEP | change).items() if value is not None}
+    checkpoint.save(2, changed, SELECTION)
+    step = {name: torch.zeros_like(value) for name, value in STEP.items()}
+    with pytest.raises(BadInput, match=r"resume\.safetensors: is damaged .* does not hold step\."):
+        checkpoint.load(step, SELECTION)
+    assert not step["weights.w"].any(), "nothing is loaded"
+
+
+def test_a_pipe_is_no_checkpoint(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / CHECKPOINT)
+    with pytest.raises(BadInput, match="not a regular file"):
+        Checkpoint(tmp_path / CHECKPOINT, RUN).read()

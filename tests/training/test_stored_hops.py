@@ -22,7 +22,7 @@ from torchrun_commands import start, wait_until
 from crossgcn import Experiment, RunConfig
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.stored import store_graph
-from crossgcn.errors import WorkFailed
+from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.hops import HopColumns, NeighbourLabels, neighbour_labels
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
@@ -172,6 +172,16 @@ def test_training_on_a_graph_folder_is_training_in_memory(tmp_path: Path, direct
         torch.testing.assert_close(weights[0][name], value, rtol=1e-3, atol=1e-4)
     assert len(list((tmp_path / "disk").glob("hop-columns-*.f32"))) == 1
     assert not list((tmp_path / "memory").glob("hop-columns-*"))
+
+
+def test_more_hops_than_a_graph_folder_has_are_refused(tmp_path: Path) -> None:
+    data = make_graph()
+    data.edge_index = torch.stack([torch.zeros(119, dtype=torch.long), torch.arange(1, 120)])
+    data.edge_weight = None
+    store_graph(data, tmp_path / "star")
+    config = RunConfig.create(**SETTINGS, dataset=str(tmp_path / "star"), hops=3)
+    with pytest.raises(BadInput, match=r"no node is farther than 2 hops .*--hops 2"):
+        Experiment([config])
 
 
 def test_a_pickled_source_of_a_graph_folder_is_small(tmp_path: Path) -> None:

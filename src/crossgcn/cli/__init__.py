@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import signal
 import sys
@@ -22,13 +21,14 @@ def main() -> int:
     """Run ``crossgcn`` and return its exit code: 0 done, 1 failed, 2 bad input or usage."""
     if threading.current_thread() is not threading.main_thread():
         return _run()
-    before = signal.getsignal(signal.SIGTERM)
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
         code = _run()
         _exit_if_distributed(code)
         return code
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _exit_if_distributed(code: int) -> None:
@@ -49,8 +49,11 @@ def _run() -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        with _stopped_by_sigterm():
+        with _stopped_by_signals() as stopped:
+            from crossgcn.cli.output import print_json, show_notes
             from crossgcn.cli.torchrun import refuse_other_commands
+
+            show_notes()
 
             refuse_other_commands(sys.argv)
             from crossgcn.cli.app import app
@@ -61,7 +64,7 @@ def _run() -> int:
         # A command that raised typer.Exit has printed its answer already.
         answered = isinstance(end.__context__, typer.Exit)
         if code == 2 and "--json" in sys.argv and not answered:
-            print(json.dumps({"error": "bad usage, described on stderr", "exit_code": code}))
+            print_json({"error": "bad usage, described on stderr", "exit_code": code})
         return code
     except CrossGCNError as error:
         return _fail(error, error.exit_code)
@@ -70,28 +73,41 @@ def _run() -> int:
         return _fail(WorkFailed(f"{where}{error.strerror or error}"), 1)
     except KeyboardInterrupt:
         return 130
+    except Exception:
+        if stopped:
+            return 130  # an interrupted import raises any error
+        raise
     return 0
 
 
 @contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """Treat SIGTERM, which batch systems send, like Ctrl-C, so that finished work is kept."""
+def _stopped_by_signals() -> Iterator[list[int]]:
+    """Treat SIGTERM, which batch systems send, like Ctrl-C, so that finished work is kept.
 
-    def stop(*_: object) -> None:
+    Yields:
+        The signals that came.
+    """
+    came: list[int] = []
+
+    def stop(which: int, _: object) -> None:
+        came.append(which)
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield came
         return
     signal.signal(signal.SIGTERM, stop)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, stop)
     try:
-        yield
+        yield came
     finally:
         # Print the reason even if torchrun sends SIGTERM again.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _fail(error: CrossGCNError, exit_code: int) -> int:
+    from crossgcn.cli.output import print_json, print_line
     from crossgcn.cli.torchrun import message_of
     from crossgcn.training.launch import find_launch
 
@@ -104,6 +120,6 @@ def _fail(error: CrossGCNError, exit_code: int) -> int:
         return exit_code
     # Print one JSON object: from the first process only, and not if it will be restarted.
     if "--json" in sys.argv and (launch is None or launch.rank == launch.restarts_left == 0):
-        print(json.dumps({"error": message, "exit_code": exit_code}))
-    print(f"crossgcn: {message}", file=sys.stderr)
+        print_json({"error": message, "exit_code": exit_code})
+    print_line(f"crossgcn: {message}", error=True)
     return exit_code

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from crossgcn import __version__
+from crossgcn.cli.command import ALL_OPTIONS
 
 COMMANDS = {
     "crossgcn.cli.train": "Train one model on many splits and report its scores on test nodes.",
@@ -52,15 +53,33 @@ class _Commands(TyperGroup):
         return name, load_command(str(name)), rest
 
 
+class _ShortHelp(TyperCommand):
+    """A command whose ``--help`` shows the options that most people use.
+
+    ``--help-all`` shows the others too, and lists the names that the command takes.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        parameters: list[Any] = list(self.params)
+        before = [(each, each.hidden, each.rich_help_panel) for each in parameters]
+        short = ALL_OPTIONS not in ctx.meta and any(each.name == "help_all" for each in parameters)
+        self.epilog = "" if short else _epilog(str(self.name))
+        for each in parameters if short else ():
+            each.hidden, each.rich_help_panel = each.name not in USUAL, None
+        super().format_help(ctx, formatter)
+        for each, hidden, panel in before:
+            each.hidden, each.rich_help_panel = hidden, panel
+
+
 @cache
 def load_command(name: str) -> TyperCommand | TyperGroup:
     """Import a command: a function whose docstring is the help, or a group of commands."""
     command = getattr(import_module(f"crossgcn.cli.{name}"), name)
     if not isinstance(command, typer.Typer):
-        function, command = command, typer.Typer(add_completion=False)
+        function, command = command, typer.Typer(add_completion=False, rich_markup_mode="rich")
         paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
         words = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-        command.command(name, help=words, epilog=_epilog(name))(function)
+        command.command(name, cls=_ShortHelp, help=words)(function)
     return typer.main.get_command(command)  # type: ignore[return-value]
 
 
@@ -92,11 +111,34 @@ def _listed(what: str, descriptions: Mapping[str, str]) -> str:
     return "\n\n".join([f"The {what}:", *(lines or ["in a checkout only"])])
 
 
+USUAL = (
+    *("dataset", "edges", "target", "model", "models", "trials", "order", "metric", "epochs"),
+    *("num_splits", "seed", "config", "out", "as_json", "help_all"),
+)
+"""Arguments and options that the short help shows."""
+
+START = f"""\
+crossgcn {__version__}: predict a column of a table of nodes from its other columns and from the
+neighbours of each node, as an exact sum of named terms.
+
+  crossgcn check   NODES EDGES --target COLUMN            how the tables are read; their problems
+  crossgcn compare NODES EDGES --target COLUMN            do the graph and crosses help?
+  crossgcn train   NODES EDGES --target COLUMN --out RUN  train a model, and test it
+  crossgcn explain RUN                                    the terms that decide, by name
+  crossgcn report  RUN                                    one HTML page about it
+
+NODES and EDGES are tables (CSV, TSV, Parquet, XLSX). Without any of your own, start here:
+
+  crossgcn compare us-county
+
+All commands: crossgcn --help. Options of one: crossgcn train --help."""
+
+
 app = typer.Typer(
     cls=_Commands,
     name="crossgcn",
     help="Graph convolutions with explicit cross features, and when they help.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -110,9 +152,11 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", help="Show the version and exit.", callback=_show_version),
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        typer.echo(START)

@@ -46,15 +46,18 @@ def check(
         choices = tables.choices()
         edge_table: Table | None
         if nodes.as_posix() in TABLES:
-            from crossgcn.data.datasets.real import prepare_real
+            from crossgcn.data.datasets.real import name_defaults, prepare_real
 
             refuse_edges_of(nodes.as_posix(), edges)
-            node_table, edge_table, choices, _ = prepare_real(nodes.as_posix(), choices)
+            node_table, edge_table, all_choices, _ = prepare_real(nodes.as_posix(), choices)
         else:
             node_table = read_table(nodes, "nodes")
             edge_table = None if edges is None else read_table(edges, "edges")
-        plan = make_plan(node_table, edge_table, choices)
+            all_choices = choices
+        plan = make_plan(node_table, edge_table, all_choices)
         problems = check_tables(node_table, edge_table, plan)
+        if nodes.as_posix() in TABLES:
+            plan = name_defaults(plan, nodes.as_posix(), choices)
     if plan.target is None:
         then = f"{tables.command('check', nodes, edges)} --target COLUMN"
     else:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
@@ -12,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
+
+from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -45,6 +50,30 @@ JsonOption = Annotated[
 ]
 
 
+QuietOption = Annotated[
+    bool, option("Print the result only: no progress, no notes.", "--quiet", "-q", panel=RUN)
+]
+VerboseOption = Annotated[
+    bool, option("Print the settings, and a line for every finished run.", "--verbose", panel=RUN)
+]
+
+
+def _show_all_help(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        context.meta[ALL_OPTIONS] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+ALL_OPTIONS = "crossgcn.all_options"
+HelpAllOption = Annotated[
+    bool,
+    option("Show all options and exit.", "--help-all", is_eager=True, callback=_show_all_help),
+]
+_MANY = 30
+"""A command with more options than this has ``--help-all``, and a short ``--help``."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """The result of a command, as one JSON object and as text for people.
@@ -63,29 +92,37 @@ class Answer:
 
     def give(self, as_json: bool) -> None:
         """Write and print the result."""
+        from crossgcn.cli.output import print_json, print_line
+
         if self.folder is not None:
             from crossgcn.data.files import write_json
+            from crossgcn.data.seals import add_checksum
 
-            write_json(self.folder / "result.json", self.summary)
+            # Through JSON, whose keys are all texts.
+            write_json(
+                self.folder / "result.json", add_checksum(json.loads(json.dumps(self.summary)))
+            )
         if as_json:
-            print(json.dumps(self.summary, ensure_ascii=False))
+            print_json(self.summary)
         else:
             console = answer_console()
             for part in self.parts:
                 as_it_is = isinstance(part, str)
                 console.print(part, highlight=False, markup=False, soft_wrap=as_it_is)
             if self.folder is not None:
-                print(f"\nWritten to {self.folder} (result.json, and a run.json for every run).")
+                print_line(
+                    f"\nWritten to {self.folder} (result.json, and a run.json for every run)."
+                )
         if self.exit_code:
             raise typer.Exit(self.exit_code)
 
 
 def answer_console() -> Console:
     """Return the console for results; lines are not wrapped in files and pipes."""
-    from rich.console import Console
+    from crossgcn.cli.output import SafeConsole
 
-    console = Console()
-    return console if console.is_terminal else Console(width=200)
+    console = SafeConsole()
+    return console if console.is_terminal else SafeConsole(width=200)
 
 
 class OptionGroup(ABC):
@@ -131,27 +168,69 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
                 add(field.name, types[field.name], field.default)
         else:
             add(name, kind, parameter.default)
-    added = {"seed", "as_json"}.difference(parameters)
-    if "seed" in added:
-        add("seed", UnusedSeedOption, None)
-    if "as_json" in added:
-        add("as_json", JsonOption, False)
+    common = {
+        "seed": (UnusedSeedOption, None),
+        "as_json": (JsonOption, False),
+        "quiet": (QuietOption, False),
+        "verbose": (VerboseOption, False),
+        **({"help_all": (HelpAllOption, False)} if len(parameters) > _MANY else {}),
+    }
+    added = [name for name in common if name not in parameters]
+    for name in added:
+        add(name, *common[name])
 
     @wraps(function)
     def run(**values: Any) -> None:
         as_json = values["as_json"]
+        _set_verbosity(values["quiet"], values["verbose"])
         for name in added:
             del values[name]
         for name, (names, read) in groups.items():
             values[name] = read({each: values.pop(each) for each in names})
-        answer = function(**values)
-        if answer is not None:
-            answer.give(as_json)
+        with ExitStack() as stack:
+            _running.append(stack)
+            stack.callback(_running.pop)
+            answer = function(**values)
+            if answer is not None:
+                answer.give(as_json)
 
     del run.__wrapped__
     run.__signature__ = Signature([*parameters.values()])  # type: ignore[attr-defined]
     run.__annotations__ = {name: each.annotation for name, each in parameters.items()}
     return run
+
+
+@dataclass
+class _Verbosity:
+    quiet: bool = False
+
+
+VERBOSITY = _Verbosity()
+"""What the options of the command that runs ask for."""
+
+
+class _ToStderr(logging.Handler):
+    """Prints to ``sys.stderr`` as it is now: a progress bar replaces it while it is shown."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr)
+
+
+def _set_verbosity(quiet: bool, verbose: bool) -> None:
+    if quiet and verbose:
+        raise BadInput("--quiet and --verbose contradict each other: leave one out")
+    VERBOSITY.quiet = quiet
+    logger = logging.getLogger("crossgcn")
+    logger.handlers = [_ToStderr()] if verbose else []
+    logger.setLevel(logging.INFO if verbose else logging.NOTSET)
+
+
+_running: list[ExitStack] = []
+
+
+def until_end(context: AbstractContextManager[Any]) -> None:
+    """Enter a context, and leave it when the running command has written all its results."""
+    _running[-1].enter_context(context)
 
 
 def _make(kind: Any, values: dict[str, Any]) -> Any:

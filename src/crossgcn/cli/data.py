@@ -12,6 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from crossgcn.cli.command import Answer, argument, command, option
+from crossgcn.cli.output import print_line
 from crossgcn.cli.tables import TableOptions
 from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
 from crossgcn.errors import BadInput, unknown_name
@@ -63,7 +64,7 @@ def import_graph(
 
     def warn(words: str) -> None:
         warnings.append(words)
-        typer.echo(f"warning: {words}", err=True)
+        print_line(f"warning: {words}", error=True)
 
     from crossgcn.cli.running import progress_bar
 
@@ -82,7 +83,7 @@ def import_graph(
             on_warning=warn,
         )
     if graph.preprocess is not None and graph.preprocess.encoding is not None:
-        typer.echo("\n".join(graph.preprocess.encoding["plan"]["reasons"]), err=True)
+        print_line("\n".join(graph.preprocess.encoding["plan"]["reasons"]), error=True)
     if not (graph.num_features and graph.num_classes):
         return folder_answer(graph, warnings=warnings)
     splits = "stratified" if graph.roles is None else "public"

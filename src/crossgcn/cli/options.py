@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from crossgcn.cli.command import RUN, OptionGroup, argument, option, option_name
 from crossgcn.cli.tables import TABLE_DEFAULTS
@@ -38,7 +38,11 @@ DatasetArgument = Annotated[
 ]
 ConfigOption = Annotated[
     Path | None,
-    option("TOML file with settings; options on the command line take precedence.", panel=RUN),
+    option(
+        "TOML file with settings, or the config.json of an earlier run; options on the command "
+        "line take precedence.",
+        panel=RUN,
+    ),
 ]
 ResumeOption = Annotated[
     bool, option("Continue in --out; keep finished runs.", "--resume", panel=RUN)
@@ -58,6 +62,14 @@ DeviceOption = Annotated[
 ]
 
 
+LogOption = Annotated[
+    Literal["tensorboard", "mlflow", "wandb"] | None,
+    option(
+        "Also write every run to TensorBoard (into --out), MLflow or Weights & Biases.", panel=RUN
+    ),
+]
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """Where the work is done and where its results go."""
@@ -69,6 +81,7 @@ class RunOptions:
     workers: WorkersOption = None
     threads: ThreadsOption = 1
     device: DeviceOption = "auto"
+    log: LogOption = None
 
 
 _PANELS = {

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from crossgcn.cli.command import Answer, RunArgument, argument, command, option
 from crossgcn.errors import BadInput
-from crossgcn.models.catalogue import get_preset
 
 if TYPE_CHECKING:
     from crossgcn.experiments.predict import Scored
@@ -83,10 +82,10 @@ def predict(
         warnings.append(_missing_edges(trained, with_edges, without))
         console.print(f"warning: {warnings[0]}", markup=False)
     named = None
-    if crosses and get_preset(trained.saved.preset).inputs == "hops":
+    if crosses and trained.saved.preset == "mlp-hops":
         raise BadInput(
-            f"{run}: the crosses of single nodes are not named for {trained.saved.preset}: leave "
-            "out --crosses"
+            f"{run}: the scores of mlp-hops are not sums of named terms: leave out --crosses, or "
+            "train cross-hops"
         )
     if crosses and all(getattr(layer, "order", 1) == 1 for layer in trained.saved.model.layers):
         raise BadInput(
@@ -95,7 +94,9 @@ def predict(
         )
     if crosses:
         with status("naming crosses"):
-            named = _top_crosses(trained, scored, crosses)
+            of_columns = trained.saved.preset == "cross-hops"
+            name = _top_terms if of_columns else _top_crosses
+            named = name(trained, scored, crosses)
     frame = predictions_frame(scored, trained.saved.preprocess.classes, named)
     write_table(out, frame)
     predicted = frame["predicted"]
@@ -130,6 +131,30 @@ def _missing_edges(trained: RunFolder, with_edges: float, without: float) -> str
         f"{metric.label} is {metric.show(without)} without edges and {metric.show(with_edges)} "
         "with them. Give a table of edges after that of the nodes"
     )
+
+
+def _top_terms(trained: RunFolder, scored: Scored, num: int) -> list[str]:
+    """Return the top crosses of each node in columns: ``income × neighbours: income +0.31; ...``.
+
+    They add to the score of the predicted class, or to the number.
+    """
+    from crossgcn.explanation.run import explain_columns
+    from crossgcn.reports.node_terms import TermsOfNodes
+
+    terms = explain_columns(replace(trained, data=scored.data, runs=(trained.chosen,)))
+    nodes = TermsOfNodes(terms, least_columns=2)
+    places = scored.nodes.tolist()
+    if not all(place in nodes for place in places):
+        raise BadInput(
+            f"{trained.folder}: the graph is too large to name the crosses of all its "
+            f"{len(scored.data.y):,} nodes; leave out --crosses, and name those of one node with "
+            f"crossgcn explain {trained.folder} --node ID"
+        )
+    labels = scored.scores.argmax(dim=1).tolist()
+    return [
+        "; ".join(f"{name} {amount:+.3g}" for name, amount in nodes.of(place, label, num).largest)
+        for place, label in zip(places, labels, strict=True)
+    ]
 
 
 def _top_crosses(trained: RunFolder, scored: Scored, num: int) -> list[str]:

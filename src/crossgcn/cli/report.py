@@ -22,7 +22,7 @@ def report(
     nodes: Annotated[
         int, option("How many nodes to explain one by one; mistakes come first.", min=0)
     ] = 400,
-    crosses: Annotated[int, option("How many crosses per class.", min=1)] = 10,
+    crosses: Annotated[int, option("How many crosses or terms per class.", min=1)] = 10,
 ) -> Answer:
     """Write one HTML file about a run: scores, curves, mistakes, crosses, nodes.
 

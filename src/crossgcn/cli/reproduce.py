@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from crossgcn.cli import options
 from crossgcn.cli.command import JsonOption, command
 from crossgcn.cli.options import SettingOptions, Settings
+from crossgcn.cli.output import SafeConsole, print_json
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.reproduction import ITEM_NAMES
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from crossgcn.reproduction.collect import ItemResult
     from crossgcn.reproduction.items import Item
     from crossgcn.reproduction.plan import ItemPlan
@@ -110,9 +112,9 @@ def reproduce(
             "training sets": {name: kind for plan in plans for name, kind in plan.splits.items()},
         },
     )
-    console = Console(stderr=as_json)
+    console = SafeConsole(stderr=as_json)
     if not console.is_terminal:
-        console = Console(stderr=as_json, width=160)
+        console = SafeConsole(stderr=as_json, width=160)
     _announce(plans, console)
     pairs = _run(plans, folder, workers, threads, device, console)
 
@@ -125,7 +127,7 @@ def reproduce(
         "wall_seconds": time.perf_counter() - started,
     }
     if as_json:
-        print(json.dumps(summary, ensure_ascii=False))
+        print_json(summary)
     else:
         for what, counts in (("Numbers of the paper", "verdicts"), ("Its claims", "claims")):
             found = [f"{count} {name}" for name, count in summary[counts].items() if count]
@@ -196,7 +198,7 @@ def _run(
 ) -> list[tuple[Item, ItemResult]]:
     from crossgcn.cli.running import resumable, work_progress
 
-    terminal = Console(stderr=True)
+    terminal = SafeConsole(stderr=True)
     with terminal.status("loading the data"):
         from crossgcn.reproduction.collect import write_model
         from crossgcn.reproduction.numbers import item_table

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain, count
 from pathlib import Path
@@ -24,8 +26,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from crossgcn.cli.command import VERBOSITY, until_end
 from crossgcn.cli.options import RunOptions, available_cores
+from crossgcn.cli.output import SafeConsole, print_line
 from crossgcn.cli.torchrun import join_others, leads, refuse_unjoined
+from crossgcn.data.files import holding, is_empty, remove_left_overs
 from crossgcn.errors import BadInput
 from crossgcn.training.launch import find_launch
 
@@ -37,20 +42,26 @@ if TYPE_CHECKING:
     from crossgcn.training.config import RunConfig
 
 
+_LOGGER = logging.getLogger(__name__)
+
+
 def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
     """Return the folder for the results, called ``name`` without ``--out``.
 
-    A folder that contains earlier results is refused unless ``resume`` is set.
+    A folder that contains earlier results is refused unless ``resume`` is set. The folder is
+    locked until the command ends.
     """
     if out is None:
         if resume:
             raise BadInput("--resume needs --out DIR, the folder of the run to continue")
         out = new_folder(name)
-    if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
+    until_end(holding(make_folder(out)))
+    if not resume and not is_empty(out):
         raise BadInput(
             f"{out} exists and is not empty: give another --out, or --resume to continue in it"
         )
-    return make_folder(out)
+    remove_left_overs(out)
+    return out
 
 
 def new_folder(name: str) -> Path:
@@ -75,12 +86,20 @@ def check_workers(workers: int | None, threads: int) -> int:
     for option, value in (("--workers", workers), ("--threads", threads)):
         if value < 1:
             raise BadInput(f"{option} must be at least 1; got {value}")
+        if value > (most := max(64, 4 * available_cores())):
+            raise BadInput(
+                f"{option} is {value:,}, but this machine has {available_cores()} cores; give at "
+                f"most {most}"
+            )
     return workers
 
 
 def terminal() -> Console:
-    """Return the console for progress and notes; it is silent in all processes but the first."""
-    return Console(stderr=True, quiet=not leads())
+    """Return the console for progress and notes.
+
+    It is silent with ``--quiet``, and in all processes but the first.
+    """
+    return SafeConsole(stderr=True, quiet=VERBOSITY.quiet or not leads())
 
 
 def status(words: str) -> Status:
@@ -88,9 +107,34 @@ def status(words: str) -> Status:
     return terminal().status(escape(words))
 
 
+LINE_EVERY = 10.0
+"""Seconds from one line of progress to the next, where there is no terminal."""
+
+
+class _Progress(Progress):
+    """A progress bar; in a file or a pipe, the same as a line every ten seconds."""
+
+    def __init__(self, *columns: ProgressColumn, console: Console) -> None:
+        super().__init__(*columns, console=console)
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        super().start()
+        if not self.console.is_terminal:
+            threading.Thread(target=self._print_lines, daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        super().stop()
+
+    def _print_lines(self) -> None:
+        while not self._stopped.wait(LINE_EVERY):
+            self.console.print(self.get_renderable())
+
+
 def work_progress(console: Console, *amount: ProgressColumn) -> Progress:
     """Return a progress bar; ``amount`` are columns to show instead of the percentage."""
-    return Progress(
+    return _Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         *(amount or (TaskProgressColumn(),)),
@@ -127,10 +171,10 @@ def resumable(folder: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if leads():
-            typer.echo(
+            print_line(
                 "crossgcn: stopped; finished runs are kept. Continue with the same command and "
                 f"--resume --out {shlex.quote(str(folder))}",
-                err=True,
+                error=True,
             )
         raise typer.Exit(130) from None
 
@@ -147,13 +191,16 @@ def show_progress(
         The folder, and further arguments for :meth:`crossgcn.Experiment.run`.
     """
     from crossgcn.training.distributed import processes
+    from crossgcn.training.run_log import log_to
 
     refuse_unjoined(processes().world_size)
     workers = check_workers(run.workers, run.threads)
-    folder = Path(processes().share(lambda: str(prepare_folder(run.out, run.resume, name))))
-    with resumable(folder), progress_bar(what, MofNCompleteColumn(), TextColumn(unit)) as show:
-        work = {"workers": workers, "threads": run.threads, "device": run.device}
-        yield folder, {**work, "on_epochs": show}
+    bar = progress_bar(what, MofNCompleteColumn(), TextColumn(unit))
+    with log_to(run.log):
+        folder = Path(processes().share(lambda: str(prepare_folder(run.out, run.resume, name))))
+        with resumable(folder), bar as show:
+            work = {"workers": workers, "threads": run.threads, "device": run.device}
+            yield folder, {**work, "on_epochs": show}
 
 
 def run_with_progress(
@@ -163,6 +210,7 @@ def run_with_progress(
     name: str,
     save_models: bool,
     graph: TableGraph | None = None,
+    training: Mapping[str, Any] | None = None,
 ) -> tuple[list[RepeatedRuns], Path]:
     """Train all configurations with a progress bar; return the results and their folder.
 
@@ -172,8 +220,11 @@ def run_with_progress(
         name: End of the name of the folder, without ``--out``.
         save_models: Save the weights of each run, and make the folder a saved model.
         graph: The user's tables; without them, the dataset is loaded by its name.
+        training: Saved with the models: how to train them again.
     """
     check_workers(run.workers, run.threads)
+    for config in configs:
+        _LOGGER.info("settings of %s: %s", config.model, config.identity())
     with ExitStack() as stack:
         if run.out is not None and find_launch() is not None:
             stack.enter_context(resumable(run.out))
@@ -196,7 +247,7 @@ def run_with_progress(
         splits = len(experiment.splits)
         words = f"{what} × {splits} split{'s' * (splits > 1)}"
         with show_progress(run, words, f"{Path(dataset).stem}-{name}") as (folder, work):
-            results = experiment.run(out=folder, save_models=save_models, **work)
+            results = experiment.run(out=folder, save_models=save_models, training=training, **work)
     if save_models:
         from crossgcn.experiments.run_folder import choose_model
 

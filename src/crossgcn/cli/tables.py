@@ -146,7 +146,7 @@ class TableOptions:
     def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:
         """Return what to type for another command on the same tables, with the same options."""
         words = ["crossgcn", name, str(nodes), *([] if edges is None else [str(edges)])]
-        for each, value in self._given().items():
+        for each, value in self.given().items():
             words += [option_name(each), str(value)]
         return shlex.join([*words, *more])
 
@@ -206,7 +206,7 @@ class TableOptions:
 
     def _refuse(self, dataset: str, edges: Path | None) -> None:
         """Refuse a second file and options for tables with a dataset that is no table."""
-        given = self._given()
+        given = self.given()
         if (given or edges is not None) and Path(dataset).exists():
             raise BadInput(
                 f"{dataset}: cannot tell that it is a table: end its name in one of "
@@ -222,7 +222,8 @@ class TableOptions:
         for name, value in given.items():
             raise BadInput(f"{option_name(name)} {value} is for tables of your own: {remedy}")
 
-    def _given(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
+        """Return the options that the user gave."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from crossgcn.cli.command import Answer, command
@@ -16,7 +17,9 @@ from crossgcn.cli.options import (
     Settings,
 )
 from crossgcn.cli.tables import EdgesArgument, TableOptions, refuse_table_in_config
+from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.models.catalogue import get_preset
+from crossgcn.training.config import read_training
 from crossgcn.workflows.table_settings import configure_for_tables
 
 if TYPE_CHECKING:
@@ -40,8 +43,11 @@ def train(
 
     With tables of your own, crossgcn train nodes.csv edges.csv --target COLUMN, the default is
     cross-hops on 10 stratified splits. The target may be classes or a number. The folder --out is
-    what explain, predict and report take.
+    what explain, predict and report take; crossgcn train --config RUN/config.json repeats the run
+    in it.
     """
+    if config is not None and config.suffix == ".json" and dataset is None:
+        dataset, edges, tables = _as_trained(config, edges, tables)
     graph = tables.load(dataset, edges, run.out)
     chosen = configure_for_tables(graph, {"dataset": dataset, **settings}, config_file=config)
     if graph is None:
@@ -50,8 +56,14 @@ def train(
 
     from crossgcn.cli.running import run_with_progress
 
+    training = {
+        "dataset": _absolute(chosen.dataset),
+        "edges": None if edges is None else _absolute(edges),
+        "tables": tables.given(),
+        "settings": chosen.model_dump(mode="json", exclude={"dataset"}, exclude_none=True),
+    }
     (runs,), folder = run_with_progress(
-        [chosen], run, name=chosen.model, save_models=True, graph=graph
+        [chosen], run, name=chosen.model, save_models=True, graph=graph, training=training
     )
 
     from crossgcn.explanation.reading import can_be_explained
@@ -88,3 +100,23 @@ def train(
             yield f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
 
     return Answer(summary, shown(), folder)
+
+
+def _as_trained(
+    config: Path, edges: Path | None, tables: TableOptions
+) -> tuple[str, Path | None, TableOptions]:
+    """Return the dataset, the edges and the table options of an earlier run.
+
+    Edges and options that are given now take precedence.
+    """
+    earlier = read_training(config)
+    if edges is None and earlier.get("edges") is not None:
+        edges = Path(earlier["edges"])
+    options = earlier.get("tables", {}) | tables.given()
+    return str(earlier.get("dataset", "citeseer")), edges, TableOptions(**options)
+
+
+def _absolute(dataset: str | Path) -> str:
+    """Return the name of a known dataset, or the absolute path of a file or folder."""
+    path = Path(dataset)
+    return str(path.resolve() if path.exists() and str(dataset) not in DATASET_NAMES else dataset)

@@ -31,10 +31,15 @@ def csr_tensor(
         with torch.sparse.check_sparse_tensor_invariants():  # type: ignore[no-untyped-call]
             return torch.sparse_csr_tensor(
                 torch.as_tensor(indptr, dtype=torch.int64),
-                torch.as_tensor(indices, dtype=torch.int64),
-                torch.as_tensor(values),
+                _with_stride(torch.as_tensor(indices, dtype=torch.int64)),
+                _with_stride(torch.as_tensor(values)),
                 size=shape,
             )
+
+
+def _with_stride(entries: Tensor) -> Tensor:
+    """Replace an empty tensor of NumPy's, whose stride of 0 is refused by torch 2.10."""
+    return entries if entries.numel() else entries.new_empty(0)
 
 
 def row_normalise(x: Tensor) -> Tensor:

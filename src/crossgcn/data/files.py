@@ -1,22 +1,39 @@
-"""Write files atomically, and detect changed ones by checksums."""
+"""Read regular files only, and replace files as a whole or not at all."""
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import json
+import math
 import os
+import platform
+import re
 import secrets
+import shutil
+import stat
+import sys
+import time
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from crossgcn.errors import BadInput, WorkFailed
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file; refuse pipes and devices, which may never end."""
+    # A pipe without a writer would block in open().
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return file.read()
 
 
 @contextmanager
@@ -24,23 +41,141 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces ``path`` on success.
 
     It is flushed to disk before it is renamed. If the block raises an error, it is removed,
-    and a file at ``path`` stays as it was.
+    and a file at ``path`` stays as it was. A link is followed. What killed processes left of
+    the same file is removed.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    if path.is_symlink():
+        path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise BadInput(f"{path}: exists and is not a regular file; give another path")
+    remove_left_overs(path.parent, path.name)
+    file = _open_part(path)
+    temporary = Path(file.name)
     try:
-        with temporary.open("xb") as file:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        size, free = temporary.stat().st_size, shutil.disk_usage(path.parent).free
+        raise OSError(
+            error.errno,
+            f"{error.strerror}: it needs more than {size:,} bytes, {free:,} are free; free some "
+            "space, or write to another disk",
+            str(path),
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def _open_part(path: Path) -> BinaryIO:
+    """Open a locked temporary file beside ``path``; the lock ends with the process."""
+    while True:
+        file = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part").open("xb")
+        _lock(file)
+        # Before it was locked, another process may have taken it for a left-over.
+        if Path(file.name).exists():
+            return file
+        file.close()
+
+
+def remove_left_overs(folder: Path, name: str = "") -> None:
+    """Remove temporary files of killed processes from a folder: of one file, or all below it."""
+    for part in folder.glob(".*.part") if name else folder.rglob(".*.part"):
+        match = _PART.fullmatch(part.name)
+        if match is None or name not in ("", match[1]):
+            continue
+        with suppress(OSError), part.open("rb") as file:
+            if _lock(file):
+                part.unlink()
+
+
+_PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part", re.DOTALL)
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Lock a file unless another process has; return whether it is locked."""
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # another process's, or a file system without locks
+        return False
+    return True
+
+
+LOCK, OWNER = ".lock", ".lock.json"
+
+
+@contextmanager
+def holding(folder: Path, out: Path | None = None) -> Iterator[None]:
+    """Make a folder and lock it for this process, until the block ends or the process dies.
+
+    A process may lock a folder that it holds once more.
+
+    Args:
+        out: The folder to name in errors, if it is another one.
+
+    Raises:
+        BadInput: If another process holds it, with its number, host and start.
+    """
+    out = out or folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder.resolve() / LOCK, is_singleton=True, thread_local=False)
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise BadInput(
+            f"{out} is being written by {_read_owner(folder / OWNER)}; wait for it, or give "
+            "another folder"
+        ) from None
+    except OSError as error:
+        raise BadInput(f"{out}: cannot be made ({error.strerror}); give another folder") from None
+    try:
+        if lock.lock_counter == 1:
+            started = time.strftime("%Y-%m-%d %H:%M:%S %Z")
+            owner = {"process": os.getpid(), "host": platform.node(), "started": started}
+            with suppress(OSError):  # a full disk is told of by what is written next
+                (folder / OWNER).write_text(json.dumps(owner))
+        yield
+    finally:
+        if lock.lock_counter == 1:
+            # Before the lock is released, so that no other process's files are removed.
+            with suppress(OSError):
+                (folder / OWNER).unlink()
+                (folder / LOCK).unlink()
+        lock.release()
+
+
+def _read_owner(path: Path) -> str:
+    try:
+        about = json.loads(read_bytes(path))
+        return f"process {about['process']} on {about['host']}, started {about['started']}"
+    except (OSError, ValueError, KeyError, TypeError):  # it has not written this yet
+        return "another process"
+
+
+def is_empty(folder: Path) -> bool:
+    """Return whether a folder holds nothing but locks and what killed processes left."""
+    return all(
+        path.name in (LOCK, OWNER) or _PART.fullmatch(path.name) for path in folder.iterdir()
+    )
 
 
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file atomically."""
     with replacing(path) as file:
-        file.write((json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+        # A file name that is no UTF-8 is a text with halves of surrogate pairs.
+        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        file.write(text.encode("utf-8", "surrogatepass"))
 
 
 Arrays = dict[str, NDArray[Any]]
@@ -57,22 +192,81 @@ def read_npz(path: Path) -> Arrays:
     member = ""
     try:
         with zipfile.ZipFile(path) as archive:
-            for member in archive.namelist():
-                with archive.open(member) as file:
-                    array = np.lib.format.read_array(file, allow_pickle=False)
-                    arrays[member.removesuffix(".npy")] = array
+            check_unpacked(path, sum(info.file_size for info in archive.infolist()))
+            for info in archive.infolist():
+                member = info.filename
+                with archive.open(info) as file:
+                    arrays[member.removesuffix(".npy")] = _read_array(file, info.file_size)
     except zipfile.BadZipFile as error:
         raise BadInput(
             f"{path}: not an .npz file, or cut short ({error}); write it with numpy.savez "
             "or crossgcn.data.save_graph"
         ) from error
+    except BadInput:
+        raise
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (ValueError, EOFError, MemoryError, NotImplementedError, RuntimeError, zlib.error) as e:
+    except Exception as error:  # a damaged header can raise any error
         raise BadInput(
-            f"{path}: array {member!r} cannot be read ({e}); write it again, as plain numbers"
-        ) from e
+            f"{path}: array {member!r} cannot be read ({str(error)[:200]}); write it again, as "
+            "plain numbers"
+        ) from error
     return arrays
+
+
+UNPACK_LIMIT = "CROSSGCN_UNPACK_LIMIT"
+"""Environment variable: bytes that an archive may unpack to."""
+
+_UNPACKED_BYTES, _UNPACKED_RATIO = 1 << 30, 100
+
+
+def check_unpacked(path: Path, unpacked: int) -> None:
+    """Refuse a small archive with a huge content."""
+    limit = unpack_limit(path)
+    if unpacked > limit:
+        raise BadInput(
+            f"{path}: {path.stat().st_size:,} bytes unpack to {unpacked:,} or more, which exceeds "
+            f"{limit:,}; if you trust the file, set {UNPACK_LIMIT} to more bytes"
+        )
+
+
+def unpack_limit(path: Path) -> int:
+    """Return how many bytes an archive may unpack to."""
+    most = max(_UNPACKED_BYTES, _UNPACKED_RATIO * path.stat().st_size)
+    try:
+        return int(os.environ.get(UNPACK_LIMIT, most))
+    except ValueError:
+        raise BadInput(f"{UNPACK_LIMIT} must be a number of bytes") from None
+
+
+def read_npy_header(file: BinaryIO, size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read the header of an ``.npy`` file of ``size`` bytes; refuse one that does not fit it.
+
+    Returns:
+        The shape, whether columns come first, and the type.
+    """
+    version = np.lib.format.read_magic(file)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in read:
+        raise ValueError(f"version {version} of the format is not read")
+    shape, by_columns, dtype = read[version](file)
+    if dtype.hasobject:
+        raise ValueError("Object arrays would have to be unpickled")
+    content = size - file.tell()
+    if any(type(length) is not int or length < 0 for length in shape):
+        raise ValueError(f"its shape is {shape}")
+    if math.prod(shape) * dtype.itemsize != content:
+        raise ValueError(f"{dtype} {list(shape)} does not have {content:,} bytes")
+    return shape, by_columns, dtype
+
+
+def _read_array(file: Any, size: int) -> NDArray[Any]:
+    shape, by_columns, dtype = read_npy_header(file, size)
+    content = bytearray(file.read())
+    return np.frombuffer(content, dtype).reshape(shape, order="F" if by_columns else "C")
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -93,39 +287,15 @@ def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         raise WorkFailed(f"{path}: could not be written ({error.strerror or error})") from error
 
 
-def add_checksum(content: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON object with its own SHA-256 added as ``sha256``."""
-    return content | {"sha256": digest_of_json(content)}
-
-
-def checksum_matches(content: dict[str, Any]) -> bool:
-    """Return whether an object from :func:`add_checksum` is unchanged."""
-    rest = {key: value for key, value in content.items() if key != "sha256"}
-    return content.get("sha256") == digest_of_json(rest)
-
-
-def digest_of_json(content: dict[str, Any]) -> str:
-    """Return the SHA-256 of an object, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def digest_of_file(path: Path) -> str | None:
-    """Return the SHA-256 of a file, or ``None`` if it cannot be read."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return None
-
-
 def read_json_object(path: Path, if_missing: str, if_damaged: str) -> dict[str, Any]:
     """Read a JSON object; return an empty one for any other JSON value.
 
     ``if_missing`` and ``if_damaged`` are remedies for the error messages.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_bytes(path))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); {if_missing}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: is not valid JSON ({error}); {if_damaged}") from None
     return content if isinstance(content, dict) else {}

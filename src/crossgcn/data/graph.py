@@ -66,6 +66,16 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
     return graph
 
 
+MOST_WEIGHT = 1e30
+"""The largest weight of an edge: sums of many larger ones exceed 32-bit floats."""
+
+MOST_FEATURE = 1e18
+"""The largest absolute value of a feature: squares of larger ones exceed 32-bit floats."""
+
+FEWEST_CLASSES_LIMIT = 1000
+"""So many classes are allowed even in a graph of fewer nodes."""
+
+
 def _float_features(x: Tensor | None, where: str) -> Tensor | None:
     if not isinstance(x, Tensor) or (x.dtype == torch.float32 and x.layout != torch.sparse_coo):
         return x
@@ -109,6 +119,12 @@ def _check_features(x: Tensor, where: str) -> None:
             "in all); replace missing values, and any that no 32-bit float can hold, by finite "
             "numbers"
         )
+    largest = float(values.abs().max()) if values.numel() else 0.0
+    if largest > MOST_FEATURE:
+        raise BadInput(
+            f"{where}: x goes up to {largest:g}, whose products no 32-bit float can hold; scale "
+            "the features, for example to mean 0 and deviation 1"
+        )
 
 
 def _check_edges(
@@ -139,6 +155,11 @@ def _check_edges(
             "all); weights are finite and not negative, because adjacencies are normalised by the "
             "root of their sums"
         )
+    for edge in _first(edge_weight > MOST_WEIGHT):
+        raise BadInput(
+            f"{where}: edge_weight[{edge}] is {float(edge_weight[edge]):g}; sums of weights above "
+            f"{MOST_WEIGHT:g} exceed 32-bit floats: divide all weights by the largest"
+        )
 
 
 def is_labelled(y: Tensor) -> Tensor:
@@ -166,6 +187,12 @@ def _check_labels(y: Tensor, num_nodes: int, num_classes: int | None, where: str
     for node in _first(y < -1):
         raise BadInput(
             f"{where}: y[{node}] is {int(y[node])}; labels are 0, 1, 2, ..., and -1 for unlabelled"
+        )
+    highest = int(y.max()) + 1 if num_classes is None else num_classes
+    if highest > max(num_nodes, FEWEST_CLASSES_LIMIT):
+        raise BadInput(
+            f"{where}: there are {highest:,} classes but {num_nodes:,} nodes; number the classes "
+            "0, 1, 2, ... without gaps"
         )
     for node in [] if num_classes is None else _first(y >= num_classes):
         raise BadInput(

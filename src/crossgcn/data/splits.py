@@ -18,6 +18,8 @@ from crossgcn.errors import BadInput, unknown_name
 
 PROTOCOLS = ("random", "authors", "public", "stratified")
 
+MOST_SPLITS = 10_000
+
 NUM_RANDOM_SPLITS = 20
 TRAIN_PER_CLASS = 20
 """Training nodes per class in the paper's splits, and the default of random ones."""
@@ -73,6 +75,11 @@ def make_splits(
         raise unknown_name("split protocol", protocol, PROTOCOLS)
     if num_splits is not None and num_splits < 1:
         raise BadInput(f"num_splits is {num_splits}; ask for at least 1")
+    if num_splits is not None and num_splits > MOST_SPLITS:
+        raise BadInput(
+            f"num_splits is {num_splits:,}; ask for at most {MOST_SPLITS:,}, and give another "
+            "--seed for more"
+        )
     if seed < 0:
         raise BadInput(f"seed is {seed}; give 0 or more")
     if isinstance(train, int):
@@ -138,6 +145,11 @@ def validate_split(split: Split, data: Data, where: str) -> None:
         )
 
 
+def strata(y: Tensor) -> Tensor:
+    """Return the class of each node, or 0 for nodes with a number; -1 without a label."""
+    return torch.where(is_labelled(y), 0, -1) if y.is_floating_point() else y
+
+
 def _refuse(wrong: Tensor, who: str, what: str) -> None:
     if len(wrong):
         raise BadInput(f"{who} {int(wrong[0])} {what}")
@@ -162,7 +174,7 @@ def _stratify(data: Data, seed: int, index: int) -> Split:
     """Divide each class by itself, so that all sets have classes in the same proportions."""
     generator = np.random.default_rng([seed, index])
     roles = torch.zeros(len(data.y), dtype=torch.int8)
-    labels = torch.where(is_labelled(data.y), 0, -1) if data.y.is_floating_point() else data.y
+    labels = strata(data.y)
     for label in range(data.num_classes):
         nodes = torch.nonzero(labels == label).flatten()
         if len(nodes) < 3:
@@ -209,7 +221,7 @@ def _take(roles: Tensor, num_splits: int | None, who: str, what: str) -> Tensor:
     if num_splits is not None and num_splits > len(roles):
         raise BadInput(
             f"num_splits is {num_splits}, but {who} {len(roles)} {what}; "
-            f"ask for at most {len(roles)}, or use --splits random"
+            f"ask for at most {len(roles)}, or have others drawn with --splits random or stratified"
         )
     return roles[:num_splits]
 

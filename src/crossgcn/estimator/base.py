@@ -254,7 +254,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         self.validation_rows_: NDArray[np.int64] | None = None
         if held_out is not None:
             sign = 1 if METRICS[config.metric or "accuracy"].grows else -1
-            self.validation_scores_ = [sign * e.validation_accuracy for e in result.history]
+            self.validation_scores_ = [sign * e.validation_score for e in result.history]
             assert validation_rows is not None
             self.validation_rows_ = validation_rows.numpy()
 

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.files import digest_of_file, read_npz, write_npz
+from crossgcn.data.files import read_npz, write_npz
+from crossgcn.data.seals import digest_of_file
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.estimator.kept_graph import KeptGraph

@@ -101,7 +101,7 @@ CANDIDATES: Mapping[str, Candidate] = {
         "own",
         estimator="ebm",
         glass_box=True,
-        cost=15.0,
+        cost=50.0,
         by_name=True,
     ),
     "ebm-hops": Candidate(
@@ -109,7 +109,7 @@ CANDIDATES: Mapping[str, Candidate] = {
         "hops",
         estimator="ebm",
         glass_box=True,
-        cost=60.0,
+        cost=170.0,
         by_name=True,
     ),
     "gcn": Candidate("graph convolution", "graph", "gcn", glass_box=True, cost=0.8),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import fsum
@@ -17,6 +18,7 @@ from scipy.sparse.csgraph import dijkstra
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data.files import holding
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import make_splits
@@ -47,6 +49,9 @@ MOST_HOPS = 10
 
 _MOST_STARTS = 200
 """Nodes from which the reach of a graph is measured."""
+
+_MOST_ENTRIES = 2_000_000
+"""Of a graph folder with more entries, the reach is not measured."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +192,7 @@ class Experiment:
         save_models: bool = False,
         device: str = "cpu",
         read_test: bool = True,
+        training: Mapping[str, Any] | None = None,
         on_epochs: Callable[[int, int], None] | None = None,
     ) -> list[RepeatedRuns]:
         """Train every model on every split and seed.
@@ -202,36 +208,42 @@ class Experiment:
                 process) or ``auto``.
             read_test: Evaluate on the test nodes after training; otherwise records have no
                 test accuracy.
+            training: Saved with the models: how to train them again.
             on_epochs: Called with the epochs done and the epochs in total.
         """
-        options = {"save_models": save_models, "threads": threads, "read_test": read_test}
-        trainer = self.trainer(device=device, folder=out, **options)
-        if out is not None and save_models:
-            clear_model(out)
-        folders = [out / name if out else None for name in self.folders]
-        tried = [_variants(*pair) for pair in zip(self.configs, folders, strict=True)]
-        runs = [run for variant in chain(*tried) for run in self.runs_of(*variant)]
-        total, done = sum(run.config.epochs for run in runs), 0
+        lock = holding(out) if out is not None and processes().leads else nullcontext()
+        with lock:
+            options = {"save_models": save_models, "threads": threads, "read_test": read_test}
+            trainer = self.trainer(device=device, folder=out, training=training, **options)
+            if out is not None and save_models:
+                clear_model(out)
+            folders = [out / name if out else None for name in self.folders]
+            tried = [_variants(*pair) for pair in zip(self.configs, folders, strict=True)]
+            runs = [run for variant in chain(*tried) for run in self.runs_of(*variant)]
+            total, done = sum(run.config.epochs for run in runs), 0
 
-        def count(epochs: int) -> None:
-            nonlocal done
-            done += epochs
-            if on_epochs is not None:
-                on_epochs(done, total)
+            def count(epochs: int) -> None:
+                nonlocal done
+                done += epochs
+                if on_epochs is not None:
+                    on_epochs(done, total)
 
-        records = iter(train_many(trainer, runs, workers=workers, on_epochs=count))
-        results = []
-        for config, folder, variants in zip(self.configs, folders, tried, strict=True):
-            # One list of variants per run.
-            per_run = list(
-                zip(*(list(islice(records, self._runs_per_model)) for _ in variants), strict=True)
-            )
-            chosen = [of_run[0] for of_run in per_run]
-            if len(variants) > 1:
-                pairs = zip(per_run, self.runs_of(config, folder), strict=True)
-                chosen = [_keep_best(of_run, run.folder) for of_run, run in pairs]
-            results.append(RepeatedRuns(config, tuple(chosen), self.test_to_train))
-        return results
+            records = iter(train_many(trainer, runs, workers=workers, on_epochs=count))
+            results = []
+            for config, folder, variants in zip(self.configs, folders, tried, strict=True):
+                # One list of variants per run.
+                per_run = list(
+                    zip(
+                        *(list(islice(records, self._runs_per_model)) for _ in variants),
+                        strict=True,
+                    )
+                )
+                chosen = [of_run[0] for of_run in per_run]
+                if len(variants) > 1:
+                    pairs = zip(per_run, self.runs_of(config, folder), strict=True)
+                    chosen = [_keep_best(of_run, run.folder) for of_run, run in pairs]
+                results.append(RepeatedRuns(config, tuple(chosen), self.test_to_train))
+            return results
 
     @property
     def _runs_per_model(self) -> int:
@@ -345,15 +357,22 @@ def _check_hops(hops: int, data: Data) -> None:
             f"hops is {hops}, but neighbourhoods reach at most {MOST_HOPS} hops; give --hops "
             f"{MOST_HOPS} or fewer"
         )
-    if getattr(data, "stored", None) is not None:
-        return  # its edges are on disk
-    sources, targets = data.edge_index.numpy()
-    if not (sources != targets).any():
-        raise BadInput(f"{data.name}: hops is {hops}, but there are no edges; leave out --hops")
-    ones = np.ones(sources.size, np.int8)
     size = (data.num_nodes, data.num_nodes)
-    edges = sp.csr_array((ones, (sources, targets)), shape=size)
-    starts = np.random.default_rng(0).permutation(np.unique(sources))[:_MOST_STARTS]
+    stored = getattr(data, "stored", None)
+    edges: Any
+    if stored is None:
+        ends = tuple(data.edge_index.numpy())
+        edges = sp.csr_array((np.ones(ends[0].size, np.int8), ends), shape=size)
+    elif stored.num_entries > _MOST_ENTRIES:
+        return
+    else:
+        ones = np.ones(stored.num_entries, np.int8)
+        rows = (ones, stored.neighbours.numpy(), stored.offsets.numpy())
+        edges = sp.csr_array(rows, shape=size)
+    if edges.nnz == np.count_nonzero(edges.diagonal()):
+        raise BadInput(f"{data.name}: hops is {hops}, but there are no edges; leave out --hops")
+    starts: Any = np.flatnonzero(np.diff(edges.indptr))
+    starts = np.random.default_rng(0).permutation(starts)[:_MOST_STARTS]
     farthest = 0
     for start in starts.tolist():
         distances = dijkstra(edges, indices=start, unweighted=True, limit=hops)

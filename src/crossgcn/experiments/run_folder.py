@@ -25,17 +25,16 @@ from torch_geometric.data import Data
 
 from crossgcn.data.datasets.catalogue import CATALOGUE
 from crossgcn.data.datasets.load import load_dataset
-from crossgcn.data.files import (
-    add_checksum,
-    checksum_matches,
-    digest_of_file,
-    read_json_object,
-    read_npz,
-    write_json,
-    write_npz,
-)
+from crossgcn.data.files import read_json_object, read_npz, write_json, write_npz
 from crossgcn.data.graph import ROLE_NAMES
 from crossgcn.data.graph_file import read_graph, save_graph
+from crossgcn.data.seals import (
+    add_checksum,
+    changed_files,
+    digests_of_files,
+    not_as_written,
+    read_sealed_json,
+)
 from crossgcn.data.splits import Split
 from crossgcn.data.stored.open import open_dataset
 from crossgcn.errors import BadInput
@@ -187,10 +186,10 @@ def choose_model(
     description = {
         "run": chosen.folder.relative_to(folder).as_posix(),
         "dataset": describe_dataset(data),
-        "files": {
-            path.relative_to(folder).as_posix(): digest_of_file(path)
-            for path in _described_files(folder, runs)
-        },
+        "files": digests_of_files(
+            folder,
+            (path.relative_to(folder).as_posix() for path in _described_files(folder, runs)),
+        ),
     }
     write_json(folder / CHOSEN, add_checksum(description))
     return chosen
@@ -206,15 +205,21 @@ def open_run(folder: Path, *, load: bool = True) -> RunFolder:
         BadInput: If there is no model, a file was changed or cut short, or the graph is not
             the one of the training.
     """
+    try:
+        return _open_run(folder, load)
+    except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
+        # The hashes are right, so that somebody wrote them anew.
+        raise BadInput(f"{folder}: lacks a part of a run ({error!r}); {_IF_CHANGED}") from None
+
+
+def _open_run(folder: Path, load: bool) -> RunFolder:
     saved = load_saved(folder)
-    description = _read_json(folder / CHOSEN)
-    if not checksum_matches(description):
-        raise _changed(folder / CHOSEN)
+    description = read_sealed_json(folder / CHOSEN, _IF_MISSING, _IF_CHANGED)
+    _check_description(folder / CHOSEN, description)
     place = folder / description["run"]
-    copies = {name: digest_of_file(place / name) for name in MODEL_FILES}
-    for name, expected in {**description["files"], **copies}.items():
-        if digest_of_file(folder / name) != expected:
-            raise _changed(folder / name)
+    copies = digests_of_files(place, MODEL_FILES)
+    for path in changed_files(folder, {**description["files"], **copies}):
+        raise not_as_written(path, _IF_CHANGED)
     runs = tuple(
         run
         for run in _finished_runs(place.parent)
@@ -323,12 +328,19 @@ def _described_files(folder: Path, runs: Sequence[FinishedRun]) -> Iterator[Path
         yield from (run.folder / name for name in (RECORD, EPOCHS, *MODEL_FILES))
 
 
-def _changed(path: Path) -> BadInput:
-    return BadInput(
-        f"{path}: is not what crossgcn train wrote there (its SHA-256 is another one): it was "
-        "changed or cut short; copy the whole folder again, or train again"
-    )
+_IF_MISSING = "give the folder that crossgcn train made"
+_IF_CHANGED = "copy the whole folder again, or train again"
+
+
+def _check_description(path: Path, description: dict[str, Any]) -> None:
+    """Refuse a description that lacks a part, or names files outside its folder."""
+    run, dataset, files = (description.get(name) for name in ("run", "dataset", "files"))
+    if not (isinstance(run, str) and isinstance(dataset, dict) and isinstance(files, dict)):
+        raise BadInput(f"{path}: does not describe a run; {_IF_CHANGED}")
+    for name in (run, *files):
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise BadInput(f"{path}: names {name}, which is outside the folder; {_IF_CHANGED}")
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    return read_json_object(path, "give the folder that crossgcn train made", "train again")
+    return read_json_object(path, _IF_MISSING, "train again")

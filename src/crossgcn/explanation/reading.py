@@ -293,6 +293,11 @@ def _modules(model: nn.Module) -> list[nn.Module]:
             f"the layers of this model have residual connections (residual={model.residual!r}), "
             "which have no exact explanation; explain a model with residual='none'"
         )
+    if model.stack is not None:
+        raise NotASum(
+            "this model has another activation than ReLU, a normalisation or jumping knowledge "
+            "between its layers, which have no exact explanation; leave out act, norm and jk"
+        )
     return list(model.layers)
 
 

@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from crossgcn.data.files import digest_of_json, write_json
+from crossgcn.data.files import write_json
+from crossgcn.data.seals import digest_of_json
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.matrix import SparseMatrix, make_rows
 from crossgcn.graph.sampling.batches import ExactRows
@@ -31,6 +32,9 @@ _ENTRY_BYTES = 12
 """Size of an entry of a sparse matrix: its column and its value."""
 _ROWS, _WIDTH = 1 << 16, 64
 """Rows and columns that are computed at once."""
+
+
+_F = TypeVar("_F", Tensor, SparseMatrix)
 
 
 class NeighbourLabels(NamedTuple):
@@ -207,7 +211,7 @@ class HopColumns:
         Sparse columns are held in memory. Most are zero only if there are far more own columns
         than a neighbourhood has different values; the entries are estimated from some nodes.
         """
-        plan, nodes = self.plan, torch.linspace(0, source.num_nodes - 1, 1000).long().unique()
+        plan, nodes = self.plan, torch.arange(0, source.num_nodes, -(-source.num_nodes // 1000))
         if 4 * source.num_nodes * plan.num_columns <= _DENSE_BYTES:
             return False
         sample = source.features(nodes)
@@ -216,7 +220,7 @@ class HopColumns:
         degree = source.neighbours.numel() / source.num_nodes
         reached = (min(plan.num_features, own * degree**hop) for hop in range(1, plan.hops + 1))
         entries = own + len(self._directions) * sum(reached)
-        return _ENTRY_BYTES * entries < 4 * plan.num_columns
+        return bool(_ENTRY_BYTES * entries < 4 * plan.num_columns)
 
     def _compute(self, source: GraphSource, out: Tensor) -> None:
         """Write all columns, some rows at a time."""
@@ -232,19 +236,26 @@ class HopColumns:
         for side, near in enumerate(self._directions, start=-sides):
             out[:, self.plan.num_columns + side] = near.num_neighbours.log1p()
 
-    def _compute_sparse(self, source: GraphSource) -> SparseMatrix:
+    def _compute_sparse(self, source: GraphSource) -> Features:
         """Compute all columns in memory, where they are not filled in."""
         own = source.features(torch.arange(source.num_nodes))
         assert isinstance(own, SparseMatrix)
-        blocks, last = [own], [own for _ in self._directions]
-        for _ in range(self.plan.hops):
-            pairs = zip(self._directions, last, strict=True)
-            last = [near.mean_sparse(x) for near, x in pairs]
-            blocks += last
-        sizes = [near.num_neighbours.log1p().unsqueeze(1) for near in self._directions]
-        joined = join_columns([*blocks, *sizes])
-        assert isinstance(joined, SparseMatrix)
+        return self._join(own, lambda near, x: near.mean_sparse(x))
+
+    def of(self, x: Tensor) -> Tensor:
+        """Return the columns without labels of other features, with a gradient for them."""
+        joined = self._join(x, lambda near, each: near.mean_matrix(x.dtype) @ each)
+        assert isinstance(joined, Tensor)
         return joined
+
+    def _join(self, own: _F, mean: Callable[[Neighbourhood, _F], _F]) -> Features:
+        blocks: list[Features] = [own]
+        last: list[_F] = [own for _ in self._directions]
+        for _ in range(self.plan.hops):
+            last = [mean(near, x) for near, x in zip(self._directions, last, strict=True)]
+            blocks += last
+        blocks += [near.num_neighbours.log1p().unsqueeze(1) for near in self._directions]
+        return join_columns(blocks)
 
 
 class Neighbourhood:
@@ -265,13 +276,13 @@ class Neighbourhood:
 
     @cached_property
     def _sizes(self) -> tuple[Tensor, Tensor]:
-        """The number of neighbours of each node, and the sum of their weights."""
+        """The number of neighbours of each node, of weight above 0, and the sum of weights."""
         sizes = torch.zeros(2, self._source.num_nodes, dtype=torch.float64)
         for chunk in self._exact.chunks():
             rows = adjacency_rows(self._source, chunk, "neighbours")
             nodes = rows.columns if self._outward else chunk[rows.rows]
             values = rows.values.double()
-            sizes.index_add_(1, nodes, torch.stack([torch.ones_like(values), values]))
+            sizes.index_add_(1, nodes, torch.stack([(values > 0).double(), values]))
         return sizes[0], sizes[1]
 
     @cached_property
@@ -287,6 +298,15 @@ class Neighbourhood:
         ):
             rows *= inverse.to(x.dtype).unsqueeze(1)
 
+    def mean_matrix(self, dtype: torch.dtype) -> SparseMatrix:
+        """Return the matrix of the mean over neighbours, of a graph in memory."""
+        nodes = torch.arange(self._source.num_nodes)
+        rows = adjacency_rows(self._source, nodes, "neighbours").to_scipy().astype(np.float64)
+        scale = sp.diags_array(self._inverse.numpy())
+        matrix = SparseMatrix.from_scipy(scale @ (rows.T if self._outward else rows))
+        matrix.values = matrix.values.to(dtype)
+        return matrix
+
     def mean_sparse(self, x: SparseMatrix) -> SparseMatrix:
         """Return the mean over neighbours of a sparse matrix, which is not filled in."""
         matrix, parts = x.to_scipy(), []
@@ -301,7 +321,9 @@ class Neighbourhood:
     def mean_labels(self, labels: NeighbourLabels, hop: int) -> Tensor:
         """Return the smoothed mean of the labels at the end of walks, and how many are known.
 
-        A walk that returns to its start is left out, so no column shows a node its own label.
+        A walk counts as one if all edges weigh the same; otherwise each step counts by the weight
+        of its edge, relative to the mean weight of the node's edges. A walk that returns to its
+        start is left out, so no column shows a node its own label.
         """
         known = labels.known.unsqueeze(1)
         own = torch.where(known, torch.cat([labels.values, torch.ones_like(known)], dim=1), 0.0)
@@ -309,9 +331,10 @@ class Neighbourhood:
         prior = own[:, :-1].sum(0) / own[:, -1].sum().clamp(min=1)
         if labels.prior is not None:
             prior = labels.prior.to(own)
-        reached = self._sum(own, torch.zeros_like(own))
+        counts = self._counts.unsqueeze(1)
+        reached = counts * self._sum(own, torch.zeros_like(own))
         if hop == 2:
-            reached = self._sum(reached, torch.zeros_like(own))
+            reached = counts * self._sum(reached, torch.zeros_like(own))
             reached -= self._returns.unsqueeze(1) * own
         total, count = reached[:, :-1], reached[:, -1:].clamp(min=0)
         return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
@@ -338,19 +361,25 @@ class Neighbourhood:
         return out
 
     @cached_property
+    def _counts(self) -> Tensor:
+        """One over the mean weight of each node's edges."""
+        number, total = self._sizes
+        return torch.where(total > 0, number / total, 0.0)
+
+    @cached_property
     def _returns(self) -> Tensor:
-        """The weight of all walks of two steps from each node back to itself."""
+        """What all walks of two steps from each node back to itself count."""
         source = self._source
         total = torch.zeros(source.num_nodes, dtype=torch.float64)
         for chunk in self._exact.chunks():
             rows = adjacency_rows(source, chunk, "neighbours")
             starts, values = chunk[rows.rows], rows.values.double()
             back = source.find_entries(rows.columns.numpy(), starts.numpy())
-            values *= torch.from_numpy(back >= 0)
+            values *= torch.from_numpy(back >= 0) * self._counts[rows.columns]
             if source.weights is not None:
                 values *= source.weights[back]  # the last weight where there is no way back
             total.index_add_(0, starts, values)
-        return total
+        return self._counts * total
 
 
 class KeptRows:

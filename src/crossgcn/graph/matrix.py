@@ -17,14 +17,14 @@ from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import pad_sequence
 
 from crossgcn.errors import WorkFailed
-from crossgcn.kernels import Draws, Pattern, row_sums
+from crossgcn.kernels import Draws, Pattern, may_use_kernels, row_sums
 
 if TYPE_CHECKING:
     from crossgcn.kernels.gpu.products import Precision
 
 
 class SparseMatrix:
-    r"""A constant CSR matrix that multiplies dense matrices.
+    r"""A CSR matrix that multiplies dense matrices.
 
     Autograd transposes a ``torch.sparse`` operand in every backward pass. This class sorts the
     transpose once, so that both
@@ -36,7 +36,8 @@ class SparseMatrix:
     are the same row-by-row product. Rows are summed in storage order, so results do not depend
     on the number of threads.
 
-    The values get no gradient.
+    Values that require a gradient get one, more slowly, as does a product that is traced or
+    differentiated by ``torch.func``.
 
     Attributes:
         own: In a block of a graph, the column of each row's own node, ``[rows]``; ``None``
@@ -78,6 +79,19 @@ class SparseMatrix:
             tensor.values(),
             (rows, columns),
         )
+
+    @classmethod
+    def from_edges(cls, edge_index: Tensor, weights: Tensor, num_nodes: int) -> SparseMatrix:
+        """Make a row per target from sources and targets ``[2, edges]``; parallel edges add up."""
+        source, target = edge_index[0], edge_index[1]
+        keys, place = torch.unique(target * num_nodes + source, return_inverse=True)
+        values = weights.new_zeros(keys.size(0)).index_add(0, place, weights)
+        rows, columns = keys // num_nodes, keys % num_nodes
+        counts = rows.new_zeros(num_nodes + 1).index_add(0, rows + 1, torch.ones_like(rows))
+        matrix = cls(counts.cumsum(0), columns, values, (num_nodes, num_nodes))
+        if not may_use_kernels(edge_index):
+            matrix.pattern = Pattern(matrix.row_offsets, columns, rows)
+        return matrix
 
     def to_scipy(self) -> sp.csr_array:
         """Convert to SciPy."""
@@ -143,21 +157,24 @@ class SparseMatrix:
     @property
     def rows(self) -> Tensor:
         """Row of each entry, ascending."""
-        numbers = torch.arange(self.pattern.num_rows, device=self.columns.device)
-        return numbers.repeat_interleave(self.row_offsets.diff(), output_size=self.nonzeros)
+        return self.pattern.rows
 
     def own_rows(self, dense: Tensor) -> Tensor:
         """Select the rows of ``dense``, one per column of this matrix, that belong to its rows."""
         return dense if self.own is None else dense[self.own]
 
     def __matmul__(self, dense: Tensor) -> Tensor:
-        product: Tensor = _SparseDenseProduct.apply(dense, self)  # type: ignore[no-untyped-call]
-        return product
+        return _multiply(dense, self, False)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self.nonzeros} nonzeros)"
 
     def _multiply(self, dense: Tensor) -> Tensor:
+        self._check_rows_of(dense)
+        product = row_sums(self.pattern, self.values, dense.flatten(0, -2))
+        return product.view(*self._stacked(self.shape[0]), dense.size(-1))
+
+    def _check_rows_of(self, dense: Tensor) -> None:
         if dense.shape[:-1] != self._stacked(self.shape[1]):
             models, needed = "", f"{self.shape[1]} rows are"
             if self.models is not None:
@@ -166,8 +183,6 @@ class SparseMatrix:
             raise ValueError(
                 f"cannot multiply {self!r}{models} by {tuple(dense.shape)}: {needed} needed"
             )
-        product = row_sums(self.pattern, self.values, dense.flatten(0, -2))
-        return product.view(*self._stacked(self.shape[0]), dense.size(-1))
 
     def multiply_transposed(self, dense: Tensor) -> Tensor:
         """Multiply the transpose by a dense matrix."""
@@ -191,20 +206,36 @@ class SparseMatrix:
         return self._transpose
 
 
+def _multiply(dense: Tensor, matrix: SparseMatrix, transposed: bool) -> Tensor:
+    """Multiply a matrix or its transpose, in a way that can be traced and differentiated."""
+    if may_use_kernels(dense, matrix.values) and not matrix.values.requires_grad:
+        product: Tensor = _SparseDenseProduct.apply(dense, matrix, transposed)  # type: ignore[no-untyped-call]
+        return product
+    ends, length = (matrix.columns, matrix.rows), matrix.shape[0]
+    if transposed:
+        ends, length = ends[::-1], matrix.shape[1]
+    else:
+        matrix._check_rows_of(dense)
+    read, written = ends
+    flat = dense if matrix.models is None else dense.flatten(0, -2)
+    sent = flat.index_select(0, read) * matrix.values.to(dense.dtype).unsqueeze(-1)
+    out = flat.new_zeros((matrix.models or 1) * length, flat.size(-1)).index_add(0, written, sent)
+    return out if matrix.models is None else out.view(*matrix._stacked(length), -1)
+
+
 class _SparseDenseProduct(torch.autograd.Function):
-    """``S @ B``, with the gradient of ``B``."""
+    """``S @ B`` or its transpose, with the gradient of ``B``."""
 
     @staticmethod
-    def forward(ctx: Any, dense: Tensor, matrix: SparseMatrix) -> Tensor:
-        ctx.matrix = matrix
-        return matrix._multiply(dense)
+    def forward(ctx: Any, dense: Tensor, matrix: SparseMatrix, transposed: bool) -> Tensor:
+        ctx.matrix, ctx.transposed = matrix, transposed
+        return matrix.multiply_transposed(dense) if transposed else matrix._multiply(dense)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None, None]:
         if not ctx.needs_input_grad[0]:
-            return None, None
-        return ctx.matrix.multiply_transposed(gradient), None
+            return None, None, None
+        return _multiply(gradient, ctx.matrix, not ctx.transposed), None, None
 
 
 def make_rows(rows: int, width: int, dtype: torch.dtype, folder: Path | None) -> Tensor:

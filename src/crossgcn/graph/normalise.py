@@ -14,7 +14,9 @@ from torch_geometric.utils import add_remaining_self_loops, remove_self_loops
 
 from crossgcn.graph.matrix import SparseMatrix
 
-EdgeKind = Literal["gcn", "normalised", "symmetric", "self-loops", "given", "neighbours"]
+EdgeKind = Literal[
+    "gcn", "improved", "normalised", "symmetric", "self-loops", "given", "neighbours"
+]
 """Which edges a node aggregates over and how they are weighted; see :data:`EDGE_RULES`."""
 
 
@@ -22,17 +24,20 @@ class EdgeRule(NamedTuple):
     """How the edges of a graph become the rows of a matrix.
 
     Attributes:
-        self_loops: ``"add"`` gives nodes without a self-loop one of weight 1, ``"keep"`` leaves
+        self_loops: ``"add"`` gives nodes without a self-loop one, ``"keep"`` leaves
             self-loops as they are, ``"remove"`` removes them.
         normalised: Divide weights by the square roots of both ends' degrees, as GCN does.
+        own: The weight of an added self-loop.
     """
 
     self_loops: Literal["add", "keep", "remove"]
     normalised: bool
+    own: float = 1.0
 
 
 EDGE_RULES: Mapping[EdgeKind, EdgeRule] = {
     "gcn": EdgeRule("add", normalised=True),
+    "improved": EdgeRule("add", normalised=True, own=2.0),
     "normalised": EdgeRule("keep", normalised=True),
     "symmetric": EdgeRule("remove", normalised=True),
     "self-loops": EdgeRule("add", normalised=False),
@@ -65,20 +70,16 @@ def edges_of_kind(
     rule = EDGE_RULES[kind]
     add = rule.self_loops == "add"
     dtype = torch.promote_types(dtype, torch.float32)
-    weight = torch.ones(edge_index.size(1)) if edge_weight is None else edge_weight
+    weight = torch.ones_like(edge_index[0], dtype=dtype) if edge_weight is None else edge_weight
     weight = weight.to(dtype)
     if rule.self_loops == "remove":
         edge_index, weight = remove_self_loops(edge_index, weight)
     if rule.normalised:
-        edge_index, weight = gcn_norm(
-            edge_index, weight, num_nodes, add_self_loops=add, dtype=dtype
-        )
+        improved = rule.own == 2.0
+        edge_index, weight = gcn_norm(edge_index, weight, num_nodes, improved, add, dtype=dtype)
     elif add:
         edge_index, weight = add_remaining_self_loops(edge_index, weight, 1.0, num_nodes)
-    source, target = edge_index.numpy()
-    return SparseMatrix.from_scipy(
-        sp.coo_array((weight.numpy(), (target, source)), shape=(num_nodes, num_nodes))
-    )
+    return SparseMatrix.from_edges(edge_index, weight, num_nodes)
 
 
 def normalise_bipartite(

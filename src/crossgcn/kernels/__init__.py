@@ -1,7 +1,25 @@
 """The inner loops of training, in plain PyTorch, Numba for the CPU and Triton for GPUs."""
 
 from crossgcn.kernels.draws import Draws
-from crossgcn.kernels.ops import cross, drop, has_numba, has_triton, row_sums, score
+from crossgcn.kernels.ops import (
+    cross,
+    drop,
+    has_numba,
+    has_triton,
+    may_use_kernels,
+    row_sums,
+    score,
+)
 from crossgcn.kernels.pattern import Pattern
 
-__all__ = ["Draws", "Pattern", "cross", "drop", "has_numba", "has_triton", "row_sums", "score"]
+__all__ = [
+    "Draws",
+    "Pattern",
+    "cross",
+    "drop",
+    "has_numba",
+    "has_triton",
+    "may_use_kernels",
+    "row_sums",
+    "score",
+]

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from crossgcn.kernels import plain
 from crossgcn.kernels.draws import Draws
@@ -46,7 +47,7 @@ def score(
 
 def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool) -> Tensor:
     """Apply dropout, after a ReLU if asked for; see :func:`crossgcn.kernels.plain.drop`."""
-    if not _may_use_kernels(x):
+    if not may_use_kernels(x):
         return plain.drop(x, starts, draws, p, activate)
     dropped: Tensor
     if x.requires_grad and torch.is_grad_enabled():
@@ -58,7 +59,7 @@ def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: boo
 
 def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
     """Multiply up projections and sum the orders; see :func:`crossgcn.kernels.plain.cross`."""
-    if not _may_use_kernels(projections, order_weights):
+    if not may_use_kernels(projections, order_weights):
         return plain.cross(projections, order_weights, release)
     crossed: Tensor = _Cross.apply(projections, order_weights, release)  # type: ignore[no-untyped-call]
     return crossed
@@ -69,7 +70,8 @@ def attend(
 ) -> Tensor:
     """Average rows by attention; see :func:`crossgcn.kernels.plain.attend`."""
     on_cpu = x.device.type == "cpu" and x.dtype == attention.dtype == torch.float32
-    if not (on_cpu and _may_use_kernels(x, own, attention) and has_numba()):
+    constant = may_use_kernels(x, own, attention, values) and not values.requires_grad
+    if not (on_cpu and constant and has_numba()):
         return plain.attend(pattern, values, x, own, attention, slope)
     averaged: Tensor = _Attend.apply(x, own, attention, pattern, values, slope)  # type: ignore[no-untyped-call]
     return averaged
@@ -98,7 +100,7 @@ class _Drop(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        return _backward(x).drop_backward(gradient, x, *ctx.how), None, None, None, None
+        return _backward(gradient, x).drop_backward(gradient, x, *ctx.how), None, None, None, None
 
 
 class _Cross(torch.autograd.Function):
@@ -114,7 +116,7 @@ class _Cross(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         projections, order_weights = ctx.saved_tensors
-        return *_backward(projections).cross_backward(
+        return *_backward(gradient, projections).cross_backward(
             gradient, projections, order_weights, ctx.release, ctx.needs_input_grad[1]
         ), None
 
@@ -142,11 +144,15 @@ class _Attend(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, own, attention, shares, result = ctx.saved_tensors
         pattern, values, slope = ctx.edges
-        if torch.is_grad_enabled():  # for a second gradient
-            inputs = (x, own, attention)
-            again = plain.attend(pattern, values, *inputs, slope)
-            wanted = [each for each in inputs if each.requires_grad]
-            found = iter(torch.autograd.grad(again, wanted, gradient, create_graph=True))
+        if torch.is_grad_enabled() or not may_use_kernels(gradient, x):
+            twice = torch.is_grad_enabled()
+            with torch.enable_grad():
+                inputs = [x, own, attention]
+                if not twice:
+                    inputs = [each.detach().requires_grad_() for each in inputs]
+                again = plain.attend(pattern, values, inputs[0], inputs[1], inputs[2], slope)
+                wanted = [each for each in inputs if each.requires_grad]
+                found = iter(torch.autograd.grad(again, wanted, gradient, create_graph=twice))
             gradients = [next(found) if each.requires_grad else None for each in inputs]
         else:
             gradients = _implementation(x).attend_backward(
@@ -155,21 +161,30 @@ class _Attend(torch.autograd.Function):
         return *gradients, None, None, None
 
 
-def _may_use_kernels(*tensors: Tensor) -> bool:
+def may_use_kernels(*tensors: Tensor) -> bool:
     """Return whether these tensors are plain data that a kernel can read.
 
-    ``torch.compile`` and ``torch.func`` need to see PyTorch's own operations instead.
+    Tracing (``torch.compile``, ``torch.export``, ``make_fx``, ``torch.jit.trace``, ONNX), dispatch
+    modes, ``torch.func``, batched gradients and forward-mode differentiation need to see PyTorch's
+    own operations instead.
     """
     return not (
         torch.compiler.is_compiling()
+        or torch._C._is_tracing()
         or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._ops._len_torch_dispatch_stack_pre_dispatch() > 0  # type: ignore[no-untyped-call]
+        or forward_ad._current_level >= 0
         or any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in tensors)
+        or any(torch._C._functorch.is_legacy_batchedtensor(tensor) for tensor in tensors)
     )
 
 
-def _backward(tensor: Tensor) -> Any:
+def _backward(*tensors: Tensor) -> Any:
     """Return the implementation of a backward pass, which must be PyTorch's for a second one."""
-    return plain if torch.is_grad_enabled() else _implementation(tensor)
+    if torch.is_grad_enabled() or not may_use_kernels(*tensors):
+        return plain
+    return _implementation(tensors[0])
 
 
 def _implementation(tensor: Tensor) -> Any:

@@ -144,10 +144,7 @@ def attend(
         attention: :math:`\mathbf{s}` of each head, ``[heads, channels per head]``.
         slope: Of the LeakyReLU.
     """
-    numbers = torch.arange(pattern.num_rows, device=x.device)
-    lengths = pattern.row_offsets.diff()
-    rows = numbers.repeat_interleave(lengths, output_size=pattern.columns.numel())
-    heads = attention.shape
+    rows, heads = pattern.rows, attention.shape
     sent = x.view(-1, *heads).index_select(0, pattern.columns)
     together = sent + own.reshape(-1, *heads)[rows]
     scores = (functional.leaky_relu(together, slope) * attention).sum(dim=-1)

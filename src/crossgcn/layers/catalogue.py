@@ -88,6 +88,16 @@ AGGREGATIONS: dict[str, Part] = {
     "max": Part(f"{_PYG}:LayerMessages", "maximum of the messages", {"reduce": "max"}),
     "min": Part(f"{_PYG}:LayerMessages", "minimum of the messages", {"reduce": "min"}),
     "mul": Part(f"{_PYG}:LayerMessages", "product of the messages", {"reduce": "mul"}),
+    "median": Part(f"{_PYG}:LayerMessages", "median of the messages", {"reduce": "median"}),
+    "std": Part(f"{_PYG}:LayerMessages", "their standard deviation", {"reduce": "std"}),
+    "var": Part(f"{_PYG}:LayerMessages", "their variance", {"reduce": "var"}),
+    "softmax": Part(f"{_PYG}:LayerMessages", "their softmax-weighted mean", {"reduce": "softmax"}),
+    "powermean": Part(f"{_PYG}:LayerMessages", "their power mean", {"reduce": "powermean"}),
+    "variance-preserving": Part(
+        f"{_PYG}:LayerMessages",
+        "their sum over the root of their number",
+        {"reduce": "variance-preserving"},
+    ),
     "raw-sum": Part(f"{_SUMS}:NeighbourSum", "sum over a node and its neighbours"),
     "raw-mean": Part(f"{_SUMS}:NeighbourMean", "mean over a node and its neighbours"),
     "raw-max": Part(
@@ -99,16 +109,12 @@ AGGREGATIONS: dict[str, Part] = {
     "raw-mul": Part(
         f"{_PYG}:make_plain", "product over a node and its neighbours", {"reduce": "mul"}
     ),
-    "median": Part(f"{_PYG}:make_plain", "median of each channel", {"reduce": "median"}),
-    "std": Part(f"{_PYG}:make_plain", "standard deviation of each channel", {"reduce": "std"}),
-    "var": Part(f"{_PYG}:make_plain", "variance of each channel", {"reduce": "var"}),
-    "variance-preserving": Part(
-        f"{_PYG}:make_plain",
-        "sum over the root of the number of neighbours",
-        {"reduce": "variance-preserving"},
+    "raw-median": Part(
+        f"{_PYG}:make_plain", "median over a node and its neighbours", {"reduce": "median"}
     ),
-    "softmax": Part(f"{_PYG}:make_softmax", "softmax-weighted mean, learned temperature"),
-    "powermean": Part(f"{_PYG}:make_power_mean", "power mean of the positive part, learned power"),
+    "raw-softmax": Part(
+        f"{_PYG}:make_softmax", "softmax-weighted mean of them, learned temperature"
+    ),
     "attentional": Part(f"{_PYG}:make_attentional", "mean weighted by a score of each neighbour"),
     "deep-sets": Part(f"{_PYG}:make_deep_sets", "perceptron of the sum of perceptrons"),
     "multi": Part(f"{_PYG}:make_multi", "mean, maximum and standard deviation, projected"),
@@ -130,8 +136,9 @@ AGGREGATIONS: dict[str, Part] = {
 }
 """How neighbours are joined.
 
-``gcn`` to ``mul`` work on the layer's edges, which ``normalize`` and ``add_self_loops`` describe.
-All others weight edges in their own way.
+``gcn`` to ``variance-preserving`` mean what they mean in PyG's ``GCNConv``: they work on the edges
+that the layer's ``normalize`` and ``add_self_loops`` describe. All others weight edges in their own
+way.
 """
 
 _ORDERS = "crossgcn.layers.orders.order_aggregation"

@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import SparseMatrix
+from crossgcn.kernels import may_use_kernels
 from crossgcn.layers.catalogue import describe_options
 
 
@@ -141,6 +143,23 @@ def draw(weight: Tensor, variance: float) -> None:
 def check_order(order: object) -> int:
     """Return an order as an ``int``, or raise :class:`BadInput`."""
     return check_count("order", order, "1 is a linear map, 2 adds products of two features")
+
+
+def refuse_recurrent(what: str, x: Tensor, *, traced: bool) -> None:
+    """Refuse what PyTorch's recurrent networks cannot do, before they fail or compute zeros.
+
+    Args:
+        what: The setting that brought the network, for the message.
+        traced: Also refuse tracing.
+    """
+    transformed = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    tracing = not (may_use_kernels(x) or torch.compiler.is_dynamo_compiling())
+    if transformed or (traced and tracing):
+        raise BadInput(
+            f"{what} uses a recurrent network, which can neither be vectorised (vmap) nor "
+            f"differentiated in forward mode{' nor traced for export' if traced else ''}: use "
+            "another name"
+        )
 
 
 def is_dense(x: object) -> bool:

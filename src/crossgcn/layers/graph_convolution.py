@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch_geometric.nn.aggr import Aggregation as PyGAggregator
+from torch_geometric.nn.aggr import MulAggregation
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.typing import SparseTensor
@@ -19,7 +21,7 @@ from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix, edges_of_kind, normalise_bipartite
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
 from crossgcn.layers.aggregation.pyg_aggregation import LayerMessages
-from crossgcn.layers.catalogue import linear_aggregations, make_aggregation
+from crossgcn.layers.catalogue import AGGREGATIONS, linear_aggregations, make_aggregation
 from crossgcn.layers.feature_transform import FeatureTransform, is_dense
 
 Features = Tensor | SparseMatrix
@@ -27,7 +29,9 @@ Aggregation: TypeAlias = "str | nn.Module | Callable[[int], NodeAggregation]"
 """A name, an instance of PyG's ``Aggregation``, or a function of the width."""
 
 _SUM_NAMES = ("add", "sum", "gcn")
-_REDUCTIONS = ("mean", "max", "min", "mul")
+_REDUCTIONS = tuple(
+    name for name, part in AGGREGATIONS.items() if part.target.endswith(":LayerMessages")
+)
 
 
 class GraphConvolution(MessagePassing):  # type: ignore[misc]
@@ -39,9 +43,10 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
     are those of :class:`~crossgcn.CrossGCNConv`.
 
     Args:
-        aggr: How messages are aggregated. ``add`` (also called ``sum`` and ``gcn``), ``mean``,
-            ``max``, ``min``, ``mul`` and instances of PyG's ``Aggregation`` work as in PyG's
-            ``GCNConv``, over the edges that ``normalize`` and ``add_self_loops`` describe. Other
+        aggr: How messages are aggregated. ``add`` (also called ``sum`` and ``gcn``), other names
+            of PyG's such as ``mean``, ``max`` and ``softmax``, and instances of PyG's
+            ``Aggregation`` work as in PyG's ``GCNConv``, over the edges that ``improved``,
+            ``normalize`` and ``add_self_loops`` describe. Other
             names of :data:`~crossgcn.layers.catalogue.AGGREGATIONS`, and functions that make a
             :class:`~crossgcn.layers.aggregation.NodeAggregation` of a given width, weight edges
             in their own way.
@@ -57,17 +62,27 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         *,
         aggregate_first: bool = False,
         bias: bool = True,
+        improved: bool = False,
         add_self_loops: bool = True,
         normalize: bool = True,
         cached: bool = False,
         aggr: Aggregation = "add",
         **kwargs: Any,
     ) -> None:
+        if improved and not (normalize and add_self_loops):
+            raise BadInput(
+                "improved=True sets the weight of added self-loops before edges are normalised: "
+                "leave normalize and add_self_loops at True"
+            )
         reduces = isinstance(aggr, PyGAggregator) or aggr in _REDUCTIONS
+        options = {} if reduces else kwargs.pop("aggr_kwargs", None) or {}
+        if options and not isinstance(aggr, str):
+            raise BadInput("aggr_kwargs go with the name of an aggregation: leave them out")
         super().__init__(aggr=aggr if reduces else "add", **kwargs)
         self.out_channels = out_channels
         self.aggregate_first = aggregate_first
-        self.add_self_loops = add_self_loops
+        self.improved = improved
+        self.add_self_loops = add_self_loops and normalize
         self.normalize = normalize
         self.cached = cached
         self.transform = transform
@@ -78,8 +93,10 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             make = partial(LayerMessages, reduce=self.aggr_module, kind=self.edge_kind)
             self.aggregation = self._make_aggregation(make, lazy=True)
             self.aggregation.name = aggr if isinstance(aggr, str) else repr(aggr)
+        elif options and self._of_pyg:
+            raise BadInput(f"aggr={aggr!r} has no options; got aggr_kwargs={options!r}")
         elif not self._of_pyg:
-            self.aggregation = self._make_own_aggregation(aggr)
+            self.aggregation = self._make_own_aggregation(aggr, options)
         self._cache: tuple[tuple[int, int], Any, Tensor | None] | None = None
         self.reset_parameters()
 
@@ -110,6 +127,14 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
                 is used as it is (a sequence holds one per hop).
             edge_weight: One weight per edge of a COO ``edge_index``.
         """
+        if forward_ad._current_level >= 0 and any(
+            isinstance(module, MulAggregation) for module in self.modules()
+        ):
+            # PyTorch 2.13 silently returns zero tangents for scatter_reduce(reduce="prod").
+            raise BadInput(
+                f"aggr={self.aggr_name!r} cannot be differentiated in forward mode: use reverse "
+                "mode, torch.autograd.grad"
+            )
         source, size = _source_and_size(x)
         if size is not None and self.flow != "source_to_target":
             raise BadInput("a bipartite input (x_src, x_dst) needs flow='source_to_target'")
@@ -155,16 +180,23 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         return out if self.bias is None else out + self.bias.unsqueeze(-2)
 
     @property
+    def in_channels(self) -> int:
+        """Features per node, -1 while not yet known."""
+        return self.transform.in_channels
+
+    @property
     def aggr_name(self) -> str:
         """The name of the aggregation, for messages."""
         return "gcn" if self.aggregation is None else self.aggregation.name
 
     @property
     def edge_kind(self) -> EdgeKind:
-        """The edges that ``normalize`` and ``add_self_loops`` describe."""
+        """The edges that ``improved``, ``normalize`` and ``add_self_loops`` describe."""
         if not self.normalize:
             return "given"
-        return "gcn" if self.add_self_loops else "normalised"
+        if not self.add_self_loops:
+            return "normalised"
+        return "improved" if self.improved else "gcn"
 
     @property
     def propagations(self) -> tuple[EdgeKind, ...]:
@@ -196,17 +228,19 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
     def _is_linear(self) -> bool:
         return self.aggregation is None or self.aggregation.linear
 
-    def _make_own_aggregation(self, aggr: Aggregation) -> NodeAggregation:
+    def _make_own_aggregation(
+        self, aggr: Aggregation, options: Mapping[str, Any]
+    ) -> NodeAggregation:
         if not callable(aggr) and not isinstance(aggr, str):
             raise BadInput(
                 f"aggr is a name, a PyG Aggregation, or a function of the width; got {aggr!r}"
             )
-        if not (self.normalize and self.add_self_loops):
+        if self.edge_kind != "gcn":
             raise BadInput(
-                "normalize=False and add_self_loops=False go with aggr='add', 'mean', 'max' and "
-                f"the like: {aggr!r} weights edges in its own way"
+                "improved=True, normalize=False and add_self_loops=False go with aggr='add', "
+                f"'mean', 'max' and the like: {aggr!r} weights edges in its own way"
             )
-        make: Any = partial(make_aggregation, aggr) if isinstance(aggr, str) else aggr
+        make: Any = partial(make_aggregation, aggr, **options) if isinstance(aggr, str) else aggr
         return self._make_aggregation(make)
 
     def _make_aggregation(
@@ -233,20 +267,17 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         """Refuse what only PyG's aggregations can do."""
         name = f"aggr={self.aggr_name!r}"
         remedy = "use aggr='add', 'mean' or 'max'"
-        if size is not None or self.flow != "source_to_target":
-            raise BadInput(
-                f"{name} aggregates nodes of one kind, from source to target: {remedy} for a "
-                "bipartite graph"
-            )
+        if size is not None:
+            raise BadInput(f"{name} aggregates nodes of one kind: {remedy} for a bipartite graph")
         if len(source.shape) != 2:
             raise BadInput(
                 f"{name} takes x of [nodes, channels]; got {tuple(source.shape)}: {remedy} for "
                 "batches on one graph, or loop over them"
             )
-        if self.explain or (edge_weight is not None and edge_weight.requires_grad):
+        if self.explain:
             raise BadInput(
-                f"{name} takes edges as constants, so their weights get no mask and no gradient: "
-                f"{remedy}, or give edge_weight.detach()"
+                f"{name} has no messages that PyG's explainers could mask: {remedy}, or explain "
+                "features only (edge_mask_type=None)"
             )
 
     def _prepare(
@@ -286,19 +317,20 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             edge_index, edge_weight = _to_edges(edge_index, nodes)
         dtype = source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
         if not self._of_pyg:
-            weight = None if edge_weight is None else edge_weight.detach().cpu()
-            made = {
-                kind: edges_of_kind(kind, edge_index.cpu(), nodes[0], weight, dtype=dtype)
+            if self.flow != "source_to_target" and not sparse:
+                edge_index = edge_index.flip(0)
+            matrices = {
+                kind: edges_of_kind(kind, edge_index, nodes[0], edge_weight, dtype=dtype)
                 for kind in set(self.propagations)
             }
-            matrices = {kind: matrix.to(edge_index.device) for kind, matrix in made.items()}
             edge_index, edge_weight = tuple(matrices[kind] for kind in self.propagations), None
         elif size is None:
             edge_index, edge_weight = gcn_norm(
                 edge_index,
                 edge_weight,
                 nodes[0],
-                add_self_loops=self.add_self_loops,
+                self.improved,
+                self.add_self_loops,
                 flow=self.flow,
                 dtype=dtype,
             )

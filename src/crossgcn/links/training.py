@@ -203,13 +203,13 @@ def train_links(
     num_test = split.test.size(1)
     return TrainedLinks(
         result.best_epoch,
-        result.validation_accuracy,  # the score that selects, here the area under the curve
+        result.validation_score,  # the score that selects, here the area under the curve
         link_metrics(test[:num_test], test[num_test:], hits_at),
         [
             {
                 "epoch": metrics.epoch,
                 "train_loss": metrics.train_loss,
-                "validation_auc": metrics.validation_accuracy,
+                "validation_auc": metrics.validation_score,
             }
             for metrics in result.history
         ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from crossgcn.graph import PreparedGraph, SparseMatrix, mean_laplacian
 from crossgcn.layers import CrossFeatureTransform, MLPConv
 from crossgcn.layers.cross_feature_transform import make_linear
 from crossgcn.models.cross_gcn import CrossGCN
-from crossgcn.models.node_classifier import NodeClassifier, layer_widths
+from crossgcn.models.node_classifier import NodeClassifier, layer_widths, make_stack
 
 
 class GCN(CrossGCN):
@@ -22,25 +22,8 @@ class GCN(CrossGCN):
     Arguments are those of :class:`~crossgcn.CrossGCN`; ``**kwargs`` go to every layer.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int = 2,
-        dropout: float = 0.5,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            num_layers,
-            dropout,
-            order=1,
-            order_weights="fixed",
-            **kwargs,
-        )
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, order=1, order_weights="fixed", **kwargs)
 
 
 class UniformClassifier(NodeClassifier):
@@ -53,16 +36,33 @@ class UniformClassifier(NodeClassifier):
         self,
         in_channels: int,
         hidden_channels: int,
-        out_channels: int,
-        num_layers: int = 2,
-        dropout: float = 0.5,
+        num_layers: int,
+        out_channels: int | None = None,
+        dropout: float = 0.0,
+        act: str | Callable[[Tensor], Tensor] | None = "relu",
+        act_first: bool = False,
+        act_kwargs: Mapping[str, Any] | None = None,
+        norm: str | nn.Module | None = None,
+        norm_kwargs: Mapping[str, Any] | None = None,
+        jk: str | None = None,
         *,
         bias: bool = True,
         **kwargs: Any,
     ) -> None:
-        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
+        out, stack = make_stack(
+            hidden_channels,
+            num_layers,
+            out_channels,
+            act=act,
+            act_first=act_first,
+            act_kwargs=act_kwargs,
+            norm=norm,
+            norm_kwargs=norm_kwargs,
+            jk=jk,
+        )
+        widths = layer_widths(in_channels, hidden_channels, out, num_layers)
         layers = (self.make_layer(*width, hidden_channels, bias=bias, **kwargs) for width in widths)
-        super().__init__(layers, dropout)
+        super().__init__(layers, dropout, stack=stack)
 
     @staticmethod
     def make_layer(width_in: int, width_out: int, hidden_channels: int, **kwargs: Any) -> nn.Module:

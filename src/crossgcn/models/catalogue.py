@@ -243,7 +243,12 @@ def build_model(
     _check_transform(name, given)
     settings = {**preset.settings, **given}
     model: NodeClassifier = preset.load()(
-        in_channels, hidden_channels, out_channels, num_layers, dropout, **settings
+        in_channels,
+        hidden_channels,
+        num_layers=num_layers,
+        out_channels=out_channels,
+        dropout=dropout,
+        **settings,
     )
     if out_channels == 1:
         model.predict_number()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from torch import Tensor, nn
 
 from crossgcn.errors import BadInput
 from crossgcn.layers import CrossGCNConv
 from crossgcn.layers.catalogue import ONLY_OF_CROSS
 from crossgcn.layers.graph_convolution import Aggregation
-from crossgcn.models.node_classifier import NodeClassifier, Residual, layer_widths
+from crossgcn.models.node_classifier import NodeClassifier, Residual, layer_widths, make_stack
 
 
 class CrossGCN(NodeClassifier):
@@ -18,9 +20,13 @@ class CrossGCN(NodeClassifier):
     Args:
         in_channels: Features per node; ``-1`` to infer it from the first input.
         hidden_channels: Width of the hidden layers.
-        out_channels: Number of classes.
         num_layers: Number of layers, at least 1.
+        out_channels: Number of classes; ``hidden_channels`` by default.
         dropout: Probability of dropping an entry of a layer's input.
+        act: The activation between layers, by a name of PyG's, a function, or ``None``; like
+            ``act_first``, ``act_kwargs``, ``norm``, ``norm_kwargs`` and ``jk`` as in PyG's models.
+        norm: The normalisation between layers, such as ``"batch_norm"``.
+        jk: Jumping knowledge: ``"last"``, ``"cat"``, ``"max"`` or ``"lstm"``.
         order: Highest order of the crosses, one for all layers or one per
             layer: ``order=[2, 1]`` crosses in the first layer only.
         aggr: The aggregation of every layer, see :class:`~crossgcn.CrossGCNConv`; GCN's
@@ -43,9 +49,15 @@ class CrossGCN(NodeClassifier):
         self,
         in_channels: int,
         hidden_channels: int,
-        out_channels: int,
-        num_layers: int = 2,
-        dropout: float = 0.5,
+        num_layers: int,
+        out_channels: int | None = None,
+        dropout: float = 0.0,
+        act: str | Callable[[Tensor], Tensor] | None = "relu",
+        act_first: bool = False,
+        act_kwargs: Mapping[str, Any] | None = None,
+        norm: str | nn.Module | None = None,
+        norm_kwargs: Mapping[str, Any] | None = None,
+        jk: str | None = None,
         *,
         order: int | Sequence[int] = 2,
         aggr: Aggregation = "gcn",
@@ -53,7 +65,18 @@ class CrossGCN(NodeClassifier):
         residual: Residual = "none",
         **kwargs: Any,
     ) -> None:
-        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
+        out, stack = make_stack(
+            hidden_channels,
+            num_layers,
+            out_channels,
+            act=act,
+            act_first=act_first,
+            act_kwargs=act_kwargs,
+            norm=norm,
+            norm_kwargs=norm_kwargs,
+            jk=jk,
+        )
+        widths = layer_widths(in_channels, hidden_channels, out, num_layers)
         orders = _one_per_layer("order", order, num_layers)
         transforms = _one_per_layer("transform", transform, num_layers)
         if residual == "add" and not any(a == b for a, b in widths[1:]):
@@ -68,7 +91,7 @@ class CrossGCN(NodeClassifier):
             )
             for width, order, name in zip(widths, orders, transforms, strict=True)
         )
-        super().__init__(layers, dropout, residual=residual)
+        super().__init__(layers, dropout, residual=residual, stack=stack)
 
 
 def _one_per_layer(what: str, given: Any, num_layers: int) -> list[Any]:

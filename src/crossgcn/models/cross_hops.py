@@ -11,7 +11,14 @@ from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.graph.hops import HopColumns, HopPlan, NeighbourLabels, Scale, standardise
+from crossgcn.graph.hops import (
+    HopColumns,
+    HopPlan,
+    NeighbourLabels,
+    Scale,
+    join_columns,
+    standardise,
+)
 from crossgcn.graph.sampling.source import Features, MemoryGraph
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
@@ -100,6 +107,11 @@ class CrossHops(NodeClassifier):
         self.deviation.copy_(scale.deviation)
 
     @property
+    def in_channels(self) -> int:
+        """Own columns per node."""
+        return self.plan.num_features
+
+    @property
     def order(self) -> int:
         """Highest order of the crosses."""
         return self.transform.order
@@ -132,17 +144,25 @@ class CrossHops(NodeClassifier):
         edge_weight: Tensor | None = None,
         labels: NeighbourLabels | None = None,
     ) -> Features:
-        r"""Compute the standardised columns :math:`\tilde{\mathbf{x}}` of all nodes."""
-        weight = None if edge_weight is None else edge_weight.cpu()
-        source = MemoryGraph(x.cpu(), edge_index.cpu(), weight)
+        r"""Compute the standardised columns :math:`\tilde{\mathbf{x}}` of all nodes.
+
+        Dense ``x`` may require a gradient. Edge weights get none; they must not be negative.
+        """
+        weight = None if edge_weight is None else edge_weight.detach().cpu()
+        if weight is not None and not ((weight >= 0) & weight.isfinite()).all():
+            raise BadInput(
+                "edge_weight has entries that are negative or not finite: means over neighbours "
+                "need weights of 0 or more; replace them, or leave edge_weight out"
+            )
+        source = MemoryGraph(x.detach().cpu(), edge_index.cpu(), weight)
         hops = HopColumns(source, self.plan.hops, directed=self.plan.directed)
-        columns = hops.without_labels
+        columns = hops.of(x.cpu()) if x.requires_grad else hops.without_labels
         if self.plan.num_labels:
             if labels is None:
                 raise BadInput("this model sees the labels of neighbours: give labels")
             prior = None if labels.prior is None else labels.prior.cpu()
             shown = NeighbourLabels(labels.values.cpu(), labels.known.cpu(), prior)
-            columns = hops.with_labels(shown)
+            columns = join_columns([columns, hops.label_columns(shown)])
         return standardise(columns.to(self.center.device), self.scale)
 
     def forward(

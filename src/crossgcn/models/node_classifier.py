@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from copy import deepcopy
 from itertools import pairwise
 from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
+from torch_geometric.nn import JumpingKnowledge, Linear
+from torch_geometric.nn.resolver import activation_resolver, normalization_resolver
 
 from crossgcn.errors import BadInput, check_count, unknown_name
 from crossgcn.graph import EdgeKind, PreparedGraph, SparseMatrix
+from crossgcn.graph.sampling.blocks import sampled_blocks
+from crossgcn.graph.sampling.sampler import CSRSampler
+from crossgcn.graph.sampling.source import source_of
+from crossgcn.kernels.sampling import ALL
 from crossgcn.layers import CrossFeatureTransform, FeatureDropout
+from crossgcn.layers.feature_transform import reset_parameters
 
 Edges = Any
 Residual = Literal["none", "add", "norm"]
@@ -31,6 +39,7 @@ class NodeClassifier(nn.Module):
         residual: ``"add"`` adds the input of a layer to its output before the next ReLU, if both
             have the same width. ``"norm"`` also normalises the rows that enter every layer but
             the first to length 1, so that models of any depth and order can be trained.
+        stack: Activation, normalisation and jumping knowledge, if they are not ReLU and none.
 
     Attributes:
         num_models: How many models' weights it holds, if it is several models stacked (see
@@ -54,6 +63,7 @@ class NodeClassifier(nn.Module):
         *,
         input_dropout: float | None = None,
         residual: Residual = "none",
+        stack: Stack | None = None,
     ) -> None:
         super().__init__()
         if residual not in get_args(Residual):
@@ -71,6 +81,7 @@ class NodeClassifier(nn.Module):
             self.dropout if input_dropout is None else FeatureDropout(input_dropout)
         )
         self.residual = residual
+        self.stack = stack
         self.register_buffer("target_scale", None)
 
     def predict_number(self, mean: float = 0.0, deviation: float = 1.0) -> None:
@@ -100,7 +111,30 @@ class NodeClassifier(nn.Module):
     @property
     def num_outputs(self) -> int:
         """Number of classes; 1 for a number."""
-        return self.num_scores or int(self.layers[-1].out_channels)  # type: ignore[arg-type]
+        return self.num_scores or self.out_channels
+
+    @property
+    def in_channels(self) -> int:
+        """Features per node, -1 while not yet known."""
+        return int(self.layers[0].in_channels)  # type: ignore[arg-type]
+
+    @property
+    def out_channels(self) -> int:
+        """Width of the output."""
+        last: Any = self.layers[-1]
+        if self.stack is not None and self.stack.lin is not None:
+            last = self.stack.lin
+        return int(last.out_channels)
+
+    @property
+    def num_layers(self) -> int:
+        """Number of layers."""
+        return len(self.layers)
+
+    @property
+    def convs(self) -> nn.ModuleList:
+        """The layers, by PyG's name."""
+        return self.layers
 
     @property
     def num_hops(self) -> int:
@@ -141,6 +175,8 @@ class NodeClassifier(nn.Module):
         """Draw all parameters."""
         for layer in self.layers:
             layer.reset_parameters()  # type: ignore[operator]
+        if self.stack is not None:
+            reset_parameters(self.stack)
 
     def forward(
         self, x: Tensor | SparseMatrix, edge_index: Edges = None, edge_weight: Tensor | None = None
@@ -156,19 +192,88 @@ class NodeClassifier(nn.Module):
             raise BadInput(f"{type(self).__name__} needs edges: call model(x, edge_index)")
         hidden: Any = x
         hop = 0
+        kept: list[Tensor] = []
         for position, layer in enumerate(self.layers):
-            entered = hidden
-            dropout = self.dropout if position > 0 else self.input_dropout
-            hidden = dropout(hidden, site=position, activate=position > 0)
-            if self.residual == "norm" and position > 0:
-                hidden = normalize(hidden, dim=-1)
+            entering = self.enter_layer(position, hidden)
+            if position > 0 and self.stack is not None:
+                kept.append(entering)
             hops = len(_propagations(layer))
             edges = _edges_of_layer(edge_index, hop, hops)
-            hidden = self.apply_layer(layer, hidden, edges, edge_weight)
-            if self.residual != "none" and position > 0 and entered.size(-1) == hidden.size(-1):
-                hidden = hidden + _at_targets(entered, edges)
+            hidden = self._through_layer(position, hidden, entering, edges, edge_weight)
+            kept = [_at_targets(each, edges) for each in kept]
             hop += hops
+        if self.stack is not None and self.stack.lin is not None:
+            hidden = self.stack.jump([*kept, self.enter_layer(self.num_layers, hidden)])
         return self.in_unit(hidden)
+
+    def _through_layer(
+        self, position: int, hidden: Any, entering: Any, edges: Edges, edge_weight: Tensor | None
+    ) -> Tensor:
+        """Apply a layer and its residual connection."""
+        if self.residual == "norm" and position > 0:
+            entering = normalize(entering, dim=-1)
+        out = self.apply_layer(self.layers[position], entering, edges, edge_weight)
+        if self.residual != "none" and position > 0 and hidden.size(-1) == out.size(-1):
+            out = out + _at_targets(hidden, edges)
+        return out
+
+    @torch.no_grad()
+    def inference(
+        self,
+        loader: Any,
+        device: torch.device | str | None = None,
+        embedding_device: torch.device | str = "cpu",
+        progress_bar: bool = False,
+        cache: bool = False,
+    ) -> Tensor:
+        """Compute the scores of all nodes layer by layer, in batches with all their neighbours.
+
+        The result is that of ``model(x, edge_index)`` on the whole graph. PyG's models compute
+        something else there if they normalise edges, because they see part of each degree.
+
+        Args:
+            loader: A :class:`~crossgcn.NeighborLoader` or PyG's, for the graph and the batch
+                size; neighbours are not sampled.
+            device: Where layers are computed; the model's by default.
+            embedding_device: Where the outputs of layers are kept.
+            progress_bar: Accepted as in PyG's models; nothing is shown.
+            cache: Accepted as in PyG's models; nothing is kept.
+        """
+        if self.training:
+            raise BadInput("inference computes predictions without dropout: call model.eval()")
+        jumps = self.stack is not None and self.stack.jk is not None
+        if jumps or type(self).forward is not NodeClassifier.forward:
+            raise BadInput(
+                f"{type(self).__name__} {'with this jk ' if jumps else ''}cannot be computed layer "
+                "by layer: call model(x, edge_index)"
+            )
+        device = next(self.parameters()).device if device is None else torch.device(device)
+        source = source_of(loader.data)
+        hidden: Any = None
+        for position, layer in enumerate(self.layers):
+            kinds = _propagations(layer)
+            sampler = CSRSampler.from_source(source, [ALL] * len(kinds))
+            rows = []
+            for nodes in torch.split(torch.arange(source.num_nodes), loader.batch_size):
+                output = sampler.sample(nodes)
+                blocks = tuple(b.to(device) for b in sampled_blocks(source, output, kinds))
+                x = source.features(output.node) if hidden is None else hidden[output.node]
+                edges = blocks[0] if len(blocks) == 1 else blocks
+                x = x.to(device)
+                entering = self.enter_layer(position, x)
+                out = self._through_layer(position, x, entering, edges, None)
+                rows.append(out.to(embedding_device))
+            hidden = torch.cat(rows)
+        if self.stack is not None and self.stack.lin is not None:
+            hidden = self.stack.jump([self.enter_layer(self.num_layers, hidden.to(device))])
+        return self.in_unit(hidden.to(device)).to(embedding_device)
+
+    def enter_layer(self, position: int, hidden: Any) -> Any:
+        """Apply normalisation, activation and dropout to the input of a layer."""
+        dropout = self.dropout if position > 0 else self.input_dropout
+        if position > 0 and self.stack is not None:
+            return dropout(self.stack.activate(position - 1, hidden), site=position)
+        return dropout(hidden, site=position, activate=position > 0)
 
     def apply_layer(
         self, layer: nn.Module, x: Any, edge_index: Edges, edge_weight: Tensor | None
@@ -177,6 +282,86 @@ class NodeClassifier(nn.Module):
         if not _propagations(layer):
             return cast(Tensor, layer(x))
         return cast(Tensor, layer(x, edge_index, edge_weight))
+
+
+class Stack(nn.Module):
+    """What PyG's ``BasicGNN`` has between and after its layers.
+
+    Args:
+        hidden_channels: Width of the hidden layers.
+        num_layers: Number of layers.
+        out_channels: Width of the output.
+        act: Activation between layers: a name, a function, a module, or ``None``.
+        act_first: Activate before normalising.
+        act_kwargs: For a named activation.
+        norm: Normalisation between layers, by a name of PyG's or as a module.
+        norm_kwargs: For a named normalisation.
+        jk: Jumping knowledge over all hidden layers: ``last``, ``cat``, ``max`` or ``lstm``. A
+            linear map of it gives the output.
+    """
+
+    def __init__(
+        self,
+        hidden_channels: int,
+        num_layers: int,
+        out_channels: int,
+        *,
+        act: str | Callable[[Tensor], Tensor] | None,
+        act_first: bool,
+        act_kwargs: Mapping[str, Any] | None,
+        norm: str | nn.Module | None,
+        norm_kwargs: Mapping[str, Any] | None,
+        jk: str | None,
+    ) -> None:
+        super().__init__()
+        self.act: Any = None if act is None else activation_resolver(act, **(act_kwargs or {}))
+        self.act_first = act_first
+        made = normalization_resolver(norm, hidden_channels, **(norm_kwargs or {}))
+        count = num_layers - (jk is None)
+        norms = [nn.Identity() if made is None else deepcopy(made) for _ in range(count)]
+        self.norms = nn.ModuleList(norms)
+        self.jk: nn.Module | None = None
+        self.lin: nn.Module | None = None
+        if jk is not None:
+            if jk != "last":
+                self.jk = JumpingKnowledge(jk, hidden_channels, num_layers)
+            width = num_layers * hidden_channels if jk == "cat" else hidden_channels
+            self.lin = Linear(width, out_channels)
+
+    def activate(self, position: int, hidden: Tensor) -> Tensor:
+        """Normalise and activate the output of a layer."""
+        if self.act is not None and self.act_first:
+            hidden = self.act(hidden)
+        hidden = self.norms[position](hidden)
+        if self.act is not None and not self.act_first:
+            hidden = self.act(hidden)
+        return hidden
+
+    def jump(self, hidden: list[Tensor]) -> Tensor:
+        """Compute the output from all hidden layers."""
+        assert self.lin is not None
+        return cast(Tensor, self.lin(hidden[-1] if self.jk is None else self.jk(hidden)))
+
+
+_RELU_ALONE = {
+    "act": "relu",
+    "act_first": False,
+    "act_kwargs": None,
+    "norm": None,
+    "norm_kwargs": None,
+    "jk": None,
+}
+
+
+def make_stack(
+    hidden_channels: int, num_layers: int, out_channels: int | None, **settings: Any
+) -> tuple[int, Stack | None]:
+    """Return the width of the last layer, and the rest; ``None`` if that is ReLU alone."""
+    out = hidden_channels if out_channels is None else out_channels
+    if settings == _RELU_ALONE:
+        return out, None
+    stack = Stack(hidden_channels, check_count("num_layers", num_layers), out, **settings)
+    return out if stack.lin is None else hidden_channels, stack
 
 
 def layer_widths(

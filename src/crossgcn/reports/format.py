@@ -44,6 +44,17 @@ class Metric:
             return self._number(mean)
         return f"{self._number(mean)} ± {f'{sd:.2g}' if self.in_unit else self._number(sd)}"
 
+    def change(self, difference: float) -> str:
+        """Return a difference of two values with its sign, shares in percentage points."""
+        if self.percent:
+            return points(difference)
+        return f"{difference:+.3g}" if self.in_unit else f"{difference:+z.3f}"
+
+    @property
+    def unit(self) -> str:
+        """What a difference is counted in."""
+        return "points" if self.percent else self.label
+
     def _number(self, value: float) -> str:
         return f"{value:.4g}" if self.in_unit else f"{value:.3f}"
 
@@ -66,6 +77,11 @@ METRICS: Final[Mapping[str, Metric]] = {
 def get_metric(name: str) -> Metric:
     """Return a metric of :data:`METRICS`, or that of Hits@K."""
     return METRICS.get(name) or Metric(name.capitalize())
+
+
+def grows(name: str) -> bool:
+    """Whether a larger value of a metric is better."""
+    return name not in metrics.METRICS or metrics.METRICS[name].grows
 
 
 LONGEST_NAME: Final = 160
@@ -109,9 +125,8 @@ def score_text(model: Mapping[str, Any]) -> str:
 
 def validation_text(model: Mapping[str, Any]) -> str:
     """Return the mean of a summary's ``validation_score``, which is negated if it shrinks."""
-    grows = metrics.METRICS[model["metric"]].grows
     mean = fmean(model["validation_score"])
-    return get_metric(model["metric"]).spread(mean if grows else -mean, None)
+    return get_metric(model["metric"]).spread(mean if grows(model["metric"]) else -mean, None)
 
 
 def accuracy_text(model: Mapping[str, Any]) -> str:
@@ -120,25 +135,26 @@ def accuracy_text(model: Mapping[str, Any]) -> str:
 
 
 def paired_text(model: Mapping[str, Any]) -> str:
-    """Return the paired difference of a summary in points; a dash for the baseline itself."""
+    """Return the paired difference of a summary's metric; a dash for the baseline itself."""
     if model["paired_difference"] is None:
         return "—"
-    difference = points(model["paired_difference"])
+    metric = get_metric(model.get("metric", "accuracy"))
+    difference = metric.change(model["paired_difference"])
     if model["paired_se"] is None:
         return difference
-    return f"{difference} ± {100 * model['paired_se']:.2f}"
+    return f"{difference} ± {metric.change(model['paired_se']).lstrip('+')}"
 
 
-def relation(interval: Sequence[float] | None) -> str:
+def relation(interval: Sequence[float] | None, metric: str = "accuracy") -> str:
     """Return what a model does to the baseline, by the interval of their difference."""
     if interval is None or interval[0] <= 0 <= interval[1]:
         return "cannot be told apart from"
-    return "beats" if interval[0] > 0 else "falls behind"
+    return "beats" if (interval[0] > 0) == grows(metric) else "falls behind"
 
 
-def interval_text(interval: Sequence[float], digits: int = 2) -> str:
-    """Return ``95 % interval +0.50 to +1.20`` for two fractions."""
-    low, high = (points(bound, digits) for bound in interval)
+def interval_text(interval: Sequence[float], metric: str = "accuracy") -> str:
+    """Return ``95 % interval +0.50 to +1.20`` for a difference of two values of a metric."""
+    low, high = map(get_metric(metric).change, interval)
     return f"95 % interval {low} to {high}"
 
 

@@ -1,4 +1,4 @@
-"""A figure of a search: the best accuracy after each trial, and the effect of each setting."""
+"""A figure of a search: the best score after each trial, and the effect of each setting."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from crossgcn.experiments.tune.space import extremes
 from crossgcn.experiments.tune.trials import Trial
 from crossgcn.experiments.tune.tuning import TunedModel, TuningResult
 from crossgcn.reports.figure_style import INK, WIDTH, figure_style, tidy
+from crossgcn.reports.format import get_metric, grows
 
 _COLOURS: Final = ("#D55E00", "#0072B2")
 _MOST_COLUMNS: Final = 5
@@ -54,12 +55,15 @@ def draw_tuning(result: TuningResult) -> Figure:
     columns = ceil(len(space) / rows)
     figure = Figure(figsize=(WIDTH, 3.4 + 2.1 * rows), layout="constrained")
     grid = figure.add_gridspec(rows + 1, columns, height_ratios=[1.5, *[1.0] * rows])
-    floor = _floor(models)
+    metric = result.metric
+    floor = _floor(models, in_unit=get_metric(metric).in_unit)
     history = figure.add_subplot(grid[0, :])
     for tuned, colour in zip(models, _COLOURS, strict=False):
         _draw_trials(history, tuned, [trial.number for trial in tuned.trials], colour, floor)
         _draw_best(history, tuned, colour)
-    history.set_ylabel("validation accuracy, %")
+    history.set_ylabel(f"validation {get_metric(metric).title}")
+    if not grows(metric):
+        history.invert_yaxis()
     history.set_xlabel("trial")
     history.xaxis.set_major_locator(MaxNLocator(integer=True))
     history.set_title(f"{search.base.dataset}: mean over splits, and best so far")
@@ -76,7 +80,7 @@ def draw_tuning(result: TuningResult) -> Figure:
         if place % columns:
             axes.tick_params(labelleft=False)
         else:
-            axes.set_ylabel("validation, %")
+            axes.set_ylabel("validation")
     _add_legend(figure, models, floor)
     return figure
 
@@ -87,7 +91,7 @@ def _mark(tuned: TunedModel, trial: Trial, floor: float) -> str:
         return "*"
     if trial.score is None:
         return "x"
-    return "v" if 100 * trial.score < floor else "o"
+    return "v" if trial.score < floor else "o"
 
 
 def _draw_trials(
@@ -103,18 +107,24 @@ def _draw_trials(
     for x, trial in zip(xs, tuned.trials, strict=True):
         if failed or trial.score is not None:
             mark = _mark(tuned, trial, floor)
-            score = floor if trial.score is None else max(100 * trial.score, floor)
+            score = floor if trial.score is None else max(trial.score, floor)
             look = {"color": colour, "linestyle": "none", "clip_on": False, **_LOOKS[mark]}
-            axes.plot(x, score, marker=mark, **look)
+            axes.plot(x, _shown(tuned, score), marker=mark, **look)
 
 
 def _draw_best(axes: Axes, tuned: TunedModel, colour: str) -> None:
     """Draw the best score so far as steps."""
-    done = [(trial.number, 100 * trial.score) for trial in tuned.trials if trial.score is not None]
+    done = [(trial.number, trial.score) for trial in tuned.trials if trial.score is not None]
     numbers, scores = ([*each] for each in zip(*done, strict=True))
-    best = [*accumulate(scores, max)]
+    best = [_shown(tuned, score) for score in accumulate(scores, max)]
     ends = [*numbers, tuned.trials[-1].number]
     axes.plot(ends, [*best, best[-1]], drawstyle="steps-post", color=colour)
+
+
+def _shown(tuned: TunedModel, score: float) -> float:
+    """Return the value of the metric that a score stands for, shares in percent."""
+    metric = tuned.runs.metric
+    return (100 if get_metric(metric).percent else 1) * (score if grows(metric) else -score)
 
 
 def _position(distribution: BaseDistribution, value: Any) -> float:
@@ -126,7 +136,11 @@ def _position(distribution: BaseDistribution, value: Any) -> float:
 def _set_x_axis(axes: Axes, distribution: BaseDistribution) -> None:
     if not isinstance(distribution, FloatDistribution | IntDistribution):
         labels = [
-            ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            ",".join(map(str, value))
+            if isinstance(value, tuple)
+            else _short(value)
+            if isinstance(value, float)
+            else str(value)
             for value in extremes(distribution)
         ]
         axes.set_xticks(range(len(labels)), labels)
@@ -153,17 +167,18 @@ def _short(number: float) -> str:
     return digits.replace("e-0", "e-")
 
 
-def _floor(models: Sequence[TunedModel]) -> float:
+def _floor(models: Sequence[TunedModel], *, in_unit: bool) -> float:
     """Return the lowest score drawn, so that bad trials do not flatten the rest."""
     trials = [trial for tuned in models for trial in tuned.trials]
-    scores = [100 * trial.score for trial in trials if trial.score is not None]
+    scores = [trial.score for trial in trials if trial.score is not None]
     best = max(scores)
-    return max(min(scores), best - max(4 * (best - median(scores)), 2.0))
+    least = 0.02 * (abs(best) if in_unit else 1)
+    return max(min(scores), best - max(4 * (best - median(scores)), least))
 
 
 def _add_legend(figure: Figure, models: Sequence[TunedModel], floor: float) -> None:
     handles = [
-        Line2D([], [], color=colour, marker="o", label=tuned.config.model)
+        Line2D([], [], color=colour, marker="o", label=tuned.search.name)
         for tuned, colour in zip(models, _COLOURS, strict=False)
     ]
     used = {_mark(tuned, trial, floor) for tuned in models for trial in tuned.trials}

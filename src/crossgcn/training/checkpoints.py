@@ -23,15 +23,15 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
-from crossgcn.data.files import (
-    add_checksum,
-    checksum_matches,
-    digest_of_file,
-    read_json_object,
-    replacing,
-    write_json,
-)
+from crossgcn.data.files import read_bytes, read_json_object, replacing, write_json
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.seals import (
+    add_checksum,
+    changed_files,
+    checksum_matches,
+    digests_of_files,
+    not_as_written,
+)
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
@@ -70,19 +70,22 @@ def save_model(
     in_channels: int,
     settings: dict[str, Any],
     preprocess: Preprocess,
+    training: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a model for :func:`load_model` on any machine; each file is replaced as a whole.
 
     Args:
         settings: The arguments of :func:`~crossgcn.models.catalogue.build_model`.
         preprocess: Its classes, and the names of its features.
+        training: How it was trained, for ``crossgcn train --config``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / WEIGHTS) as file:
         file.write(tensors_to_bytes({k: v.contiguous() for k, v in state.items()}))
     write_json(folder / PREPROCESS, {"format": FORMAT} | preprocess.to_json())
     config = {"format": FORMAT, "model": preset, "in_channels": in_channels, "settings": settings}
-    files = {name: digest_of_file(folder / name) for name in (WEIGHTS, PREPROCESS)}
+    config |= {} if training is None else {"training": dict(training)}
+    files = digests_of_files(folder, (WEIGHTS, PREPROCESS))
     write_json(folder / CONFIG, add_checksum(config | {"files": files}))
 
 
@@ -107,7 +110,7 @@ def load_saved(folder: Path | str) -> SavedModel:
     folder = Path(folder)
     config, content = _read_json(folder / CONFIG), _read_json(folder / PREPROCESS)
     try:
-        weights = (folder / WEIGHTS).read_bytes()
+        weights = read_bytes(folder / WEIGHTS)
     except OSError as error:
         raise BadInput(
             f"{folder / WEIGHTS}: cannot be read ({error.strerror}); save the model again"
@@ -116,15 +119,18 @@ def load_saved(folder: Path | str) -> SavedModel:
     try:
         preprocess = Preprocess.from_json(content)
         named = (config["model"], config["in_channels"])
+        sizes = (config["in_channels"], *config["settings"].values())
+        if any(isinstance(size, int) and size > len(weights) for size in sizes):
+            raise ValueError("its sizes are larger than the file of weights")
         model = build_model(*named, len(preprocess.classes), **config["settings"])
-    except (BadInput, KeyError, TypeError, RuntimeError) as error:
+    except Exception as error:  # a resealed file can hold anything
         raise BadInput(
             f"{folder / CONFIG} or {PREPROCESS}: does not describe a model ({error!r}); "
             "save the model again"
         ) from None
     try:
         model.load_state_dict(tensors_from_bytes(weights))
-    except (SafetensorError, RuntimeError) as error:
+    except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError) as error:
         reason = str(error).splitlines()[-1].strip()
         raise BadInput(
             f"{folder / WEIGHTS}: is damaged or belongs to another model ({reason}); "
@@ -146,15 +152,12 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _check_hashes(folder: Path, config: dict[str, Any]) -> None:
     """Refuse files that were not saved together."""
-    changed = [CONFIG]
-    if checksum_matches(config):
-        files = config.get("files", {})
-        changed = [name for name in files if digest_of_file(folder / name) != files[name]]
-    for name in changed:
-        raise BadInput(
-            f"{folder / name}: is not what was saved (its SHA-256 is another one): it was "
-            "changed or cut short; copy the whole folder again, or save the model again"
-        )
+    files = config.get("files")
+    changed = [folder / CONFIG]
+    if checksum_matches(config) and isinstance(files, dict):
+        changed = changed_files(folder, {name: files.get(name) for name in (WEIGHTS, PREPROCESS)})
+    for path in changed:
+        raise not_as_written(path, "copy the whole folder again, or save the model again")
 
 
 @dataclass(frozen=True)
@@ -187,9 +190,13 @@ class Checkpoint:
             BadInput: If the file is damaged, or of another run.
         """
         group = processes()
-        tensors = group.share_tensors(self.read() if group.leads else None)
+        wanted = _named(step, selection)
+        found = self.read() if group.leads else None
+        if found is not None:
+            self._check_shapes(found, wanted)
+        tensors = group.share_tensors(found)
         if tensors is not None:
-            for name, own in _named(step, selection).items():
+            for name, own in wanted.items():
                 own.copy_(tensors[name])
 
     def write(self, epoch: int, tensors: State) -> None:
@@ -208,22 +215,37 @@ class Checkpoint:
                 "--resume, or give a larger --checkpoint-every"
             ) from None
 
+    def _check_shapes(self, found: State, wanted: State) -> None:
+        for name, own in wanted.items():
+            other = found.get(name)
+            if other is None or (other.shape, other.dtype) != (own.shape, own.dtype):
+                raise self._damaged(f"it does not hold {name} as {own.dtype} {list(own.shape)}")
+
+    def _damaged(self, why: str) -> BadInput:
+        return BadInput(
+            f"{self.path}: is damaged or no checkpoint ({why}); remove it to train this run anew"
+        )
+
     def read(self) -> State | None:
         """Return the file's tensors; ``None`` where there is no file."""
         try:
+            if self.path.exists() and not self.path.is_file():
+                raise ValueError("it is not a regular file")
             with safe_open(self.path, "pt") as file:
                 header = file.metadata()
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             if header["sha256"] != _digest(header["run"], tensors):
                 raise ValueError("its SHA-256 is another one")
             found = json.loads(header["run"])
+            if not isinstance(found, dict):
+                raise ValueError("it names no run")
         except FileNotFoundError:
             return None
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-            raise BadInput(
-                f"{self.path}: is damaged or no checkpoint ({error}); remove it to train this "
-                "run anew"
-            ) from None
+        except (
+            *(OSError, SafetensorError, ValueError, KeyError, TypeError),
+            *(RuntimeError, RecursionError, AttributeError, OverflowError),
+        ) as error:
+            raise self._damaged(str(error)) from None
         for _, difference in differences(found, self.identity):
             raise BadInput(
                 f"{self.path}: is of a run with another {difference}: give another --out, the "

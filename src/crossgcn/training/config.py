@@ -277,14 +277,15 @@ class RunConfig(BaseModel):
         defaults: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Self:
-        """Merge a TOML file and keyword settings; ``None`` means not given.
+        """Merge a file and keyword settings; ``None`` means not given.
 
         Args:
-            config_file: A TOML file whose keys are fields of this class.
+            config_file: A TOML file whose keys are fields of this class, or the ``config.json``
+                of a trained model.
             defaults: Used instead of this class's defaults, unless the preset has its own.
             **settings: They override those of the file.
         """
-        values = _read_toml(config_file) if config_file is not None else {}
+        values = _read_settings(config_file) if config_file is not None else {}
         for name in (*values, *settings):
             if name not in cls.model_fields:
                 where = f" in {config_file}" if name in values else ""
@@ -330,13 +331,27 @@ def _training_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return dict(PRESETS[model].training) if isinstance(model, str) and model in PRESETS else {}
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_settings(path: Path) -> dict[str, Any]:
+    """Read a TOML file, or the settings in the ``config.json`` of a trained model."""
+    if path.suffix == ".json":
+        return dict(read_training(path)["settings"])
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); check the path") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: is not valid TOML: {error}") from None
+
+
+def read_training(path: Path) -> dict[str, Any]:
+    """Return how a model was trained, from the ``config.json`` that ``crossgcn train`` wrote."""
+    from crossgcn.data.files import read_json_object  # imports NumPy
+
+    remedy = "give the config.json in a folder that crossgcn train made, or a TOML file"
+    training = read_json_object(path, remedy, remedy).get("training")
+    if not isinstance(training, dict) or not isinstance(training.get("settings"), dict):
+        raise BadInput(f"{path}: does not say how the model was trained; {remedy}")
+    return training
 
 
 def _describe(error: ValidationError) -> str:

@@ -13,6 +13,7 @@ import torch
 
 from crossgcn.training.checkpoints import Checkpoint
 from crossgcn.training.device import capture
+from crossgcn.training.run_log import epoch_hooks
 from crossgcn.training.selection import Diverged, EpochMetrics, Scores, Selection, TrainedModel
 from crossgcn.training.steps.step import Step
 
@@ -78,6 +79,9 @@ def _run_epochs(
     on_metrics: Callable[[EpochMetrics], None] | None,
 ) -> None:
     epochs, every = step.config.epochs, step.config.evaluate_every
+    hooks = list(enumerate(epoch_hooks(len(selection.best_epoch))))
+    if on_metrics is not None:
+        hooks.append((0, on_metrics))
 
     def run_and_record() -> None:
         step.run()
@@ -121,9 +125,9 @@ def _run_epochs(
             torch.cuda.synchronize(step.device)
         if checkpoint is not None and epoch != epochs and bool(selection.sound.any()):
             checkpoint.save(epoch, step.state(), selection.state())
-        if on_metrics is not None:
-            for metrics in selection.metrics(0, first=reported):
-                on_metrics(metrics)
+        for position, hook in hooks:
+            for metrics in selection.metrics(position, first=reported):
+                hook(metrics)
         if on_epochs is not None:
             on_epochs(epoch - reported)
         reported = epoch

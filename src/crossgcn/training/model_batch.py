@@ -23,6 +23,7 @@ def can_be_stacked(model: nn.Module) -> bool:
     return (
         isinstance(model, NodeClassifier)
         and model.target_scale is None
+        and model.stack is None
         and all(
             type(layer) in (CrossGCNConv, MLPConv, CrossFeatureTransform)
             and all(getattr(module, "stackable", True) for module in layer.modules())
@@ -45,6 +46,7 @@ def can_be_compiled(model: NodeClassifier) -> bool:
         and type(model).forward is NodeClassifier.forward
         and type(model).apply_layer is NodeClassifier.apply_layer
         and model.residual == "none"
+        and model.stack is None
         and model.input_dropout is model.dropout
         and not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
         and all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())

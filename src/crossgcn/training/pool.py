@@ -7,6 +7,7 @@ runs, is on disk before the next starts.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -21,7 +22,10 @@ from typing import Any
 from crossgcn.errors import WorkFailed
 from crossgcn.training.distributed import processes
 from crossgcn.training.records import finished_run
+from crossgcn.training.run_log import logged_runs
 from crossgcn.training.trainer import Record, Run, RunTrainer
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def train_many(
@@ -55,6 +59,7 @@ def train_many(
 
     def keep(position: int, record: Record) -> None:
         records[position] = record
+        _LOGGER.info("%s", _describe(runs[position], record))
         if on_record is not None:
             on_record(position, record)
 
@@ -90,6 +95,16 @@ def train_many(
     return [records[position] for position in sorted(records)]
 
 
+def _describe(run: Run, record: Record) -> str:
+    """Return one line about a finished run."""
+    words = [f"{run.config.model}, split {run.split}"]
+    words += [f"repeat {run.repeat}"] if run.repeat else []
+    words += [f"best epoch {record['best_epoch']}"] if "best_epoch" in record else []
+    for name, value in (record.get("test") or {}).items():
+        words.append(f"test {name} {value:.4f}")
+    return ", ".join([*words, f"{record.get('seconds', 0):.1f} s"])
+
+
 ModelBatch = dict[int, Run]
 """Runs that are trained together, by position."""
 Result = tuple[int, Record | WorkFailed]
@@ -97,7 +112,10 @@ Result = tuple[int, Record | WorkFailed]
 
 def _train(trainer: RunTrainer, batch: ModelBatch, report: Callable[[int], None]) -> list[Result]:
     runs, cost = list(batch.values()), sum(run.cost for run in batch.values())
-    return list(zip(batch, trainer.train(runs, lambda n: report(n * cost)), strict=True))
+    with logged_runs(runs) as finish:
+        results = trainer.train(runs, lambda n: report(n * cost))
+        finish(results)
+    return list(zip(batch, results, strict=True))
 
 
 def _in_processes(
@@ -110,7 +128,10 @@ def _in_processes(
     """
     context = multiprocessing.get_context("spawn")
     done, stop = context.Value("q", 0), context.Event()
-    executor = ProcessPoolExecutor(others, context, _start_worker, (trainer, done, stop))
+    # Which batches a process has taken. Futures are not cancelled instead: where a worker dies,
+    # Python 3.11 fails on cancelled ones.
+    taken = context.Array("b", len(batches))
+    executor = ProcessPoolExecutor(others, context, _start_worker, (trainer, done, stop, taken))
     reported = 0
 
     def report_others() -> None:
@@ -125,11 +146,10 @@ def _in_processes(
 
     try:
         with _interrupts_held():
-            submitted = [executor.submit(_work, batch) for batch in batches]
-        pending = set(submitted)
-        for future, batch in reversed(list(zip(submitted, batches, strict=True))):
-            if future.cancel():
-                pending.remove(future)
+            pending = {executor.submit(_work, *numbered) for numbered in enumerate(batches)}
+        # The first ones are left to the other processes, which have started for them.
+        for number, batch in reversed(list(enumerate(batches))[others:]):
+            if _take(taken, number):
                 yield from _train(trainer, batch, count)
                 yield from _finished(pending, timeout=0.0)
         while pending:
@@ -167,17 +187,25 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-_worker: tuple[RunTrainer, Any, Any] | None = None
+def _take(taken: Any, number: int) -> bool:
+    """Take a batch, unless another process has."""
+    with taken.get_lock():
+        is_free = not taken[number]
+        taken[number] = 1
+    return is_free
+
+
+_worker: tuple[RunTrainer, Any, Any, Any] | None = None
 
 
 class _Stopped(Exception):
     """The main process has stopped; end this run."""
 
 
-def _start_worker(trainer: RunTrainer, done: Any, stop: Any) -> None:
+def _start_worker(trainer: RunTrainer, done: Any, stop: Any, taken: Any) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _worker = (trainer, done, stop)
+    _worker = (trainer, done, stop, taken)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -189,9 +217,11 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(batch: ModelBatch) -> list[Result]:
+def _work(number: int, batch: ModelBatch) -> list[Result]:
     assert _worker is not None
-    trainer, done, stop = _worker
+    trainer, done, stop, taken = _worker
+    if not _take(taken, number):
+        return []
 
     def count(units: int) -> None:
         if stop.is_set():

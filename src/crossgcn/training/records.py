@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import subprocess
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cache
@@ -22,10 +23,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn import __version__
-from crossgcn.data.files import replacing, write_json
+from crossgcn.data.files import read_json_object, replacing, write_json
+from crossgcn.data.seals import add_checksum, changed_files, checksum_matches, digests_of_files
 from crossgcn.data.splits import Split
-from crossgcn.errors import BadInput
-from crossgcn.training.checkpoints import WEIGHTS, differences
+from crossgcn.errors import BadInput, Note
+from crossgcn.training.checkpoints import MODEL_FILES, WEIGHTS, differences
 from crossgcn.training.selection import EpochMetrics
 
 RECORD, EPOCHS = "run.json", "epochs.csv"
@@ -82,14 +84,21 @@ def write_table(path: Path, names: Sequence[str], rows: Iterable[Mapping[str, An
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
-    """Write ``run.json``, the last of a run's files: where it exists, the run is complete."""
-    write_json(folder / RECORD, record)
+    """Write ``run.json``, the last of a run's files: where it exists, the run is complete.
+
+    It also holds the SHA-256 of the run's other files, and its own.
+    """
+    names = [name for name in (EPOCHS, *MODEL_FILES) if (folder / name).is_file()]
+    files = digests_of_files(folder, names)
+    content = json.loads(json.dumps(record)) | {"files": files}
+    content.pop("sha256", None)
+    write_json(folder / RECORD, add_checksum(content))
 
 
 def clear_run(folder: Path) -> None:
-    """Make a run's folder, and delete the record and weights of an earlier run in it."""
+    """Make a run's folder, and delete the files of an earlier run in it."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (RECORD, WEIGHTS):
+    for name in (RECORD, EPOCHS, *MODEL_FILES):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -98,6 +107,8 @@ def finished_run(
 ) -> dict[str, Any] | None:
     """Return the record of a run that was finished before, or ``None``.
 
+    A record or a file that differs from its SHA-256 is not used; a :class:`Note` says so.
+
     Args:
         wanted: The run's identity; the record must have equal entries.
         with_model: Whether its weights must be there too.
@@ -105,11 +116,16 @@ def finished_run(
     Raises:
         BadInput: If another run was finished there, which would be lost.
     """
-    try:
-        record = json.loads((folder / RECORD).read_bytes())
-    except (OSError, ValueError):
+    if not (folder / RECORD).exists():
         return None
-    if not isinstance(record, dict) or record.get("status") != "done":
+    try:
+        record = read_json_object(folder / RECORD, "", "")
+    except BadInput:
+        record = {}
+    if not checksum_matches(record):
+        _train_again(folder / RECORD)
+        return None
+    if record.get("status") != "done":
         return None
     for name, difference in differences(record, wanted):
         on_device = name == "device" and name in record
@@ -118,9 +134,24 @@ def finished_run(
             f"{folder} holds a finished run with another {difference}: give another --out, or "
             f"{how} to continue it"
         )
-    if with_model and not (folder / WEIGHTS).is_file():
+    del record["sha256"]
+    files = record.pop("files", {})
+    if with_model and WEIGHTS not in files:
+        return None
+    for path in changed_files(folder, files):
+        _train_again(path)
         return None
     return record
+
+
+def _train_again(path: Path) -> None:
+    warnings.warn(
+        Note(
+            f"{path}: is not what was written there (its SHA-256 is another one, or it is "
+            "missing): the run is trained again"
+        ),
+        stacklevel=3,
+    )
 
 
 def digest(*tensors: Tensor) -> str:

@@ -22,15 +22,17 @@ Scores = tuple[Tensor, Tensor]
 class EpochMetrics:
     """Metrics of one epoch.
 
-    ``train_loss`` is the cross-entropy with dropout and without penalties. ``test_accuracy`` is
-    recorded for curves only; it does not influence the selection.
+    ``train_loss`` is the cross-entropy, or half the squared error, with dropout and without
+    penalties. ``train_score`` is the accuracy, or R² for numbers, likewise. ``validation_score``
+    is the metric that selects, negated if it should shrink. ``test_accuracy`` is recorded for
+    curves only; it does not influence the selection.
     """
 
     epoch: int
     train_loss: float
-    train_accuracy: float
+    train_score: float
     validation_loss: float
-    validation_accuracy: float
+    validation_score: float
     test_accuracy: float | None = None
 
 
@@ -40,12 +42,13 @@ class TrainedModel:
 
     Attributes:
         best_epoch: The selected epoch, counted from 1.
+        validation_score: The metric that selects, negated if it should shrink.
         test: Every metric of the test nodes; ``None`` if they were not scored.
     """
 
     state: State
     best_epoch: int
-    validation_accuracy: float
+    validation_score: float
     test: dict[str, float] | None
     history: tuple[EpochMetrics, ...]
 
@@ -73,8 +76,7 @@ class Diverged(WorkFailed):
         kept = f"epoch {kept_epoch}" if kept_epoch else "the start"
         super().__init__(
             f"{self.reason}; the weights of {kept} are kept. Try a lower --learning-rate, a lower "
-            "--order, smaller feature values (row-normalise or standardise them), or --model "
-            "cross-gcn, whose crosses start at zero"
+            "--order, or smaller feature values (row-normalise or standardise them)"
         )
 
 
@@ -196,9 +198,9 @@ class Selection:
         rows = self.history[first : int(self.epoch), position].tolist()
         for epoch, (*values, test, sound) in enumerate(rows, start=first + 1):
             if sound == 1.0:
-                loss, accuracy, validation_loss, score = values
+                loss, train, validation_loss, score = values
                 curve = None if math.isnan(test) else test
-                metrics.append(EpochMetrics(epoch, loss, accuracy, validation_loss, score, curve))
+                metrics.append(EpochMetrics(epoch, loss, train, validation_loss, score, curve))
         return metrics
 
     def result(
@@ -215,5 +217,5 @@ class Selection:
                 elif self.validates and not math.isfinite(validation_loss):
                     what = f"the validation loss became {validation_loss}"
                 return Diverged(epoch, what, best_epoch, state, history)
-        validation = next(m.validation_accuracy for m in history if m.epoch == best_epoch)
+        validation = next(m.validation_score for m in history if m.epoch == best_epoch)
         return TrainedModel(state, best_epoch, validation, test, tuple(history))

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.files import digest_of_json
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.seals import digest_of_json
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.graph.prepared import choose_device
@@ -116,6 +116,7 @@ class Trainer(RunTrainer):
         read_test: Score the test nodes after each training. A search for settings does not, and
             its records have no test accuracy.
         folder: Where what all runs share is kept; see :class:`~crossgcn.training.inputs.Inputs`.
+        training: Saved with the models: how to train them again.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class Trainer(RunTrainer):
         preprocess: Preprocess | None = None,
         read_test: bool = True,
         folder: Path | None = None,
+        training: Mapping[str, Any] | None = None,
     ) -> None:
         self.inputs = Inputs(data, folder=folder)
         self.y: Tensor = data.y
@@ -139,6 +141,7 @@ class Trainer(RunTrainer):
         self.threads = threads
         self.device = choose_device(device)
         self.read_test = read_test
+        self.training = training
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
         if preprocess is not None:
             self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json())
@@ -285,11 +288,9 @@ class Trainer(RunTrainer):
                 "best_epoch": result.best_epoch,
                 "task": task_of_outputs(self.num_classes),
                 "metric": metric,
-                "validation_score": result.validation_accuracy,
+                "validation_score": result.validation_score,
                 **(
-                    {"validation_accuracy": result.validation_accuracy}
-                    if metric == "accuracy"
-                    else {}
+                    {"validation_accuracy": result.validation_score} if metric == "accuracy" else {}
                 ),
                 "test_accuracy": result.test_accuracy,
                 "test": tested,
@@ -313,6 +314,7 @@ class Trainer(RunTrainer):
                     in_channels=self.inputs.num_features(run.config),
                     settings=self._settings(run.config) | settings,
                     preprocess=self.preprocess,
+                    training=self.training,
                 )
             write_record(run.folder, record)
             (run.folder / CHECKPOINT).unlink(missing_ok=True)

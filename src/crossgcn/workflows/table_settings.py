@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
 from crossgcn.training.config import RunConfig
-from crossgcn.training.metrics import DEFAULT_METRICS, task_of_outputs
+from crossgcn.training.metrics import DEFAULT_METRICS, Task, check_metric, task_of_outputs
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
@@ -72,6 +72,8 @@ def table_defaults(
         )
         raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
     task = task_of_outputs(graph.data.num_classes)
+    if given is not None:
+        _check_for_target(graph, given, task)
     defaults = dict(TABLE_DEFAULTS) | {"splits": kind, "metric": DEFAULT_METRICS[task]}
     if kind == "public":
         del defaults["num_splits"]  # as many as the column has
@@ -85,6 +87,24 @@ def table_defaults(
     elif given.batch_size is not None:
         defaults["patience"] = _PATIENCE_IN_BATCHES
     return defaults
+
+
+def _check_for_target(graph: TableGraph, given: RunConfig, task: Task) -> None:
+    """Refuse a metric or weights of classes that do not fit the target."""
+    place = f"{graph.data.name}, column {graph.plan.target}"
+    if given.metric is not None:
+        try:
+            check_metric(given.metric, task)
+        except BadInput as error:
+            raise BadInput(f"{place}: {error}") from None
+    weights = given.class_weight
+    if weights is not None and task == "regression":
+        raise BadInput(f"{place}: --class-weight is for classes, not for a number: leave it out")
+    if isinstance(weights, tuple) and len(weights) != len(graph.classes):
+        raise BadInput(
+            f"{place}: --class-weight has {len(weights)} weights for {len(graph.classes)} classes: "
+            f"give one each for {', '.join(graph.classes)}"
+        )
 
 
 def cross_in_first_layer(config: RunConfig) -> RunConfig:

@@ -246,7 +246,7 @@ def test_a_folder_without_its_page_was_never_finished(small_graph: Data, tmp_pat
     with pytest.raises(BadInput, match=r"graph\.json: is not valid JSON"):
         open_graph(folder)
     (folder / PAGE).write_text(json.dumps(page | {"version": 99}))
-    with pytest.raises(BadInput, match="has version 99 where this crossgcn reads 1"):
+    with pytest.raises(BadInput, match="has version 99 where this crossgcn reads 2"):
         open_graph(folder)
     (folder / PAGE).unlink()
     for opened in (open_graph, load_dataset):

@@ -216,6 +216,18 @@ ERRORS = (
         nodes_with(split=[("train", "test", "val", "test")[i % 4] for i in range(60)]),
         "row 3 | 'no' | write train",
     ),
+    of_nodes(
+        "a class that validates nothing",
+        "unvalidated-class",
+        nodes_with(split=[("val", "train", "test", "test")[i % 4] for i in range(60)]),
+        "row 3 | 'no' has 30 nodes, none of them for validation | write validation",
+    ),
+    of_nodes(
+        "a class that is not tested",
+        "untested-class",
+        nodes_with(split=[("test", "train", "val", "val")[i % 4] for i in range(60)]),
+        "row 3 | 'no' has 30 nodes, none of them for test | write test",
+    ),
     of_edges(
         "an edge to nowhere",
         "unknown-edge-end",

@@ -137,6 +137,42 @@ WARNINGS = (
         "row 2, column spent | --ignore",
     ),
     of_nodes(
+        "a number that knows the number to predict",
+        "gives-number-away",
+        nodes_with(
+            buys=[f"{i * 53 % 97 / 7:.3f}" for i in range(60)],
+            paid=[f"{(i * 53 % 97) ** 2 / 9:.2f}" for i in range(60)],
+        ),
+        "row 2, column paid | alone tells the number to predict: R² is | --ignore paid",
+    ),
+    of_nodes(
+        "a category that knows the number to predict",
+        "gives-number-away",
+        nodes_with(
+            buys=[f"{10 * (i * i % 7) + i % 3 / 9:.3f}" for i in range(60)],
+            shelf=["abcdefg"[i * i % 7] for i in range(60)],
+        ),
+        "row 2, column shelf | alone tells the number to predict | --ignore shelf",
+    ),
+    of_nodes(
+        "points that may separate thousands",
+        "ambiguous-point",
+        nodes_with(price=[f"{1 + i * 7 % 9}.{i * 389 % 1000:03}" for i in range(60)]),
+        "row 2, column price | '1.000' is read as 1, though | without the point",
+    ),
+    of_nodes(
+        "points in the target that may separate thousands",
+        "ambiguous-point-in-target",
+        nodes_with(buys=[f"{1 + i * 7 % 9}.{i * 389 % 1000:03}" for i in range(60)]),
+        "row 2, column buys | '1.000' is read as 1, though | without the point",
+    ),
+    of_nodes(
+        "dates of which no one knows the order",
+        "ambiguous-dates",
+        nodes_with(since=[f"{1 + i % 12}/{1 + i * 5 % 12}/{2000 + i % 20}" for i in range(60)]),
+        "row 3, column since | '2/6/2001' is read as 2001-02-06, the month first | 2024-05-17",
+    ),
+    of_nodes(
         "a word that knows the class",
         "gives-label-away",
         nodes_with(
@@ -240,7 +276,14 @@ WARNINGS = (
         "names of nodes",
         "left-out",
         nodes_with(name=[f"Ann {i}" for i in range(60)]),
-        "row 2, column name | left out | 60 different texts in 60 cells | --categorical name",
+        "row 2, column name | left out | 60 different texts in 60 cells | no two rows share a "
+        "value | --categorical name",
+    ),
+    of_nodes(
+        "names of which some are shared",
+        "left-out",
+        nodes_with(name=[f"Ann {i if i > 3 else i % 2}" for i in range(60)]),
+        "row 2, column name | left out | 7 % of the rows share theirs | --categorical name",
     ),
     of_nodes(
         "latin-1",

@@ -74,7 +74,7 @@ COLUMNS: dict[str, tuple[list[Any], str, str]] = {
     "decimal commas": (cycle("1,5", "2", "3,5"), "numeric", "with decimal commas from 1.5 to 3.5"),
     "thousands": (
         [f"{i},500" for i in range(1, N + 1)],
-        *("numeric", "numbers from 1500 to 60500"),
+        *("numeric", "commas between thousands from 1500 to 60500"),
     ),
     "currency": ([f"{i}.110,05 €" for i in range(1, N + 1)], "numeric", "from 1110.05 to 60110"),
     "percent": ([f"{i / 4} %" for i in range(N)], "numeric", "numbers from 0 to 14.75"),

@@ -135,3 +135,40 @@ def test_the_extra_for_workbooks_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "n.xlsx").write_bytes(b"PK")
     with pytest.raises(BadInput, match=r"n.xlsx: reading XLSX needs openpyxl; pip install 'cross"):
         read_table(tmp_path / "n.xlsx", "nodes")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda number: f"({-number})" if number < 0 else f"{number}",
+        lambda number: f"{number}".replace("-", "\N{MINUS SIGN}"),
+        lambda number: f"{1_000_000 + number:,}".replace(",", "."),
+    ],
+)
+def test_other_signs_and_marks_of_numbers(write: Any) -> None:
+    numbers = [37 * (row * row % 53) - 500 for row in range(SIZE)]
+    graph = load(price=list(map(write, numbers)))
+    (column,) = graph.encoder.columns
+    shift = 1_000_000 if "." in write(1) else 0
+    assert column.kind == "numeric"
+    assert column.ranks.numbers[0] == min(numbers) + shift
+
+
+@pytest.mark.parametrize("written", ["17 May {}", "May 17, {}", "17-may-{}", "{}-05"])
+def test_months_may_be_named_or_stand_without_a_day(written: str) -> None:
+    graph = load(since=[written.format(1990 + row % 30) for row in range(SIZE)])
+    assert graph.plan.columns[-1].kind == "date"
+    assert feature(graph, "since year=2010")[20] == 1.0
+
+
+def test_utf_16_without_a_mark_and_unnamed_empty_columns(tmp_path: Path) -> None:
+    rows = [f"n{row},{'Zürich' if row % 3 else 'Łódź'},,\n" for row in range(SIZE)]
+    text = "id,city,,\n" + "".join(rows)
+    for codec in ("utf-16-le", "utf-16-be", "utf-8"):
+        (tmp_path / "n.csv").write_bytes(text.encode(codec))
+        table = read_table(tmp_path / "n.csv", "nodes")
+        assert list(table.columns) == ["id", "city"]
+        assert table.frame["city"].iloc[0] == "Łódź"
+    (tmp_path / "n.csv").write_text(text.replace("n7,Zürich,,", "n7,Zürich,,5"))
+    with pytest.raises(BadInput, match="row 9: ' 5' is in a column without a header"):
+        read_table(tmp_path / "n.csv", "nodes")

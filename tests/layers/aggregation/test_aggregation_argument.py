@@ -89,8 +89,6 @@ def test_what_only_pygs_ways_can_do_is_refused_with_the_remedy() -> None:
         conv((x, x[:4]), EDGES)
     with pytest.raises(BadInput, match=r"takes x of \[nodes, channels\]; got \(2, 9, 6\)"):
         conv(torch.stack([x, x]), EDGES)
-    with pytest.raises(BadInput, match=r"takes edges as constants.*edge_weight.detach\(\)"):
-        conv(x, EDGES, WEIGHTS.clone().requires_grad_())
     with pytest.raises(BadInput, match="'gat' weights edges in its own way"):
         CrossGCNConv(6, 4, aggr="gat", normalize=False)
     wrong: Any = ["mean", "max"]

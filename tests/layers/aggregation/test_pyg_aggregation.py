@@ -4,30 +4,32 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from aggregation_cases import NODES, WEIGHTS, dense, edges, join, shake, vectors
+from aggregation_cases import EDGES, WEIGHTS, dense, edges, join, shake, vectors
 from torch import Tensor
-from torch_geometric.nn import aggr
+from torch_geometric.nn import GCNConv
 
-from crossgcn import BadInput
+from crossgcn import BadInput, CrossGCNConv
 from crossgcn.layers import AGGREGATIONS, make_aggregation
 
 JOINED_BY_HAND: dict[str, Callable[[Tensor], Tensor]] = {
     "raw-max": lambda group: group.amax(0),
     "raw-min": lambda group: group.amin(0),
     "median": lambda group: group.median(0).values,
+    "raw-median": lambda group: group.median(0).values,
+    "raw-softmax": lambda group: (group.softmax(0) * group).sum(0),
     "raw-mul": lambda group: group.prod(0),
     "var": lambda group: group.var(0, correction=0),
-    "std": lambda group: group.std(0, correction=0),
+    "std": lambda group: group.std(0, correction=0) * (group.var(0, correction=0) > 1e-5),
     "variance-preserving": lambda group: group.sum(0) / group.size(0) ** 0.5,
     "softmax": lambda group: (group.softmax(0) * group).sum(0),
-    "powermean": lambda group: group.clamp(1e-4, 100.0).mean(0),
+    "powermean": lambda group: group.mean(0),
 }
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 @pytest.mark.parametrize("name", JOINED_BY_HAND)
 def test_each_joins_the_weighed_messages_of_a_node(name: str, weights: Tensor | None) -> None:
-    x, adjacency = vectors(), dense("self-loops", weights)
+    x, adjacency = vectors(), dense("self-loops" if name.startswith("raw-") else "gcn", weights)
     groups = [(row[:, None] * x)[row != 0] for row in adjacency]
     expected = torch.stack([JOINED_BY_HAND[name](group) for group in groups])
     out = join(make_aggregation(name, 4).double(), x, weights)
@@ -55,12 +57,10 @@ def test_several_parts_are_projected_to_one_width() -> None:
         make_aggregation("multi", 4, parts=["lstm"])
 
 
-def test_exponents_are_learned_unless_held_and_may_be_one_per_channel() -> None:
-    for name, exponent in (("softmax", "t"), ("powermean", "p")):
-        learned = make_aggregation(name, 4, per_channel=True)
-        assert [p.numel() for p in learned.parameters()] == [4]
-        held = make_aggregation(name, 4, learn=False, **{exponent: 2.0})
-        assert list(held.parameters()) == []
+def test_a_temperature_is_learned_unless_held_and_may_be_one_per_channel() -> None:
+    learned = make_aggregation("raw-softmax", 4, per_channel=True)
+    assert [p.numel() for p in learned.parameters()] == [4]
+    assert list(make_aggregation("raw-softmax", 4, learn=False, t=2.0).parameters()) == []
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,11 @@ def test_no_node_has_part_in_another_ones_result(name: str) -> None:
 
 
 def test_those_named_as_pygs_are_pygs() -> None:
-    x, hop = vectors(), edges("self-loops", None)
-    for name in ("max", "min", "median", "mul", "std", "var"):
-        theirs = aggr.MultiAggregation([name])(x[hop.columns], hop.rows, dim_size=NODES)
-        ours = make_aggregation(name if name in ("median", "std", "var") else f"raw-{name}", 4)
-        torch.testing.assert_close(join(ours, x, None), theirs)
+    """In the layer over COO edges, and over prepared edges as a model is trained."""
+    x = vectors()
+    for name in (n for n, part in AGGREGATIONS.items() if part.target.endswith("LayerMessages")):
+        conv, theirs = CrossGCNConv(4, 3, 1, aggr=name), GCNConv(4, 3, aggr=name)
+        theirs.lin.weight = torch.nn.Parameter(conv.weight[0].detach())
+        expected = theirs.double()(x, EDGES, WEIGHTS)
+        torch.testing.assert_close(conv.double()(x, EDGES, WEIGHTS), expected)
+        torch.testing.assert_close(conv(x, edges("gcn")), expected)

@@ -6,13 +6,14 @@ import json
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
+from crossgcn.data.files import read_npy_header
 from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import BadInput
 
@@ -215,16 +216,18 @@ def _find_nodes(ends: list[str | int], names: list[Any], path: Path) -> Integers
 
 def _open_features(path: Path) -> NDArray[Any]:
     try:
-        features = np.load(path, mmap_mode="r", allow_pickle=False)
-        kind, shape = features.dtype, list(features.shape)
-    except (OSError, ValueError, EOFError, AttributeError) as error:
+        with path.open("rb") as file:
+            shape, by_columns, kind = read_npy_header(file, path.stat().st_size)
+            start = file.tell()
+    except Exception as error:  # a damaged header can raise any error
         raise BadInput(
             f"{path}: not a .npy file of plain numbers, or cut short ({error}); "
             "download it again, or write it with numpy.save"
         ) from None
     if len(shape) != 2 or kind.kind not in "fiu":
-        raise BadInput(f"{path}: holds {kind} {shape}; it must be numbers [nodes, features]")
-    return np.asarray(features)
+        raise BadInput(f"{path}: holds {kind} {list(shape)}; it must be numbers [nodes, features]")
+    order: Literal["F", "C"] = "F" if by_columns else "C"
+    return np.asarray(np.memmap(path, kind, "r", start, shape, order))
 
 
 def _look_up(ids: list[str], values: dict[str, Any], path: Path, what: str, end: int) -> Integers:

@@ -1,61 +1,39 @@
 """Read Planetoid's raw files safely.
 
-The eight files of a graph are Python 2 pickles and one text file. A pickle is a program: the
-unpickler here allows six globals and nothing else. No other module unpickles.
+The eight files of a graph are Python 2 pickles and one text file. A pickle is a program, and it is
+not run: :mod:`crossgcn.data.datasets.pickle_opcodes` reads it as data.
 """
 
 from __future__ import annotations
 
-import collections
-import pickle
+from collections.abc import Callable
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from numpy._core.multiarray import _reconstruct
 from numpy.typing import NDArray
 from scipy import sparse
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from crossgcn.data.datasets.catalogue import PLANETOID_PARTS
+from crossgcn.data.datasets.pickle_opcodes import (
+    RefusedPickle,
+    Unsound,
+    as_array,
+    as_edges,
+    as_matrix,
+    read_pickle,
+)
 from crossgcn.data.features import csr_tensor
+from crossgcn.data.files import read_bytes
 from crossgcn.data.graph_file import read_graph
 from crossgcn.errors import BadInput
 
 NUM_VALIDATION = 500
 """Planetoid's public split validates on the rows after its training rows."""
-
-
-def _dtype(code: str, align: int = 0, copy: int = 0) -> np.dtype[Any]:
-    """Make a dtype from the arguments that Python 2 pickles give: integers for flags."""
-    return np.dtype(code, align=bool(align), copy=bool(copy))
-
-
-_ALLOWED: dict[tuple[str, str], Any] = {
-    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): _dtype,
-    ("scipy.sparse.csr", "csr_matrix"): sparse.csr_matrix,
-    ("collections", "defaultdict"): collections.defaultdict,
-    ("__builtin__", "list"): list,
-}
-
-
-class _PlanetoidUnpickler(pickle.Unpickler):
-    """An unpickler that knows six names, spelt exactly as in these files."""
-
-    def find_class(self, module_name: str, global_name: str, /) -> Any:
-        try:
-            return _ALLOWED[module_name, global_name]
-        except KeyError:
-            raise _RefusedGlobal(f"{module_name}.{global_name}") from None
-
-
-class _RefusedGlobal(Exception):
-    """A pickle names a global that no Planetoid file needs."""
 
 
 def read_planetoid(folder: Path, name: str) -> Data:
@@ -79,6 +57,11 @@ def read_planetoid(folder: Path, name: str) -> Data:
     _require(len(ty) == tx.shape[0], paths["ty"], f"{len(ty)} rows, tx {tx.shape[0]}")
     _require(len(test) == tx.shape[0], paths["test.index"], f"{len(test)} rows, tx {tx.shape[0]}")
     _require(int(test.min()) == first_test, paths["test.index"], f"its least is {test.min()}")
+    # A gap is a node without features: Citeseer has 15 of them.
+    _require(
+        num_nodes - first_test <= 10 * len(test), paths["test.index"], f"its most is {test.max()}"
+    )
+    _require(x.shape[0] <= first_test, paths["x"], f"{x.shape[0]} rows, allx {first_test}")
     _require(tx.shape[1] == allx.shape[1], paths["tx"], f"{tx.shape[1]} columns")
     _require(ty.shape[1] == ally.shape[1], paths["ty"], f"{ty.shape[1]} columns")
 
@@ -109,11 +92,15 @@ def read_planetoid(folder: Path, name: str) -> Data:
     )
 
 
-def _unpickle(path: Path) -> Any:
+Value = TypeVar("Value")
+
+
+def _read(path: Path, make: Callable[[Any, int], Value]) -> Value:
+    """Read a pickle, and make what it describes; ``make`` also gets the size of the file."""
     try:
-        with path.open("rb") as file:
-            return _PlanetoidUnpickler(file, encoding="latin1").load()
-    except _RefusedGlobal as refused:
+        content = read_bytes(path)
+        return make(read_pickle(content), len(content))
+    except RefusedPickle as refused:
         raise BadInput(
             f"{path}: refused, its pickle asks for {refused}, which no Planetoid file needs; "
             "get the file again from a source you trust"
@@ -122,26 +109,17 @@ def _unpickle(path: Path) -> Any:
         raise BadInput(
             f"{path}: cannot be read ({error.strerror}); a graph is eight files ind.NAME.*"
         ) from error
-    except Exception as error:
-        # A damaged pickle can raise any error.
-        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+    except Unsound as error:
+        raise _damaged(path, str(error)) from None
 
 
 def _read_features(path: Path) -> sparse.csr_matrix:
-    matrix = _unpickle(path)
-    if not isinstance(matrix, sparse.csr_matrix):
-        raise _damaged(path, "it holds no CSR matrix")
-    try:
-        matrix.check_format(full_check=True)
-    except (ValueError, AttributeError, TypeError) as error:
-        raise _damaged(path, str(error)) from error
-    return matrix
+    return _read(path, lambda value, _: as_matrix(value))
 
 
 def _read_one_hot(path: Path) -> NDArray[np.integer]:
-    array = _unpickle(path)
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "iu":
-        raise _damaged(path, "it holds no integer matrix of one-hot labels")
+    array = _read(path, lambda value, _: as_array(value, "iu"))
+    _require(array.ndim == 2 and array.size > 0, path, "it holds no matrix of one-hot labels")
     return array
 
 
@@ -152,10 +130,10 @@ def _labels(one_hot: NDArray[np.integer]) -> NDArray[np.int64]:
 
 def _read_test_index(path: Path) -> NDArray[np.int64]:
     try:
-        index = np.array([int(line) for line in path.read_text("ascii").split()], np.int64)
+        index = np.array([int(line) for line in read_bytes(path).decode("ascii").split()], np.int64)
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise _damaged(path, str(error)) from error
     _require(len(index) > 0, path, "it is empty")
     _require(len(np.unique(index)) == len(index), path, "it names a node twice")
@@ -163,13 +141,7 @@ def _read_test_index(path: Path) -> NDArray[np.int64]:
 
 
 def _read_edges(path: Path, num_nodes: int) -> torch.Tensor:
-    graph = _unpickle(path)
-    _require(isinstance(graph, dict), path, "it holds no mapping of nodes to neighbours")
-    try:
-        pairs = [(node, neighbour) for node, near in graph.items() for neighbour in near]
-        edges = np.array(pairs, np.int64).reshape(-1, 2)
-    except (TypeError, ValueError) as error:
-        raise _damaged(path, str(error)) from error
+    edges = _read(path, as_edges)
     inside = edges.size == 0 or (edges.min() >= 0 and edges.max() < num_nodes)
     _require(inside, path, f"it names nodes outside 0..{num_nodes - 1}")
     edge_index: torch.Tensor = to_undirected(torch.from_numpy(edges.T.copy()), num_nodes=num_nodes)

@@ -20,7 +20,7 @@ from crossgcn.data.files import read_npz
 from crossgcn.data.graph import is_labelled
 from crossgcn.data.tables.frames import make_table
 from crossgcn.data.tables.graph import TableGraph, load_tables
-from crossgcn.data.tables.plan import NODE_CHOICES, TableChoices
+from crossgcn.data.tables.plan import NODE_CHOICES, TableChoices, TablePlan
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput, unknown_name
 
@@ -80,8 +80,9 @@ def load_real(
                 f"target is {target!r}, but choices have the target {choices.target!r}: give one"
             )
         choices = replace(choices, target=target)
-    nodes, edges, choices, roles = prepare_real(name, choices)
-    graph = load_tables(nodes, edges, choices)
+    nodes, edges, all_choices, roles = prepare_real(name, choices)
+    graph = load_tables(nodes, edges, all_choices)
+    graph = replace(graph, plan=name_defaults(graph.plan, name, choices))
     if roles is not None:
         graph.data.roles = torch.from_numpy(roles) * is_labelled(graph.data.y)
     return graph
@@ -97,10 +98,7 @@ def prepare_real(
     tables = read_real(name)
     defaults = _DEFAULTS[name.partition("/")[0]]
     target = choices.target or TABLES[name].target
-    named = {target}
-    for choice in NODE_CHOICES:
-        given = getattr(choices, choice)
-        named.update(given if isinstance(given, tuple) else (given,))
+    named = {target, *_named_columns(choices)}
     merged: dict[str, Any] = {}
     for field in fields(choices):
         given, default = getattr(choices, field.name), getattr(defaults, field.name)
@@ -111,6 +109,43 @@ def prepare_real(
     nodes = make_table(tables.nodes, name)
     edges = make_table(tables.edges, f"{name} (edges)")
     return nodes, edges, TableChoices(**merged), tables.roles
+
+
+def name_defaults(plan: TablePlan, name: str, choices: TableChoices) -> TablePlan:
+    """Say in a plan which columns are taken as they are by default of the dataset.
+
+    Args:
+        choices: What the user chose.
+    """
+    default, named = f"default of {name}", _named_columns(choices)
+    columns = [
+        column.model_copy(update={"reason": default})
+        if column.reason == "as chosen" and column.name not in named
+        else column
+        for column in plan.columns
+    ]
+    reasons = [
+        reason.removesuffix("as chosen") + default
+        if reason.endswith(": as chosen") and reason.startswith(("ids", "edges"))
+        else reason
+        for reason in plan.reasons
+    ]
+    ignored = [c.name for c in columns if c.kind == "ignored" and c.reason == default]
+    if ignored:
+        reasons.append(
+            f"left out by default of {name}: {', '.join(ignored)}; include one with --categorical "
+            f"{ignored[0]}"
+        )
+    return plan.model_copy(update={"columns": tuple(columns), "reasons": tuple(reasons)})
+
+
+def _named_columns(choices: TableChoices) -> set[str | None]:
+    """Return the columns of the node table that choices name."""
+    named: set[str | None] = set()
+    for choice in NODE_CHOICES:
+        given = getattr(choices, choice)
+        named.update(given if isinstance(given, tuple) else (given,))
+    return named
 
 
 def _read_us_county(name: str) -> RealTables:

@@ -21,29 +21,61 @@ file                       kind                   meaning
                                                   of nodes is encoded
 =========================  =====================  ==========================================
 
-An undirected edge between two nodes is an entry of both. Numbers are little-endian.
+An undirected edge between two nodes is an entry of both. Numbers are little-endian. ``graph.json``
+holds a checksum of every block of each file (:mod:`crossgcn.data.seals`); blocks are verified when
+they are first read.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
+import math
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import DTypeLike, NDArray
+from pydantic import BaseModel, Field, ValidationError
 
-from crossgcn.data.files import checksum_matches, read_json_object
+from crossgcn.data.files import holding, read_json_object
+from crossgcn.data.seals import BLOCK, BlockChecksums, checksum_matches
 from crossgcn.errors import BadInput, WorkFailed
 
 PAGE, PREPROCESS = "graph.json", "preprocess.json"
-FORMAT, VERSION = "crossgcn-graph", 1
+FORMAT, VERSION = "crossgcn-graph", 2
 REMEDY = "make it again with crossgcn data import"
+
+Count = Annotated[int, Field(ge=0, lt=2**48)]
+
+
+class FileDescription(BaseModel, strict=True, extra="forbid"):
+    """What ``graph.json`` says of a file; only arrays have a type and a shape."""
+
+    bytes: Count = 0
+    sha256: str = ""
+    blocks: Annotated[str, Field(pattern="^([0-9a-f]{8})*$")] = ""
+    dtype: str = ""
+    shape: list[Count] = []
+
+
+class Page(BaseModel, strict=True, extra="forbid"):
+    """The content of ``graph.json``, as :class:`~crossgcn.data.StoredGraph` describes it."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    num_nodes: Annotated[Count, Field(ge=1)]
+    num_entries: Count
+    num_self_loops: Count
+    directed: bool
+    num_features: Count
+    num_classes: Annotated[int, Field(ge=1, lt=2**31)] | None
+    files: dict[str, FileDescription]
+    sha256: str = ""
 
 
 def is_graph_folder(path: Path | str) -> bool:
@@ -52,7 +84,7 @@ def is_graph_folder(path: Path | str) -> bool:
     return folder.is_dir() and any((folder / name).exists() for name in (PAGE, "offsets.npy"))
 
 
-def read_page(folder: Path) -> dict[str, Any]:
+def read_page(folder: Path) -> Page:
     """Read ``graph.json``, and check it and the sizes of the files."""
     path = folder / PAGE
     if not folder.is_dir():
@@ -62,19 +94,77 @@ def read_page(folder: Path) -> dict[str, Any]:
             f"{folder}: there is no {PAGE}, so it is no graph, or its import was never finished; "
             f"{REMEDY}"
         )
-    page = read_json_object(path, "give a folder you may read", REMEDY)
-    if page.get("format") != FORMAT:
+    content = read_json_object(path, "give a folder you may read", REMEDY)
+    if content.get("format") != FORMAT:
         raise BadInput(f"{path}: does not describe a graph; {REMEDY}")
-    if page.get("version") != VERSION:
+    if content.get("version") != VERSION:
         raise BadInput(
-            f"{path}: has version {page.get('version')!r} where this crossgcn reads {VERSION}; "
+            f"{path}: has version {content.get('version')!r} where this crossgcn reads {VERSION}; "
             f"{REMEDY}, or use the crossgcn that wrote it"
         )
-    if not checksum_matches(page):
+    if not checksum_matches(content):
         raise BadInput(f"{path}: was changed after it was written; {REMEDY}")
-    for name, about in page["files"].items():
-        _check_size(folder / name, about["bytes"])
+    try:
+        page = Page.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise BadInput(f"{path}: {where}: {first['msg']}; {REMEDY}") from None
+    _check_shapes(path, page)
+    for name, about in page.files.items():
+        _check_size(folder / name, about.bytes)
     return page
+
+
+def _check_shapes(path: Path, page: Page) -> None:
+    """Refuse arrays that are no part of one graph."""
+    nodes, entries, width = page.num_nodes, page.num_entries, page.num_features
+    # Lengths that are stated nowhere else are those of the file itself.
+    lengths = {name: about.shape[:1] for name, about in page.files.items()}
+    values = lengths.get("feature_values.npy", [])
+    groups: list[dict[str, tuple[str, list[int]]]] = [
+        {"offsets.npy": ("<i8", [nodes + 1]), "neighbours.npy": ("<i4 <i8", [entries])},
+        {"weights.npy": ("<f4", [entries])},
+        {"labels.npy": ("<i8 <f4", [nodes])},
+        {"roles.npy": ("|i1", [*lengths.get("roles.npy", []), nodes])},
+        {"features.npy": ("<f4", [nodes, width])},
+        {
+            "feature_offsets.npy": ("<i8", [nodes + 1]),
+            "feature_columns.npy": ("<i4 <i8", values),
+            "feature_values.npy": ("<f4", values),
+        },
+        {
+            "id_offsets.npy": ("<i8", [nodes + 1]),
+            "id_text.npy": ("|u1", lengths.get("id_text.npy", [])),
+        },
+        {PREPROCESS: ("", [])},
+    ]
+    listed = [group for group in groups if not group.keys().isdisjoint(page.files)]
+    expected = {name: kind for group in listed for name, kind in group.items()}
+    has_features = not {"features.npy", "feature_values.npy"}.isdisjoint(expected)
+    if (
+        page.files.keys() != expected.keys()
+        or groups[0] not in listed
+        or has_features != (width > 0)
+    ):
+        raise BadInput(f"{path}: lists {', '.join(page.files)}, which make no graph; {REMEDY}")
+    for name, (types, shape) in expected.items():
+        about = page.files[name]
+        if about.dtype not in types.split(" ") or about.shape != shape:
+            raise BadInput(
+                f"{path}: {name} is {about.dtype} {about.shape}, not {types} {shape}; {REMEDY}"
+            )
+        if about.dtype:
+            content = np.dtype(about.dtype).itemsize * math.prod(shape)
+            _check_bytes(path.parent / name, about.bytes, len(npy_header(about)) + content)
+
+
+def npy_header(about: FileDescription) -> bytes:
+    """Return the start of an ``.npy`` file; files are compared with it, not parsed by it."""
+    file = io.BytesIO()
+    content = {"descr": about.dtype, "fortran_order": False, "shape": tuple(about.shape)}
+    np.lib.format.write_array_header_1_0(file, content)
+    return file.getvalue()
 
 
 def _check_size(path: Path, expected: int) -> None:
@@ -84,6 +174,10 @@ def _check_size(path: Path, expected: int) -> None:
         raise BadInput(f"{path}: is missing; {REMEDY}") from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); {REMEDY}") from None
+    _check_bytes(path, size, expected)
+
+
+def _check_bytes(path: Path, size: int, expected: int) -> None:
     if size != expected:
         raise BadInput(
             f"{path}: has {size:,} bytes where {PAGE} says {expected:,}, so it was cut short or "
@@ -94,8 +188,7 @@ def _check_size(path: Path, expected: int) -> None:
 def changed_file(folder: Path, name: str, what: str) -> BadInput:
     """Return the error for an array of a graph folder with impossible content."""
     return BadInput(
-        f"{folder / f'{name}.npy'}: {what}, so a file was changed after it was written: look with "
-        f"crossgcn data show {folder} --verify, and make the folder again with crossgcn data import"
+        f"{folder / f'{name}.npy'}: {what}, so a file was changed after it was written; {REMEDY}"
     )
 
 
@@ -110,9 +203,9 @@ class ArrayFile:
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self.length = 0
         self._row_shape = row_shape
-        self._digest = hashlib.sha256()
-        self._file = path.open("xb")
-        self._write_header()
+        self._checksums = BlockChecksums()
+        self._file = path.open("xb+")
+        self._write(self._header())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -124,35 +217,37 @@ class ArrayFile:
         assert rows.shape[1:] == self._row_shape, (rows.shape, self._row_shape)
         content = np.ascontiguousarray(rows, self.dtype).data
         if len(rows) and content.nbytes:
-            self._file.write(content)
-            self._digest.update(content)
+            self._write(content)
         self.length += len(rows)
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> FileDescription:
         """Flush the file to disk, close it, and return what ``graph.json`` says of it."""
+        # NumPy leaves room for the first axis to grow, so both headers have the same length.
         self._file.seek(0)
-        self._write_header()
+        self._file.write(self._header())
         self._file.flush()
         os.fsync(self._file.fileno())
         size = os.fstat(self._file.fileno()).st_size
+        self._file.seek(0)
+        first = self._file.read(BLOCK)
+        self._file.seek(0)
+        sha256 = hashlib.file_digest(self._file, "sha256").hexdigest()
         self._file.close()
-        return {
-            "dtype": self.dtype.str,
-            "shape": list(self.shape),
-            "bytes": size,
-            "sha256": self._digest.hexdigest(),
-        }
+        return self._describe(bytes=size, sha256=sha256, blocks=self._checksums.finish(first))
 
     def close(self) -> None:
         """Close the file as it is."""
         self._file.close()
 
-    def _write_header(self) -> None:
-        # NumPy leaves room for the first axis to grow, so both headers have the same length.
-        np.lib.format.write_array_header_1_0(
-            self._file,
-            {"descr": self.dtype.str, "fortran_order": False, "shape": self.shape},
-        )
+    def _header(self) -> bytes:
+        return npy_header(self._describe())
+
+    def _describe(self, **more: Any) -> FileDescription:
+        return FileDescription(dtype=self.dtype.str, shape=list(self.shape), **more)
+
+    def _write(self, content: Any) -> None:
+        self._file.write(content)
+        self._checksums.update(content)
 
 
 @contextmanager
@@ -171,46 +266,43 @@ def building_folder(out: Path) -> Iterator[tuple[Path, Path]]:
     """
     if out.name in ("", ".."):
         raise BadInput(f"{out} is no name for a folder; give one that can be made")
+    if out.is_symlink():
+        out = out.resolve()
     check_target(out)
     temporary = out.with_name(f".{out.name}.building")
-    try:
-        temporary.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(temporary / "lock")
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise BadInput(
-            f"{out} is being written by another process, in {temporary}; wait for it, or give "
-            "another folder"
-        ) from None
-    except OSError as error:
-        raise BadInput(f"{out}: cannot be made ({error.strerror}); give another folder") from None
     folder, scratch = temporary / "graph", temporary / "scratch"
     try:
-        try:
-            check_target(out)  # Another process may have finished it meanwhile.
-            for left_over in (folder, scratch):
-                shutil.rmtree(left_over, ignore_errors=True)
-                left_over.mkdir()
-            yield folder, scratch
-            _sync_folder(folder)
-            check_target(out)
-            if out.exists():
-                out.rmdir()
-            folder.replace(out)
-            _sync_folder(out.parent)
-        except OSError as error:
-            raise WorkFailed(
-                f"{out} could not be written ({error.strerror or error}); nothing of it is kept: "
-                "free some space on that disk, or give a folder elsewhere"
-            ) from error
+        with holding(temporary, out):
+            try:
+                check_target(out)  # Another process may have finished it meanwhile.
+                for left_over in (folder, scratch):
+                    shutil.rmtree(left_over, ignore_errors=True)
+                    left_over.mkdir()
+                yield folder, scratch
+                _sync_folder(folder)
+                check_target(out)
+                if out.exists():
+                    out.rmdir()
+                folder.replace(out)
+                _sync_folder(out.parent)
+            except OSError as error:
+                raise _not_written(out, temporary, error) from error
+            finally:
+                for left_over in (folder, scratch):
+                    shutil.rmtree(left_over, ignore_errors=True)
     finally:
-        for left_over in (folder, scratch):
-            shutil.rmtree(left_over, ignore_errors=True)
-        # Before the lock is released, so that no other process's folder is removed.
         with suppress(OSError):
-            (temporary / "lock").unlink()
             temporary.rmdir()
-        lock.release()
+
+
+def _not_written(out: Path, temporary: Path, error: OSError) -> WorkFailed:
+    written = sum(path.stat().st_size for path in temporary.rglob("*") if path.is_file())
+    free = shutil.disk_usage(temporary).free
+    return WorkFailed(
+        f"{out} could not be written ({error.strerror or error}); nothing of it is kept: free some "
+        f"space on that disk, or give a folder elsewhere ({written:,} bytes were written, and "
+        f"{free:,} more are free)"
+    )
 
 
 def check_target(out: Path) -> None:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from crossgcn.data.graph import canonical_graph
+from crossgcn.data.graph import MOST_WEIGHT, canonical_graph
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.stored.edge_files import EdgeFile, no_edges
 from crossgcn.data.stored.external_sort import ENTRY_BYTES
@@ -264,9 +264,9 @@ def _weights(batch: Batch, header: str) -> NDArray[np.float32]:
     numbers: NDArray[np.float64] = (
         batch.columns[header].to_numpy(zero_copy_only=False).astype(np.float64)
     )
-    wrong = np.flatnonzero(~((numbers >= 0) & (numbers <= np.finfo(np.float32).max)))
+    wrong = np.flatnonzero(~((numbers >= 0) & (numbers <= MOST_WEIGHT)))
     if len(wrong):
-        remedy = "write a number that is not negative"
+        remedy = f"write a number from 0 to {MOST_WEIGHT:g}"
         raise batch.error(header, int(wrong[0]), "is no weight", remedy)
     return numbers.astype(np.float32)
 

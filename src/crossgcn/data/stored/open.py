@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -18,10 +18,18 @@ from torch_geometric.data import Data
 
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.data.features import csr_tensor
-from crossgcn.data.files import read_json_object
 from crossgcn.data.graph import is_labelled
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.stored.format import PREPROCESS, REMEDY, changed_file, read_page
+from crossgcn.data.seals import SealedFile
+from crossgcn.data.stored.format import (
+    PREPROCESS,
+    REMEDY,
+    FileDescription,
+    Page,
+    changed_file,
+    npy_header,
+    read_page,
+)
 from crossgcn.errors import BadInput
 
 PIECE = 1 << 16
@@ -87,30 +95,37 @@ class StoredGraph:
     read-only: writing to one ends the process.
 
     The arrays are those of :mod:`crossgcn.data.stored.format`; optional ones may be ``None``.
+    Whatever a method returns is verified. The tensors ``neighbours`` and ``weights`` are not:
+    call :meth:`check_rows` before reading rows of them, or :meth:`verify` once.
 
     Attributes:
         num_entries: Length of ``neighbours``: an undirected edge between two nodes has two.
         num_features: 0 where the nodes have no features.
         num_classes: ``None`` where the folder does not state it.
         fingerprint: A hash of the content of all files.
-        files: Size, hash, type and shape of each file, by name.
+        files: Size, hashes, type and shape of each file, by name.
     """
 
-    def __init__(self, folder: Path, page: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, page: Page) -> None:
         self.folder = folder
-        self.num_nodes: int = page["num_nodes"]
-        self.num_entries: int = page["num_entries"]
-        self.num_self_loops: int = page["num_self_loops"]
-        self.num_features: int = page["num_features"]
-        self.num_classes: int | None = page["num_classes"]
-        self.directed: bool = page["directed"]
-        self.fingerprint: str = page["fingerprint"]
-        self.files: dict[str, dict[str, Any]] = page["files"]
-        self._maps: dict[str, NDArray[Any]] = {}
-        self.offsets = self._tensor("offsets")
+        self.num_nodes = page.num_nodes
+        self.num_entries = page.num_entries
+        self.num_self_loops = page.num_self_loops
+        self.num_features = page.num_features
+        self.num_classes = page.num_classes
+        self.directed = page.directed
+        # It covers the checksum of every block, against which blocks are verified.
+        self.fingerprint = page.sha256
+        self.files: dict[str, FileDescription] = page.files
+        self._sealed = {
+            name: SealedFile(folder / name, about.bytes, about.sha256, about.blocks, REMEDY)
+            for name, about in page.files.items()
+        }
+        self._maps = {
+            name.removesuffix(".npy"): self._map(name) for name in page.files if name != PREPROCESS
+        }
         self.neighbours = self._tensor("neighbours")
-        self.weights = self._optional("weights")
-        self.roles = self._optional("roles")
+        self.weights = self._tensor("weights") if self._has("weights") else None
 
     def __repr__(self) -> str:
         return (
@@ -140,25 +155,56 @@ class StoredGraph:
         return self._has("feature_offsets")
 
     @cached_property
+    def offsets(self) -> Tensor:
+        """Where the neighbours of each node start; int64 [N + 1]."""
+        self._sealed["offsets.npy"].check()
+        return self._tensor("offsets")
+
+    @cached_property
     def labels(self) -> Tensor:
         """Class of each node, -1 for unlabelled; or its number, NaN for unlabelled; [N]."""
-        labels = self._optional("labels")
-        return torch.full((self.num_nodes,), -1) if labels is None else labels
+        if not self._has("labels"):
+            return torch.full((self.num_nodes,), -1)
+        self._sealed["labels.npy"].check()
+        labels = self._tensor("labels")
+        if not labels.is_floating_point():
+            self._check_range("labels", labels, -1, self.num_classes or self.num_nodes)
+        elif labels.isinf().any():
+            raise changed_file(self.folder, "labels", "holds infinite numbers")
+        return labels
+
+    @cached_property
+    def roles(self) -> Tensor | None:
+        """Who trains, validates and tests; int8 [splits, N]."""
+        if not self._has("roles"):
+            return None
+        self._sealed["roles.npy"].check()
+        roles = self._tensor("roles")
+        self._check_range("roles", roles, 0, 4)
+        return roles
 
     @cached_property
     def preprocess(self) -> Preprocess | None:
         """Names of classes and features, and how tables were encoded, where that is stored."""
         if PREPROCESS not in self.files:
             return None
-        path = self.folder / PREPROCESS
-        return Preprocess.from_json(read_json_object(path, "give a whole folder", REMEDY))
+        self._sealed[PREPROCESS].check()
+        try:
+            return Preprocess.from_json(json.loads(bytes(self._sealed[PREPROCESS].content)))
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"{self.folder / PREPROCESS}: {error}; {REMEDY}") from None
 
     @cached_property
     def ids(self) -> StoredIds | None:
         """Ids of the nodes, where a table of nodes had any."""
         if not self._has("id_offsets"):
             return None
-        return StoredIds(self._map("id_offsets"), self._map("id_text"))
+        for name in ("id_offsets.npy", "id_text.npy"):
+            self._sealed[name].check()
+        offsets, text = self._maps["id_offsets"], self._maps["id_text"]
+        if offsets[0] != 0 or (np.diff(offsets) < 0).any() or offsets[-1] != len(text):
+            raise changed_file(self.folder, "id_offsets", f"no parts of {len(text):,} bytes")
+        return StoredIds(offsets, text)
 
     def features(self, nodes: Tensor | NDArray[np.integer] | None = None) -> Tensor:
         """Read the features of some nodes, in the order given, or of all.
@@ -173,12 +219,32 @@ class StoredGraph:
         at = None if nodes is None else np.asarray(nodes, np.int64)
         if self.has_sparse_features:
             return self._sparse_rows(at)
-        rows = self._map("features")
+        rows = self._maps["features"]
+        self._check("features", *((0, len(rows)) if at is None else (at, at + 1)))
         return torch.from_numpy(np.array(rows) if at is None else rows[at])
+
+    def check_rows(self, nodes: NDArray[np.integer]) -> None:
+        """Verify the neighbours and weights of some nodes."""
+        offsets = self.offsets.numpy()
+        for name in ("neighbours", "weights"):
+            if self._has(name):
+                self._check(name, offsets[nodes], offsets[nodes + 1])
+
+    def check_all_rows(self) -> None:
+        """Verify the neighbours and weights of all nodes."""
+        for name in ("neighbours", "weights"):
+            if self._has(name):
+                self._check(name, 0, self.num_entries)
 
     def to_data(self) -> Data:
         """Load the whole graph into memory; its nodes must have features."""
-        degrees = torch.from_numpy(np.diff(self._map("offsets")))
+        self.check()
+        offsets = self.offsets.numpy()
+        if offsets[0] != 0 or (np.diff(offsets) < 0).any() or offsets[-1] != self.num_entries:
+            raise changed_file(self.folder, "offsets", f"no rows of {self.num_entries:,} entries")
+        if self.num_entries:
+            self._check_range("neighbours", self.neighbours, 0, self.num_nodes)
+        degrees = torch.from_numpy(np.diff(offsets))
         rows = torch.repeat_interleave(torch.arange(self.num_nodes), degrees)
         columns = self.neighbours.long()
         return Data(
@@ -204,23 +270,20 @@ class StoredGraph:
         return int(self.labels.max()) + 1 if self.num_classes is None else self.num_classes
 
     def verify(self) -> None:
-        """Read everything and refuse a file that differs from its hash."""
-        for name, about in self.files.items():
-            path = self.folder / name
-            digest = hashlib.sha256()
-            with path.open("rb") as file:
-                if path.suffix == ".npy":
-                    np.lib.format.read_magic(file)
-                    np.lib.format.read_array_header_1_0(file)
-                while content := file.read(1 << 24):
-                    digest.update(content)
-            if digest.hexdigest() != about["sha256"]:
-                raise BadInput(f"{path}: was changed after it was written; {REMEDY}")
+        """Read all files, and refuse one whose SHA-256 is another one."""
+        for sealed in self._sealed.values():
+            sealed.verify()
+
+    def check(self) -> None:
+        """Read all files, and refuse one in which a block has another checksum."""
+        for sealed in self._sealed.values():
+            sealed.check()
 
     def _sparse_rows(self, nodes: NDArray[np.int64] | None) -> Tensor:
         offsets, columns, values = (
-            self._map(f"feature_{part}") for part in ("offsets", "columns", "values")
+            self._maps[f"feature_{part}"] for part in ("offsets", "columns", "values")
         )
+        self._sealed["feature_offsets.npy"].check()
         starts, ends = (
             (offsets[:-1], offsets[1:]) if nodes is None else (offsets[nodes], offsets[nodes + 1])
         )
@@ -231,6 +294,8 @@ class StoredGraph:
                 f"a row is from {int(starts[row])} to {int(ends[row])} of {columns.size:,} values"
             )
             raise changed_file(self.folder, "feature_offsets", what)
+        for name in ("feature_columns", "feature_values"):
+            self._check(name, *((0, columns.size) if nodes is None else (starts, ends)))
         if nodes is None:
             indptr, columns, values = np.array(offsets), np.array(columns), np.array(values)
         else:
@@ -249,37 +314,40 @@ class StoredGraph:
         return f"{name}.npy" in self.files
 
     def _map(self, name: str) -> NDArray[Any]:
-        if name in self._maps:
-            return self._maps[name]
-        about = self.files[f"{name}.npy"]
-        path = self.folder / f"{name}.npy"
-        try:
-            # Read-only: systems refuse a writable private map larger than the memory.
-            mapped = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{path}: cannot be opened ({error}); {REMEDY}") from None
-        if mapped.dtype.str != about["dtype"] or list(mapped.shape) != about["shape"]:
+        about, content = self.files[name], self._sealed[name].content
+        header = npy_header(about)
+        if content[: len(header)] != header:
             raise BadInput(
-                f"{path}: holds {mapped.dtype} {list(mapped.shape)} where graph.json says "
-                f"{about['dtype']} {about['shape']}; {REMEDY}"
+                f"{self.folder / name}: its header is not that of {about.dtype} {about.shape}, as "
+                f"graph.json says; {REMEDY}"
             )
-        self._maps[name] = mapped
-        return mapped
+        return np.frombuffer(content, about.dtype, offset=len(header)).reshape(about.shape)
 
-    def _optional(self, name: str) -> Tensor | None:
-        return self._tensor(name) if self._has(name) else None
+    def _check(self, name: str, starts: Any, ends: Any) -> None:
+        """Verify rows of an array before they are read."""
+        array = self._maps[name]
+        header = self.files[f"{name}.npy"].bytes - array.nbytes
+        width = array.nbytes // max(len(array), 1)
+        ranges = (header + np.atleast_1d(end).astype(np.int64) * width for end in (starts, ends))
+        self._sealed[f"{name}.npy"].check_ranges(*ranges)
+
+    def _check_range(self, name: str, values: Tensor, lowest: int, end: int) -> None:
+        low, high = (int(value) for value in values.aminmax())
+        if low < lowest or high >= end:
+            what = f"holds {low} to {high} where {lowest} to {end - 1} may be"
+            raise changed_file(self.folder, name, what)
 
     def _tensor(self, name: str) -> Tensor:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)
-            return torch.from_numpy(self._map(name))
+            warnings.filterwarnings("ignore", "The given (NumPy array|buffer) is not writable")
+            return torch.from_numpy(self._maps[name])
 
 
 def open_graph(folder: Path | str) -> StoredGraph:
     """Open a graph folder, in time that does not depend on the size of the graph.
 
-    ``graph.json`` and the sizes of all files are checked; :meth:`StoredGraph.verify` checks
-    their content.
+    ``graph.json`` and the sizes of all files are checked now, their content as it is read;
+    :meth:`StoredGraph.verify` checks all of it.
     """
     folder = Path(folder)
     return StoredGraph(folder, read_page(folder))
@@ -304,12 +372,6 @@ def open_dataset(folder: Path | str) -> Data:
             "and there is nothing to train on; import the graph with --nodes FILE --target COLUMN"
         )
     num_classes = stored.count_classes()
-    if not stored.labels.is_floating_point():
-        _check_range(stored, "labels", stored.labels, -1, num_classes)
-    elif stored.labels.isinf().any():
-        raise changed_file(stored.folder, "labels", "holds infinite numbers")
-    if stored.roles is not None:
-        _check_range(stored, "roles", stored.roles, 0, 4)
     named = num_classes if stored.preprocess is None else len(stored.preprocess.classes)
     if named != num_classes:
         raise BadInput(
@@ -324,10 +386,3 @@ def open_dataset(folder: Path | str) -> Data:
         num_nodes=stored.num_nodes,
         stored=stored,
     )
-
-
-def _check_range(stored: StoredGraph, name: str, values: Tensor, lowest: int, end: int) -> None:
-    low, high = (int(value) for value in values.aminmax())
-    if low < lowest or high >= end:
-        what = f"holds {low} to {high} where {lowest} to {end - 1} may be"
-        raise changed_file(stored.folder, name, what)

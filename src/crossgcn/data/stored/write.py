@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,18 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from crossgcn.data.files import add_checksum, digest_of_file, digest_of_json, write_json
+from crossgcn.data.files import write_json
+from crossgcn.data.graph import MOST_WEIGHT
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.seals import BlockChecksums, add_checksum
 from crossgcn.data.stored.external_sort import ENTRY_BYTES, ExternalSort
 from crossgcn.data.stored.format import (
-    FORMAT,
     PAGE,
     PREPROCESS,
-    VERSION,
     ArrayFile,
+    FileDescription,
+    Page,
     building_folder,
 )
-from crossgcn.data.stored.open import encode_ids
+from crossgcn.data.stored.open import encode_ids, open_graph
 from crossgcn.errors import BadInput
 
 MOST_NODES = 2**32
@@ -70,6 +73,8 @@ def writing_graph(
         try:
             yield writer
             writer.finish(progress or (lambda stage, done, total: None))
+            # From disk; the writer computed the SHA-256 of the same bytes there.
+            open_graph(folder).check()
         finally:
             writer.close()
 
@@ -183,21 +188,23 @@ class GraphWriter:
         files = {f"{name}.npy": file.finish() for name, file in self._files.items()}
         path = self._folder / PREPROCESS
         if path.exists():
-            files[PREPROCESS] = {"bytes": path.stat().st_size, "sha256": digest_of_file(path)}
-        files = dict(sorted(files.items()))
-        page = {
-            "format": FORMAT,
-            "version": VERSION,
-            "num_nodes": num_nodes,
-            "num_entries": num_entries,
-            "num_self_loops": num_self_loops,
-            "directed": self._num_directions == 1,
-            "num_features": self._num_features,
-            "num_classes": self._num_classes,
-            "files": files,
-            "fingerprint": digest_of_json(files),
-        }
-        write_json(self._folder / PAGE, add_checksum(page))
+            content, checksums = path.read_bytes(), BlockChecksums()
+            checksums.update(content)
+            files[PREPROCESS] = FileDescription(
+                bytes=len(content),
+                sha256=hashlib.sha256(content).hexdigest(),
+                blocks=checksums.finish(),
+            )
+        page = Page(
+            num_nodes=num_nodes,
+            num_entries=num_entries,
+            num_self_loops=num_self_loops,
+            directed=self._num_directions == 1,
+            num_features=self._num_features,
+            num_classes=self._num_classes,
+            files=dict(sorted(files.items())),
+        )
+        write_json(self._folder / PAGE, add_checksum(page.model_dump(exclude={"sha256"})))
 
     def close(self) -> None:
         """Close every file."""
@@ -265,12 +272,12 @@ class GraphWriter:
             return
         if weight.shape != (num_edges,):
             raise BadInput(f"weights are {list(weight.shape)} for {num_edges} edges; give each one")
-        wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+        wrong = np.flatnonzero(~((weight >= 0) & (weight <= MOST_WEIGHT)))
         if len(wrong):
             at = int(wrong[0])
             raise BadInput(
-                f"edge {self._num_added + at} weighs {float(weight[at])}; weights are finite and "
-                "not negative"
+                f"edge {self._num_added + at} weighs {float(weight[at])}; weights are finite, not "
+                f"negative and at most {MOST_WEIGHT:g}"
             )
 
     def _check_counts(self, num_nodes: int) -> None:

@@ -27,11 +27,19 @@ FALSE_WORDS = frozenset({"false", "no", "n", "f"})
 SPLIT_WORDS = {"train": 1, "training": 1, "validation": 2, "valid": 2, "val": 2, "test": 3}
 """Lower-case words of a split column, and the role each stands for."""
 
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = rf"(?:{'|'.join(MONTHS)})[a-z]*\.?"
 DATE = re.compile(
     r"(?P<y>\d{4})(?P<s>[-/.])(?P<m>\d{1,2})(?P=s)(?P<d>\d{1,2})(?:[T ]\d{1,2}:\d{2}.*)?"
     r"|(?P<first>\d{1,2})(?P<sep>[-/.])(?P<second>\d{1,2})(?P=sep)(?P<year>\d{4})"
     r"(?: \d{1,2}:\d{2}.*)?"
+    rf"|(?P<day>\d{{1,2}})\.?[ -](?P<month>{_MONTH})[ -](?P<of>\d{{4}})"
+    rf"|(?P<named>{_MONTH}) (?P<number>\d{{1,2}}),? (?P<then>\d{{4}})"
+    r"|(?P<only_year>(?:19|20)\d{2})-(?P<only_month>0[1-9]|1[0-2])",
+    re.IGNORECASE,
 )
+"""Days, and months without a day."""
+
 CODE = re.compile(r"0\d+")
 """Digits with leading zeros, which are not a number."""
 
@@ -62,6 +70,10 @@ _MARKED = {
 }
 """Numbers with separated thousands, by the decimal sign."""
 
+_POINT_AND_THREE = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
+_LEAST_POINTED = 20
+"""Fewer numbers with three decimals may all have three by chance."""
+
 MAX_VALUE_LENGTH = 60
 
 Separator = Literal["json", ";", "|", ",", " "]
@@ -80,7 +92,7 @@ def parse_number(text: str) -> float | None:
 
 def find_decimal(texts: Sequence[str]) -> Decimal:
     """Return the decimal sign of a column: a comma if more cells are numbers with it."""
-    if not any("," in text for text in texts):
+    if not any("," in text or text.count(".") > 1 for text in texts):
         return "."
     point, comma = (int((~np.isnan(parse_numbers(texts, mark))).sum()) for mark in (".", ","))
     return "," if comma > point else "."
@@ -90,7 +102,7 @@ def parse_numbers(texts: Sequence[str], decimal: Decimal = ".") -> NDArray[np.fl
     """Return the number in each cell of a column, NaN where there is none.
 
     Thousands may be separated, and the column's currency or a percent sign is left out:
-    ``$3,110`` and ``3.110,00 €`` are 3110, ``5 %`` is 5.
+    ``$3,110`` and ``3.110,00 €`` are 3110, ``5 %`` is 5. ``(12)`` is -12, as accountants write.
     """
     if decimal == "." and _PLAIN_DIGITS.fullmatch("".join(texts)):
         try:
@@ -104,6 +116,10 @@ def parse_numbers(texts: Sequence[str], decimal: Decimal = ".") -> NDArray[np.fl
 
 
 def _parse_marked(text: str, decimal: Decimal, sign: str | None) -> float | None:
+    text = text.replace("\N{MINUS SIGN}", "-")
+    if text[:1] == "(" and text[-1:] == ")":
+        positive = _parse_marked(text[1:-1].strip() or "-", decimal, sign)
+        return None if positive is None or text[1] in "+-(" else -positive
     if sign is not None and text.count(sign) == 1 and (text[0] == sign or text[-1] == sign):
         text = text.strip(sign).strip()
     elif sign is not None and text[1:2] == sign and text[0] in "+-":
@@ -113,6 +129,14 @@ def _parse_marked(text: str, decimal: Decimal, sign: str | None) -> float | None
     if not _MARKED[decimal].fullmatch(text):
         return None
     return float(re.sub(_MARKS, lambda mark: "." if mark[0] == decimal else "", text))
+
+
+def find_ambiguous_points(texts: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which texts, such as ``6.059``, may be thousands; none if some other text decides."""
+    pointed = np.array(["." in text for text in texts], bool)
+    may_be = np.array([bool(_POINT_AND_THREE.fullmatch(text)) for text in texts], bool)
+    is_decided = (pointed & ~may_be).any() or pointed.sum() < _LEAST_POINTED
+    return np.zeros(len(texts), bool) if is_decided else pointed
 
 
 def are_whole(numbers: NDArray[np.float64]) -> bool:
@@ -208,16 +232,27 @@ def find_date_order(texts: Sequence[str]) -> DateOrder:
     return "month first" if is_month_first else "day first"
 
 
+def are_ambiguous_dates(texts: Sequence[str]) -> bool:
+    """Return whether no date such as ``3/4/2024`` tells the day and the month apart."""
+    found = [match for match in map(DATE.fullmatch, texts) if match and match["first"]]
+    ends = [(int(match["first"]), int(match["second"])) for match in found if match["sep"] != "."]
+    return any(one != two for one, two in ends) and all(max(each) <= 12 for each in ends)
+
+
 def parse_date(text: str, order: DateOrder) -> datetime.date | None:
     """Return the day in a cell, or None; the time of day is left out."""
     match = DATE.fullmatch(text)
     if match is None:
         return None
-    year, month, day = match["y"] or match["year"], match["m"], match["d"]
+    year = match["y"] or match["year"] or match["of"] or match["then"] or match["only_year"]
+    month, day = match["m"] or match["only_month"], match["d"] or match["day"] or match["number"]
     if match["first"]:
         day, month = match["first"], match["second"]
         if order == "month first":
             day, month = month, day
+    elif name := match["month"] or match["named"]:
+        month = MONTHS.index(name[:3].lower()) + 1
+    day = day or 1
     try:
         return datetime.date(int(year), int(month), int(day))
     except ValueError:

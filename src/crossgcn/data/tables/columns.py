@@ -122,8 +122,11 @@ def _infer_numbers(distinct: Distinct, values: set[str]) -> Inference:
     if whole and all_different and numbers[0] in (0, 1) and np.ptp(numbers) == num_rows - 1:
         return "ignored", "counts the rows"
     share = "numbers" if all_numbers else f"{num_cells / distinct.num_present:.1%} numbers"
+    has_commas = any("," in value for value in values)
     if distinct.decimal == ",":
-        share += " with decimal commas"
+        share += " with decimal commas" if has_commas else " with points between thousands"
+    elif has_commas:
+        share += " with commas between thousands"
     return "numeric", f"{share} from {numbers[0]:g} to {numbers[-1]:g}"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from crossgcn.data.files import check_unpacked, unpack_limit
 from crossgcn.data.tables.cells import quote
 from crossgcn.data.tables.frames import check_headers
 from crossgcn.data.tables.table import INDEX_COLUMN, Batch, CellKind, Table, arrow_type
@@ -41,7 +42,9 @@ def _read_bytes(path: Path, name: str, most: int = -1) -> bytes:
                 content = file.read(most)
             else:
                 try:
-                    content = gzip.GzipFile(fileobj=file).read(most)
+                    limit = unpack_limit(path) + 1 if most < 0 else most
+                    content = gzip.GzipFile(fileobj=file).read(limit)
+                    check_unpacked(path, len(content))
                 except (gzip.BadGzipFile, EOFError, zlib.error) as error:
                     raise BadInput(
                         f"{name} is not a complete gzip file ({error}); compress it again"
@@ -64,6 +67,8 @@ def read_delimited(path: Path, name: str) -> Table:
     _, *cells = _parse(content, layout.delimiter, name)[0]
     while cells and _is_blank_line(cells[-1], layout.delimiter):
         cells.pop()
+    if layout.num_unnamed:
+        cells = [_without_unnamed(row, line, layout, name) for line, row in enumerate(cells, 2)]
     if len(layout.headers) == 1:
         cells = [row or [""] for row in cells]
     _check_widths(cells, layout, name)
@@ -83,14 +88,39 @@ def _read_head(path: Path, name: str) -> tuple[bytes, str]:
     content = _read_bytes(path, name, HEAD_BYTES)
     if len(content) == HEAD_BYTES:
         content = content[: content.rfind(b"\n") + 1] or content
+    codec = _utf_16_codec(content)
     content, encoding = _as_utf8(content)
-    return content, {"UTF-8": "utf8", "UTF-16": "utf-16"}.get(encoding, "cp1252")
+    return content, codec or ("utf8" if encoding == "UTF-8" else "cp1252")
+
+
+def _without_unnamed(cells: list[str], row: int, layout: _Layout, name: str) -> list[str]:
+    """Cut the last cells of a row, which have no header and are empty."""
+    width = len(layout.headers)
+    if len(cells) != width + layout.num_unnamed:
+        return cells
+    if any(map(str.strip, cells[width:])):
+        raise BadInput(
+            f"{name}, row {row}: {quote(' '.join(cells[width:]))} is in a column without a header; "
+            "name it in row 1, or delete the column"
+        )
+    return cells[:width]
+
+
+def _utf_16_codec(content: bytes) -> str | None:
+    """Return the codec of a file in UTF-16, with or without a mark at its start, or None."""
+    if content.startswith(UTF_16_MARKS):
+        return "utf-16"
+    head = content[:2000]
+    second, first = head[1::2].count(0), head[::2].count(0)
+    if max(first, second) < 0.4 * len(head[::2]) or min(first, second) > 0:
+        return None
+    return "utf-16-le" if second > first else "utf-16-be"
 
 
 def _as_utf8(content: bytes) -> tuple[bytes, str]:
     """Return the text of a file in UTF-8, and how it was encoded."""
-    encoding = "UTF-8"
-    if content.startswith(UTF_16_MARKS):
+    encoding, codec_of_16 = "UTF-8", _utf_16_codec(content)
+    if codec_of_16 is not None:
         encoding = "UTF-16"
     else:
         try:
@@ -100,7 +130,7 @@ def _as_utf8(content: bytes) -> tuple[bytes, str]:
     if encoding == "UTF-8":
         return content, encoding
     # Windows has printable characters where Latin-1 has controls.
-    codecs = ("utf-16",) if encoding == "UTF-16" else ("cp1252", "latin-1")
+    codecs = ("cp1252", "latin-1") if codec_of_16 is None else (codec_of_16,)
     for codec in codecs:
         try:
             return content.decode(codec).encode(), encoding
@@ -158,7 +188,10 @@ def read_delimited_batches(
                 arrow_csv.ReadOptions(
                     use_threads=False,  # With threads, errors do not name the row.
                     block_size=max(1 << 16, batch_rows * BYTES_PER_ROW),
-                    column_names=list(layout.headers),
+                    column_names=[
+                        *layout.headers,
+                        *(f"\0{position}" for position in range(layout.num_unnamed)),
+                    ],
                     skip_rows=layout.num_lines,
                     encoding=codec,
                 ),
@@ -207,13 +240,14 @@ class _Layout:
     """How the rows of a text file are written.
 
     ``start`` is the byte at which the header begins, ``num_lines`` the number of lines before
-    the first row below it.
+    the first row below it, and ``num_unnamed`` the number of empty headers after the last one.
     """
 
     delimiter: str
     headers: tuple[str, ...]
     start: int
     num_lines: int
+    num_unnamed: int = 0
 
 
 def _read_layout(content: bytes, path: Path, name: str) -> _Layout:
@@ -233,8 +267,12 @@ def _read_layout(content: bytes, path: Path, name: str) -> _Layout:
         raise BadInput(f"{name}, row 1 is empty; begin the file with the header row")
     if headers[0] == "" and len(headers) > 1 and INDEX_COLUMN not in headers:
         headers[0] = INDEX_COLUMN
+    num_all = len(headers)
+    while len(headers) > 1 and headers[-1] == "":
+        headers.pop()
     check_headers(tuple(headers), name)
-    return _Layout(delimiter, tuple(headers), start, num_lines + (separator is not None))
+    num_lines += separator is not None
+    return _Layout(delimiter, tuple(headers), start, num_lines, num_all - len(headers))
 
 
 def _count_headers(content: bytes, delimiter: str, name: str) -> int:

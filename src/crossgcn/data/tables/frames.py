@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crossgcn.data.files import check_unpacked
 from crossgcn.data.tables.table import Batch, CellKind, Table, arrow_type
 from crossgcn.errors import BadInput
 
@@ -56,10 +57,18 @@ def make_table(frame: pd.DataFrame, name: str) -> Table:
     return Table(name, pd.DataFrame(columns), first_row=1)
 
 
+MOST_COLUMNS = 100_000
+
+
 def check_headers(headers: tuple[str, ...], name: str) -> None:
     """Raise an error if headers are missing or repeated."""
     if not headers:
         raise BadInput(f"{name}: there are no columns; give a table with a header row")
+    if len(headers) > MOST_COLUMNS:
+        raise BadInput(
+            f"{name}: has {len(headers):,} columns, and tables may have {MOST_COLUMNS:,}; delete "
+            "some, or give wide features as a graph file (.npz)"
+        )
     seen: dict[str, int] = {}
     for position, header in enumerate(headers, 1):
         if header == "":
@@ -148,10 +157,14 @@ def read_workbook(path: Path, name: str) -> Table:
             "as CSV"
         ) from None
     try:
+        with zipfile.ZipFile(path) as archive:
+            check_unpacked(path, sum(info.file_size for info in archive.infolist()))
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]
         book.close()
-    except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
+    except BadInput:
+        raise
+    except Exception as error:  # a damaged file can raise any error
         raise BadInput(
             f"{name} cannot be read as XLSX ({error}); it is cut short or damaged: save it again"
         ) from None
@@ -262,7 +275,7 @@ def _reporting_damage(name: str, after: str = "") -> Iterator[None]:
         ) from None
     except BadInput:
         raise
-    except (OSError, ValueError, TypeError, NotImplementedError) as error:
+    except Exception as error:  # a damaged file can raise any error
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(
             f"{name} cannot be read as Parquet{after} ({reason}); it is cut short or damaged: "

@@ -1,4 +1,4 @@
-"""Search for settings by validation accuracy, with Optuna."""
+"""Search for settings on the validation nodes, with Optuna."""
 
 from crossgcn.errors import BadInput
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.splits import VALIDATION_SHARE, Split, make_splits
+from crossgcn.data.splits import VALIDATION_SHARE, Split, make_splits, strata
 from crossgcn.errors import BadInput
 
 _SHARE_OF_REST = VALIDATION_SHARE / (1 - VALIDATION_SHARE)
@@ -24,16 +24,18 @@ def draw_sealed_roles(
     Ordinary stratified splits redraw all nodes: a test node of one split validates in another,
     and settings chosen by the mean over splits have seen the labels of every node. Here the
     test nodes are those of the first stratified split, and only the other nodes are redrawn.
-    A quarter of each class validates, and the rest, or ``train`` nodes per class, train.
+    A quarter of each class, or of all nodes with a number, validates, and the rest, or ``train``
+    nodes per class, train.
     Return roles ``[num_splits, nodes]``: 1 trains, 2 validates, 3 tests.
     """
     (first,) = make_splits(data, "stratified", num_splits=1, train=train, seed=seed)
     roles = torch.zeros(num_splits, len(data.y), dtype=torch.int8)
     roles[:, first.test] = 3
+    labels = strata(data.y)
     for index, row in enumerate(roles):
         generator = np.random.default_rng([seed, index, len(data.y)])
         for label in range(data.num_classes):
-            nodes = torch.nonzero((data.y == label) & (row != 3)).flatten()
+            nodes = torch.nonzero((labels == label) & (row != 3)).flatten()
             nodes = nodes[torch.from_numpy(generator.permutation(len(nodes)))]
             validation = max(1, round(_SHARE_OF_REST * len(nodes)))
             kept = validation + train if isinstance(train, int) else None

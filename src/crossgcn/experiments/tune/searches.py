@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from optuna.distributions import BaseDistribution, IntDistribution
 
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.experiments.tune.space import (
+    BAGS_IN_TRIALS,
     CROSS_SETTINGS,
     TWINS,
     Space,
@@ -33,10 +34,22 @@ from crossgcn.training.config import RunConfig
 
 @dataclass(frozen=True)
 class Search:
-    """A model whose settings are searched: ``base`` is fixed, ``space`` is searched."""
+    """A model whose settings are searched.
+
+    Attributes:
+        base: The settings that are fixed.
+        space: The settings that are searched.
+        in_trials: Settings that replace those of ``base`` in trials, to save time.
+        name: Defaults to the name of the model.
+    """
 
     base: RunConfig
     space: Space
+    in_trials: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.base.model)
 
 
 def make_searches(
@@ -63,7 +76,9 @@ def make_searches(
         twin: Search the twin too, if the model has one.
     """
     fixed = {name: value for name, value in settings.items() if value is not None}
-    model = RunConfig.create(config_file=config_file, model=fixed.get("model")).model
+    usual = {name: value for name, value in (defaults or {}).items() if name == "model"}
+    named = fixed.get("model")
+    model = RunConfig.create(config_file=config_file, defaults=usual, model=named).model
     for name, value in map(parse_setting, fix):
         if name not in tunable_settings(model):
             raise unknown_name("setting in --fix", name, tunable_settings(model))
@@ -77,10 +92,15 @@ def make_searches(
             "leave one of the two out"
         )
     base = RunConfig.create(config_file=config_file, defaults=defaults, **fixed)
+    given = set(fixed)
+    if config_file is not None:
+        given |= set(tomllib.loads(config_file.read_text(encoding="utf-8")))
+    if base.label_features == "auto":
+        raise BadInput(
+            "label_features is auto, but a search tries both by itself; leave it out, or give true "
+            "or false"
+        )
     if space_file is None:
-        given = set(fixed)
-        if config_file is not None:
-            given |= set(tomllib.loads(config_file.read_text(encoding="utf-8")))
         if not has_orders(model, base.transform):
             given.add("order")
         space: Space = {n: entry for n, entry in default_space(model).items() if n not in given}
@@ -99,10 +119,17 @@ def make_searches(
             "every setting is held by options or by --config, so there is nothing to search; "
             "leave some out, or name them in --space"
         )
-    searches = [Search(base, space)]
-    if twin and model in TWINS:
-        plain = without_crosses(base.model_dump(), TWINS[model]) | {"model": TWINS[model]}
-        searches.append(Search(RunConfig.create(**plain), without_crosses(space, TWINS[model])))
+    fewer = base.bags is not None and "bags" not in given | space.keys()
+    in_trials = {"bags": min(base.bags or 1, BAGS_IN_TRIALS)} if fewer else {}
+    searches = [Search(base, space, in_trials)]
+    other = TWINS.get(model)
+    if twin and other is not None and (other != model or base.order != 1):
+        plain = without_crosses(base.model_dump(), other) | {"model": other}
+        name = other
+        if other == model:
+            plain["order"], name = 1, f"{model}-1"
+        own_space = without_crosses(space, other)
+        searches.append(Search(RunConfig.create(**plain), own_space, in_trials, name))
     return searches
 
 

@@ -89,7 +89,17 @@ _RANDOM_PROPAGATION: Space = {
     "aggregate_first": choices(True, False),
     "epochs": choices(300),
 }
+_HOPS: Space = {
+    "hidden_channels": choices(8, 16, 32),
+    "dropout": FloatDistribution(0.0, 0.6),
+    "weight_decay": choices(0.0, 1e-4, 1e-3, 1e-2),
+    "learning_rate": FloatDistribution(2e-3, 2e-2, log=True),
+    "hops": IntDistribution(1, 2),
+    "label_features": choices(True, False),
+}
 _SPACES: Mapping[str, Space] = {
+    "cross-hops": _HOPS,
+    "mlp-hops": {**_HOPS, "hidden_channels": choices(16, 32, 64)},
     "semi-emb": {**_ALL_MODELS, "laplacian_weight": FloatDistribution(0.01, 3.0, log=True)},
     "grand": _RANDOM_PROPAGATION,
     "cross-grand": _RANDOM_PROPAGATION,
@@ -102,8 +112,13 @@ TWINS: Mapping[str, str] = {
     "cross-gcn-paper": "gcn",
     "cross-gcn-paper-fix": "gcn",
     "cross-grand": "grand",
+    "cross-hops": "cross-hops",
 }
-"""For each model with crosses, the same model without; it gets as many trials."""
+"""For each model with crosses, the same model without (itself: with ``order`` 1); it gets as many
+trials."""
+
+BAGS_IN_TRIALS = 2
+"""Bags of a trial; the chosen settings are trained with the model's own number."""
 
 CROSS_SETTINGS = PRESETS["cross-gcn"].options - PRESETS["gcn"].options - {"aggregate_first"}
 """Settings that only crosses have; the space of a twin leaves them out."""
@@ -164,17 +179,22 @@ def make_config(
     crosses = has_orders(config.model, config.transform)
     if not first_layer_only or not crosses or isinstance(config.order, tuple):
         return config
-    orders = first_layer_crosses(config.order or 2, config.num_layers)
+    order = config.order or 2
+    if get_preset(config.model).inputs == "hops":  # it has one layer, and one order
+        return config.model_copy(update={"order": order})
+    orders = first_layer_crosses(order, config.num_layers)
     return config.model_copy(update={"order": orders})
 
 
 def default_values(base: RunConfig, space: Space) -> dict[str, Any]:
     """Return the defaults of the searched settings, as far as the space contains them.
 
-    The first trial uses them, so the search ends at least as well by validation accuracy.
+    The first trial uses them, so the search ends at least as well on the validation nodes.
     """
     preset = get_preset(base.model)
-    signature = inspect.signature(preset.load()).parameters
+    signature: dict[str, inspect.Parameter] = {}
+    for each in reversed(preset.load().__mro__[:-1]):  # a subclass may pass arguments on
+        signature |= inspect.signature(each.__init__).parameters
     values = {}
     for name, distribution in space.items():
         own = signature[name].default if name in signature else None

@@ -35,18 +35,18 @@ RANDOM_TRIALS = 10
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings that were tried; ``validation_accuracy`` is one per run, by split and repeat."""
+    """Settings that were tried; ``validation_score`` is one per run, by split and repeat."""
 
     number: int
     values: dict[str, Any]
-    validation_accuracy: tuple[float, ...] = ()
+    validation_score: tuple[float, ...] = ()
     seconds: float = 0.0
     failure: str | None = None
 
     @property
     def score(self) -> float | None:
-        """Mean validation accuracy, which the search maximises; ``None`` if failed."""
-        return None if self.failure is not None else fmean(self.validation_accuracy)
+        """Mean validation score, which the search maximises; ``None`` if failed."""
+        return None if self.failure is not None else fmean(self.validation_score)
 
 
 def open_journal(folder: Path) -> JournalStorage:
@@ -103,8 +103,8 @@ class TrialLog:
         self.trials = []
         for trial in self._study.trials:
             values = {name: decode(value) for name, value in trial.params.items()}
-            accuracy = tuple(trial.user_attrs.get("validation_accuracy", ()))
-            result = trial.user_attrs | {"validation_accuracy": accuracy}
+            scores = tuple(trial.user_attrs.get("validation_score", ()))
+            result = trial.user_attrs | {"validation_score": scores}
             self.trials.append(Trial(trial.number, values, **result))
 
     def propose(self, seed: int, first: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class TrialLog:
     def add(self, trial: Trial) -> None:
         """Write a finished trial to the journal, in a single line."""
         done = trial.failure is None
-        names = ("validation_accuracy", "seconds") if done else ("failure",)
+        names = ("validation_score", "seconds") if done else ("failure",)
         self._study.add_trial(
             create_trial(
                 state=TrialState.COMPLETE if done else TrialState.FAIL,

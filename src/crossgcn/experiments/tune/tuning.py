@@ -1,4 +1,4 @@
-"""Choose settings by validation accuracy, for a model and its twin alike; then test once."""
+"""Choose settings on the validation nodes, for a model and its twin alike; then test once."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class TunedModel:
 
     Attributes:
         trials: All trials, including failed ones.
-        chosen: The first trial with the best mean validation accuracy.
+        chosen: The first trial with the best mean validation score.
         runs: The runs with the chosen settings over all splits, test nodes read.
-        folder: The saved model of the run with the best validation accuracy.
+        folder: The saved model of the run with the best validation score.
         test_reads: How many chosen trials were tested in the output folder; more than 1 if a
             finished search was continued and chose again.
     """
@@ -69,13 +69,18 @@ class TuningResult:
     twin: TunedModel | None
 
     @property
+    def metric(self) -> str:
+        """The metric that selected epochs and settings."""
+        return self.ours.runs.metric
+
+    @property
     def difference(self) -> PairedDifference | None:
-        """Difference to the twin in test accuracy, paired over splits."""
+        """Difference to the twin in the selecting metric on test nodes, paired over splits."""
         if self.twin is None:
             return None
         return paired_difference(
-            self.ours.runs.test_accuracy,
-            self.twin.runs.test_accuracy,
+            self.ours.runs.test[self.metric],
+            self.twin.runs.test[self.metric],
             test_to_train=self.ours.runs.test_to_train,
         )
 
@@ -173,7 +178,7 @@ class Tuning:
         )
         journal = open_journal(out / _TRIALS)
         sides = [
-            (search, TrialLog(out / _TRIALS, journal, search.base.model, search.space, identity))
+            (search, TrialLog(out / _TRIALS, journal, search.name, search.space, identity))
             for search in self.searches
             for identity in [self._identity(search, trainer)]
         ]
@@ -195,7 +200,7 @@ class Tuning:
                 own.append(log.trials[number])
                 progress.finish()
                 if on_trial is not None:
-                    on_trial(search.base.model, log.trials[number])
+                    on_trial(search.name, log.trials[number])
         work = {"workers": workers, "threads": threads, "device": device}
         chosen = [_choose(search, own) for search, own in zip(self.searches, made, strict=True)]
         tuned = [
@@ -209,7 +214,7 @@ class Tuning:
     ) -> Trial:
         number = len(log.trials)
         values = log.propose(search.base.seed, default_values(search.base, search.space))
-        config = self._config(search, values)
+        config = self._config(search, {**search.in_trials, **values})
         runs = [
             run
             for run in self.experiment.runs_of(config, log.runs_of(number))
@@ -227,8 +232,8 @@ class Tuning:
         )
         if diverged:
             return Trial(number, values, failure=str(diverged[min(diverged)]))
-        accuracies = tuple(validation_score(record) for record in records)
-        return Trial(number, values, accuracies, fsum(record["seconds"] for record in records))
+        scores = tuple(validation_score(record) for record in records)
+        return Trial(number, values, scores, fsum(record["seconds"] for record in records))
 
     def _test(
         self,
@@ -240,7 +245,7 @@ class Tuning:
         progress: _Progress,
     ) -> TunedModel:
         config = self._config(search, chosen.values)
-        folder = out / _CHOSEN / f"{config.model}-trial-{chosen.number:03d}"
+        folder = out / _CHOSEN / f"{search.name}-trial-{chosen.number:03d}"
         experiment = Experiment([config], self.experiment.data, self.experiment.preprocess)
         (runs,) = experiment.run(out=folder, save_models=True, on_epochs=progress.show, **work)
         progress.finish()
@@ -249,7 +254,7 @@ class Tuning:
             split = experiment.splits[0]
             runs = replace(runs, test_to_train=len(split.test) / len(split.train))
         as_given = make_config(search.base, chosen.values, first_layer_only=self.first_layer_only)
-        reads = len(list((out / _CHOSEN).glob(f"{config.model}-trial-*")))
+        reads = len(list((out / _CHOSEN).glob(f"{search.name}-trial-*")))
         return TunedModel(search, trials, chosen, as_given, runs, folder, reads)
 
     def _config(self, search: Search, values: Mapping[str, Any]) -> RunConfig:
@@ -258,7 +263,7 @@ class Tuning:
 
     def _identity(self, search: Search, trainer: Trainer) -> dict[str, Any]:
         """Return what the trials depend on."""
-        base = self._config(search, {})
+        base = self._config(search, search.in_trials)
         splits = [describe_split(split) for split in self.experiment.splits[: self.search_splits]]
         return {
             "settings": {k: v for k, v in base.identity().items() if k not in search.space},
@@ -297,7 +302,6 @@ def _choose(search: Search, trials: list[Trial]) -> Trial:
     done = [trial for trial in trials if trial.score is not None]
     if not done:
         raise WorkFailed(
-            f"all {len(trials)} trials of {search.base.model} failed, the first "
-            f"so: {trials[0].failure}"
+            f"all {len(trials)} trials of {search.name} failed, the first so: {trials[0].failure}"
         )
     return max(done, key=lambda trial: trial.score or 0.0)

@@ -31,7 +31,7 @@ def sampled_blocks(
     output: SamplerOutput,
     propagations: Sequence[EdgeKind],
     *,
-    redrawn: bool,
+    redrawn: bool = True,
     rescaled: Sequence[bool] | None = None,
 ) -> tuple[SparseMatrix, ...]:
     """Return one block per hop, first to last; ``output.node`` enters the first.
@@ -103,15 +103,16 @@ def _block(
         offsets = source.offsets.numpy()
         degrees = offsets[rows + 1] - offsets[rows] - has_loop
         values = (degrees / np.maximum(drawn, 1)).astype(np.float32)[targets]
-    own = np.ones(rows.size, np.float32)
+    rule = EDGE_RULES[kind]
+    own = np.full(rows.size, rule.own, np.float32)
+    own[has_loop] = 1.0
     if source.weights is not None:
         weights = source.weights.numpy()
         values *= weights[entries]
         own[has_loop] = weights[loop[has_loop]]
     nodes = source.neighbours.numpy()[entries]
-    rule = EDGE_RULES[kind]
     if rule.normalised:
-        roots = source.inverse_roots(rule.self_loops)
+        roots = source.inverse_roots(rule.self_loops, rule.own)
         values *= roots[rows][targets] * roots[nodes]
         own *= roots[rows] ** 2
     starts = np.concatenate([[0], np.cumsum(drawn)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from threading import Lock
 from typing import Any, NoReturn
 
@@ -35,17 +34,20 @@ class CheckedRows:
         offsets: Start of each node's neighbours, ``[num_nodes + 1]``, int64.
         neighbours: Node ``i`` aggregates over ``neighbours[offsets[i]:offsets[i + 1]]``,
             ascending, each once; int32 or int64.
-        folder: The graph folder, for error messages.
+        stored: The open graph folder that they are mapped from; rows of it are verified.
     """
 
-    def __init__(self, offsets: Tensor, neighbours: Tensor, folder: Path | None = None) -> None:
-        self.offsets, self.neighbours, self.folder = offsets, neighbours, folder
+    def __init__(
+        self, offsets: Tensor, neighbours: Tensor, stored: StoredGraph | None = None
+    ) -> None:
+        self.offsets, self.neighbours, self.stored = offsets, neighbours, stored
         self.num_nodes = offsets.numel() - 1
 
     def draw(
         self, nodes: Array, fanout: int, key: int, skip_own: bool
     ) -> tuple[Array, Array, Array]:
         """Draw as :func:`~crossgcn.kernels.sampling.draw_entries`; also return the neighbours."""
+        self._verify(nodes)
         starts, entries = self._read("draw_entries", nodes, fanout, key, skip_own)
         drawn = self.neighbours.numpy()[entries]
         self._check(drawn)
@@ -57,11 +59,13 @@ class CheckedRows:
 
     def find_entries(self, nodes: Array, wanted: Array) -> Array:
         """See :func:`~crossgcn.kernels.sampling.find_entries`."""
+        self._verify(nodes)
         entries: Array = self._read("find_entries", nodes, wanted)
         return entries
 
     def weigh(self, weights: Array, own: bool, first: int, last: int) -> Array:
         """See :func:`~crossgcn.kernels.sampling.row_weights`."""
+        self._verify(np.arange(first, last))
         total: Array = self._read("row_weights", weights, own, first, last)
         return total
 
@@ -74,6 +78,12 @@ class CheckedRows:
         if wrong.any():
             self._refuse_row(int(wrong.argmax()))
         self._check(neighbours)
+        if self.stored is not None:
+            self.stored.check_all_rows()
+
+    def _verify(self, nodes: Array) -> None:
+        if self.stored is not None:
+            self.stored.check_rows(nodes)
 
     def _read(self, function: str, *arguments: Any) -> Any:
         try:
@@ -95,9 +105,9 @@ class CheckedRows:
         self._refuse("offsets", f"row {node} is from {first} to {end} of {size:,} neighbours")
 
     def _refuse(self, array: str, what: str) -> NoReturn:
-        if self.folder is None:
+        if self.stored is None:
             raise BadInput(f"{array} are of no graph: {what}; see CheckedRows for what they hold")
-        raise changed_file(self.folder, array, what)
+        raise changed_file(self.stored.folder, array, what)
 
 
 class GraphSource(CheckedRows):
@@ -115,35 +125,38 @@ class GraphSource(CheckedRows):
         weights: Tensor | None,
         labels: Tensor,
         num_features: int,
-        folder: Path | None = None,
+        stored: StoredGraph | None = None,
     ) -> None:
-        super().__init__(offsets, neighbours, folder)
+        super().__init__(offsets, neighbours, stored)
         self.weights, self.labels, self.num_features = weights, labels, num_features
-        self._roots: dict[str, NDArray[np.float32]] = {}
+        self._roots: dict[tuple[str, float], NDArray[np.float32]] = {}
 
     def features(self, nodes: Tensor) -> Features:
         """Return the features of some nodes."""
         raise NotImplementedError
 
-    def inverse_roots(self, self_loops: str) -> NDArray[np.float32]:
+    def inverse_roots(self, self_loops: str, own: float = 1.0) -> NDArray[np.float32]:
         """Return one over the square root of each node's degree; zero where it has none.
 
         Args:
             self_loops: Which count, see :class:`~crossgcn.graph.normalise.EdgeRule`.
+            own: The weight of an added self-loop.
         """
         with _LOCK:
-            if self_loops not in self._roots:
-                self._roots[self_loops] = self._compute_inverse_roots(self_loops)
-            return self._roots[self_loops]
+            if (self_loops, own) not in self._roots:
+                self._roots[self_loops, own] = self._compute_inverse_roots(self_loops, own)
+            return self._roots[self_loops, own]
 
-    def _compute_inverse_roots(self, self_loops: str) -> NDArray[np.float32]:
+    def _compute_inverse_roots(self, self_loops: str, own: float) -> NDArray[np.float32]:
         weights = np.empty(0, np.float32) if self.weights is None else self.weights.numpy()
         roots = np.empty(self.num_nodes, np.float32)
         for first in range(0, roots.size, _NODES_AT_ONCE):
             last = min(first + _NODES_AT_ONCE, roots.size)
             total = self.weigh(weights, self_loops != "remove", first, last)
             if self_loops == "keep":
-                total -= self.find_own(np.arange(first, last)) < 0
+                own = 0.0
+            if self_loops != "remove" and own != 1.0:
+                total += (own - 1.0) * (self.find_own(np.arange(first, last)) < 0)
             root = torch.from_numpy(total).float().pow(-0.5)
             roots[first:last] = root.masked_fill(root == torch.inf, 0.0).numpy()
         return roots
@@ -180,7 +193,7 @@ class StoredSource(GraphSource):
 
     def __init__(self, stored: StoredGraph) -> None:
         rows = (stored.offsets, stored.neighbours, stored.weights)
-        super().__init__(*rows, stored.labels, stored.num_features, stored.folder)
+        super().__init__(*rows, stored.labels, stored.num_features, stored)
         self._stored = stored
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -197,7 +210,7 @@ class NarrowSource(GraphSource):
 
     def __init__(self, source: GraphSource, is_kept: Tensor) -> None:
         rows = (source.offsets, source.neighbours, source.weights)
-        super().__init__(*rows, source.labels, int(is_kept.sum()), source.folder)
+        super().__init__(*rows, source.labels, int(is_kept.sum()), source.stored)
         self._source, self._is_kept = source, is_kept
 
     def features(self, nodes: Tensor) -> Features:

@@ -6,12 +6,17 @@ sums over rows are made per chunk of rows, and the chunks are added in order.
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 import torch
+from platformdirs import user_cache_path
 
 ROWS_PER_CHUNK = 64
 _FIRST, _SECOND = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
@@ -35,16 +40,44 @@ def call(kernel: Kernel, size: int, *arguments: Any) -> None:
 
 
 def _jit(**settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile with Numba, with a cache on disk if a folder is writable."""
+    """Compile with Numba, with a cache on disk where only this user can write.
+
+    Numba unpickles its cache, so a file that somebody else put there could run any code. The
+    folder that Numba chooses is used if it is private, else one in the user's cache folder.
+    """
 
     def compile_one(function: Callable[..., Any]) -> Callable[..., Any]:
-        try:
-            kept: Callable[..., Any] = numba.njit(cache=True, nogil=True, **settings)(function)
-        except RuntimeError:  # no writable folder
-            kept = numba.njit(nogil=True, **settings)(function)
-        return kept
+        chosen = numba.config.CACHE_DIR  # type: ignore[attr-defined]
+        for folder in (chosen, str(user_cache_path("crossgcn") / "numba")):
+            numba.config.CACHE_DIR = folder  # type: ignore[attr-defined]
+            try:
+                kept = numba.njit(cache=True, nogil=True, **settings)(function)
+            except RuntimeError:  # no writable folder
+                continue
+            finally:
+                numba.config.CACHE_DIR = chosen  # type: ignore[attr-defined]
+            if is_private(Path(kept.stats.cache_path)):
+                return kept  # type: ignore[no-any-return]
+        return numba.njit(nogil=True, **settings)(function)  # type: ignore[no-any-return]
 
     return compile_one
+
+
+@cache
+def is_private(folder: Path) -> bool:
+    """Return whether only this user and root can change what is in a folder."""
+    if not hasattr(os, "getuid"):
+        return True
+    for place in (folder, *folder.resolve().parents):
+        about = place.stat()
+        # A group with the user's own number has no other members.
+        others = stat.S_IWOTH | (0 if about.st_gid in (0, os.getuid()) else stat.S_IWGRP)
+        shared = bool(about.st_mode & others)
+        if about.st_uid not in (0, os.getuid()) or (
+            shared and (place == folder or not about.st_mode & stat.S_ISVTX)
+        ):
+            return False
+    return True
 
 
 def _compiled(function: Callable[..., None]) -> Kernel:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 from torch_geometric.nn import aggr
 
-from crossgcn.errors import unknown_name
+from crossgcn.errors import BadInput, unknown_name
 from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation, weigh_messages
 
@@ -21,20 +22,23 @@ class PyGAggregation(NodeAggregation):
 
     Args:
         module: Aggregates the rows of a matrix by an index, and keeps their width.
-        linear: Whether it is a weighted sum.
     """
 
     capturable = False
     vectors_per_edge = 4
     weighs_messages = True
 
-    def __init__(self, channels: int, module: Any, *, linear: bool = False) -> None:
+    def __init__(self, channels: int, module: Any) -> None:
         super().__init__(channels)
         self.module = module
-        self.linear = linear
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
         """Aggregate; the module decides what a row without edges is."""
+        if isinstance(self.module, aggr.MedianAggregation) and torch.compiler.is_exporting():
+            raise BadInput(
+                "aggr='median' cannot be exported, because PyG's median depends on whether there "
+                "are messages: use aggr='mean' or 'softmax'"
+            )
         (hop,) = hops
         messages = weigh_messages(x, hop)
         return cast(Tensor, self.module(messages, hop.rows, dim_size=hop.shape[0]))
@@ -48,8 +52,8 @@ class LayerMessages(NodeAggregation):
     the same numbers.
 
     Args:
-        reduce: A name (``"mean"``, ``"max"``, ``"min"``, ``"mul"``) or the ``Aggregation`` module
-            of the layer, which owns its parameters.
+        reduce: A name, such as ``"mean"`` or ``"max"``, or the ``Aggregation`` module of the layer,
+            which owns its parameters.
         kind: The layer's edges.
     """
 
@@ -76,8 +80,7 @@ class LayerMessages(NodeAggregation):
 
 def make_plain(channels: int, *, reduce: str) -> PyGAggregation:
     """Make an aggregation without settings, such as a median."""
-    linear = reduce == "variance-preserving"
-    return PyGAggregation(channels, _PLAIN[reduce](), linear=linear)
+    return PyGAggregation(channels, _PLAIN[reduce]())
 
 
 def make_softmax(
@@ -86,14 +89,6 @@ def make_softmax(
     """Make a softmax-weighted mean with a learned inverse temperature."""
     width = channels if learn and per_channel else 1
     return PyGAggregation(channels, aggr.SoftmaxAggregation(t=t, learn=learn, channels=width))
-
-
-def make_power_mean(
-    channels: int, *, p: float = 1.0, learn: bool = True, per_channel: bool = False
-) -> PyGAggregation:
-    """Make a power mean with a learned power; it clamps messages to 0..100, as PyG's does."""
-    width = channels if learn and per_channel else 1
-    return PyGAggregation(channels, aggr.PowerMeanAggregation(p=p, learn=learn, channels=width))
 
 
 def make_attentional(channels: int) -> PyGAggregation:
@@ -129,6 +124,8 @@ _PLAIN: Mapping[str, Callable[[], Any]] = {
     "mean": aggr.MeanAggregation,
     "median": aggr.MedianAggregation,
     "mul": aggr.MulAggregation,
+    "powermean": aggr.PowerMeanAggregation,
+    "softmax": aggr.SoftmaxAggregation,
     "std": aggr.StdAggregation,
     "sum": aggr.SumAggregation,
     "var": aggr.VarAggregation,

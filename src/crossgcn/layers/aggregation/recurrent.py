@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from crossgcn.graph import SparseMatrix
 from crossgcn.layers.aggregation.node_aggregation import NodeAggregation, weigh_messages
+from crossgcn.layers.feature_transform import refuse_recurrent
 
 
 class RecurrentAggregation(NodeAggregation):
@@ -34,6 +35,7 @@ class RecurrentAggregation(NodeAggregation):
 
     def forward(self, x: Tensor, hops: Sequence[SparseMatrix]) -> Tensor:
         """Aggregate; a row without edges is zero."""
+        refuse_recurrent(f"aggr={self.name!r}", x, traced=True)
         (hop,) = hops
         last = x.new_zeros(hop.shape[0], self.channels)
         if hop.nonzeros == 0:

@@ -8,6 +8,7 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 
+from crossgcn.layers.feature_transform import refuse_recurrent
 from crossgcn.layers.orders.order_aggregation import OrderAggregator
 
 
@@ -111,6 +112,7 @@ class LSTMOverOrders(OrderAggregator):
 
     def forward(self, hidden: Sequence[Tensor]) -> Tensor:
         """Read the orders, first to last."""
+        refuse_recurrent("order_weights='lstm'", hidden[0], traced=False)
         sequences = torch.stack(list(hidden), dim=-2)
         states, _ = self.lstm(sequences.flatten(0, -3))
         aggregated: Tensor = self.read_out(states[:, -1])

@@ -102,10 +102,7 @@ class Entries:
         self.values = self.matrix.values
         pattern = self.matrix.pattern
         self.columns = pattern.columns
-        numbers = torch.arange(pattern.num_rows, device=self.columns.device)
-        self.rows = numbers.repeat_interleave(
-            pattern.row_offsets.diff(), output_size=self.columns.numel()
-        )
+        self.rows = pattern.rows
 
     def row_sums(self, values: Tensor, dense: Tensor) -> Tensor:
         """Multiply the matrix of these values, one per entry, by ``[..., columns, width]``."""

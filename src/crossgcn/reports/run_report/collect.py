@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,21 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.files import read_json_object
 from crossgcn.data.graph import is_labelled
+from crossgcn.data.seals import read_sealed_json
 from crossgcn.data.splits import Split
 from crossgcn.data.tables.graph import read_encoding
 from crossgcn.errors import BadInput
 from crossgcn.experiments.predict import score_nodes
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder, metrics_of_test
+from crossgcn.explanation.column_details import cell_text, term_records
+from crossgcn.explanation.columns import CROSS, ColumnTerms
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.run import ExplainedRun
 from crossgcn.explanation.strongest import field_strengths
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.reports.format import count
+from crossgcn.reports.node_terms import TermsOfNodes
 from crossgcn.reports.run_report.scores import Calibration, Confusion, Errors
 from crossgcn.reports.run_report.view import (
     ClassCrosses,
@@ -39,9 +41,12 @@ from crossgcn.reports.run_report.view import (
     NodeView,
     Role,
     RunView,
+    ScoreTerms,
     Step,
+    TermView,
 )
 from crossgcn.training.metrics import METRICS
+from crossgcn.training.records import RECORD
 
 STEPS = 7
 """Number of bars of a waterfall, besides the bias and the rest."""
@@ -54,6 +59,8 @@ def view_run(
     run: RunFolder,
     explained: ExplainedRun | None,
     *,
+    terms: ColumnTerms | None = None,
+    num_terms: int = 10,
     unexplained: str = "",
     comparison: ComparisonView | None = None,
     num_nodes: int = 400,
@@ -62,8 +69,9 @@ def view_run(
 
     Args:
         run: The trained model with its graph.
-        explained: Its crosses; ``None`` for a model that is not explained. The report then
-            shows neither crosses nor single nodes.
+        explained: Its crosses; ``None`` for a model that has none to list.
+        terms: The terms of a model that is a sum of terms of columns.
+        num_terms: How many of them to list for each score.
         unexplained: Why it is not explained, as a sentence.
         comparison: The answer of ``compare``.
         num_nodes: How many nodes to explain one by one: first misclassified test nodes, then other
@@ -72,6 +80,7 @@ def view_run(
     saved, data, test = run.saved, run.data, run.split.test
     classes, num_classes = saved.preprocess.classes, data.num_classes
     result = _read_result(run.folder)
+    nodes: tuple[NodeView, ...] = ()
     scores = score_nodes(run)
     is_number = data.y.is_floating_point()
     probabilities, predicted = scores.softmax(dim=1), scores.argmax(dim=1)
@@ -83,6 +92,10 @@ def view_run(
     orders = [int(getattr(layer, "order", 1)) for layer in saved.model.layers]
     if isinstance(saved.model, CrossHops):
         orders = [saved.model.order]
+    if terms is not None and not is_number:
+        nodes = _nodes_of_terms(run, probabilities, num_nodes, terms)
+    elif explained is not None:
+        nodes = _nodes(run, probabilities, num_nodes)
     return RunView(
         title=run.config.dataset,
         target="class" if plan is None else plan.target or "class",
@@ -112,19 +125,30 @@ def view_run(
         errors=Errors.measure(data.y[test], scores[test, 0]) if is_number else None,
         order_weights=_order_weights(run),
         crosses=() if explained is None else _crosses(explained, classes, space),
+        terms=() if terms is None else _score_terms(terms, num_terms),
         unexplained=unexplained,
         fields=_fields(run, space) if explained is not None and max(orders) > 1 else None,
         comparison=comparison,
-        nodes=() if explained is None else _nodes(run, probabilities, num_nodes),
+        nodes=nodes,
         completeness=None if explained is None else explained.completeness,
     )
 
 
-def read_comparison(folder: Path) -> ComparisonView:
-    """Read the answer of ``compare`` from its folder."""
+def read_comparison(folder: Path, run: RunFolder) -> ComparisonView:
+    """Read the answer of ``compare`` from its folder; it must be about the graph of a run."""
     path = folder / "result.json"
-    result = read_json_object(path, "give the folder that crossgcn compare made", "compare again")
+    result = read_sealed_json(path, "give the folder that crossgcn compare made", "compare again")
     metric = result.get("metric", "accuracy")
+    record = next(folder.rglob(RECORD), None)
+    if "answers" in result and record is not None:
+        compared = read_json_object(record, "give the whole folder", "compare again")["dataset"]
+        trained = run.chosen.record["dataset"]
+        if compared["sha256"] != trained["sha256"]:
+            raise BadInput(
+                f"{path}: compares models on another graph, column to predict or choice of columns "
+                f"than those of {run.folder} ({result['dataset']}, {result['target']}): give the "
+                "comparison of the same tables with the same options"
+            )
     try:
         crosses: dict[str, Any] = result["answers"]["crosses"] or dict.fromkeys(
             ("model", "against", "difference", "interval", "verdict")
@@ -165,18 +189,18 @@ def _guess(y: Tensor, split: Split) -> float:
 def _curve(run: FinishedRun, metric: str) -> Curve:
     """Read a learning curve; a metric that should shrink is recorded negated."""
     metrics = run.curve()
-    sign = 1 if METRICS[metric].grows else -1
-    metrics["validation_score"] = [sign * value for value in metrics["validation_accuracy"]]
+    if not METRICS[metric].grows:
+        metrics["validation_score"] = [-value for value in metrics["validation_score"]]
     return Curve(metrics, run.record["best_epoch"])
 
 
 def _read_result(folder: Path) -> dict[str, Any]:
     """Return what ``train`` printed; empty if the run was stopped before its end."""
-    try:
-        result = json.loads((folder / "result.json").read_bytes())
-    except (OSError, ValueError):
+    path = folder / "result.json"
+    if not path.exists():
         return {}
-    return result if isinstance(result, dict) else {}
+    again = "remove it, or write it again with the same crossgcn train command and --resume"
+    return read_sealed_json(path, again, again)
 
 
 def _num_edges(data: Data) -> int:
@@ -273,34 +297,96 @@ def _fields(run: RunFolder, space: FeatureSpace) -> FieldStrengths | None:
 
 
 def _nodes(run: RunFolder, probabilities: Tensor, num_nodes: int) -> tuple[NodeView, ...]:
-    y, predicted = run.data.y, probabilities.argmax(dim=1)
     roles = _roles(run)
-    wrong = (predicted != y) & (y >= 0)
-    first = np.array([0 if role == "test" else 1 for role in roles])
-    order = np.lexsort((np.arange(len(y)), ~wrong.numpy(), first))[:num_nodes]
     explainer = NodeExplainer(run.saved.model, run.data, run.saved.preprocess.space)
-    parts = explainer.top_crosses(order.tolist(), STEPS)
+    parts = explainer.top_crosses(_order_of_nodes(run, probabilities, roles)[:num_nodes], STEPS)
     views = []
     for node, rows in parts.groupby("node", sort=False):
-        place = int(str(node))
         steps = rows[rows["kind"] == "term"]
-        label = int(predicted[place])
         views.append(
-            NodeView(
-                id=run.ids[place],
-                true_class=int(y[place]) if y[place] >= 0 else None,
-                predicted_class=label,
-                probability=float(probabilities[place, label]),
-                role=roles[place],
+            _node_view(
+                run,
+                probabilities,
+                roles,
+                int(str(node)),
                 start=float(rows.loc[rows["kind"] == "bias", "contribution"].sum()),
-                steps=tuple(
-                    Step(name, float(amount))
-                    for name, amount in zip(steps["cross"], steps["contribution"], strict=True)
-                ),
+                steps=zip(steps["cross"], steps["contribution"], strict=True),
                 total=float(rows["logit"].iloc[0]),
             )
         )
     return tuple(views)
+
+
+def _nodes_of_terms(
+    run: RunFolder, probabilities: Tensor, num_nodes: int, terms: ColumnTerms
+) -> tuple[NodeView, ...]:
+    roles = _roles(run)
+    nodes = TermsOfNodes(terms)
+    order = [node for node in _order_of_nodes(run, probabilities, roles) if node in nodes]
+    views = []
+    for node in order[:num_nodes]:
+        average, steps, score = nodes.of(node, int(probabilities[node].argmax()), STEPS)
+        view = _node_view(run, probabilities, roles, node, start=average, steps=steps, total=score)
+        views.append(view)
+    return tuple(views)
+
+
+def _order_of_nodes(run: RunFolder, probabilities: Tensor, roles: Sequence[Role]) -> list[int]:
+    """Return all nodes: misclassified test nodes, other test nodes, then the others."""
+    y, predicted = run.data.y, probabilities.argmax(dim=1)
+    wrong = (predicted != y) & (y >= 0)
+    first = np.array([0 if role == "test" else 1 for role in roles])
+    order: list[int] = np.lexsort((np.arange(len(y)), ~wrong.numpy(), first)).tolist()
+    return order
+
+
+def _node_view(
+    run: RunFolder,
+    probabilities: Tensor,
+    roles: Sequence[Role],
+    node: int,
+    *,
+    start: float,
+    steps: Iterable[tuple[str, float]],
+    total: float,
+) -> NodeView:
+    label = int(probabilities[node].argmax())
+    return NodeView(
+        id=run.ids[node],
+        true_class=int(run.data.y[node]) if run.data.y[node] >= 0 else None,
+        predicted_class=label,
+        probability=float(probabilities[node, label]),
+        role=roles[node],
+        start=start,
+        steps=tuple(Step(name, float(amount)) for name, amount in steps),
+        total=total,
+    )
+
+
+def _score_terms(terms: ColumnTerms, num: int) -> tuple[ScoreTerms, ...]:
+    """Return the most important terms of each score, and the most important pairs of columns."""
+
+    def views(output: int, order: int | None) -> tuple[TermView, ...]:
+        return tuple(
+            TermView(
+                CROSS.join(row["columns"]),
+                row["importance"],
+                row["error"],
+                f"slope {row['slope']:+.3g}"
+                if "slope" in row
+                else "; ".join(map(cell_text, row["cells"][:3])),
+            )
+            for row in term_records(terms, output, num, order)
+        )
+
+    listed = []
+    for output, name in enumerate(terms.outputs):
+        title = name if terms.unit == name else f"{name} ({terms.unit})"
+        listed += [
+            ScoreTerms(title, views(output, None)),
+            ScoreTerms(f"{title}: crosses of two columns", views(output, 2)),
+        ]
+    return tuple(each for each in listed if each.terms)
 
 
 def _roles(run: RunFolder) -> list[Role]:

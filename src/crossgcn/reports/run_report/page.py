@@ -83,11 +83,12 @@ def render_run_report(view: RunView, *, most_bytes: int = MOST_BYTES) -> RunRepo
     says so.
     """
     figures = {name: svg and Markup(svg) for name, svg in draw_figures(view).items()}
-    frame = pack_nodes((), view.classes, 0)
+    start = "start: the average over nodes" if view.terms else "start: the bias"
+    frame = pack_nodes((), view.classes, 0, start)
     for detail in DETAIL:
         size = len(_render(view, figures, frame, detail).encode())
         room = most_bytes - size - _SPARE
-        nodes = pack_nodes(view.nodes, view.classes, room)
+        nodes = pack_nodes(view.nodes, view.classes, room, start)
         enough = nodes.count == len(view.nodes) or room >= most_bytes // 5 or detail is DETAIL[-1]
         if room >= 0 and enough:
             page = _render(view, figures, nodes, detail)
@@ -106,10 +107,12 @@ class PackedNodes:
     count: int
 
 
-def pack_nodes(nodes: Sequence[NodeView], classes: Sequence[str], room: int) -> PackedNodes:
+def pack_nodes(
+    nodes: Sequence[NodeView], classes: Sequence[str], room: int, start: str = "start: the bias"
+) -> PackedNodes:
     """Put as many nodes as fit into ``room`` bytes into JSON that is safe inside a page.
 
-    Labels occur in many waterfalls and are written once.
+    Labels occur in many waterfalls and are written once; ``start`` is that of the first bar.
     """
     labels: dict[str, int] = {}
     rows: list[str] = []
@@ -126,6 +129,7 @@ def pack_nodes(nodes: Sequence[NodeView], classes: Sequence[str], room: int) -> 
     frame = {
         "classes": [shorten(name) for name in classes],
         "roles": get_args(Role),
+        "start": start,
         "labels": list(labels),
     }
     return PackedNodes(f'{embed_json(frame)[:-1]},"nodes":[{",".join(rows)}]}}', len(rows))

@@ -46,6 +46,29 @@ class ClassCrosses(NamedTuple):
     terms: tuple[CrossView, ...]
 
 
+class TermView(NamedTuple):
+    """A term of columns.
+
+    Attributes:
+        name: Its columns, such as ``income × neighbours: income``.
+        importance: Standard deviation over nodes, in the unit of the score.
+        error: Its standard error, if there is one.
+        inside: Its largest cells or its slope, in words.
+    """
+
+    name: str
+    importance: float
+    error: float | None
+    inside: str
+
+
+class ScoreTerms(NamedTuple):
+    """The most important terms of one score, called ``title``, the most important first."""
+
+    title: str
+    terms: tuple[TermView, ...]
+
+
 class FieldStrengths(NamedTuple):
     """How strongly columns of the table are crossed: a symmetric matrix of sums of |strength|."""
 
@@ -68,9 +91,10 @@ class NodeView:
         true_class: Position among the classes; ``None`` if unknown.
         probability: Of the predicted class.
         role: What the shown model used the node for.
-        start: The bias, which is the logit of the predicted class without any feature.
+        start: The score of the predicted class without any feature (its bias), or, of a sum of
+            terms of columns, the average over nodes.
         steps: The largest contributions; the page adds the rest as one bar.
-        total: The logit.
+        total: The score.
     """
 
     id: str
@@ -168,6 +192,7 @@ class RunView:
         errors: Likewise; ``None`` for classes.
         order_weights: One per layer with crosses.
         crosses: One per class; empty for a model that is not explained.
+        terms: Of a sum of terms of columns, one for each score.
         unexplained: Why it is not explained, as a sentence.
         fields: ``None`` for a model without crosses.
         nodes: Nodes that can be looked up, the most important first.
@@ -199,6 +224,7 @@ class RunView:
     completeness: float | None = None
     errors: Errors | None = None
     target_range: tuple[float, float] | None = None
+    terms: tuple[ScoreTerms, ...] = ()
     unexplained: str = ""
 
     @property

@@ -79,7 +79,7 @@
   function waterfallRows(node) {
     const rows = [];
     let level = node[START];
-    rows.push({ label: "start: the bias", from: 0, to: level, kind: "level", value: level });
+    rows.push({ label: data.start, from: 0, to: level, kind: "level", value: level });
     const add = (label, value, kind) => {
       rows.push({ label, from: level, to: level + value, kind, value });
       level += value;
@@ -89,7 +89,7 @@
       add(data.labels[node[STEPS][i]], value, value < 0 ? "minus" : "plus");
     }
     add("everything else", node[TOTAL] - level, node[TOTAL] < level ? "minus" : "plus");
-    rows.push({ label: "sum: the logit", from: 0, to: node[TOTAL], kind: "level", value: node[TOTAL] });
+    rows.push({ label: "sum: the score", from: 0, to: node[TOTAL], kind: "level", value: node[TOTAL] });
     return rows;
   }
 
@@ -105,7 +105,7 @@
       make(
         "p",
         `Predicted class: ${named(node[PREDICTED])}, probability ${percent(node[PROBABILITY])}.${truth} ` +
-          "The bars are what features of the node and its neighbours add to the logit of the predicted class.",
+          "The bars are what features of the node and its neighbours add to the score of the predicted class.",
       ),
     );
     const list = make("table", undefined, "steps");

@@ -37,7 +37,7 @@ def summarise_folder(graph: StoredGraph) -> dict[str, Any]:
         "degree_quantiles": {
             f"{share:g}": int(value) for share, value in zip(QUANTILES, at, strict=True)
         },
-        "bytes": {name: about["bytes"] for name, about in graph.files.items()},
+        "bytes": {name: about.bytes for name, about in graph.files.items()},
         "fingerprint": graph.fingerprint,
     }
 

@@ -17,7 +17,6 @@ from crossgcn.reports.format import (
     get_metric,
     interval_text,
     paired_text,
-    points,
     relation,
     score_text,
     validation_text,
@@ -115,8 +114,11 @@ def comparison_verdicts(summary: Summary) -> list[str]:
         if interval is None:
             continue
         name = f"{model['model']} ({count(model['num_layers'], 'layer')})"
-        measured = f"{points(model['paired_difference'])} points, {interval_text(interval)}"
-        words = f"{name} {relation(interval)} {summary['baseline']}"
+        metric = model.get("metric", "accuracy")
+        shown = get_metric(metric)
+        difference = f"{shown.change(model['paired_difference'])} {shown.unit}"
+        measured = f"{difference}, {interval_text(interval, metric)}"
+        words = f"{name} {relation(interval, metric)} {summary['baseline']}"
         sentences.append(f"{words}: {measured}.")
     return sentences
 

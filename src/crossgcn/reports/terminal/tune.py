@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from itertools import accumulate
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,14 @@ from rich.table import Table
 from crossgcn.data.files import replacing
 from crossgcn.experiments.tune.space import describe
 from crossgcn.experiments.tune.tuning import TunedModel, TuningResult
-from crossgcn.reports.format import Summary, paired_text, score_text, validation_text
+from crossgcn.reports.format import (
+    Summary,
+    get_metric,
+    grows,
+    paired_text,
+    score_text,
+    validation_text,
+)
 from crossgcn.reports.summaries import (
     FindPaper,
     measured,
@@ -45,14 +53,16 @@ def write_config(path: Path, tuned: TunedModel, *, with_dataset: bool) -> None:
     """
     score = tuned.chosen.score
     assert score is not None
+    metric = get_metric(tuned.runs.metric)
+    shown = metric.show(score if grows(tuned.runs.metric) else -score)
     words = (
-        f"# {tuned.config.model}: trial {tuned.chosen.number} of {len(tuned.trials)}, chosen by "
-        f"validation accuracy ({100 * score:.2f} %).\n"
+        f"# {tuned.search.name}: trial {tuned.chosen.number} of {len(tuned.trials)}, chosen by "
+        f"{metric.label} on the validation nodes ({shown}).\n"
     )
     if tuned.config.splits == "stratified":
         words += (
             "# Test nodes were set apart meanwhile. Training again deals all nodes out anew and\n"
-            "# tests on nodes that chose the settings: its accuracy is too good. Use the\n"
+            "# tests on nodes that chose the settings: its score is too good. Use the\n"
             f"# model in {tuned.folder.parent.name}/{tuned.folder.name}.\n"
         )
     with replacing(path) as file:
@@ -77,9 +87,9 @@ def _as_toml(value: Any) -> str:
 
 def _model(tuned: TunedModel) -> Summary:
     space = tuned.search.space
-    scores = [-1.0 if trial.score is None else trial.score for trial in tuned.trials]
+    scores = [-inf if trial.score is None else trial.score for trial in tuned.trials]
     return {
-        "model": tuned.config.model,
+        "model": tuned.search.name,
         "num_layers": tuned.config.num_layers,
         "settings": {name: getattr(tuned.config, name) for name in space},
         "space": {name: describe(distribution) for name, distribution in space.items()},
@@ -93,21 +103,22 @@ def _model(tuned: TunedModel) -> Summary:
             {
                 "number": trial.number,
                 "values": trial.values,
-                "validation_accuracy": trial.score,
+                "validation_score": trial.score,
                 "failure": trial.failure,
             }
             for trial in tuned.trials
         ],
-        "best_so_far": [None if best < 0 else best for best in accumulate(scores, max)],
+        "best_so_far": [None if best == -inf else best for best in accumulate(scores, max)],
         "folder": str(tuned.folder),
     }
 
 
 def tuning_table(summary: Summary) -> Table:
-    """Show each model with its number of trials and the accuracy of the chosen settings."""
+    """Show each model with its number of trials and the scores of the chosen settings."""
     twin = summary["twin"]
     paired = [] if twin is None else [f"paired to {twin['model']}"]
     table = number_columns("model", "trials", "chosen", "validation", "test mean ± sd", *paired)
+    table.title = get_metric(summary["metric"]).title
     for model in _models(summary):
         failed = f" ({model['failed_trials']} failed)" if model["failed_trials"] else ""
         table.add_row(
@@ -143,13 +154,13 @@ def tuning_notes(summary: Summary) -> list[str]:
     if any(model["test_reads"] > 1 for model in _models(summary)):
         notes.append(
             "Test nodes were read more than once in this folder: the search was continued after "
-            "it had ended, and chose again. Its last test accuracy is a little less honest."
+            "it had ended, and chose again. Its last test score is a little less honest."
         )
     if summary["splits"] == "stratified":
         notes.append(
             "Test nodes were set apart before the search, and the saved model has seen none of "
             "them. Training again with best.toml on stratified splits deals all nodes out anew, "
-            "and so tests on nodes that chose the settings: its accuracy would be too good."
+            "and so tests on nodes that chose the settings: its score would be too good."
         )
     return notes
 

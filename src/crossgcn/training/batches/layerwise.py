@@ -192,7 +192,7 @@ def _run(model: NodeClassifier, work: ChunkedRows, nodes: Tensor | None) -> Tens
     for position, layer in enumerate(model.layers):
         last = position == len(model.layers) - 1
         width: int = layer.out_channels  # type: ignore[assignment]
-        enter = partial(_enter, model, work, hidden)
+        enter = partial(_enter, model, position, work, hidden)
         if isinstance(layer, GraphConvolution):
             compute = _convolve(layer, work, enter, needed[position])
         else:
@@ -205,12 +205,12 @@ def _run(model: NodeClassifier, work: ChunkedRows, nodes: Tensor | None) -> Tens
 
 
 def _enter(
-    model: NodeClassifier, work: ChunkedRows, hidden: Tensor | None, nodes: Tensor
+    model: NodeClassifier, position: int, work: ChunkedRows, hidden: Tensor | None, nodes: Tensor
 ) -> Features:
     """Return a layer's input for some nodes, as ``NodeClassifier.forward`` computes it."""
     if hidden is None:
         return work.features(nodes)
-    active = work.read(hidden, nodes).relu()
+    active: Tensor = model.enter_layer(position, work.read(hidden, nodes))
     return normalize(active, dim=-1) if model.residual == "norm" else active
 
 
@@ -269,6 +269,8 @@ def _check_model(model: NodeClassifier) -> None:
             f"{type(model).__name__} is not a plain sequence of layers, so it cannot be computed "
             "layer by layer: call it on the whole graph"
         )
+    if model.stack is not None and model.stack.lin is not None:
+        raise BadInput("jk reads all layers, so the model cannot be computed layer by layer")
     if model.num_models is not None:
         raise BadInput("several models stacked into one cannot be computed layer by layer")
     for layer in model.layers:

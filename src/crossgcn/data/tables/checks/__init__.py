@@ -27,7 +27,7 @@ def check_tables(nodes: Table, edges: Table | None, plan: TablePlan) -> list[Pro
         *check_file(nodes),
         *check_ids(nodes, plan),
         *check_target(nodes, plan, labels),
-        *check_columns(nodes, plan),
+        *check_columns(nodes, plan, labels),
         *check_leaks(nodes, plan, labels),
         *check_rows(nodes, plan),
         *([] if edges is None else check_file(edges)),

@@ -11,6 +11,8 @@ from itertools import compress
 import numpy as np
 
 from crossgcn.data.tables.cells import (
+    DateOrder,
+    are_ambiguous_dates,
     are_whole,
     find_date_order,
     find_numbers_as_text,
@@ -18,6 +20,7 @@ from crossgcn.data.tables.cells import (
     parse_date,
     quote,
 )
+from crossgcn.data.tables.checks.leaks import count_errors_by_value, r2_of_column
 from crossgcn.data.tables.checks.problems import (
     Hits,
     Place,
@@ -29,6 +32,7 @@ from crossgcn.data.tables.checks.problems import (
     warning,
 )
 from crossgcn.data.tables.columns import MAX_CODES, holds_dates
+from crossgcn.data.tables.labels import Labels
 from crossgcn.data.tables.plan import NO_HEADER, ColumnKind, TablePlan
 from crossgcn.data.tables.table import Distinct, Mask, Table
 
@@ -44,6 +48,11 @@ STAND_IN_DISTANCE = 3.0
 
 MIN_OTHER_VALUES = 3
 """Fewer nodes with an unusual value are too few to learn from."""
+
+_OTHER_ORDER: dict[DateOrder, DateOrder] = {
+    "day first": "month first",
+    "month first": "day first",
+}
 
 ENOUGH_NODES = 50
 MANY_CATEGORIES = 20
@@ -64,6 +73,7 @@ class _Column(Place):
     reason: str
     ids: Distinct
     warns_of_missing_words: bool
+    labels: Labels | None
 
     @property
     def missing_texts(self) -> str:
@@ -176,6 +186,15 @@ class _Column(Place):
             yield from self.at_values(np.isinf(self.distinct.numbers))
 
     @warning(
+        "{value} is read as {number:g}, though every point has three digits after it, as between "
+        "thousands",
+        "if thousands are meant, write the numbers without the point",
+    )
+    def ambiguous_point(self) -> Hits:
+        if self.kind == "numeric":
+            yield from self.at_ambiguous_points()
+
+    @warning(
         "{value} is far from all other numbers ({low:g} to {high:g}) and may stand for a missing "
         "one",
         "leave the cell empty where {written} means unknown",
@@ -232,6 +251,23 @@ class _Column(Place):
             texts, order = self.distinct.texts, find_date_order(self.distinct.texts)
             is_none = np.array([parse_date(text, order) is None for text in texts], bool)
             yield from self.at_values(is_none & ~self.distinct.missing)
+
+    @warning(
+        "{value} is read as {day}, the {order}, though no date of the column tells the day and the "
+        "month apart",
+        "write dates as 2024-05-17",
+    )
+    def ambiguous_dates(self) -> Hits:
+        texts = self.distinct.texts
+        if self.kind == "date" and are_ambiguous_dates(texts):
+            order = find_date_order(texts)
+            parsed = {
+                text: (parse_date(text, order), parse_date(text, _OTHER_ORDER[order]))
+                for text in texts
+            }
+            differ = np.array([parsed[text][0] != parsed[text][1] for text in texts], bool)
+            first = texts[int(self.distinct.codes[np.argmax(differ[self.distinct.codes])])]
+            yield from self.at_values(differ, day=parsed[first][0], order=order)
 
     @warning(
         "{value} is {what}: a model would learn nodes by heart",
@@ -295,21 +331,40 @@ class _Column(Place):
             yield from self.at_values(np.array(garbled))
 
     @warning(
-        "the column is left out ({reason}); {value} is one of its values",
+        "the column is left out ({reason}); {value} is one of its values; {cost}",
         "keep it with --categorical {column} where rows share values, or agree with "
         "--ignore {column}",
     )
     def left_out(self) -> Hits:
         if self.kind == "ignored" and not self.numbers_as_text.any():
             first = int(np.argmax(~self.distinct.missing[self.distinct.codes]))
-            yield self.at_row(first, reason=self.reason)
+            yield self.at_row(first, reason=self.reason, cost=self._cost())
+
+    def _cost(self) -> str:
+        """Say how many rows share a value, and what it tells of the target where they do."""
+        distinct, labels = self.distinct, self.labels
+        shared = ((distinct.counts > 1) & ~distinct.missing)[distinct.codes]
+        if not shared.any():
+            return "no two rows share a value, so as categories they tell a model nothing"
+        words = f"{share_of(int(shared.sum()), len(shared))} of the rows share theirs with another"
+        known = shared if labels is None else shared & labels.known
+        if labels is None or known.sum() < ENOUGH_NODES:
+            return words
+        if labels.numbers is not None:
+            r2 = r2_of_column(distinct, "categorical", known, labels.numbers)
+            return f"{words}, whose mean predicts the number with an R² of {r2:.2f}"
+        codes, num_classes = labels.codes[known], len(labels.names)
+        errors = count_errors_by_value(distinct.codes[known], codes, num_classes)
+        most = int(np.bincount(codes).max())
+        told, usual = share_of(len(codes) - errors, len(codes)), share_of(most, len(codes))
+        return f"{words}, and the others' class is right for {told} of them ({usual} by guessing)"
 
 
-def check_columns(nodes: Table, plan: TablePlan) -> Iterator[Problem]:
+def check_columns(nodes: Table, plan: TablePlan, labels: Labels | None) -> Iterator[Problem]:
     """Yield problems of each column that is, or might have been, made into features."""
     ids = nodes.distinct(plan.id_column)
     columns = [
-        _Column(nodes, column.name, column.kind, column.reason, ids, plan.missing is None)
+        _Column(nodes, column.name, column.kind, column.reason, ids, plan.missing is None, labels)
         for column in plan.columns
         if column.kind not in ("id", "target", "split")
         and not (column.kind == "ignored" and column.reason in ("as chosen", NO_HEADER))

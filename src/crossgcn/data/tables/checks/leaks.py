@@ -1,4 +1,4 @@
-"""Rules about columns that give the class away, or repeat another column."""
+"""Rules about columns that give the target away, or repeat another column."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ MAX_ERROR_SHARE = 0.02
 
 MAX_MAJORITY_SHARE = 0.1
 """Likewise, as a share of the errors of always predicting the largest class."""
+
+MIN_R2 = 0.99
+"""R² of a column that alone gives a number to predict away."""
 
 MIN_DIFFERENT = 5
 """Fewer nodes without the usual value: two columns may be alike by chance."""
@@ -91,7 +94,7 @@ class _Feature(Place):
             errors, word = _best_word(distinct, known, classes, num_classes)
         else:
             codes = _codes_of(distinct, self.kind)
-            errors = _count_errors_by_value(codes[known], classes, num_classes)
+            errors = count_errors_by_value(codes[known], classes, num_classes)
         if self.kind == "numeric" and errors > max_errors:
             errors = count_errors_of_neighbours(distinct.numbers[distinct.codes[known]], classes)
             # A border between two classes costs the two nodes beside it.
@@ -108,9 +111,24 @@ class _Feature(Place):
             label=quote(labels.names[labels.codes[shown]]),
         )
 
+    @warning(
+        "the column alone tells the number to predict: R² is {r2:.3f}",
+        "leave it out with --ignore {column} if it is known only once the number is",
+    )
+    def gives_number_away(self) -> Hits:
+        labels = self.labels
+        if labels is None or labels.numbers is None or self.kind == "list":
+            return
+        known = labels.known
+        if int(known.sum()) < MIN_LABELS:
+            return
+        r2 = r2_of_column(self.distinct, self.kind, known, labels.numbers)
+        if r2 > MIN_R2:
+            yield self.at_row(int(np.argmax(known)), r2=r2)
+
 
 def check_leaks(nodes: Table, plan: TablePlan, labels: Labels | None) -> Iterator[Problem]:
-    """Yield problems of columns that repeat another one, or give the class away."""
+    """Yield problems of columns that repeat another one, or give the target away."""
     copies = _find_copies(nodes, plan)
     yield from check_alike(
         [
@@ -155,7 +173,7 @@ def count_errors(tables: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(tables.sum(axis=(1, 2)) - right)
 
 
-def _count_errors_by_value(
+def count_errors_by_value(
     codes: NDArray[np.int64], classes: NDArray[np.int64], num_classes: int
 ) -> int:
     """Count the errors of predicting the class from the values ``codes``."""
@@ -181,6 +199,48 @@ def count_errors_of_neighbours(numbers: NDArray[np.float64], classes: NDArray[np
         (padded[2 + step : 2 + step + size] == classes[order]) for step in (-2, -1, 1, 2)
     )
     return int((np.asarray(agreeing) < 3).sum())
+
+
+def r2_of_column(
+    distinct: Distinct, kind: ColumnKind, known: Mask, numbers: NDArray[np.float32]
+) -> float:
+    """Return the R² of predicting a number from one column, without the node's own number.
+
+    The prediction is the mean of the other nodes with the same value; for a column of numbers, the
+    mean of the next smaller and the next larger one, if that is better than a straight line.
+    Nodes without any such node are predicted by the mean of all.
+    """
+    y = numbers[known].astype(np.float64)
+    if not np.isfinite(y).all() or y.std() == 0:
+        return 0.0
+    predictions = [_mean_of_same(_codes_of(distinct, kind)[known], y)]
+    if kind == "numeric":
+        x = distinct.numbers[distinct.codes[known]]
+        filled = np.isfinite(x)
+        line, near = np.full(len(y), y.mean()), np.full(len(y), y.mean())
+        if filled.sum() > 2 and x[filled].std() > 0:
+            slope, shift = np.polyfit(x[filled], y[filled], 1)
+            line[filled] = slope * x[filled] + shift
+            near[filled] = _mean_of_neighbours(x[filled], y[filled])
+        predictions += [line, near]
+    errors = min(float(np.square(y - each).sum()) for each in predictions)
+    return 1 - errors / float(np.square(y - y.mean()).sum())
+
+
+def _mean_of_same(codes: NDArray[np.int64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean of the other nodes with the same code; of all nodes if there are none."""
+    counts, sums = np.bincount(codes), np.bincount(codes, y)
+    others = counts[codes] - 1
+    return np.where(others > 0, (sums[codes] - y) / np.maximum(others, 1), y.mean())
+
+
+def _mean_of_neighbours(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    drawn = np.random.default_rng(0).permutation(len(x))
+    order = np.lexsort((drawn, x))
+    padded = np.pad(y[order], 1, mode="reflect")
+    means = np.empty_like(y)
+    means[order] = (padded[:-2] + padded[2:]) / 2
+    return means
 
 
 def _codes_of(distinct: Distinct, kind: ColumnKind) -> NDArray[np.int64]:

@@ -14,7 +14,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from crossgcn.data.tables.cells import MAX_VALUE_LENGTH, MISSING_WORDS, fold_spelling, quote
+from crossgcn.data.tables.cells import (
+    MAX_VALUE_LENGTH,
+    MISSING_WORDS,
+    find_ambiguous_points,
+    fold_spelling,
+    quote,
+)
 from crossgcn.data.tables.table import Distinct, Mask, Table
 
 Severity = Literal["error", "warning"]
@@ -191,6 +197,14 @@ class Place(Subject):
     def at_values(self, values: Mask, **words: Any) -> Hits:
         """Yield a hit at the first cell with one of the different values, if there are any."""
         yield from self.at_rows(values[self.distinct.codes], **words)
+
+    def at_ambiguous_points(self) -> Hits:
+        """Yield a hit at the first number whose point may separate thousands."""
+        distinct = self.distinct
+        found = find_ambiguous_points(distinct.texts)
+        if found.any():
+            first = int(distinct.codes[int(np.argmax(found[distinct.codes]))])
+            yield from self.at_values(found, number=float(distinct.numbers[first]))
 
     def at_similar(self, names: Sequence[str], similar: Mapping[int, int]) -> Hits:
         """Yield a hit at the first value whose name is like that of an ``other`` one."""

@@ -87,6 +87,9 @@ class _Target(Place):
                 minimum=minimum,
                 names=", ".join(shown[:MAX_NAMES_SHOWN]) + f" and {hidden:,} more" * (hidden > 0),
                 lost=count_of(int(counts.sum()), "node"),
+                otherwise="leave their target empty: merged they are still too few"
+                if cannot_merge
+                else "give --rare-classes merge to predict one class other in place of them",
             )
 
     @warning(
@@ -150,7 +153,7 @@ class _Target(Place):
     @warning(
         "class {value} has {nodes}, and a class needs {minimum}: the labels of {lost} are "
         "left out, {names}",
-        "add nodes, or give --rare-classes merge to predict one class other in place of them",
+        "add nodes, or {otherwise}",
     )
     def dropped_classes(self) -> Hits:
         yield from self.at_rare("drop")
@@ -257,6 +260,14 @@ class _NumberTarget(Place):
     def infinite_target(self) -> Hits:
         yield from self.at_values(abs(self.distinct.numbers) > MAX_NUMBER)
 
+    @warning(
+        "{value} is read as {number:g}, though every point has three digits after it, as between "
+        "thousands",
+        "if thousands are meant, write the numbers without the point",
+    )
+    def ambiguous_point_in_target(self) -> Hits:
+        yield from self.at_ambiguous_points()
+
     @error(
         "all {labelled:,} numbers to predict are {value}: there is nothing to predict",
         "add nodes with other numbers, or name another --target",
@@ -286,6 +297,22 @@ def _no_node_for(role: int, word: str) -> Rule:
     def find(split: _Split) -> Hits:
         if not (split.used_roles == role).any():
             yield split.whole(labelled="" if split.labels is None else "labelled ")
+
+    return find
+
+
+def _class_missing_from(role: int, word: str) -> Rule:
+    @error(
+        f"class {{value}} has {{nodes}}, none of them for {word}",
+        f"write {word} for some of them, or leave their target empty",
+    )
+    def find(split: _Split) -> Hits:
+        labels = split.labels
+        if labels is None or labels.numbers is not None:
+            return
+        own = np.bincount(labels.codes[split.used_roles == role], minlength=len(labels.names))
+        if own.any():
+            yield from at_classes(split, labels, np.flatnonzero(own == 0))
 
     return find
 
@@ -326,18 +353,9 @@ class _Split(Place):
         if self.labels is not None:
             yield from self.at_rows((self.roles > 0) & ~self.labels.known)
 
-    @error(
-        "class {value} has {nodes}, none of them for train",
-        "write train for some of them",
-    )
-    def untrained_class(self) -> Hits:
-        labels = self.labels
-        if labels is None:
-            return
-        trained = np.bincount(labels.codes[self.used_roles == 1], minlength=len(labels.names))
-        untrained = np.flatnonzero(trained == 0).tolist()
-        if trained.any():
-            yield from at_classes(self, labels, untrained)
+    untrained_class = _class_missing_from(1, "train")
+    unvalidated_class = _class_missing_from(2, "validation")
+    untested_class = _class_missing_from(3, "test")
 
 
 def check_target(nodes: Table, plan: TablePlan, labels: Labels | None) -> Iterator[Problem]:

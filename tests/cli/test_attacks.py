@@ -1,0 +1,127 @@
+"""Damage, hostile texts and impossible sizes, through the commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pandas as pd
+import pytest
+
+from crossgcn.errors import Note, printable
+
+Command = Callable[..., CompletedProcess[str]]
+QUICK = ("--splits", "public", "--epochs", 2, "--workers", 1)
+HOLD = """
+import sys, time
+from pathlib import Path
+from crossgcn.data.files import holding
+with holding(Path(sys.argv[1])):
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_second_writer_of_a_folder_is_refused(crossgcn: Command, graph_file: Path) -> None:
+    command = [sys.executable, "-c", HOLD, "out"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None and first.stdout.readline() == "ready\n"
+        for more in ((), ("--resume",)):
+            done = crossgcn("train", graph_file, *QUICK, "--out", "out", *more)
+            assert done.returncode == 2
+            said = " ".join(done.stderr.split())
+            assert f"out is being written by process {first.pid} on {os.uname().nodename}" in said
+        first.kill()
+    done = crossgcn("train", graph_file, *QUICK, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert not [name for name in os.listdir("out") if name.startswith(".")]  # noqa: PTH208
+
+
+def test_a_damaged_finished_run_is_trained_again(crossgcn: Command, graph_file: Path) -> None:
+    first = json.loads(crossgcn("train", graph_file, *QUICK, "--out", "out", "--json").stdout)
+    folder = Path("out/cross-gcn-2-layer/split-00")
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
+    (folder / ".run.json.0123abcd.part").touch()
+    again = ("train", graph_file, *QUICK, "--out", "out", "--resume", "--json")
+    with pytest.warns(Note, match=r"split-00/model\.safetensors: .*: the run is trained again"):
+        second = json.loads(crossgcn(*again).stdout)
+    assert second["test_accuracy"] == first["test_accuracy"]
+    assert (folder / "model.safetensors").read_bytes() == weights
+    (folder / "config.json").unlink()
+    with pytest.warns(Note, match=r"split-00/config\.json"):
+        assert crossgcn(*again).returncode == 0
+    assert (folder / "config.json").exists() and not list(folder.glob(".*.part"))
+    result = Path("out/result.json")
+    result.write_text(result.read_text().replace('"epochs": 2', '"epochs": 3'))
+    done = crossgcn("report", "out")
+    assert done.returncode == 2 and "result.json: is not what was written there" in done.stderr
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[31m\x9b2J\u202e"
+
+
+@pytest.fixture
+def tables() -> None:
+    """Ids, columns, values and classes that would control a terminal."""
+    ids = [f"{HOSTILE}{n}" for n in range(40)]
+    classes = [f"{HOSTILE}a" if n % 2 else f"{HOSTILE}b" for n in range(40)]
+    column = {f"{HOSTILE}c": [f"{HOSTILE}{n % 2}" for n in range(40)]}
+    nodes = pd.DataFrame({"id": ids, **column, "number": range(40), "kind": classes})
+    nodes.to_csv("nodes.csv", index=False)
+    pd.DataFrame({"source": ids, "target": ids[1:] + ids[:1]}).to_csv("edges.csv", index=False)
+
+
+@pytest.mark.usefixtures("crossgcn", "tables")
+def test_no_text_from_data_controls_the_terminal(crossgcn: Command) -> None:
+    model = ("--model", "cross-gcn", "--epochs", 2, "--num-splits", 1, "--workers", 1)
+    own = ("nodes.csv", "edges.csv", "--target", "kind")
+    node = f"{HOSTILE}7"
+    for arguments, code in (
+        (("check", *own), None),
+        (("train", *own, *model, "--out", "run"), 0),
+        (("explain", "run"), 0),
+        (("explain", "run", "--node", node), 0),
+        (("explain", "run", "--node", f"{HOSTILE}none"), 2),
+        (("explain", "run", "--class", f"{HOSTILE}none"), 2),
+        (("predict", "run", "--out", "p.csv"), 0),
+        (("train", "nodes.csv", "edges.csv", "--target", f"{HOSTILE}x", "--out", "no"), 2),
+        (("data", "show", f"{HOSTILE}"), 2),
+        (("explain", "run", "--json"), 0),
+        (("data", "import", "edges.csv", "--nodes", "nodes.csv", *own[2:], "--out", "graph"), None),
+    ):
+        done = crossgcn(*arguments)
+        assert code is None or done.returncode == code, (arguments, done.stderr)
+        for stream in (done.stdout, done.stderr):
+            assert not set("\x1b\x07\x9b\u202e") & set(stream), arguments
+            assert "Traceback" not in stream
+
+
+def test_text_is_printable_and_json_stays_json() -> None:
+    assert printable("a\tb\nc é ± 日本") == "a\tb\nc é ± 日本"
+    assert printable("\x1b[31m\x9b\r\x7f\u202e\udce9") == (
+        "\\u001b[31m\\u009b\\u000d\\u007f\\u202e\\udce9"
+    )
+    text = json.dumps({"a": "\x7f\x9b\u202e"}, ensure_ascii=False)
+    assert json.loads(printable(text)) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--num-splits", 10**9, "--splits", "stratified"), "at most 10,000"),
+        (("--threads", 100_000), "--threads is 100,000, but this machine has"),
+        (("--workers", 100_000), "--workers is 100,000, but this machine has"),
+    ],
+)
+def test_impossible_amounts_are_refused_at_once(
+    crossgcn: Command, graph_file: Path, options: tuple[object, ...], words: str
+) -> None:
+    done = crossgcn("train", graph_file, "--epochs", 2, "--out", "out", *options)
+    assert done.returncode == 2 and words in " ".join(done.stderr.split()), done.stderr
+    assert not Path("out").exists()

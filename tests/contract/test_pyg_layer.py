@@ -1,0 +1,273 @@
+"""What PyG's files test of ``GCNConv`` and ``MessagePassing``, for ``CrossGCNConv``.
+
+Each test names the case of PyG's ``test/nn/conv/test_gcn_conv.py``, ``test_message_passing.py``,
+``test_static_graph.py``, ``test/nn/test_sequential.py``, ``test_to_hetero_transformer.py``,
+``test_compile_*.py`` or ``test_model_summary.py`` that it answers.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import pytest
+import torch
+from contract_cases import EDGES, FEATURES, NODES, ORDERS, OUTPUTS, WEIGHTS, features, shake
+from torch import Tensor, nn
+from torch_geometric import EdgeIndex
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GCNConv, Sequential, to_hetero
+from torch_geometric.nn.aggr import MeanAggregation, MultiAggregation, SumAggregation
+from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor
+
+from crossgcn import BadInput, CrossGCNConv
+
+every_order = pytest.mark.parametrize("order", ORDERS)
+close = torch.testing.assert_close
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Sparse CS. tensor support is in beta:UserWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),
+]
+# PyG's containers agree where no node has a self-loop (NOTE[D9]).
+LOOPLESS, LOOPLESS_WEIGHTS = EDGES[:, :-1], WEIGHTS[:-1]
+
+
+def make(order: int, **settings: Any) -> CrossGCNConv:
+    torch.manual_seed(0)
+    conv: CrossGCNConv = shake(CrossGCNConv(FEATURES, OUTPUTS, order, **settings))
+    return conv
+
+
+@every_order
+@pytest.mark.parametrize("weights", [None, LOOPLESS_WEIGHTS], ids=["plain", "weighted"])
+def test_gcn_conv(order: int, weights: Tensor | None) -> None:
+    """COO, CSC and CSR edges, with and without weights, cached or not."""
+    conv, x = make(order), features()
+    assert str(conv) == f"CrossGCNConv(5, 4, order={order})"
+    out = conv(x, LOOPLESS, weights)
+    for convert in (to_torch_csc_tensor, to_torch_coo_tensor):
+        adjacency = convert(LOOPLESS, weights, size=(NODES, NODES))
+        close(conv(x, adjacency.t()), out)
+    conv.cached = True
+    close(conv(x, LOOPLESS, weights), out)
+    close(conv(x, LOOPLESS[:, :3]), out)  # from the cache
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"improved": True},
+        {"add_self_loops": False},
+        {"normalize": False},
+        {"aggr": "max"},
+        {"aggr": "softmax"},
+        {"bias": False},
+        {"flow": "target_to_source"},
+    ],
+    ids=str,
+)
+def test_order_1_is_gcn_conv(settings: dict[str, Any]) -> None:
+    theirs = shake(GCNConv(FEATURES, OUTPUTS, **settings))
+    conv = make(1, **settings)
+    conv.load_state_dict(theirs.state_dict())
+    close(conv(features(), EDGES, WEIGHTS), theirs(features(), EDGES, WEIGHTS))
+    grown = CrossGCNConv.from_gcn_conv(theirs, order=3)
+    close(grown(features(), EDGES, WEIGHTS), theirs(features(), EDGES, WEIGHTS))
+    assert grown.order == 3 and not grown.training
+
+
+def test_a_state_dict_of_another_width_is_refused_and_a_lazy_layer_takes_any() -> None:
+    theirs = shake(GCNConv(FEATURES, OUTPUTS))
+    with pytest.raises(RuntimeError, match=r"size mismatch for .*weight"):
+        CrossGCNConv(FEATURES + 1, OUTPUTS).load_state_dict(theirs.state_dict())
+    lazy = CrossGCNConv(-1, OUTPUTS)
+    lazy.load_state_dict(theirs.state_dict())
+    close(lazy(features(), EDGES), theirs(features(), EDGES))
+
+
+@every_order
+def test_gcn_conv_with_decomposed_layers(order: int) -> None:
+    conv, widths = make(order), []
+    conv.register_message_forward_pre_hook(lambda _, given: widths.append(given[0]["x_j"].size(1)))
+    whole = conv(features(), EDGES)
+    conv.decomposed_layers = 2
+    close(conv(features(), EDGES), whole)
+    assert widths == [OUTPUTS, OUTPUTS // 2, OUTPUTS // 2]
+
+
+@every_order
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr], ids=str)
+def test_gcn_conv_with_sparse_input_feature(order: int, layout: torch.layout) -> None:
+    x = features() * (features(seed=2) > 0)
+    conv = make(order)
+    close(conv(x.to_sparse(layout=layout), EDGES), conv(x, EDGES))
+
+
+@every_order
+@pytest.mark.parametrize("aggr", ["add", "mean", "max"])
+def test_static_graph(order: int, aggr: str) -> None:
+    """Several signals on one graph, ``[batch, nodes, features]``, are a batch of graphs."""
+    conv, x = make(order, aggr=aggr), features(2, NODES, FEATURES)
+    graphs = Batch.from_data_list([Data(x=each, edge_index=EDGES) for each in x])
+    close(conv(x, EDGES).flatten(0, 1), conv(graphs.x, graphs.edge_index))
+
+
+@every_order
+def test_gcn_conv_flow(order: int) -> None:
+    conv, back = make(order), make(order, flow="target_to_source")
+    close(back(features(), EDGES.flip(0), WEIGHTS), conv(features(), EDGES, WEIGHTS))
+
+
+@every_order
+def test_my_conv_save_and_copy_and_pickle(order: int) -> None:
+    conv, file = make(order), io.BytesIO()
+    torch.save(conv, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    for other in (loaded, copy.copy(conv), copy.deepcopy(conv)):
+        close(other(features(), EDGES), conv(features(), EDGES))
+
+
+@every_order
+def test_my_conv_edge_index_and_int32(order: int) -> None:
+    conv = make(order)
+    wanted = conv(features(), EDGES)
+    typed = EdgeIndex(EDGES, sparse_size=(NODES, NODES)).sort_by("col").values
+    close(conv(features(), typed), wanted)
+    close(conv(features(), EDGES.int()), wanted)
+
+
+@every_order
+def test_my_conv_out_of_bounds(order: int) -> None:
+    conv = make(order, normalize=False)
+    with pytest.raises(IndexError, match=r"out of range|Found indices"):
+        conv(features(), EDGES + NODES)
+
+
+@every_order
+def test_message_passing_hooks(order: int) -> None:
+    conv, seen = make(order), []
+    for name in ("propagate", "message", "aggregate"):
+        register = getattr(conv, f"register_{name}_forward_hook")
+        register(lambda *_, name=name: seen.append(name))
+    conv(features(), EDGES)
+    assert seen == ["message", "aggregate", "propagate"]
+
+
+@every_order
+def test_bipartite(order: int) -> None:
+    conv = make(order, add_self_loops=False)
+    x, edges = (features(), features(3, FEATURES)), torch.tensor([[0, 1, 6], [0, 2, 2]])
+    out = conv(x, edges)
+    adjacency = to_torch_csc_tensor(edges, size=(NODES, 3))
+    close(conv(x, adjacency.t()), out)
+    assert out.shape == (3, OUTPUTS)
+
+
+@every_order
+def test_message_passing_with_aggr_module(order: int) -> None:
+    by_name = make(order, aggr="mean")
+    by_module = make(order, aggr=MeanAggregation())
+    several = make(order, aggr=MultiAggregation([SumAggregation()]))
+    close(by_module(features(), EDGES), by_name(features(), EDGES))
+    close(several(features(), EDGES), make(order)(features(), EDGES))
+
+
+@every_order
+def test_explain_message(order: int) -> None:
+    conv = make(order, add_self_loops=False)
+    wanted = conv(features(), EDGES)
+    conv.explain = True
+    conv._edge_mask = torch.full((EDGES.size(1),), 0.5)
+    conv._loop_mask = torch.ones(EDGES.size(1), dtype=torch.bool)
+    conv._apply_sigmoid = False
+    close(conv(features(), EDGES) - conv.bias, 0.5 * (wanted - conv.bias))
+
+
+def test_our_own_aggregations_refuse_edge_masks_with_a_sentence() -> None:
+    conv = make(2, aggr="gat")
+    conv.explain = True
+    with pytest.raises(BadInput, match="no messages that PyG's explainers could mask"):
+        conv(features(), EDGES)
+
+
+@every_order
+def test_sequential(order: int) -> None:
+    first, last = make(order), shake(CrossGCNConv(OUTPUTS, 2, order))
+    steps = [(first, "x, edge_index -> x"), nn.ReLU(), (last, "x, edge_index -> x")]
+    model = Sequential("x, edge_index", steps)
+    close(model(features(), EDGES), last(first(features(), EDGES).relu(), EDGES))
+
+
+METADATA = (["a", "b"], [("a", "to", "b"), ("b", "to", "a"), ("a", "near", "a")])
+
+
+@every_order
+def test_to_hetero_with_gcn(order: int) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = CrossGCNConv(-1, OUTPUTS, order, add_self_loops=False)
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            out: Tensor = self.conv(x, edge_index).relu()
+            return out
+
+    x = {"a": features(4, 3), "b": features(6, 5)}
+    edges = {
+        ("a", "to", "b"): torch.tensor([[0, 1, 3], [0, 5, 2]]),
+        ("b", "to", "a"): torch.tensor([[0, 5, 2], [0, 1, 3]]),
+        ("a", "near", "a"): torch.tensor([[0, 1], [1, 0]]),
+    }
+    model = to_hetero(Net(), METADATA, aggr="sum")
+    out = model(x, edges)
+    convs: Any = model.conv
+    to_b = convs["a__to__b"]((x["a"], x["b"]), edges["a", "to", "b"])
+    close(out["b"], to_b.relu())
+    assert out["a"].shape == (4, OUTPUTS)
+
+
+@pytest.mark.parametrize(("order", "kind"), [(1, "edge index object"), (2, "dynamic"), (3, "coo")])
+def test_compile(order: int, kind: str) -> None:
+    """Without a graph break, for one graph and for graphs of any size."""
+    torch._dynamo.reset()
+    conv = make(order, add_self_loops=False)
+    compiled = torch.compile(conv, backend="eager", fullgraph=True, dynamic=kind == "dynamic")
+    edges: Any = EDGES
+    if kind == "edge index object":
+        edges = EdgeIndex(EDGES, sparse_size=(NODES, NODES)).as_tensor()
+    close(compiled(features(), edges), conv(features(), edges))
+    if kind == "dynamic":
+        larger = features(12, FEATURES)
+        close(compiled(larger, EDGES[:, 2:]), conv(larger, EDGES[:, 2:]))
+
+
+def test_compiled_gradients() -> None:
+    torch._dynamo.reset()
+    conv = make(2, add_self_loops=False)
+    compiled = torch.compile(conv, backend="aot_eager")
+    x = features().requires_grad_()
+    wanted = torch.autograd.grad(conv(x, EDGES).square().sum(), [x, *conv.parameters()])
+    found = torch.autograd.grad(compiled(x, EDGES).square().sum(), [x, *conv.parameters()])
+    close(found, wanted)
+
+
+def test_lazy_gcn() -> None:
+    conv = CrossGCNConv(-1, OUTPUTS)
+    conv(features(), EDGES)
+    assert conv.in_channels == FEATURES
+
+
+def test_options_of_an_aggregation_and_of_a_transform_need_no_further_import() -> None:
+    conv: Any = CrossGCNConv(8, 8, aggr="gat", aggr_kwargs={"heads": 4})
+    assert conv.aggregation.heads == 4
+    learned = CrossGCNConv(8, 8, aggr="softmax", aggr_kwargs={"learn": True})
+    assert any(name.endswith("aggr_module.t") for name, _ in learned.named_parameters())
+    low_rank: Any = CrossGCNConv(8, 8, transform="dcn-v2", transform_kwargs={"rank": 2})
+    assert low_rank.transform.rank == 2
+    with pytest.raises(BadInput, match="'gat' has no setting 'head'"):
+        CrossGCNConv(8, 8, aggr="gat", aggr_kwargs={"head": 4})
+    with pytest.raises(BadInput, match="aggr='gcn' has no options"):
+        CrossGCNConv(8, 8, aggr="gcn", aggr_kwargs={"heads": 4})

@@ -1,0 +1,127 @@
+"""Files are replaced as a whole, by one process at a time, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from crossgcn.data.files import (
+    holding,
+    is_empty,
+    read_bytes,
+    read_json_object,
+    remove_left_overs,
+    replacing,
+    write_json,
+)
+from crossgcn.errors import BadInput
+
+WAIT = """
+import sys, time
+from pathlib import Path
+from crossgcn.data.files import holding, replacing
+with holding(Path(sys.argv[1])), replacing(Path(sys.argv[1]) / "result.json") as file:
+    file.write(b"half")
+    file.flush()
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WAIT, str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_the_second_process_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
+    with start(tmp_path) as first:
+        host = os.uname().nodename
+        with (
+            pytest.raises(BadInput, match=rf"process {first.pid} on {host}, started 20\d\d-"),
+            holding(tmp_path),
+        ):
+            pass
+        remove_left_overs(tmp_path)
+        assert len(list(tmp_path.glob(".result.json.*.part"))) == 1, "it is in use"
+        assert is_empty(tmp_path)
+        first.send_signal(signal.SIGKILL)
+    with holding(tmp_path), holding(tmp_path):
+        write_json(tmp_path / "result.json", {})
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    names = [".a.json.0123abcd.part", "below/.b.npz.00000000.part", ".mine.part", "x.part", "a.b"]
+    (tmp_path / "below").mkdir()
+    for name in names:
+        (tmp_path / name).touch()
+    write_json(tmp_path / "a.json", {})
+    assert not (tmp_path / names[0]).exists() and (tmp_path / names[1]).exists()
+    remove_left_overs(tmp_path)
+    assert {path.name for path in tmp_path.rglob("*.*")} == {
+        ".mine.part",
+        "x.part",
+        "a.b",
+        "a.json",
+    }
+
+
+def test_a_link_is_written_through(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "real" / "file.json")
+    for content in ({"a": 1}, {"a": 2}):
+        write_json(link, content)
+        assert link.is_symlink() and json.loads(link.read_bytes()) == content
+    assert [path.name for path in (tmp_path / "real").iterdir()] == ["file.json"]
+
+
+def test_pipes_and_devices_are_neither_read_nor_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        read_bytes(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="pipe: cannot be read"):
+        read_json_object(tmp_path / "pipe", "give another", "make it again")
+    with pytest.raises(BadInput, match="pipe: exists and is not a regular file"):
+        write_json(tmp_path / "pipe", {})
+    with pytest.raises(BadInput, match="null: exists and is not a regular file"):
+        write_json(Path("/dev/null"), {})
+    assert (tmp_path / "pipe").is_fifo() and Path("/dev/null").is_char_device()
+
+
+def test_a_full_disk_is_said_with_the_file_and_the_sizes(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with (
+            pytest.raises(OSError, match=r"needs more than [\d,]+ bytes, [\d,]+ are") as caught,
+            replacing(tmp_path / "big.bin") as file,
+        ):
+            file.write(bytes(100_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert caught.value.filename == str(tmp_path / "big.bin")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_deep_json_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(BadInput, match=r"deep\.json: is not valid JSON .*; make it again"):
+        read_json_object(tmp_path / "deep.json", "look here", "make it again")
+
+
+def test_a_file_name_that_is_no_utf8_survives(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    write_json(tmp_path / "a.json", {"out": name})
+    assert read_json_object(tmp_path / "a.json", "", "") == {"out": name}

@@ -1,0 +1,150 @@
+"""Numbers that no training survives, and files that are larger than they look, are refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from crossgcn.data import build_graph, make_splits, read_graph
+from crossgcn.data.files import UNPACK_LIMIT, read_npz
+from crossgcn.data.tables.read import read_table
+from crossgcn.errors import BadInput
+
+
+def arrays() -> dict[str, Any]:
+    random = np.random.default_rng(0)
+    return {
+        "x": random.random((30, 4), np.float32),
+        "edge_index": random.integers(0, 30, (2, 90)),
+        "edge_weight": random.random(90, np.float32),
+        "y": random.integers(0, 3, 30),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("edge_weight", 1e38, r"edge_weight\[0\] is 1e\+38; .* divide all weights"),
+        ("x", 1e30, r"x goes up to 1e\+30, .*; scale the features"),
+        ("x", -1e30, r"x goes up to 1e\+30"),
+        ("y", 10**9, r"1,000,000,001 classes but 30 nodes; number the classes 0, 1, 2"),
+        ("num_classes", 10**9, r"1,000,000,000 classes but 30 nodes"),
+    ],
+)
+def test_numbers_beyond_32_bits_and_classes_beyond_nodes_are_refused(
+    name: str, value: float, words: str, tmp_path: Path
+) -> None:
+    parts = arrays()
+    if name in parts:
+        parts[name].reshape(-1)[0] = value
+    else:
+        parts[name] = np.array(value)
+    np.savez(tmp_path / "g.npz", **parts)
+    with pytest.raises(BadInput, match=words):
+        read_graph(tmp_path / "g.npz")
+
+
+def test_a_heavy_edge_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("a,b,weight\n0,1,1\n1,2,1e38\n")
+    with pytest.raises(BadInput, match=r"e\.csv, row 3, column weight: '?1e\+?38.* 0 to 1e\+30"):
+        build_graph(tmp_path / "e.csv", out=tmp_path / "graph")
+    ends = np.array([0]), np.array([1]), np.array([1e38])
+    with pytest.raises(BadInput, match=r"edge 0 weighs .*; weights are .* at most 1e\+30"):
+        build_graph(iter([ends]), out=tmp_path / "graph")
+
+
+def write_member(path: Path, content: bytes) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", content)
+
+
+def header(text: str, content: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
+    padded = text.encode("latin1").ljust(118) + b"\n"
+    return b"\x93NUMPY" + version + struct.pack("<H", len(padded)) + padded + content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        header("{'descr': '<f4', 'fortran_order': False, 'shape': (True,)}", b"AAAA"),
+        header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**63},)}}", b"AAAA"),
+        header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**32}, {2**32})}}"),
+        header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", b"AAAA"),
+        header("{'descr': '<f4', 'fortran_order': False, 'shape': (9,)}", b"AAAA"),
+        header("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", b"AAAAAAAA"),
+        header("{'descr': [('a', '|O')], 'fortran_order': False, 'shape': (1,)}", b"AAAAAAAA"),
+        header("{'descr': '<f4', 'fortran_order': 'maybe', 'shape': (1,)}", b"AAAA"),
+        header("{'descr': 'zz', 'fortran_order': False, 'shape': (1,)}", b"AAAA"),
+        header("{'descr': '<f4', 'shape': (1,)}", b"AAAA"),
+        header("(" * 110),
+        header("{" * 60),
+        header("__import__('os')"),
+        header("\x00" * 50),
+        header("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", b"AAAA", b"\x09\x00"),
+        b"\x93NUMPY\x01\x00\xff\xff",
+        b"\x93NUM",
+        b"",
+    ],
+)
+def test_a_damaged_header_is_refused_with_its_array(content: bytes, tmp_path: Path) -> None:
+    write_member(tmp_path / "g.npz", content)
+    with pytest.raises(BadInput, match=r"g\.npz: array 'x\.npy' cannot be read \(.*write it again"):
+        read_npz(tmp_path / "g.npz")
+
+
+def test_both_orders_of_an_array_are_read(tmp_path: Path) -> None:
+    whole = np.arange(12).reshape(3, 4)
+    np.savez(tmp_path / "g.npz", rows=whole, columns=np.asfortranarray(whole), one=np.array(7))
+    found = read_npz(tmp_path / "g.npz")
+    assert (found["rows"] == whole).all() and (found["columns"] == whole).all()
+    assert found["one"].shape == () and found["one"] == 7
+
+
+def test_a_small_archive_with_a_huge_content_needs_consent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = io.BytesIO()
+    np.save(file, np.zeros(3_000_000, np.uint8))
+    write_member(tmp_path / "g.npz", file.getvalue())
+    monkeypatch.setattr("crossgcn.data.files._UNPACKED_BYTES", 1 << 20)
+    with pytest.raises(BadInput, match=rf"unpack to 3,000,128 or more, .* set {UNPACK_LIMIT}"):
+        read_npz(tmp_path / "g.npz")
+    with gzip.open(tmp_path / "n.csv.gz", "wb") as packed:
+        packed.write(b"id,a\n" + b"1,2\n" * 750_000)
+    with pytest.raises(BadInput, match=rf"n\.csv\.gz: .* set {UNPACK_LIMIT}"):
+        read_table(tmp_path / "n.csv.gz", "nodes")
+    monkeypatch.setenv(UNPACK_LIMIT, "3000128")
+    assert len(read_table(tmp_path / "n.csv.gz", "nodes")) == 750_000
+    assert read_npz(tmp_path / "g.npz")["x"].size == 3_000_000
+
+
+def test_a_billion_splits_and_a_million_columns_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "g.npz", **arrays())
+    graph = read_graph(tmp_path / "g.npz")
+    with pytest.raises(BadInput, match=r"num_splits is 1,000,000,000; ask for at most 10,000"):
+        make_splits(graph, "stratified", num_splits=10**9)
+    names = ",".join(f"c{n}" for n in range(100_001))
+    (tmp_path / "wide.csv").write_text(names + "\n" + "," * 100_000 + "\n")
+    with pytest.raises(BadInput, match=r"has 100,001 columns, and tables may have 100,000"):
+        read_table(tmp_path / "wide.csv", "nodes")
+
+
+def test_hostile_parquet_metadata_is_refused(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for about in ("{", "[]", "null", json.dumps({"index_columns": [7], "columns": [{}]})):
+        table = pa.table({"id": [1, 2], "b": [3, 4]}).replace_schema_metadata({"pandas": about})
+        pq.write_table(table, tmp_path / "n.parquet")
+        try:
+            assert len(read_table(tmp_path / "n.parquet", "nodes")) == 2
+        except BadInput as error:
+            assert "n.parquet cannot be read as Parquet" in str(error)
