@@ -194,7 +194,8 @@ def validate(graph: Graph, columns: Tensor, settings: Mapping[str, Any], seed: i
             reduction="none",
             label_smoothing=settings.get("smoothing", 0.0),
         )
-        return (each * counted.flatten()).sum() / (settings["share"] * labels.size(1))
+        count = float(settings["share"]) * labels.size(1)
+        return (each * counted.flatten()).sum() / count
 
     average, steps, curve = [p.detach().clone() for p in parameters], 0, []
     for _ in range(settings["epochs"]):

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
+from crossgcn.data.files import read_json_object
 from crossgcn.data.graph import is_labelled
 from crossgcn.data.seals import read_sealed_json
 from crossgcn.data.splits import Split
