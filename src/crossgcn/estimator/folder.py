@@ -11,8 +11,8 @@ import torch
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.files import read_npz, write_npz
-from crossgcn.data.seals import digest_of_file
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.seals import digest_of_file
 from crossgcn.errors import BadInput
 from crossgcn.estimator.kept_graph import KeptGraph
 from crossgcn.models.catalogue import first_layer_crosses, has_orders

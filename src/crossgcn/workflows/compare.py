@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from crossgcn.data.files import write_json
+from crossgcn.data.seals import add_checksum
 from crossgcn.data.tables.graph import TableGraph
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS
@@ -21,8 +23,6 @@ from crossgcn.training.config import RunConfig
 from crossgcn.training.metrics import positive_class
 from crossgcn.training.records import describe_environment
 from crossgcn.workflows.table_settings import table_defaults
-
-_RESULT = "result.json"
 
 
 class ComparisonOnTables:
@@ -126,7 +126,7 @@ def compare_tables(
     summary, _ = ComparisonOnTables(graph, models, tuning=tuning, settings=settings).run(
         baseline=baseline, out=folder, workers=workers, threads=threads, device=device
     )
-    return _keep(summary, folder)
+    return keep_summary(summary, folder)
 
 
 def compare(
@@ -173,7 +173,7 @@ def compare(
     )
     summary = summarise_comparison(runs, baseline, paper_result)
     summary["wall_seconds"] = time.perf_counter() - started
-    return _keep(summary, folder)
+    return keep_summary(summary, folder)
 
 
 def check_baseline(baseline: str | None, names: Sequence[str]) -> None:
@@ -207,8 +207,9 @@ def _positive_class(graph: TableGraph) -> dict[str, str]:
     return {"positive_class": graph.classes[positive_class(graph.data.y.numpy())]}
 
 
-def _keep(summary: dict[str, Any], folder: Path | None) -> dict[str, Any]:
+def keep_summary(summary: dict[str, Any], folder: Path | None) -> dict[str, Any]:
+    """Write a summary to ``result.json`` in its folder, as the commands do."""
     if folder is not None:
         summary["out"] = str(folder)
-        write_json(folder / _RESULT, summary)
+        write_json(folder / "result.json", add_checksum(json.loads(json.dumps(summary))))
     return summary

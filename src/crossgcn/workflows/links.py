@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from crossgcn.data.files import write_json
 from crossgcn.data.tables.graph import TableGraph
 from crossgcn.links.compare import LinkExperiment
 from crossgcn.links.settings import LINK_DEFAULTS, NUM_EDGE_SPLITS, LinkSettings, check_encoder
 from crossgcn.reports.terminal.links import summarise_links
 from crossgcn.training.config import RunConfig
-from crossgcn.workflows.compare import settings_of
+from crossgcn.workflows.compare import keep_summary, settings_of
 from crossgcn.workflows.table_settings import cross_in_first_layer
 
 
@@ -67,8 +66,4 @@ def predict_links(
     comparison = experiment.run(
         out=folder, workers=workers, threads=threads, device=device, on_epochs=on_epochs
     )
-    summary = summarise_links(comparison)
-    if folder is not None:
-        summary["out"] = str(folder)
-        write_json(folder / "result.json", summary)
-    return summary
+    return keep_summary(summarise_links(comparison), folder)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from crossgcn.data.files import write_json
 from crossgcn.data.tables.graph import TableGraph, describe_encoding
 from crossgcn.experiments.tune.searches import make_searches
 from crossgcn.experiments.tune.tuning import Tuning, TuningResult
 from crossgcn.reports.terminal.tune import summarise_tuning, write_config
 from crossgcn.reports.tuning_figure import write_tuning_figure
 from crossgcn.reproduction.items import paper_result
+from crossgcn.workflows.compare import keep_summary
 from crossgcn.workflows.table_settings import table_defaults
 
 
@@ -72,9 +72,7 @@ def tune(
         on_epochs=on_epochs,
     )
     summary = keep_tuning(result, folder, with_dataset=graph is None)
-    summary |= {"search_splits": tuning.search_splits, "out": str(folder)}
-    write_json(folder / "result.json", summary)
-    return summary
+    return keep_summary(summary | {"search_splits": tuning.search_splits}, folder)
 
 
 def make_tuning(searches: Any, graph: TableGraph | None, search_splits: int | None) -> Tuning:
