@@ -44,6 +44,14 @@ def test_the_code_in_the_page_about_explanations_runs() -> None:
     assert len(names["axes"].patches) == 10
 
 
+def test_the_code_in_the_page_about_scikit_learn_runs() -> None:
+    names = run_page("docs/scikit_learn.md")
+    assert min(names["accuracy"], names["accuracy_of_new"], names["search"].best_score_) > 0.95
+    alone = names["CrossGCNClassifier"](epochs=60).fit(names["X"], names["y"])
+    assert alone.score(names["X"], names["y"]) < 0.8
+    assert len(names["crosses"]) and len(names["predicted"]) == len(names["shop"].new_nodes)
+
+
 def test_the_code_in_the_page_about_real_data_runs() -> None:
     names = run_page("docs/real_data.md")
     assert len(names["tables"].nodes) == names["graph"].data.num_nodes

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from crossgcn.errors import BadInput, CrossGCNError, WorkFailed
     from crossgcn.estimator.classifier import CrossGCNClassifier
     from crossgcn.estimator.regressor import CrossGCNRegressor
+    from crossgcn.estimator.splitter import TransductiveKFold
     from crossgcn.experiments.experiment import Experiment, RepeatedRuns
     from crossgcn.experiments.statistics import paired_difference, summarise
     from crossgcn.explanation.explain import explain, explain_terms
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
     from crossgcn.training.config import RunConfig
     from crossgcn.training.full_batch import train_full_batch
     from crossgcn.training.run_log import log_to
+    from crossgcn.workflows.compare import compare
+    from crossgcn.workflows.links import predict_links
+    from crossgcn.workflows.table_model import TableModel, from_tables
+    from crossgcn.workflows.tune import tune
 
 __version__ = "0.1.0"
 
@@ -51,6 +56,7 @@ _HOMES = {
     "errors": ("BadInput", "CrossGCNError", "WorkFailed"),
     "estimator.classifier": ("CrossGCNClassifier",),
     "estimator.regressor": ("CrossGCNRegressor",),
+    "estimator.splitter": ("TransductiveKFold",),
     "experiments.experiment": ("Experiment", "RepeatedRuns"),
     "experiments.statistics": ("paired_difference", "summarise"),
     "explanation.explain": ("explain", "explain_terms"),
@@ -69,6 +75,10 @@ _HOMES = {
     "training.config": ("RunConfig",),
     "training.full_batch": ("train_full_batch",),
     "training.run_log": ("log_to",),
+    "workflows.compare": ("compare",),
+    "workflows.links": ("predict_links",),
+    "workflows.table_model": ("TableModel", "from_tables"),
+    "workflows.tune": ("tune",),
 }
 
 __all__ = [  # noqa: RUF022
@@ -92,13 +102,17 @@ __all__ = [  # noqa: RUF022
     "RunConfig",
     "Split",
     "TableChoices",
+    "TableModel",
+    "TransductiveKFold",
     "WorkFailed",
     "build_model",
     "calibrate",
+    "compare",
     "crossed_maps",
     "crossify",
     "explain",
     "explain_terms",
+    "from_tables",
     "load_dataset",
     "load_model",
     "load_real",
@@ -106,12 +120,14 @@ __all__ = [  # noqa: RUF022
     "log_to",
     "make_splits",
     "paired_difference",
+    "predict_links",
     "read_graph",
     "save_graph",
     "save_model",
     "summarise",
     "train_full_batch",
     "train_mini_batch",
+    "tune",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -64,7 +64,8 @@ def test_a_loaded_classifier_knows_all_that_it_knew(
     assert loaded.order is None
     before, after = vars(classifier), vars(loaded)
     assert before.keys() == after.keys()
-    for name in before.keys() - {"model_"}:
+    np.testing.assert_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+    for name in before.keys() - {"model_", "graph_"}:
         np.testing.assert_equal(after[name], before[name])
         assert type(after[name]) is type(before[name])
     if loaded.validation_rows_ is not None:

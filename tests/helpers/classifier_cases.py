@@ -12,6 +12,15 @@ from crossgcn.graph import SparseMatrix
 
 Array = np.ndarray[Any, Any]
 
+EXPECTED_FAILURES = dict.fromkeys(
+    (
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weight_equivalence_on_sparse_data",
+    ),
+    "dropout and batches are drawn for rows, so a row given twice is not a row of weight two",
+)
+"""scikit-learn's checks that the estimators fail, and why."""
+
 
 def circles() -> tuple[Array, Array, Array]:
     """Two circles of a hundred friends each, which features hint at and friendships tell."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from rich.text import Text
 
@@ -22,14 +22,11 @@ from crossgcn.cli.options import (
     parse_names,
     parse_numbers,
 )
-from crossgcn.cli.tables import EdgesArgument, TableOptions, is_table, table_defaults
+from crossgcn.cli.tables import EdgesArgument, TableOptions, is_table
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRIALS
 from crossgcn.models.catalogue import PRESETS, get_preset
 from crossgcn.training.config import RunConfig
-
-if TYPE_CHECKING:
-    from crossgcn.data.tables.graph import TableGraph
 
 _OF_ALL_CANDIDATES = {"bias", "hops", "label_features", "bags"}
 """Settings of models that may be given with tables."""
@@ -111,7 +108,9 @@ def _compare_presets(
     baseline = names[0] if baseline is None else baseline
     for name in (*names, baseline):
         get_preset(name)
-    _check_baseline(baseline, names)
+    from crossgcn.workflows.compare import check_baseline
+
+    check_baseline(baseline, names)
     refuse_unused(settings, names, PRESETS)
 
     from crossgcn.cli.running import run_with_progress
@@ -182,73 +181,42 @@ def _compare_on_tables(
             )
     if given.get("label_features") == "auto":
         raise BadInput("compare takes --label-features true or false; auto is for crossgcn train")
-    if baseline is not None:
-        _check_baseline(baseline, names or list(CANDIDATES))
+    from crossgcn.workflows.compare import ComparisonOnTables, check_baseline
+
+    check_baseline(baseline, names or list(CANDIDATES))
     graph = tables.load(nodes, edges, run.out)
     assert graph is not None
-    started = time.perf_counter()
 
     from crossgcn.cli.running import show_progress, terminal
-    from crossgcn.experiments.compare import TableExperiment
-    from crossgcn.reports.terminal.compare import candidates_table, summarise_candidates
-    from crossgcn.training.records import describe_environment
+    from crossgcn.reports.terminal.compare import candidates_table
 
-    experiment = TableExperiment(
-        graph.data,
-        names,
-        num_trials=tuning,
-        defaults={"num_layers": depth, **table_defaults(graph, settings["splits"])},
-        settings={**given, "dataset": graph.data.name},
+    on_tables = ComparisonOnTables(
+        graph, names, tuning=tuning, settings={**given, "num_layers": depth}
     )
+    experiment = on_tables.experiment
     notes = terminal()
     count = len(experiment.splits)
     trials = f"{tuning} trial{'s' * (tuning > 1)}"
     words = f"{len(experiment.names)} models × {trials} × {count} split{'s' * (count > 1)}"
 
-    left_out: dict[str, Any] | None = None
-    if experiment.skipped:
-        left_out = {"models": experiment.skipped, "seconds": None}
+    untold = list(experiment.skipped)
 
     def tell(seconds: float, skipped: float) -> None:
         notes.print(f"{words}: about {_amount(seconds)} more", markup=False, highlight=False)
-        if left_out is not None and left_out["seconds"] is None:
-            left_out["seconds"] = skipped
+        if untold:
             package = "pip install 'crossgcn[interpret]' and " * experiment.needs_package
             notes.print(
-                f"left out: {' and '.join(experiment.skipped)} would take about "
+                f"left out: {' and '.join(untold)} would take about "
                 f"{_amount(skipped)}; {package}add them by --models all",
                 markup=False,
                 highlight=False,
             )
+            untold.clear()
 
     name = f"{Path(nodes).stem}-compare"
     with show_progress(run, words, name, unit="runs") as (folder, work):
-        comparison = experiment.run(out=folder, on_estimate=tell, **work)
-    config = experiment.experiment.configs[0]
-    environment = describe_environment()
-    summary = {
-        "dataset": nodes,
-        "target": graph.plan.target,
-        "splits": config.splits,
-        "num_splits": count,
-        "train": config.train,
-        "seed": config.seed,
-        "epochs": config.epochs,
-        "trials": tuning,
-        "tuned": {
-            name: [dict(trial) for trial in CANDIDATES[name].trials[:tuning]]
-            for name in experiment.names
-        },
-        **summarise_candidates(comparison, baseline),
-        **_positive_class(graph),
-        "left_out": left_out,
-        "seconds": sum(result.seconds for result in comparison.results),
-        "versions": environment["versions"],
-        "threads": run.threads,
-        "commit": environment["commit"],
-        "wall_seconds": time.perf_counter() - started,
-        "out": str(folder),
-    }
+        summary, comparison = on_tables.run(baseline=baseline, out=folder, on_estimate=tell, **work)
+    summary |= {"dataset": nodes, "out": str(folder)}
     recommended = comparison.of(comparison.recommended).train_options
     options = recommended or ("--model", "cross-hops")
     if settings["metric"] is not None:
@@ -261,18 +229,3 @@ def _compare_on_tables(
 
 def _amount(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-
-
-def _positive_class(graph: TableGraph) -> dict[str, str]:
-    from crossgcn.training.metrics import positive_class
-
-    if graph.data.num_classes != 2:
-        return {}
-    return {"positive_class": graph.classes[positive_class(graph.data.y.numpy())]}
-
-
-def _check_baseline(baseline: str, names: list[str]) -> None:
-    if baseline not in names:
-        raise BadInput(
-            f"--baseline {baseline} is not among --models {','.join(names)}: add it there"
-        )

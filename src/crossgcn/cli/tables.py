@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
@@ -11,26 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 from crossgcn.cli.command import argument, option, option_name
 from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
-from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
-from crossgcn.training.metrics import DEFAULT_METRICS, Task, check_metric, task_of_outputs
+from crossgcn.workflows.table_settings import (
+    MANY_COLUMNS,
+    TABLE_DEFAULTS,
+    cross_in_first_layer,
+    table_defaults,
+)
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.data.tables.plan import TableChoices
-    from crossgcn.training.config import RunConfig
 
-TABLE_DEFAULTS: Mapping[str, Any] = {
-    "model": "cross-hops",
-    "num_splits": 10,
-    "dropout": 0.2,
-    "bias": True,
-    "patience": 50,
-}
-"""Settings for a user's own tables, where they differ from the paper's protocol."""
-
-_PATIENCE_IN_BATCHES = 15
-MANY_COLUMNS = 300
-"""With more, cross-hops drops more of them (validation nodes of docs/real_graphs.md)."""
+__all__ = [
+    "MANY_COLUMNS",
+    "TABLE_DEFAULTS",
+    "EdgesArgument",
+    "NodesArgument",
+    "TableOptions",
+    "cross_in_first_layer",
+    "is_table",
+    "refuse_edges_of",
+    "refuse_table_in_config",
+    "table_defaults",
+]
 
 TABLE_ENDINGS = (
     ".csv",
@@ -244,79 +246,6 @@ def refuse_table_in_config(dataset: str, config: Path | None, command: str) -> N
             f"{config}: {dataset} is a table, and tables are given as arguments: crossgcn "
             f"{command} {arguments} --config {config}, without dataset in the file"
         )
-
-
-def table_defaults(
-    graph: TableGraph | None, splits: str | None, given: RunConfig | None = None
-) -> dict[str, Any]:
-    """Return the settings for tables that the user did not give.
-
-    Args:
-        graph: The tables; without them, nothing is returned.
-        splits: Value of ``--splits``; refused where it contradicts the tables.
-        given: The user's settings, with the model of :data:`TABLE_DEFAULTS` if none was named.
-            Without them, the defaults are for several full-batch models.
-    """
-    if graph is None:
-        return {}
-    column = graph.plan.split_column
-    kind = "stratified" if column is None else "public"
-    if splits == "public" and getattr(graph.data, "roles", None) is not None:
-        kind = "public"
-    if splits not in (None, kind):
-        remedy = (
-            "leave out --splits, or name the column with the parts as --split-column"
-            if column is None
-            else f"leave out --splits to use column {column!r}, or --ignore it to draw splits"
-        )
-        raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
-    task = task_of_outputs(graph.data.num_classes)
-    if given is not None:
-        _check_for_target(graph, given, task)
-    defaults = dict(TABLE_DEFAULTS) | {"splits": kind, "metric": DEFAULT_METRICS[task]}
-    if kind == "public":
-        del defaults["num_splits"]  # as many as the column has
-    if given is None:
-        del defaults["model"]
-    elif get_preset(given.model).inputs == "hops":
-        for name in ("bias", "patience"):  # the preset has its own
-            del defaults[name]
-        if graph.data.num_features > MANY_COLUMNS:
-            defaults["dropout"] = 0.5
-    elif given.batch_size is not None:
-        defaults["patience"] = _PATIENCE_IN_BATCHES
-    return defaults
-
-
-def _check_for_target(graph: TableGraph, given: RunConfig, task: Task) -> None:
-    """Refuse a metric or weights of classes that do not fit the target."""
-    place = f"{graph.data.name}, column {graph.plan.target}"
-    if given.metric is not None:
-        try:
-            check_metric(given.metric, task)
-        except BadInput as error:
-            raise BadInput(f"{place}: {error}") from None
-    weights = given.class_weight
-    if weights is not None and task == "regression":
-        raise BadInput(f"{place}: --class-weight is for classes, not for a number: leave it out")
-    if isinstance(weights, tuple) and len(weights) != len(graph.classes):
-        raise BadInput(
-            f"{place}: --class-weight has {len(weights)} weights for {len(graph.classes)} classes: "
-            f"give one each for {', '.join(graph.classes)}"
-        )
-
-
-def cross_in_first_layer(config: RunConfig) -> RunConfig:
-    """Give ``--order K`` to the first layer only, unless orders were given per layer.
-
-    Crosses are then products of a table's columns, never of hidden units.
-    """
-    if not has_orders(config.model, config.transform) or isinstance(config.order, tuple):
-        return config
-    order = 2 if config.order is None else config.order
-    if get_preset(config.model).inputs == "hops":  # it has one layer, and one order
-        return config.model_copy(update={"order": order})
-    return config.model_copy(update={"order": first_layer_crosses(order, config.num_layers)})
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -16,17 +16,11 @@ from crossgcn.cli.options import (
     SettingOptions,
     Settings,
 )
-from crossgcn.cli.tables import (
-    TABLE_DEFAULTS,
-    EdgesArgument,
-    TableOptions,
-    cross_in_first_layer,
-    refuse_table_in_config,
-    table_defaults,
-)
+from crossgcn.cli.tables import EdgesArgument, TableOptions, refuse_table_in_config
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.models.catalogue import get_preset
-from crossgcn.training.config import RunConfig, read_training
+from crossgcn.training.config import read_training
+from crossgcn.workflows.table_settings import configure_for_tables
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -55,15 +49,8 @@ def train(
     if config is not None and config.suffix == ".json" and dataset is None:
         dataset, edges, tables = _as_trained(config, edges, tables)
     graph = tables.load(dataset, edges, run.out)
-    of_tables = {} if graph is None else {"model": TABLE_DEFAULTS["model"]}
-    chosen = RunConfig.create(config_file=config, defaults=of_tables, dataset=dataset, **settings)
-    if graph is not None:
-        defaults = table_defaults(graph, settings["splits"], chosen)
-        chosen = RunConfig.create(
-            config_file=config, defaults=defaults, dataset=dataset, **settings
-        )
-        chosen = cross_in_first_layer(chosen)
-    else:
+    chosen = configure_for_tables(graph, {"dataset": dataset, **settings}, config_file=config)
+    if graph is None:
         refuse_table_in_config(chosen.dataset, config, "train")
     started = time.perf_counter()
 

@@ -33,7 +33,6 @@ from crossgcn.training.config import RunConfig
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from crossgcn.experiments.tune.tuning import TuningResult
 
 _SEARCH = "Search"
 _NAMES = tuple(name for name in SETTINGS if name != "num_layers")
@@ -127,7 +126,7 @@ def tune(
         defaults = table_defaults(graph, settings["splits"], given)
 
     from crossgcn.experiments.tune.searches import make_searches
-    from crossgcn.experiments.tune.tuning import Tuning
+    from crossgcn.workflows.tune import keep_tuning, make_tuning
 
     searches = make_searches(
         {"dataset": dataset, **settings},
@@ -145,17 +144,7 @@ def tune(
     from crossgcn.cli.running import check_workers, show_progress
 
     check_workers(run.workers, run.threads)
-    own: dict[str, Any] = {}
-    if graph is not None:
-        from crossgcn.data.tables.graph import describe_encoding
-
-        own = {"data": graph.data, "ids": graph.ids, "preprocess": describe_encoding(graph)}
-    tuning = Tuning(
-        *searches,
-        search_splits=search_splits,
-        first_layer_only=graph is not None,
-        **own,
-    )
+    tuning = make_tuning(searches, graph, search_splits)
     started = time.perf_counter()
     names = " and ".join(search.name for search in searches)
     count = tuning.search_splits
@@ -163,7 +152,7 @@ def tune(
     name = f"{Path(first.dataset).stem}-{first.model}-tune"
     with show_progress(run, words, name) as (folder, work):
         result = tuning.run(out=folder, trials=trials, timeout=timeout, **work)
-    summary = _keep(result, folder, with_dataset=graph is None)
+    summary = keep_tuning(result, folder, with_dataset=graph is None)
     summary |= {
         "search_splits": tuning.search_splits,
         "wall_seconds": time.perf_counter() - started,
@@ -200,16 +189,3 @@ def _uses_of(folder: Path, model: str) -> str:
     if model == "cross-hops" or (of_features and can_be_explained(load_model(folder))):
         commands.append("explain")
     return " or ".join(shlex.join(["crossgcn", command, str(folder)]) for command in commands)
-
-
-def _keep(result: TuningResult, folder: Path, *, with_dataset: bool) -> dict[str, Any]:
-    """Write the chosen settings and the figure, and return the summary."""
-    from crossgcn.reports.terminal.tune import summarise_tuning, write_config
-    from crossgcn.reports.tuning_figure import write_tuning_figure
-    from crossgcn.reproduction.items import paper_result
-
-    write_config(folder / "best.toml", result.ours, with_dataset=with_dataset)
-    if result.twin is not None:
-        write_config(folder / "twin.toml", result.twin, with_dataset=with_dataset)
-    write_tuning_figure(folder / "search.png", result)
-    return summarise_tuning(result, paper_result)

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 import torch
-from numpy.typing import NDArray
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
+from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.estimator.folder import describe_estimator, read_estimator
-from crossgcn.estimator.inputs import read_graph
-from crossgcn.estimator.known_rows import KnownRows
+from crossgcn.estimator.inputs import GraphArguments
+from crossgcn.estimator.kept_graph import KeptGraph, Places, unknown_labels
 from crossgcn.graph import PreparedGraph, SparseMatrix
-from crossgcn.graph.hops import HopColumns, NeighbourLabels, neighbour_labels
+from crossgcn.graph.hops import HopColumns, neighbour_labels
 from crossgcn.graph.sampling.source import source_of
 from crossgcn.models.catalogue import build_model, first_layer_crosses, get_preset, has_orders
 from crossgcn.models.cross_hops import CrossHops
@@ -37,10 +41,12 @@ from crossgcn.training.losses import fit_target_scale
 from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
 from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.steps.full_batch import FullBatchStep
-from crossgcn.training.trainer import seeded
+from crossgcn.training.trainer import seeded, using_threads
 
 GRAPH_ARGUMENTS = {"edge_index": True, "edge_weight": True, "node_index": True}
-"""Arguments of all methods that scikit-learn passes on, if metadata routing is on."""
+"""Arguments that scikit-learn passes on, if metadata routing is on."""
+SCORE_ARGUMENTS = {"edge_index": False, "edge_weight": False, "node_index": True}
+"""As above, for ``score``: rows are scored in the graph of the fit."""
 
 
 _UNKNOWN_ROWS = (
@@ -50,14 +56,6 @@ _UNKNOWN_ROWS = (
 )
 _PASSES_WITHOUT_VALIDATION = 30
 """Epochs of a model of neighbourhoods that no held-out rows stop early."""
-
-
-class GraphArguments(NamedTuple):
-    """The graph as users give it to ``fit`` and ``predict``."""
-
-    edge_index: Any = None
-    edge_weight: Any = None
-    node_index: Any = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -71,9 +69,10 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
     kind: ClassVar[str]
     """What a saved estimator is."""
 
-    __metadata_request__fit = GRAPH_ARGUMENTS
+    # Bagging draws rows by weights if it can; rows that it repeats would not be those of the edges.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = GRAPH_ARGUMENTS | {"sample_weight": True}
     __metadata_request__predict = GRAPH_ARGUMENTS
-    __metadata_request__score = GRAPH_ARGUMENTS
+    __metadata_request__score = SCORE_ARGUMENTS
 
     model: str = "cross-gcn"
     num_layers: int = 2
@@ -104,7 +103,10 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
     learning_rate: float | None = None
     weight_decay: float | None = None
     validation_fraction: float | None = None
+    graph: Any = None
+    warm_start: bool = False
     random_state: int | np.random.RandomState | None = 0
+    n_jobs: int | None = None
     device: str = "cpu"
 
     def _configure(self) -> RunConfig:
@@ -149,6 +151,12 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
         return config
 
+    def _validate(self, X: Any, *, reset: bool = True) -> Any:
+        """Return features as a 32-bit array or CSR matrix; ``fit``, which keeps them, resets."""
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=np.float32, reset=reset, copy=reset
+        )
+
     def _train(
         self,
         config: RunConfig,
@@ -156,8 +164,10 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         y: Tensor,
         out_channels: int,
         edges: GraphArguments,
+        index: pd.Index[Any] | None,
         rows: Tensor,
         held_out: Tensor | None,
+        sample_weight: ArrayLike | None = None,
     ) -> None:
         """Train a model on ``rows`` and set the fitted attributes.
 
@@ -165,9 +175,20 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             X: Validated features.
             y: Class of each row, or its number.
             out_channels: The number of classes; 1 for a number.
+            index: The index of ``X``, if it is a data frame.
             held_out: The rows that select the epoch; without them, the last epoch is kept.
+            sample_weight: Weight of each row in the loss.
         """
-        data = read_graph(X, *edges)
+        if edges.edge_index is None and edges.edge_weight is None:
+            edges = edges._replace(edge_index=self.graph)
+        rows, row_weights = _weigh(rows, X, sample_weight)
+        graph, places = KeptGraph.read(X, edges, index)
+        data, validation_rows = graph.to_data(), held_out
+        if len(graph.ids) > len(places) or not np.array_equal(places, np.arange(len(places))):
+            nodes, of_rows = torch.from_numpy(places), y
+            y = torch.full((len(graph.ids),), torch.nan if y.is_floating_point() else -1).to(y)
+            y[nodes] = of_rows
+            rows, held_out = nodes[rows], None if held_out is None else nodes[held_out]
         settings, task = config.model_settings(), task_of_outputs(out_channels)
         if config.metric is not None:
             check_metric(config.metric, task)
@@ -175,25 +196,45 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             config = config.model_copy(update={"metric": DEFAULT_METRICS[task]})
         with seeded(config.seed):
             model = build_model(config.model, data.x.size(1), out_channels, **settings)
+        if self.warm_start and hasattr(self, "model_"):
+            self._continue_from(self.model_, model)
         if task == "regression":
             fit_target_scale(model, y[rows])
-        known_rows = None
-        if isinstance(model, CrossHops):
-            labels = neighbour_labels(y, rows, out_channels) if model.plan.num_labels else None
-            if labels is not None:
-                known_rows = KnownRows.of_fit(X, edges.node_index, labels)
-            source = rows_of_hops(model, HopColumns(source_of(data), model.plan.hops), y, labels)
-            nobody = torch.empty(0, dtype=torch.long)
-            split = Split(rows, nobody if held_out is None else held_out, nobody)
-            result: TrainedModel | Diverged = train_in_batches(
-                model, source, split, config, seed=config.seed, read_test=False, device=self.device
-            )
-        else:
-            graph = PreparedGraph(data.x, data.edge_index, data.get("edge_weight"))
-            step = FullBatchStep(
-                [model], graph, y, [rows], config, seeds=[config.seed], device=self.device
-            )
-            (result,) = fit(step, validation=None if held_out is None else step.scorer([held_out]))
+        with self._threads():
+            if isinstance(model, CrossHops):
+                labels = neighbour_labels(y, rows, out_channels) if model.plan.num_labels else None
+                if labels is not None:
+                    prior = labels.values[labels.known].double().mean(dim=0)
+                    graph = replace(graph, labels=labels._replace(prior=prior))
+                source = rows_of_hops(
+                    model, HopColumns(source_of(data), model.plan.hops), y, labels
+                )
+                nobody = torch.empty(0, dtype=torch.long)
+                split = Split(rows, nobody if held_out is None else held_out, nobody)
+                result: TrainedModel | Diverged = train_in_batches(
+                    model,
+                    source,
+                    split,
+                    config,
+                    seed=config.seed,
+                    read_test=False,
+                    device=self.device,
+                    node_weights=row_weights,
+                )
+            else:
+                step = FullBatchStep(
+                    [model],
+                    PreparedGraph(data.x, data.edge_index, data.get("edge_weight")),
+                    y,
+                    [rows],
+                    config,
+                    seeds=[config.seed],
+                    device=self.device,
+                    node_weights=row_weights,
+                )
+                (result,) = fit(
+                    step, validation=None if held_out is None else step.scorer([held_out])
+                )
         if isinstance(result, Diverged):
             raise WorkFailed(
                 f"{result.reason}; standardise X (StandardScaler in a Pipeline), or lower "
@@ -203,8 +244,9 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         self.model_: NodeClassifier = model.cpu().eval()
         self.preset_ = config.model
         self.settings_: dict[str, Any] = config.model_dump(mode="json", include=set(settings))
-        self.n_edges_ = data.edge_index.size(1)
-        self.known_rows_ = known_rows
+        self.n_edges_ = graph.num_edges
+        has_edges = graph.num_edges + graph.others.ends.shape[1] > 0
+        self.graph_: KeptGraph | None = graph if has_edges else None
         self.n_iter_ = len(result.history)
         self.best_epoch_ = result.best_epoch
         self.loss_curve_ = [epoch.train_loss for epoch in result.history]
@@ -213,37 +255,109 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         if held_out is not None:
             sign = 1 if METRICS[config.metric or "accuracy"].grows else -1
             self.validation_scores_ = [sign * e.validation_score for e in result.history]
-            self.validation_rows_ = held_out.numpy()
+            assert validation_rows is not None
+            self.validation_rows_ = validation_rows.numpy()
 
-    @torch.no_grad()
     def _score_rows(self, X: Any, *edges: Any) -> NDArray[np.float64]:
         """Return the output of the model for every row, ``[rows, channels]``.
 
-        It is computed in 64 bits, so that rounding does not depend on how many rows are scored
-        together.
+        Without edges, rows are found again in the graph of the fit.
 
         Args:
             *edges: The members of :class:`GraphArguments`.
         """
         check_is_fitted(self, "model_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=False)
-        data = read_graph(X, *edges)
-        exact, x = deepcopy(self.model_).double().eval(), data.x
-        is_cut_off = data.edge_index.size(1) == 0
-        if is_cut_off and (exact.num_hops or isinstance(exact, CrossHops)):
-            self._warn_of_missing_edges(X, *edges)
-        if isinstance(exact, CrossHops):
-            labels, x = self._shown_labels(X, GraphArguments(*edges)), x.double()
-            if labels is not None and not is_cut_off and not labels.known.any():
-                warnings.warn(_UNKNOWN_ROWS, stacklevel=4)
-            scores: Tensor = exact(x, data.edge_index, data.get("edge_weight"), labels)
-            return scores.numpy()
-        graph = PreparedGraph(data.x, data.edge_index, data.get("edge_weight"))
-        x = _in_64_bits(graph.x) if isinstance(graph.x, SparseMatrix) else graph.x.double()
-        scores = exact(x, [_in_64_bits(graph.edges(kind)) for kind in exact.propagations])
-        return scores.numpy()
+        index = row_names(X)
+        X = self._validate(X, reset=False)
+        given = GraphArguments(*edges)
+        if given.edge_index is None and given.edge_weight is None and self.graph_ is not None:
+            places: Places = self._find_rows(X, index, given.node_index)
+            scores = np.empty((len(places), self.model_.num_outputs))
+            # Rows that are the same node with different features are scored one after another.
+            counted = pd.Series(places).groupby(places).cumcount().to_numpy()
+            repeats = np.where(places < 0, 0, counted)
+            for repeat in range(repeats.max(initial=0) + 1):
+                rows = np.flatnonzero(repeats == repeat)
+                graph, positions = self.graph_.with_rows(X[rows], places[rows])
+                scores[rows] = self._score_graph(graph)[positions]
+            return scores
+        graph, places = self._read_graph(X, index, given)
+        return self._score_graph(graph)[places]
 
-    def _warn_of_missing_edges(self, X: Any, edge_index: Any, *_: Any) -> None:
+    def _read_graph(
+        self, X: Any, index: pd.Index[Any] | None, given: GraphArguments
+    ) -> tuple[KeptGraph, Places]:
+        """Return the graph that users give with rows, and the node that each row is."""
+        graph, places = KeptGraph.read(X, given, index)
+        if graph.num_edges == 0 and self._reads_neighbours:
+            self._warn_of_missing_edges(X, given.edge_index)
+        if isinstance(self.model_, CrossHops) and self.model_.plan.num_labels:
+            node_index = given.node_index if graph.x is X else graph.ids
+            labels = unknown_labels(self.model_, len(graph.ids))
+            if self.graph_ is not None:
+                labels = self.graph_.shown_labels(graph.x, node_index)
+            if graph.num_edges and not labels.known.any():
+                warnings.warn(_UNKNOWN_ROWS, stacklevel=4)
+            graph = replace(graph, labels=labels)
+        return graph, places
+
+    def _find_rows(self, X: Any, index: pd.Index[Any] | None, node_index: Any) -> Places:
+        """Return the nodes that rows are in the graph of the fit; warn of rows that are none."""
+        assert self.graph_ is not None
+        places: Places = self.graph_.find(X, index, node_index)
+        lost = int((places < 0).sum())
+        if lost and self._reads_neighbours:
+            many = "all" if lost == len(places) else f"{lost} of"
+            warnings.warn(
+                f"{many} {len(places)} rows of X are not known as nodes of the graph of the fit, "
+                "so their neighbours are left out; give edge_index for them, or node_index, or X "
+                "as a data frame with the index of the fit (in cross-validation, fit with "
+                "edge_index=Data(x=X, edge_index=edges))",
+                stacklevel=4,
+            )
+        return places
+
+    @torch.no_grad()
+    def _score_graph(self, graph: KeptGraph) -> NDArray[np.float64]:
+        """Return the output of the model for every node.
+
+        It is computed in 64 bits, so that rounding does not depend on how many nodes are scored
+        together.
+        """
+        data, exact = graph.to_data(), deepcopy(self.model_).double().eval()
+        with self._threads():
+            if isinstance(exact, CrossHops):
+                weight = data.get("edge_weight")
+                scores: Tensor = exact(data.x.double(), data.edge_index, weight, graph.labels)
+                return scores.numpy()
+            prepared = PreparedGraph(data.x, data.edge_index, data.get("edge_weight"))
+            x: Any = prepared.x
+            x = _in_64_bits(x) if isinstance(x, SparseMatrix) else x.double()
+            scores = exact(x, [_in_64_bits(prepared.edges(kind)) for kind in exact.propagations])
+            return scores.numpy()
+
+    def _threads(self) -> AbstractContextManager[None]:
+        """Use as many threads within a block as ``n_jobs`` says."""
+        if self.n_jobs is None:
+            return nullcontext()
+        return using_threads(effective_n_jobs(self.n_jobs))
+
+    def _continue_from(self, fitted: NodeClassifier, model: NodeClassifier) -> None:
+        """Start from the weights of the previous fit."""
+        old, new = fitted.state_dict(), model.state_dict()
+        shapes = [{name: value.shape for name, value in each.items()} for each in (old, new)]
+        if type(fitted) is not type(model) or shapes[0] != shapes[1]:
+            raise BadInput(
+                "warm_start continues the previous fit, but the model, the number of features or "
+                "the number of classes is another one; set warm_start=False"
+            )
+        model.load_state_dict(old)
+
+    @property
+    def _reads_neighbours(self) -> bool:
+        return self.model_.num_hops > 0 or isinstance(self.model_, CrossHops)
+
+    def _warn_of_missing_edges(self, X: Any, edge_index: Any) -> None:
         """Warn that rows are scored without neighbours, if the fit had edges."""
         if getattr(self, "n_edges_", None) == 0:
             return
@@ -257,13 +371,33 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             stacklevel=5,
         )
 
-    def _shown_labels(self, X: Any, edges: GraphArguments) -> NeighbourLabels | None:
-        """Return the training labels that neighbours show, if the model reads them."""
-        assert isinstance(self.model_, CrossHops)
-        if not self.model_.plan.num_labels:
-            return None
-        known_rows = self.known_rows_ or KnownRows.none_of(self.model_)
-        return known_rows.show(X, edges.node_index)
+    def explained_graph(self, X: Any = None, edge_index: Any = None) -> tuple[Data, Places | None]:
+        """Return a graph for :func:`crossgcn.explain`, and the node that each row of ``X`` is.
+
+        Args:
+            X: As in ``predict``, likewise ``edge_index``; the graph of the fit by default.
+
+        Raises:
+            BadInput: If there is no such graph.
+        """
+        check_is_fitted(self, "model_")
+        graph, places, index = self.graph_, None, row_names(X)
+        if X is not None:
+            X = self._validate(X, reset=False)
+            if edge_index is not None or graph is None:
+                graph, places = self._read_graph(X, index, GraphArguments(edge_index))
+            else:
+                graph, places = graph.with_rows(X, self._find_rows(X, index, None))
+        if graph is None:
+            raise BadInput(
+                "the fit had no edges, so its graph was not kept; give the rows to explain"
+            )
+        data = graph.to_data()
+        if graph.labels is not None:
+            values, data.train_mask = graph.labels.values, graph.labels.known
+            one = values[:, 0] if self.model_.num_outputs == 1 else values[:, 0].long()
+            data.y = one if values.size(1) == 1 else values.argmax(dim=1)
+        return data, places
 
     def save(self, folder: Path | str) -> None:
         """Write the estimator to a folder, for :meth:`load`.
@@ -272,7 +406,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         ``crossgcn predict`` do not: they take the folder of ``crossgcn train``, which also holds
         the graph and all runs.
 
-        :meth:`load` returns lists as tuples, and a ``RandomState`` as ``None``.
+        :meth:`load` returns lists as tuples, and a ``RandomState`` and ``graph`` as ``None``.
 
         Raises:
             BadInput: If a parameter cannot be saved.
@@ -284,7 +418,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             preset=self.preset_,
             in_channels=self.n_features_in_,
             settings=self.settings_,
-            preprocess=describe_estimator(self),
+            preprocess=describe_estimator(self, Path(folder)),
         )
 
     @classmethod
@@ -310,6 +444,24 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def row_names(X: Any) -> pd.Index[Any] | None:
+    """Return the index of a data frame."""
+    if not isinstance(X, pd.DataFrame):
+        return None
+    return X.index.to_flat_index() if isinstance(X.index, pd.MultiIndex) else X.index
+
+
+def _weigh(rows: Tensor, X: Any, sample_weight: ArrayLike | None) -> tuple[Tensor, Tensor | None]:
+    """Return the rows whose weight is not zero, and their weights."""
+    if sample_weight is None:
+        return rows, None
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
+    weights = torch.from_numpy(np.array(weight))[rows]
+    if not (weights > 0).any():
+        raise BadInput("sample_weight is zero for all labelled rows; give some a positive one")
+    return rows[weights > 0], weights[weights > 0]
 
 
 def _in_64_bits(matrix: SparseMatrix) -> SparseMatrix:

@@ -12,19 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import validate_data
 
 from crossgcn.errors import BadInput
-from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator, GraphArguments
+from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator, row_names
+from crossgcn.estimator.inputs import GraphArguments
 from crossgcn.estimator.labels import (
     AUTO,
     Labels,
     encode_labels,
     find_unlabelled,
     hold_out,
-    refuse_missing_labels,
+    read_labels,
     tidy_labels,
 )
 
@@ -33,31 +33,42 @@ from crossgcn.estimator.labels import (
 class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[misc]
     """Classify rows by their features, crosses of features, and neighbours.
 
-    It works with scikit-learn's pipelines, grid searches and cross-validation. The graph is an
-    argument of :meth:`fit`, :meth:`predict` and :meth:`score`; without one, rows have no
-    neighbours, and a warning says so if the fit had edges. Rows whose label is ``-1`` are part of
-    the graph but not of the loss. Features are not scaled: put a ``StandardScaler`` or a
-    ``OneHotEncoder`` before it.
+    The graph is given to :meth:`fit` and kept. :meth:`predict` finds the rows of the fit in it
+    again, also if some of their columns are changed, and predicts them among their neighbours.
+    So the tools of scikit-learn, which pass no edges, predict with the graph. Rows that cannot be
+    found have no neighbours, and a warning says so. Rows are found, in this order,
+
+    - by ``node_index``;
+    - by the index of ``X``, if it is a data frame and was one in the fit;
+    - by position, if ``X`` has as many rows as the fit;
+    - by their features, if nearly all nodes have features of their own.
+
+    An index of numbers without a name, and positions, count only if the features confirm them:
+    half of the rows, or a whole column, are those of the fit. To predict other rows with their
+    own graph, give ``edge_index`` to :meth:`predict`.
+
+    Rows whose label is ``-1``, NaN or ``None`` are part of the graph but not of the loss.
+    Features are not scaled: put a ``StandardScaler`` or a ``OneHotEncoder`` before it.
 
     ``model="cross-hops"`` (:class:`~crossgcn.CrossHops`) is for tables. It crosses a row's own
     features with the means over its neighbours, scales both by itself, and is trained on batches
-    of rows. It also reads the labels of a row's neighbours in the training set. :meth:`predict`
-    knows the training rows again if ``X`` has the rows of the fit in the same order, or by their
-    ``node_index`` and features. A row without neighbours of known label gets the mean label of
-    the training rows instead.
+    of rows. It also reads the labels of a row's neighbours in the training set. With edges of its
+    own, :meth:`predict` knows the training rows by their ``node_index`` and features, or if ``X``
+    has the rows of the fit in the same order. A row without neighbours of known label gets the
+    mean label of the training rows instead.
 
-    Cross-validation selects rows of ``X`` but not of ``edge_index``, so give ``node_index`` there
-    as well: it is selected with ``X`` and says which nodes are left. Edges to other nodes are
-    left out, so each fold is scored as a graph of its own::
+    Cross-validation selects rows of ``X``. Give the whole graph with the features of all nodes as
+    ``graph``; each fold is then trained on all nodes, without the labels of the others::
 
-        with sklearn.config_context(enable_metadata_routing=True):
-            cross_val_score(
-                CrossGCNClassifier(), X, y,
-                params={"edge_index": edge_index, "node_index": np.arange(len(X))},
-            )
+        graph = Data(x=torch.from_numpy(X), edge_index=edge_index)
+        search = GridSearchCV(
+            CrossGCNClassifier(graph=graph), {"order": [1, 2]}, cv=TransductiveKFold(5)
+        )
+        search.fit(X, y)
 
-    A grid search is fitted with the same two arguments; its own ``predict`` takes no edges,
-    so use that of its ``best_estimator_``.
+    With metadata routing, ``edge_index=graph`` may be an argument of ``fit`` instead. Without the
+    features of other nodes, ``edge_index`` and ``node_index=np.arange(len(X))`` train each fold
+    on its own rows; ``X`` should then be a data frame, whose index tells the scorer the nodes.
 
     Args:
         model: A preset, such as ``"cross-gcn"``, ``"cross-hops"``, ``"gcn"`` or ``"mlp"``. Where
@@ -107,9 +118,14 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
             which is better if labels are few.
         unlabelled: The value in ``y`` that means no label, or ``None`` if every row has one.
             ``"auto"`` is ``-1``, unless all other labels are ``1``: then these are the two
-            classes.
+            classes. NaN and ``None`` always mean no label.
+        graph: The graph, for tools that cannot pass ``edge_index`` to :meth:`fit`; in any of
+            its forms.
+        warm_start: Start :meth:`fit` from the weights of the previous fit. The optimiser starts
+            anew.
         random_state: Decides the initial weights, the dropped entries and the held-out rows.
             The same number gives the same weights to the last bit.
+        n_jobs: Threads; PyTorch's setting by default, ``-1`` for all cores.
         device: Where training takes place: ``"cpu"``, ``"cuda"`` or ``"auto"``.
 
     Attributes:
@@ -118,7 +134,7 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         n_features_in_: Features per row.
         feature_names_in_: Their names, if ``X`` was a data frame.
         n_edges_: Edges of the fit, each direction counted.
-        known_rows_: The rows and training labels that neighbours show, if the model reads them.
+        graph_: The graph of the fit, if it had edges.
         n_iter_: Epochs done.
         best_epoch_: The epoch whose weights are kept, counted from 1.
         loss_curve_: Mean cross-entropy of the training rows in each epoch.
@@ -129,7 +145,7 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
 
     A classifier loaded from a model of the command line has no ``n_edges_``, ``n_iter_``,
     ``best_epoch_``, ``loss_curve_``, ``validation_scores_``, ``validation_rows_`` and
-    ``feature_names_in_``, and knows no training labels.
+    ``feature_names_in_``, and no graph and training labels: give it ``edge_index``.
     """
 
     __metadata_request__predict_proba = GRAPH_ARGUMENTS
@@ -148,26 +164,38 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         *,
         edge_weight: Any = None,
         node_index: Any = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Train on the rows that have a label.
 
         Args:
             X: Features ``[rows, features]``: array, data frame or SciPy sparse matrix, which
                 stays sparse.
-            y: Class of each row: numbers, texts or booleans; ``-1`` where it is not known.
-            edge_index: Pairs of neighbours, integers ``[2, edges]``, or a SciPy sparse adjacency.
-                Edges are made undirected and unique.
+            y: Class of each row: numbers, texts or booleans; ``-1``, NaN or ``None`` where it is
+                not known.
+            edge_index: Pairs of neighbours, which are made undirected and unique. One of:
+
+                - integers ``[2, edges]``: an array, a tensor, or PyG's ``EdgeIndex``;
+                - a sparse adjacency of SciPy or PyTorch, whose values are weights unless all
+                  are 1;
+                - a data frame with two columns of nodes and perhaps one of weights, or a graph
+                  of networkx with the edge attribute ``weight``; nodes are named as in the index
+                  of ``X``, if it is a data frame;
+                - PyG's ``Data``. If it has features ``x``, its nodes are the graph, and ``X`` are
+                  those of them whose labels are given.
             edge_weight: One weight per edge, not negative.
-            node_index: The node of ``edge_index`` that each row is, if not its position. Edges
-                to other nodes are left out.
+            node_index: The node of ``edge_index`` that each row is, a number or a name, if not
+                its position. Edges to other nodes wait for :meth:`predict` to bring these.
+            sample_weight: Weight of each row in the loss; a row of weight 0 is part of the graph
+                only.
 
         Raises:
             ValueError: If an argument cannot be used; the message says what to give.
             WorkFailed: If training diverges.
         """
-        config = self._configure()
-        refuse_missing_labels(y)
-        X, labels = validate_data(self, X, y, accept_sparse="csr", dtype=np.float32)
+        config, index = self._configure(), row_names(X)
+        X, labels = self._validate(X), read_labels(y)
+        check_consistent_length(X, labels)
         classes, codes = encode_labels(labels, self.unlabelled)
         if isinstance(self.class_weight, Mapping):
             known = tidy_labels(labels[codes.numpy() >= 0])
@@ -177,7 +205,7 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         rows, held_out = torch.nonzero(codes >= 0).flatten(), None
         if self.validation_fraction is not None:
             rows, held_out = hold_out(codes, self.validation_fraction, config.seed)
-        self._train(config, X, codes, len(classes), edges, rows, held_out)
+        self._train(config, X, codes, len(classes), edges, index, rows, held_out, sample_weight)
         self.classes_: Labels = classes
         return self
 
@@ -186,7 +214,8 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
     ) -> NDArray[np.float64]:
         """Return the scores of each row before the softmax; with two classes, their difference.
 
-        The arguments are those of :meth:`fit`, for these rows, which may be new ones.
+        Without ``edge_index``, rows are found in the graph of the fit. With it, the arguments are
+        those of :meth:`fit`, for these rows, which may be new ones.
         """
         scores = self._score_rows(X, edge_index, edge_weight, node_index)
         return scores if scores.shape[1] > 2 else scores[:, 1] - scores[:, 0]
@@ -220,7 +249,7 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         The arguments are those of :meth:`fit`, for these rows, and the weight of each row.
         """
         predicted = self.predict(X, edge_index, edge_weight=edge_weight, node_index=node_index)
-        truth: Labels = column_or_1d(y)
+        truth = read_labels(y)
         if len(truth) != len(predicted):
             raise BadInput(f"y has {len(truth)} labels for {len(predicted)} rows; give one per row")
         labelled = ~find_unlabelled(truth, self.unlabelled, self.classes_)

@@ -10,13 +10,17 @@ import numpy as np
 import torch
 
 from crossgcn.data.features import FeatureSpace
+from crossgcn.data.files import read_npz, write_npz
 from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.seals import digest_of_file
 from crossgcn.errors import BadInput
-from crossgcn.estimator.known_rows import KnownRows
+from crossgcn.estimator.kept_graph import KeptGraph
 from crossgcn.models.catalogue import first_layer_crosses, has_orders
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.checkpoints import SavedModel, load_saved
 
+GRAPH = "fitted_graph.npz"
+"""The graph in which a saved estimator finds its nodes again."""
 TARGET = "target"
 """Name of the number that a saved regressor predicts."""
 
@@ -31,8 +35,8 @@ _HISTORY = (
 """Fitted attributes about the training. Values of predictions do not depend on them."""
 
 
-def describe_estimator(estimator: Any) -> Preprocess:
-    """Return the content of an estimator's ``preprocess.json``.
+def describe_estimator(estimator: Any, folder: Path) -> Preprocess:
+    """Write the graph of an estimator, and return the content of its ``preprocess.json``.
 
     Raises:
         BadInput: If JSON cannot hold a parameter.
@@ -40,14 +44,21 @@ def describe_estimator(estimator: Any) -> Preprocess:
     names, classes = getattr(estimator, "feature_names_in_", None), None
     history = {name: getattr(estimator, name) for name in _HISTORY if hasattr(estimator, name)}
     extra = {
-        estimator.kind: {name: _plain(name, v) for name, v in estimator.get_params().items()},
+        estimator.kind: {
+            name: None if name == "graph" else _plain(name, value)
+            for name, value in estimator.get_params().items()
+        },
         "history": {name: _plain(name, value) for name, value in history.items()},
     }
     if estimator.kind == "classifier":
         classes = estimator.classes_
         extra["labels"] = {"dtype": classes.dtype.str, "values": classes.tolist()}
-    if estimator.known_rows_ is not None:
-        extra["known_rows"] = estimator.known_rows_.to_json()
+    if estimator.graph_ is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_npz(folder / GRAPH, estimator.graph_.to_arrays())
+        extra["graph"] = {"sha256": digest_of_file(folder / GRAPH)}
+    else:
+        (folder / GRAPH).unlink(missing_ok=True)
     return Preprocess(
         classes=(TARGET,) if classes is None else tuple(str(label) for label in classes.tolist()),
         space=None if names is None else FeatureSpace.named(list(names)),
@@ -83,7 +94,7 @@ def read_estimator(
         "preset_": saved.preset,
         "settings_": saved.settings,
         "n_features_in_": saved.in_channels,
-        "known_rows_": _restore_rows(folder, extra.get("known_rows")),
+        "graph_": _restore_graph(Path(folder) / GRAPH, extra.get("graph")),
     }
     if kind == "classifier":
         fitted["classes_"] = _restore_classes(preprocess)
@@ -150,14 +161,15 @@ def _restore_history(folder: Path | str, history: Any) -> dict[str, Any]:
     return {**history, **restored}
 
 
-def _restore_rows(folder: Path | str, content: Any) -> KnownRows | None:
-    try:
-        return None if content is None else KnownRows.from_json(content)
-    except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+def _restore_graph(path: Path, expected: Any) -> KeptGraph | None:
+    if expected is None:
+        return None
+    if not path.exists() or expected != {"sha256": digest_of_file(path)}:
         raise BadInput(
-            f"{folder}: the saved training labels cannot be read ({error}); save the estimator "
-            "again"
-        ) from None
+            f"{path}: is not the graph that was saved with the estimator; copy the whole folder "
+            "again, or save the estimator again"
+        )
+    return KeptGraph.from_arrays(read_npz(path))
 
 
 def _plain(name: str, value: Any) -> Any:

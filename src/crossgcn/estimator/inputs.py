@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,10 +14,146 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.features import csr_tensor
-from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import BadInput
 
 Array = NDArray[Any]
+
+
+class GraphArguments(NamedTuple):
+    """The graph as users give it to ``fit`` and ``predict``."""
+
+    edge_index: Any = None
+    edge_weight: Any = None
+    node_index: Any = None
+
+
+class NamedEdges(NamedTuple):
+    """Edges between nodes that have names, or between positions of rows.
+
+    Attributes:
+        names: The node that each row is; ``None`` for its position.
+        ends: The two nodes of each edge, ``[2, edges]``.
+        weights: One per edge, if there are any.
+    """
+
+    names: pd.Index[Any] | None
+    ends: Array
+    weights: Array | None
+
+    def between(self, names: pd.Index[Any]) -> tuple[Array, Array | None, Array]:
+        """Return edges between positions of names, their weights, and which edges these are."""
+        given: pd.Index[Any] = pd.Index(self.ends.ravel(), tupleize_cols=False)
+        ends = names.get_indexer(given).reshape(self.ends.shape)
+        kept = np.all(ends >= 0, axis=0)
+        return ends[:, kept], None if self.weights is None else self.weights[kept], kept
+
+
+def read_named_edges(
+    edges: GraphArguments, num_nodes: int, index: pd.Index[Any] | None = None
+) -> NamedEdges:
+    """Read edges in any form that :meth:`CrossGCNClassifier.fit` takes.
+
+    Args:
+        num_nodes: The number of rows of ``X``.
+        index: Names of the rows, if ``X`` is a data frame.
+    """
+    edge_index, edge_weight, node_index = edges
+    names = None if node_index is None else _read_names(node_index, num_nodes)
+    if edge_index is None:
+        if edge_weight is not None:
+            raise BadInput("edge_weight is given without edge_index; give both or neither")
+        return NamedEdges(names, np.empty((2, 0), np.int64), None)
+    if (isinstance(edge_index, Data) or _is_labelled(edge_index)) and edge_weight is not None:
+        raise BadInput(
+            f"edge_weight goes with edges [2, edges]; a {type(edge_index).__name__} holds its own "
+            "weights"
+        )
+    if isinstance(edge_index, Data):
+        edge_weight = edge_index.get("edge_weight")
+        edge_index = edge_index.edge_index
+        if edge_index is None:
+            raise BadInput("edge_index is a Data without edge_index; add it")
+    if _is_labelled(edge_index):
+        if names is None:
+            names = _names_of(edge_index, num_nodes, index)
+        return _read_labelled(edge_index, names, num_nodes)
+    if isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
+        edge_index = _as_scipy(edge_index)
+    if sp.issparse(edge_index):
+        if edge_weight is not None:
+            raise BadInput(
+                "edge_weight goes with edges [2, edges]; a sparse adjacency holds its weights "
+                "as values"
+            )
+        ends, weights = _read_adjacency(edge_index, names, num_nodes)
+    else:
+        ends = _read_array(edge_index)
+        weights = None if edge_weight is None else _read_weights(edge_weight, ends.shape[1])
+    if names is None:
+        _check_ends(ends, num_nodes)
+    return NamedEdges(names, ends, weights)
+
+
+def _is_labelled(edges: Any) -> bool:
+    """Whether edges lie between names of nodes: a data frame or a graph of networkx."""
+    return isinstance(edges, pd.DataFrame) or hasattr(edges, "adjacency")
+
+
+def _names_of(edges: Any, num_nodes: int, index: pd.Index[Any] | None) -> pd.Index[Any] | None:
+    """Return the names of the rows: their index, or the nodes of networkx in their order."""
+    if index is not None:
+        return index
+    if isinstance(edges, pd.DataFrame) or set(edges) <= set(range(num_nodes)):
+        return None
+    if len(edges) != num_nodes:
+        raise BadInput(
+            f"edge_index has {len(edges)} nodes, but X has {num_nodes} rows; say with node_index, "
+            "or by the index of a data frame X, which node each row is"
+        )
+    names: pd.Index[Any] = pd.Index(list(edges), tupleize_cols=False)
+    return names
+
+
+def _read_labelled(edges: Any, names: pd.Index[Any] | None, num_nodes: int) -> NamedEdges:
+    if isinstance(edges, pd.DataFrame):
+        if edges.shape[1] not in (2, 3):
+            raise BadInput(
+                f"edge_index is a data frame with columns {', '.join(map(str, edges.columns))}; "
+                "give two columns of nodes, and a third one if edges have weights"
+            )
+        columns = [edges.iloc[:, place].to_numpy() for place in range(edges.shape[1])]
+    else:
+        triples = list(edges.edges(data="weight"))
+        columns = [_objects([triple[place] for triple in triples]) for place in range(3)]
+        if all(weight is None for weight in columns[2]):
+            del columns[2]
+        else:
+            columns[2] = np.array([1.0 if w is None else w for w in columns[2]])
+    sources, targets = columns[:2]
+    weights = _read_weights(columns[2], len(sources)) if len(columns) > 2 else None
+    if names is None:
+        pairs = np.stack([sources, targets])
+        if pairs.size and pd.api.types.infer_dtype(pairs.ravel()) != "integer":
+            raise BadInput(
+                f"edge_index has a node {pairs.flat[0]!r}, but X has no names of rows; give X as "
+                "a data frame whose index is the nodes, or node_index"
+            )
+        ends = pairs.astype(np.int64)
+        _check_ends(ends, num_nodes)
+        return NamedEdges(None, ends, weights)
+    return NamedEdges(names, np.stack([_objects(sources), _objects(targets)]), weights)
+
+
+def _objects(values: Any) -> Array:
+    array = np.empty(len(values), dtype=object)
+    array[:] = list(values)
+    return array
+
+
+def _as_scipy(adjacency: Tensor) -> Any:
+    entries = torch.Tensor.to_sparse(adjacency.detach().cpu()).coalesce()
+    rows, columns = entries.shape
+    return sp.coo_array((entries.values().numpy(), entries.indices().numpy()), (rows, columns))
 
 
 def read_edges(
@@ -25,39 +161,19 @@ def read_edges(
 ) -> tuple[Tensor, Tensor | None]:
     """Return edges between positions of rows, ``[2, edges]``, and their weights, if any.
 
-    Args:
-        edge_index: Integers ``[2, edges]``, an array or a tensor; or a SciPy sparse adjacency,
-            whose values are weights unless all are 1; or ``None`` for no edges.
-        edge_weight: One weight per edge of an array.
-        node_index: The node of ``edge_index`` that each row is, if not its position. Edges to
-            other nodes are left out.
-        num_nodes: The number of rows.
+    Edges to nodes that are no row are left out.
     """
-    names = None if node_index is None else _read_names(node_index, num_nodes)
-    if edge_index is None:
-        if edge_weight is not None:
-            raise BadInput("edge_weight is given without edge_index; give both or neither")
-        return torch.empty(2, 0, dtype=torch.int64), None
-    if sp.issparse(edge_index):
-        if edge_weight is not None:
-            raise BadInput(
-                "edge_weight goes with edges [2, edges]; a sparse adjacency holds its weights "
-                "as values"
-            )
-        edges, weights = _read_adjacency(edge_index, names, num_nodes)
-    else:
-        edges = _read_array(edge_index)
-        weights = None if edge_weight is None else _read_weights(edge_weight, edges.shape[1])
-    if names is not None:
-        edges = pd.Index(names).get_indexer(pd.Index(edges.ravel())).reshape(edges.shape)
-        kept = (edges >= 0).all(axis=0)
-        edges, weights = edges[:, kept], None if weights is None else weights[kept]
-    _check_ends(edges, num_nodes)
-    return torch.from_numpy(edges), None if weights is None else torch.from_numpy(weights)
+    named = read_named_edges(GraphArguments(edge_index, edge_weight, node_index), num_nodes)
+    ends, weights = named.ends, named.weights
+    if named.names is not None:
+        ends, weights, _ = named.between(named.names)
+    return torch.from_numpy(ends), None if weights is None else torch.from_numpy(weights)
 
 
 def _array(values: Any) -> Array:
-    return values.numpy(force=True) if isinstance(values, Tensor) else np.asarray(values)
+    if isinstance(values, Tensor):
+        return values.detach().as_subclass(Tensor).numpy(force=True)  # EdgeIndex is a subclass
+    return np.asarray(values)
 
 
 def _read_array(edge_index: Any) -> Array:
@@ -84,7 +200,7 @@ def _read_weights(edge_weight: Any, num_edges: int) -> Array:
 
 
 def _read_adjacency(
-    adjacency: Any, names: Array | None, num_nodes: int
+    adjacency: Any, names: pd.Index[Any] | None, num_nodes: int
 ) -> tuple[Array, Array | None]:
     """Return edges between nodes of ``node_index``, and weights."""
     entries = sp.coo_array(adjacency)
@@ -99,7 +215,7 @@ def _read_adjacency(
                 f"edge_index is a sparse adjacency [{rows}, {columns}] for {num_nodes} rows; give "
                 "a square one; with cross-validation give node_index=np.arange(len(X)) as well"
             )
-        source = names[source]
+        source = np.asarray(names[source])
     elif names is None and rows != num_nodes:
         raise BadInput(
             f"edge_index is a sparse adjacency [{rows}, {columns}], but X has {num_nodes} rows; "
@@ -126,21 +242,28 @@ def _check_weights(values: Array, describe: Callable[[int, float], str]) -> Arra
     return weights
 
 
-def _read_names(node_index: Any, num_nodes: int) -> Array:
-    names = _array(node_index)
-    if names.shape != (num_nodes,) or names.dtype.kind not in "iu":
+def _read_names(node_index: Any, num_nodes: int) -> pd.Index[Any]:
+    values = node_index if isinstance(node_index, pd.Index) else _array(node_index)
+    if values.shape != (num_nodes,) or values.dtype.kind in "fcb":
         raise BadInput(
-            f"node_index is {names.dtype} {list(names.shape)}; give integers [{num_nodes}], the "
-            "number of each row of X in edge_index"
+            f"node_index is {values.dtype} {list(values.shape)}; give integers [{num_nodes}], the "
+            "number of each row of X in edge_index, or names"
         )
-    values, first, counts = np.unique(names, return_index=True, return_counts=True)
-    if len(values) < num_nodes:
-        repeated = int(np.argmax(counts > 1))
-        raise BadInput(
-            f"node_index has {values[repeated]} {counts[repeated]} times, first in row "
-            f"{first[repeated]}; give every row of X a number of its own"
-        )
-    return names.astype(np.int64)
+    names = pd.Index(values, tupleize_cols=False)
+    check_names("node_index", names)
+    return names
+
+
+def check_names(what: str, names: pd.Index[Any]) -> None:
+    """Refuse names that several rows have."""
+    if names.is_unique:
+        return
+    repeated = names[names.duplicated()][0]
+    rows = np.flatnonzero(names == repeated)
+    raise BadInput(
+        f"{what} has {repeated} {len(rows)} times, first in row {rows[0]}; give every row of X a "
+        "number of its own"
+    )
 
 
 def _check_ends(edges: Array, num_nodes: int) -> None:
@@ -154,20 +277,8 @@ def _check_ends(edges: Array, num_nodes: int) -> None:
         )
 
 
-def read_graph(x: Any, edge_index: Any, edge_weight: Any, node_index: Any) -> Data:
-    """Return features and edges, which are made undirected and unique.
-
-    Features are 32-bit floats, dense or SciPy CSR, which stays sparse; for edges see
-    :func:`read_edges`.
-    """
-    rows = x.shape[0]
-    edges, weights = read_edges(edge_index, edge_weight, node_index, rows)
-    no_labels = torch.full((rows,), -1)
-    data = Data(x=_tensor(x), edge_index=edges, edge_weight=weights, y=no_labels, num_nodes=rows)
-    return canonical_graph(data, "X")
-
-
-def _tensor(x: Any) -> Tensor:
+def as_tensor(x: Any) -> Tensor:
+    """Return features as layers take them: dense, or sparse if they are a SciPy matrix."""
     if isinstance(x, np.ndarray):
         return torch.from_numpy(np.require(x, requirements=["C", "W"]))
     # Dropout would treat a stored zero, or one entry in two parts, unlike other entries.

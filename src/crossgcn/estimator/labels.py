@@ -6,8 +6,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
+from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
@@ -49,27 +51,27 @@ def find_unlabelled(
     """Return which rows have no label.
 
     Args:
-        unlabelled: The value that means no label; ``None`` if every row has one. ``"auto"`` is
-            ``-1``, as a number or as text, unless all other labels are ``1``: then ``-1`` and
-            ``1`` are the two classes.
+        unlabelled: The value that means no label, besides NaN and ``None``; ``None`` if every
+            row has one. ``"auto"`` is ``-1``, as a number or as text, unless all other labels
+            are ``1``: then ``-1`` and ``1`` are the two classes.
         classes: Of a fitted classifier; these values are labels.
     """
-    missing = [row for row, label in enumerate(y.tolist()) if label is None]
-    if missing:
-        raise BadInput(
-            f"y row {missing[0]} is None ({len(missing)} such in all); mark rows without a label "
-            "by -1"
-        )
+    missing: NDArray[np.bool_] = np.asarray(pd.isna(y))
     if unlabelled is None:
-        return np.zeros(len(y), dtype=bool)
+        if missing.any():
+            raise BadInput(
+                f"y row {int(np.argmax(missing))} is missing ({missing.sum()} such in all), but "
+                "with unlabelled=None every row has a label; leave out unlabelled"
+            )
+        return missing
     if unlabelled != AUTO:
-        return _equal_to(y, unlabelled)
+        return missing | _equal_to(y, unlabelled)
     found = _equal_to(y, -1, "-1")
     if classes is not None:
-        return found & (not _equal_to(classes, -1, "-1").any())
-    others = y[~found]
+        return missing | (found & (not _equal_to(classes, -1, "-1").any()))
+    others = y[~found & ~missing]
     two_classes = len(others) > 0 and _equal_to(others, 1, "1").all()
-    return found & (not two_classes)
+    return missing | (found & (not two_classes))
 
 
 def tidy_labels(labels: Labels) -> Labels:
@@ -91,16 +93,23 @@ def tidy_labels(labels: Labels) -> Labels:
     )
 
 
-def refuse_missing_labels(y: Any) -> None:
-    """Tell users of pandas how to mark missing labels; scikit-learn's message does not."""
-    if not hasattr(y, "isna"):
-        return
-    missing = np.flatnonzero(np.asarray(y.isna()).reshape(len(y), -1).any(axis=1))
-    if len(missing):
-        raise BadInput(
-            f"y row {missing[0]} is missing ({len(missing)} such in all); mark rows without a "
-            "label by -1, for example with y.fillna(-1)"
-        )
+def read_labels(y: Any) -> Labels:
+    """Return labels as an array, in which NaN and ``None`` mean no label.
+
+    Raises:
+        ValueError: If a label is infinite, or there is no label per row.
+    """
+    if isinstance(y, pd.Series | pd.Index) and not isinstance(y.dtype, np.dtype):
+        y = y.astype(object)  # columns of pandas' own types, in which missing labels are NA
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    settings = {"ensure_2d": False, "dtype": None, "ensure_all_finite": "allow-nan"}
+    labels: Labels = column_or_1d(check_array(y, input_name="y", **settings), warn=True)
+    if labels.dtype == object and pd.isna(labels).any():
+        kept = pd.isna(labels)
+        labels = labels.copy()
+        labels[kept] = None
+    return labels
 
 
 def hold_out(y: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:

@@ -147,8 +147,11 @@ def score_known_nodes(run: RunFolder) -> Scored:
     return Scored(id_column, run.ids, scores, run.data.y, run.roles, run.data, nodes, threshold)
 
 
-def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
+def score_new_nodes(run: RunFolder, nodes: Any, edges: Any = None) -> Scored:
     """Score nodes that were not in the training graph; nothing is trained.
+
+    ``nodes`` and ``edges`` are files or data frames, as
+    :func:`~crossgcn.data.tables.graph.load_new_tables` takes them.
 
     The new nodes are added to the training graph, so their edges may lead to known nodes as
     well as to each other.
@@ -173,7 +176,7 @@ def score_new_nodes(run: RunFolder, nodes: Path, edges: Path | None) -> Scored:
             num_classes=run.data.num_classes,
             directed=run.data.get("directed"),
         ),
-        str(nodes),
+        str(nodes) if isinstance(nodes, str | Path) else "nodes",
     )
     positions = torch.arange(num_known, num_known + num_new)
     model = run.saved.model

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,7 @@ from crossgcn.explanation.explainers import Explainer, HopExplainer, LayeredExpl
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.reading import Graph, read_layers
 from crossgcn.explanation.strongest import strongest_crosses
+from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 
@@ -69,9 +71,10 @@ def explain_terms(
 
 def explain(
     model: nn.Module | Any,
-    data: Graph,
-    node: int | None = None,
+    data: Graph | Any = None,
+    edge_index: Any = None,
     *,
+    node: int | None = None,
     feature_names: Names = None,
     classes: Sequence[Any] | None = None,
     top: int = 20,
@@ -84,10 +87,15 @@ def explain(
     :func:`explain_terms` returns purified terms by column instead, for all models.
 
     Args:
-        model: A trained model, or a fitted :class:`~crossgcn.CrossGCNClassifier`, which knows
-            its classes and, if it was fitted to a data frame, the names of its features.
-        data: The graph, as ``Data`` or prepared.
-        node: A node to explain. The rows add up to the score of its predicted class; see
+        model: A trained model, or a fitted :class:`~crossgcn.CrossGCNClassifier` or
+            :class:`~crossgcn.CrossGCNRegressor`, which knows its classes and, if it was fitted to
+            a data frame, the names of its features.
+        data: The graph, as ``Data`` or prepared. For an estimator also the features of rows, as
+            ``predict`` takes them; or nothing, for the graph of the fit.
+        edge_index: The edges between rows, for an estimator; without them, rows are found in
+            the graph of its fit. (A single number here is taken for ``node``.)
+        node: A node to explain, or a row of ``data``. The rows add up to the score of its
+            predicted class; see
             :meth:`~crossgcn.explanation.NodeExplainer.top_crosses`. By default, the table lists
             the strongest crosses of each class; see
             :func:`~crossgcn.explanation.strongest_crosses`.
@@ -107,6 +115,16 @@ def explain(
     they are its contributions, and ``frame.attrs["average"]`` is the constant: together they add
     up to the score.
     """
+    if node is None and isinstance(edge_index, int | np.integer):
+        edge_index, node = None, int(edge_index)
+    estimator: Any = model
+    if hasattr(estimator, "explained_graph") and not isinstance(data, Data | PreparedGraph):
+        data, places = estimator.explained_graph(data, edge_index)
+        node = node if node is None or places is None else int(places[check_integer("node", node)])
+    elif edge_index is not None:
+        raise BadInput(
+            "edge_index goes with features of an estimator's rows; the graph has its own"
+        )
     model, feature_names, classes = _unwrap(model, feature_names, classes)
     top = check_integer("top", top, at_least=1)
     if isinstance(model, CrossHops):
@@ -127,6 +145,10 @@ def explain(
     explainer = NodeExplainer(model, data, feature_names)
     names = check_classes(classes, explainer.reading.logits.shape[1])
     frame = explainer.top_crosses([node], top)
+    scale: Any = getattr(model, "target_scale", None)
+    if scale is not None:  # from standardised numbers to the unit of the target
+        frame["contribution"] *= float(scale[1])
+        frame.loc[frame["kind"] == "bias", "contribution"] += float(scale[0])
     if classes is not None:
         frame["target"] = [names[label] for label in frame["target"]]
     return frame

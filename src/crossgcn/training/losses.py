@@ -19,6 +19,7 @@ def score(
     num_classes: int,
     *,
     class_weights: Tensor | None = None,
+    node_weights: Tensor | None = None,
     target_scale: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the loss, a score that should grow, and the gradient, of each model.
@@ -29,6 +30,7 @@ def score(
             numbers, where rows of NaN do not count.
         counts: Rows of each model that count, ``[models]``.
         class_weights: Multiplies the loss of each row, ``[num_classes]``, or one row per model.
+        node_weights: Multiplies the loss of each row, ``[models, rows]``; their mean is 1.
         target_scale: Mean and standard deviation of numbers; scores are standardised.
 
     Returns:
@@ -41,14 +43,18 @@ def score(
         known = ~labels.isnan()
         wanted = ((labels - mean) / deviation).nan_to_num().to(scores.dtype)
         error = torch.where(known, scores[..., 0] - wanted, 0.0)
-        losses = error.square().sum(dim=1) / (2 * counts)
+        weighted = error if node_weights is None else error * node_weights
+        losses = (error * weighted).sum(dim=1) / (2 * counts)
         slope = torch.zeros_like(scores)
-        slope[..., 0] = error / counts.unsqueeze(1)
+        slope[..., 0] = weighted / counts.unsqueeze(1)
         return losses, (1 - 2 * losses).double(), slope
     losses, accuracies, slope = kernels.score(scores, labels, counts, num_classes)
+    own = node_weights
     if class_weights is not None:
         of_models = class_weights.expand(labels.size(0), num_classes)
-        own = of_models.gather(1, labels.clamp(min=0)).to(scores.dtype)
+        of_rows = of_models.gather(1, labels.clamp(min=0)).to(scores.dtype)
+        own = of_rows if own is None else own * of_rows
+    if own is not None:
         chances = scores[..., :num_classes].log_softmax(dim=-1)
         each = -chances.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
         losses = (each * own * (labels >= 0)).sum(dim=1) / counts
@@ -78,6 +84,15 @@ def class_weights(
             f"class_weight has {len(wanted)} weights for {num_classes} classes; give one per class"
         )
     return torch.tensor(wanted, dtype=torch.float32)
+
+
+def scale_node_weights(weights: Tensor | None, num_nodes: int) -> Tensor | None:
+    """Return weights of training nodes with a mean of 1, after checking their number."""
+    if weights is None:
+        return None
+    if weights.shape != (num_nodes,):
+        raise BadInput(f"{weights.numel()} weights for {num_nodes} training nodes; give one each")
+    return weights / weights.mean()
 
 
 def fit_target_scale(model: NodeClassifier, y: Tensor) -> None:

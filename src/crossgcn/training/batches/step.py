@@ -44,6 +44,8 @@ class MiniBatchStep(Step):
         processes: The processes that share each batch.
         in_bag: Which nodes train which bag of the model, bool ``[bags, nodes]``; all train a
             model without bags.
+        class_weights: As for :func:`crossgcn.training.losses.score`.
+        node_weights: Weight of each node in the loss, ``[nodes]``.
 
     Attributes:
         totals: Sums of the loss and of correct predictions over this process's parts of
@@ -63,11 +65,13 @@ class MiniBatchStep(Step):
         unused: UnusedColumns | None = None,
         in_bag: Tensor | None = None,
         class_weights: Tensor | None = None,
+        node_weights: Tensor | None = None,
     ) -> None:
         own_seed = (seed + _SEED_STRIDE * processes.rank) % 2**32
         super().__init__(model, config, [own_seed], unused)
         self.batches, self.processes = batches, processes
         self._in_bag, self._class_weights = in_bag, class_weights
+        self._node_weights = node_weights
         # The same for all batches, so that processes that see parts of a batch agree on it.
         self._bag_share = 1.0 if in_bag is None else BAG_SHARE
         self.steps_per_epoch = len(batches)
@@ -115,13 +119,16 @@ class MiniBatchStep(Step):
 
     def _score(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Return sums of losses and scores over the rows, and the gradient for the scores."""
-        labels = batch.labels
+        labels, weights = batch.labels, None
+        if self._node_weights is not None:
+            weights = self._node_weights[batch.targets].to(scores.device)
         if self._in_bag is None:
             return score_part(
                 scores,
                 labels,
                 batch.num_targets_everywhere,
                 class_weights=self._class_weights,
+                node_weights=weights,
                 target_scale=self.model.target_scale,
             )
         unknown = torch.nan if labels.is_floating_point() else -1
@@ -133,6 +140,7 @@ class MiniBatchStep(Step):
             torch.full((scores.size(0),), count, device=scores.device),
             scores.size(-1),
             class_weights=self._class_weights,
+            node_weights=None if weights is None else weights.expand(of_bags.shape),
             target_scale=self.model.target_scale,
         )
         # Each bag's loss has the gradient that it has alone; the reported loss is their mean.
@@ -155,6 +163,7 @@ def score_part(
     num_everywhere: int,
     *,
     class_weights: Tensor | None = None,
+    node_weights: Tensor | None = None,
     target_scale: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Score one part of a set of nodes.
@@ -163,6 +172,7 @@ def score_part(
         scores: Of the part's nodes, ``[nodes, classes]``; there may be none.
         num_everywhere: The number of nodes in all parts.
         class_weights: As for :func:`crossgcn.training.losses.score`; likewise ``target_scale``.
+        node_weights: Weight of each of the nodes, ``[nodes]``.
 
     Returns:
         The sum of the losses and the number of correct predictions (of numbers, what adds up to
@@ -177,6 +187,7 @@ def score_part(
         count,
         scores.size(-1),
         class_weights=class_weights,
+        node_weights=None if node_weights is None else node_weights.unsqueeze(0),
         target_scale=target_scale,
     )
     loss, right = losses[0].double() * count[0], (accuracies[0] * count[0]).round()

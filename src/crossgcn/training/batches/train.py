@@ -29,7 +29,7 @@ from crossgcn.training.config import RunConfig, training_config
 from crossgcn.training.device import check_precision, enough_memory
 from crossgcn.training.distributed import processes
 from crossgcn.training.loop import fit
-from crossgcn.training.losses import class_weights
+from crossgcn.training.losses import class_weights, scale_node_weights
 from crossgcn.training.metrics import (
     check_defined,
     check_threshold,
@@ -109,11 +109,13 @@ def train_in_batches(
     checkpoint: Checkpoint | None = None,
     scratch: Path | None = None,
     on_epochs: Callable[[int], None] | None = None,
+    node_weights: Tensor | None = None,
 ) -> TrainedModel | Diverged:
     """Train as :func:`train_mini_batch` does, by a configuration that has a batch size.
 
     Without validation nodes, the last epoch is kept. Where there is a checkpoint and the graph is
     on disk, matrices with a row per node are kept in temporary files beside the checkpoint.
+    ``node_weights`` are those of the training nodes in the loss.
 
     Raises:
         WorkFailed: If a batch does not fit into memory; the message says what to lower.
@@ -159,6 +161,9 @@ def train_in_batches(
             calibrate(trained, first.x, first.blocks)
         own = source.labels[split.train]
         weights = class_weights(config.class_weight, own, model.num_outputs)
+        of_nodes = scale_node_weights(node_weights, split.train.numel())
+        if of_nodes is not None:
+            of_nodes = torch.zeros(source.labels.numel()).index_copy(0, split.train, of_nodes)
         step = MiniBatchStep(
             trained.to(device),
             batches,
@@ -168,6 +173,7 @@ def train_in_batches(
             unused=unused,
             in_bag=_draw_bags(model, split.train, source.labels, seed),
             class_weights=None if weights is None else weights.to(device),
+            node_weights=of_nodes,
         )
 
         positive = positive_class(source.labels.numpy()) if model.num_outputs == 2 else None

@@ -16,7 +16,7 @@ from crossgcn.kernels import has_triton
 from crossgcn.models.node_classifier import NodeClassifier, calibrate
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import capture, check_precision, multiplying_in
-from crossgcn.training.losses import class_weights
+from crossgcn.training.losses import class_weights, scale_node_weights
 from crossgcn.training.metrics import positive_class
 from crossgcn.training.model_batch import (
     can_be_compiled,
@@ -48,6 +48,7 @@ class FullBatchStep(Step):
         models: Their weights are the start; they are not changed.
         nodes: The training nodes of each model.
         device: ``cpu``, ``cuda``, or ``auto``.
+        node_weights: Weight of each training node in the loss, ``[nodes]``, for a single model.
 
     Attributes:
         model: All models in one, without the weights of unused columns.
@@ -66,6 +67,7 @@ class FullBatchStep(Step):
         *,
         seeds: Sequence[int],
         device: str | torch.device = "cpu",
+        node_weights: Tensor | None = None,
     ) -> None:
         device = choose_device(device)
         check_precision(config.precision, device)
@@ -93,9 +95,14 @@ class FullBatchStep(Step):
             self.objective.targets = replace(
                 self.objective.targets, class_weights=weights.to(self.device)
             )
+        weights_of_nodes = scale_node_weights(node_weights, nodes[0].numel())
+        if weights_of_nodes is not None:
+            of_draws = weights_of_nodes.repeat(model.draws).unsqueeze(0).to(self.device)
+            self.objective.targets = replace(self.objective.targets, node_weights=of_draws)
         self._replay: Callable[[], None] | None = None
         self._compiled: CompiledStep | None = None
-        if self.device.type == "cpu" and can_be_compiled(model) and of_models[0] is None:
+        is_weighted = of_models[0] is not None or weights_of_nodes is not None
+        if self.device.type == "cpu" and can_be_compiled(model) and not is_weighted:
             from crossgcn.training.compiled.step import CompiledStep
 
             self._compiled = CompiledStep(self.objective, self.optimizer, seeds[0])

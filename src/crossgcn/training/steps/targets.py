@@ -32,7 +32,8 @@ class Targets:
         inputs: The model's inputs, cut down to the rows it needs.
         labels: ``[models, nodes]``; -1 where a model has fewer nodes than another.
         counts: Nodes of each model, ``[models]``.
-        class_weights: As for :func:`crossgcn.training.losses.score`; likewise ``target_scale``.
+        class_weights: As for :func:`crossgcn.training.losses.score`; likewise ``node_weights``
+            and ``target_scale``.
     """
 
     inputs: ModelInputs
@@ -40,6 +41,7 @@ class Targets:
     counts: Tensor
     num_classes: int
     class_weights: Tensor | None = None
+    node_weights: Tensor | None = None
     target_scale: Tensor | None = None
 
     def score(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -55,6 +57,7 @@ class Targets:
             self.counts,
             self.num_classes,
             class_weights=self.class_weights,
+            node_weights=self.node_weights,
             target_scale=self.target_scale,
         )
         return losses, accuracies, slope.view_as(scores)

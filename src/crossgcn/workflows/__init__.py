@@ -1,0 +1,1 @@
+"""Whole tasks as Python functions; the commands are their front."""

@@ -1,0 +1,215 @@
+"""Compare models: on tables, to answer what helps there; on known datasets, preset by preset."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crossgcn.data.files import write_json
+from crossgcn.data.seals import add_checksum
+from crossgcn.data.tables.graph import TableGraph
+from crossgcn.errors import BadInput
+from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS
+from crossgcn.experiments.compare import TableComparison, TableExperiment
+from crossgcn.experiments.experiment import Experiment
+from crossgcn.models.catalogue import PRESETS, get_preset
+from crossgcn.reports.summaries import summarise_comparison
+from crossgcn.reports.terminal.compare import summarise_candidates
+from crossgcn.reproduction.items import paper_result
+from crossgcn.training.config import RunConfig
+from crossgcn.training.metrics import positive_class
+from crossgcn.training.records import describe_environment
+from crossgcn.workflows.table_settings import table_defaults
+
+
+class ComparisonOnTables:
+    """The models that ``compare`` trains on a user's tables, and the summary of their results.
+
+    Args:
+        graph: The tables.
+        models: Names of candidates; all that are installed by default.
+        tuning: Trials per model.
+        settings: Settings for every model; those that are ``None`` are left out.
+    """
+
+    def __init__(
+        self,
+        graph: TableGraph,
+        models: Sequence[str] | None = None,
+        *,
+        tuning: int = DEFAULT_TRIALS,
+        settings: Mapping[str, Any],
+    ) -> None:
+        given = {name: value for name, value in settings.items() if value is not None}
+        depth = given.pop("num_layers", 2)
+        self.graph, self.tuning = graph, tuning
+        self.experiment = TableExperiment(
+            graph.data,
+            models,
+            num_trials=tuning,
+            defaults={"num_layers": depth, **table_defaults(graph, given.get("splits"))},
+            settings={**given, "dataset": graph.data.name},
+        )
+
+    def run(
+        self,
+        *,
+        baseline: str | None = None,
+        threads: int = 1,
+        on_estimate: Callable[[float, float], None] = lambda *_: None,
+        **work: Any,
+    ) -> tuple[dict[str, Any], TableComparison]:
+        """Train all models; return the summary, as ``crossgcn compare --json`` prints it.
+
+        Args:
+            baseline: The model that the others are paired with.
+            threads: Threads of each run.
+            on_estimate: Called with the seconds that the remaining runs will take, and those of
+                the models that were left out.
+            work: Further arguments of :meth:`TableExperiment.run
+                <crossgcn.experiments.compare.TableExperiment.run>`.
+        """
+        started, graph = time.perf_counter(), self.graph
+        left_out: dict[str, Any] = {"models": self.experiment.skipped, "seconds": None}
+
+        def estimate(seconds: float, skipped: float) -> None:
+            on_estimate(seconds, skipped)
+            if left_out["seconds"] is None:
+                left_out["seconds"] = skipped
+
+        comparison = self.experiment.run(threads=threads, on_estimate=estimate, **work)
+        config = self.experiment.experiment.configs[0]
+        environment = describe_environment()
+        summary = {
+            "dataset": graph.data.name,
+            "target": graph.plan.target,
+            "splits": config.splits,
+            "num_splits": len(self.experiment.splits),
+            "train": config.train,
+            "seed": config.seed,
+            "epochs": config.epochs,
+            "trials": self.tuning,
+            "tuned": {
+                name: [dict(trial) for trial in CANDIDATES[name].trials[: self.tuning]]
+                for name in self.experiment.names
+            },
+            **summarise_candidates(comparison, baseline),
+            **_positive_class(graph),
+            "left_out": left_out if left_out["models"] else None,
+            "seconds": sum(result.seconds for result in comparison.results),
+            "versions": environment["versions"],
+            "threads": threads,
+            "commit": environment["commit"],
+            "wall_seconds": time.perf_counter() - started,
+        }
+        return summary, comparison
+
+
+def compare_tables(
+    graph: TableGraph,
+    models: Sequence[str] | None = None,
+    *,
+    baseline: str | None = None,
+    tuning: int = DEFAULT_TRIALS,
+    out: Path | str | None = None,
+    workers: int = 1,
+    threads: int = 1,
+    device: str = "cpu",
+    **settings: Any,
+) -> dict[str, Any]:
+    """Compare models on tables; for the arguments see :func:`compare`."""
+    check_baseline(baseline, models or list(CANDIDATES))
+    folder = None if out is None else Path(out)
+    summary, _ = ComparisonOnTables(graph, models, tuning=tuning, settings=settings).run(
+        baseline=baseline, out=folder, workers=workers, threads=threads, device=device
+    )
+    return keep_summary(summary, folder)
+
+
+def compare(
+    dataset: str,
+    models: Sequence[str] = ("gcn", "cross-gcn"),
+    *,
+    baseline: str | None = None,
+    out: Path | str | None = None,
+    workers: int = 1,
+    threads: int = 1,
+    device: str = "cpu",
+    on_epochs: Callable[[int, int], None] | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Train presets on the same splits of a dataset, and pair their results split by split.
+
+    For tables of your own, use :meth:`from_tables(...).compare()
+    <crossgcn.workflows.table_model.TableModel.compare>`, which answers what helps there.
+
+    Args:
+        dataset: A known dataset, a graph file or a graph folder.
+        models: Names of presets.
+        baseline: The one that the others are compared with; the first by default.
+        out: Folder for the records and ``result.json``; finished runs in it are not repeated.
+        workers: Number of processes.
+        threads: Threads of each run.
+        device: ``cpu``, ``cuda`` or ``auto``.
+        on_epochs: Called with the epochs done and the epochs in total.
+        **settings: Fields of :class:`~crossgcn.RunConfig`, for the models that have them.
+
+    Returns:
+        The summary that ``crossgcn compare --json`` prints.
+    """
+    started = time.perf_counter()
+    baseline = models[0] if baseline is None else baseline
+    check_baseline(baseline, models)
+    folder = None if out is None else Path(out)
+    configs = [
+        RunConfig.create(dataset=dataset, model=name, **own)
+        for name, own in settings_of(models, settings).items()
+    ]
+    runs = Experiment(configs).run(
+        out=folder, workers=workers, threads=threads, device=device, on_epochs=on_epochs
+    )
+    summary = summarise_comparison(runs, baseline, paper_result)
+    summary["wall_seconds"] = time.perf_counter() - started
+    return keep_summary(summary, folder)
+
+
+def check_baseline(baseline: str | None, names: Sequence[str]) -> None:
+    """Refuse a baseline that is none of the models."""
+    if baseline is not None and baseline not in names:
+        raise BadInput(
+            f"--baseline {baseline} is not among --models {','.join(names)}: add it there"
+        )
+
+
+def settings_of(models: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the settings that each model has; refuse those that none of them has."""
+    of_presets = {each for preset in PRESETS.values() for each in preset.options}
+    chosen = {
+        name: {
+            each: value
+            for each, value in settings.items()
+            if each not in of_presets or each in get_preset(name).options
+        }
+        for name in models
+    }
+    for each in settings:
+        if not any(each in own for own in chosen.values()):
+            raise BadInput(f"{each} has no effect: none of {', '.join(models)} has it")
+    return chosen
+
+
+def _positive_class(graph: TableGraph) -> dict[str, str]:
+    if graph.data.num_classes != 2:
+        return {}
+    return {"positive_class": graph.classes[positive_class(graph.data.y.numpy())]}
+
+
+def keep_summary(summary: dict[str, Any], folder: Path | None) -> dict[str, Any]:
+    """Write a summary to ``result.json`` in its folder, as the commands do."""
+    if folder is not None:
+        summary["out"] = str(folder)
+        write_json(folder / "result.json", add_checksum(json.loads(json.dumps(summary))))
+    return summary

@@ -1,0 +1,215 @@
+"""A user's own tables in Python: train, compare, explain, predict, report."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+import weakref
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+
+from crossgcn.data.tables.graph import TableGraph, describe_encoding, load_tables
+from crossgcn.data.tables.plan import TableChoices
+from crossgcn.data.tables.table import Table
+from crossgcn.errors import BadInput
+from crossgcn.experiments.candidates import DEFAULT_TRIALS
+from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
+from crossgcn.experiments.predict import predictions_frame, score_known_nodes, score_new_nodes
+from crossgcn.experiments.run_folder import RunFolder, choose_model, open_run
+from crossgcn.explanation.explain import explain
+from crossgcn.models.cross_hops import CrossHops
+from crossgcn.workflows.compare import compare_tables
+from crossgcn.workflows.report import write_report
+from crossgcn.workflows.table_settings import configure_for_tables
+
+AnyTable = Path | str | pd.DataFrame | Table
+_CHOICES = {field.name for field in fields(TableChoices)}
+
+
+def from_tables(
+    nodes: AnyTable, edges: AnyTable | None = None, target: str | None = None, **options: Any
+) -> TableModel:
+    """Return a model of two tables, to be trained by :meth:`TableModel.fit`.
+
+    Args:
+        nodes: One row per node: a data frame, or a CSV, TSV, Parquet or XLSX file. Columns may
+            hold texts, numbers, dates, lists and ids of any kind.
+        edges: One row per edge, likewise.
+        target: Column of ``nodes`` to predict: classes, or a number.
+        **options: Fields of :class:`~crossgcn.TableChoices`, such as ``id_column``, and of
+            :class:`~crossgcn.RunConfig`, such as ``model`` (``"cross-hops"`` by default),
+            ``order`` or ``num_splits`` (10).
+
+    Raises:
+        BadInput: If the tables have errors; the message names file, row, value and remedy.
+    """
+    choices = {name: options.pop(name) for name in list(options) if name in _CHOICES}
+    return TableModel(load_tables(nodes, edges, TableChoices(target=target, **choices)), options)
+
+
+class TableModel:
+    """A model of a user's tables.
+
+    It does what the commands ``train``, ``compare``, ``explain``, ``predict`` and ``report`` do,
+    with the same results, and its folder is theirs.
+
+    Attributes:
+        graph: The tables as a graph, with what was decided about the columns (``graph.plan``)
+            and the warnings (``graph.problems``); ``None`` after :meth:`load`.
+        results: The scores of all splits, after :meth:`fit`.
+        run: The trained model with its graph, after :meth:`fit` or :meth:`load`.
+    """
+
+    def __init__(self, graph: TableGraph | None, settings: dict[str, Any] | None = None) -> None:
+        self.graph = graph
+        self.settings = dict(settings or {})
+        self.results: RepeatedRuns | None = None
+        self._run: RunFolder | None = None
+
+    @property
+    def run(self) -> RunFolder:
+        """The trained model with its graph."""
+        if self._run is None:
+            raise BadInput("the model is not trained yet; call fit()")
+        return self._run
+
+    def fit(
+        self,
+        out: Path | str | None = None,
+        *,
+        workers: int = 1,
+        threads: int = 1,
+        device: str = "cpu",
+    ) -> Self:
+        """Train on all splits; keep the model of best validation score.
+
+        Args:
+            out: Folder of the run; a temporary one by default.
+            workers: Number of processes. With more than one, a script must guard its entry with
+                ``if __name__ == "__main__"``.
+            threads: Threads of each run.
+            device: ``cpu``, ``cuda`` or ``auto``.
+        """
+        graph = self._tables()
+        config = configure_for_tables(graph, {"splits": None, **self.settings})
+        if out is None:
+            out = tempfile.mkdtemp(prefix="crossgcn-")
+            weakref.finalize(self, shutil.rmtree, out, ignore_errors=True)
+        folder = Path(out)
+        experiment = Experiment([config], graph.data, describe_encoding(graph))
+        (self.results,) = experiment.run(
+            out=folder, save_models=True, workers=workers, threads=threads, device=device
+        )
+        name = run_folder_name(config)
+        choose_model(folder, name, experiment.data, experiment.splits, graph.ids)
+        self._run = open_run(folder)
+        return self
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """Every metric of the test nodes, one row per split."""
+        if self.results is None:
+            raise BadInput("there are no scores before fit()")
+        return pd.DataFrame(self.results.test)
+
+    def compare(
+        self, models: Sequence[str] | None = None, *, tuning: int = DEFAULT_TRIALS, **options: Any
+    ) -> dict[str, Any]:
+        """Train many models on the same splits: do crosses, the graph or a black box help?
+
+        Args:
+            models: Names of candidates; all that are installed by default.
+            tuning: Trials per model.
+            **options: ``baseline``, ``out``, ``workers``, ``threads``, ``device``, and settings
+                for every model, such as ``num_splits``.
+
+        Returns:
+            The summary that ``crossgcn compare --json`` prints: ``models``, ``answers``,
+            ``answer`` (in words), ``recommended``.
+        """
+        return compare_tables(self._tables(), models, tuning=tuning, **options)
+
+    def explain(
+        self, node: str | None = None, *, top: int = 20, order: int | None = None
+    ) -> pd.DataFrame:
+        """Return the crosses that drive each class, or what one node's score is made of.
+
+        Args:
+            node: The id of a node.
+            top: How many crosses or terms.
+            order: Number of features of a cross, or of columns of a term; not for a node.
+        """
+        run = self.run
+        of_labels = isinstance(run.saved.model, CrossHops) and run.saved.model.plan.num_labels
+        return explain(
+            run.saved.model,
+            run.data,
+            node=None if node is None else run.find(str(node)),
+            feature_names=run.saved.preprocess.space,
+            classes=run.saved.preprocess.classes,
+            train_nodes=run.split.train if of_labels else None,
+            top=top,
+            order=order,
+        )
+
+    def predict(self, nodes: AnyTable | None = None, edges: AnyTable | None = None) -> pd.DataFrame:
+        """Return what is predicted for each node: a class with probabilities, or a number.
+
+        Args:
+            nodes: Table of new nodes with the columns of the training table; the nodes of the
+                training table by default.
+            edges: Table of their edges, to each other or to nodes of the training table.
+        """
+        run = self.run
+        if nodes is None:
+            scored = score_known_nodes(run)
+        else:
+            scored = score_new_nodes(run, nodes, edges)
+            if edges is None and run.data.edge_index.size(1):
+                warnings.warn(
+                    "the model was trained with edges, and none are given: the new nodes are "
+                    "judged by their own columns alone; give a table of edges",
+                    stacklevel=2,
+                )
+        return predictions_frame(scored, run.saved.preprocess.classes)
+
+    def report(self, path: Path | str, *, comparison: Path | str | None = None) -> Path:
+        """Write one HTML page about the model: scores, curves, mistakes, crosses, nodes.
+
+        Args:
+            path: The page to write.
+            comparison: The folder ``out`` of :meth:`compare`, to show its answer.
+        """
+        compared = None if comparison is None else Path(comparison)
+        write_report(self.run, Path(path), comparison=compared)
+        return Path(path)
+
+    def save(self, folder: Path | str) -> None:
+        """Copy the run to a folder, for :meth:`load` and for the commands."""
+        if Path(folder).exists() and any(Path(folder).iterdir()):
+            raise BadInput(f"{folder} exists and is not empty; give another folder")
+        shutil.copytree(self.run.folder, folder, dirs_exist_ok=True)
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Self:
+        """Return a model that :meth:`save`, :meth:`fit` or ``crossgcn train`` wrote."""
+        loaded = cls(None)
+        loaded._run = open_run(Path(folder))
+        return loaded
+
+    def _tables(self) -> TableGraph:
+        if self.graph is None:
+            raise BadInput("a loaded model has no tables to train on; start with from_tables()")
+        return self.graph
+
+    def __repr__(self) -> str:
+        if self._run is not None:
+            state = f"{self._run.config.model}, trained on {len(self._run.ids):,} nodes"
+        else:
+            state = f"{len(self._tables().ids):,} nodes, not trained yet"
+        return f"TableModel({state})"

@@ -1,0 +1,120 @@
+"""Settings of models that are trained on a user's own tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crossgcn.errors import BadInput
+from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
+from crossgcn.training.config import RunConfig
+from crossgcn.training.metrics import DEFAULT_METRICS, Task, check_metric, task_of_outputs
+
+if TYPE_CHECKING:
+    from crossgcn.data.tables.graph import TableGraph
+
+TABLE_DEFAULTS: Mapping[str, Any] = {
+    "model": "cross-hops",
+    "num_splits": 10,
+    "dropout": 0.2,
+    "bias": True,
+    "patience": 50,
+}
+"""Settings for a user's own tables, where they differ from the paper's protocol."""
+
+_PATIENCE_IN_BATCHES = 15
+MANY_COLUMNS = 300
+"""With more, cross-hops drops more of them (validation nodes of docs/real_graphs.md)."""
+
+
+def configure_for_tables(
+    graph: TableGraph | None, settings: Mapping[str, Any], *, config_file: Path | None = None
+) -> RunConfig:
+    """Return the configuration of a model, with the defaults for tables if there are any.
+
+    Args:
+        graph: The tables; ``None`` for another dataset.
+        settings: Fields of :class:`~crossgcn.RunConfig`; ``None`` for those not given.
+        config_file: TOML file with further ones.
+    """
+    if graph is None:
+        return RunConfig.create(config_file=config_file, **settings)
+    model = {"model": TABLE_DEFAULTS["model"]}
+    chosen = RunConfig.create(config_file=config_file, defaults=model, **settings)
+    defaults = table_defaults(graph, settings.get("splits"), chosen)
+    chosen = RunConfig.create(config_file=config_file, defaults=defaults, **settings)
+    return cross_in_first_layer(chosen)
+
+
+def table_defaults(
+    graph: TableGraph | None, splits: str | None, given: RunConfig | None = None
+) -> dict[str, Any]:
+    """Return the settings for tables that the user did not give.
+
+    Args:
+        graph: The tables; without them, nothing is returned.
+        splits: Value of ``--splits``; refused where it contradicts the tables.
+        given: The user's settings, with the model of :data:`TABLE_DEFAULTS` if none was named.
+            Without them, the defaults are for several full-batch models.
+    """
+    if graph is None:
+        return {}
+    column = graph.plan.split_column
+    kind = "stratified" if column is None else "public"
+    if splits == "public" and getattr(graph.data, "roles", None) is not None:
+        kind = "public"
+    if splits not in (None, kind):
+        remedy = (
+            "leave out --splits, or name the column with the parts as --split-column"
+            if column is None
+            else f"leave out --splits to use column {column!r}, or --ignore it to draw splits"
+        )
+        raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
+    task = task_of_outputs(graph.data.num_classes)
+    if given is not None:
+        _check_for_target(graph, given, task)
+    defaults = dict(TABLE_DEFAULTS) | {"splits": kind, "metric": DEFAULT_METRICS[task]}
+    if kind == "public":
+        del defaults["num_splits"]  # as many as the column has
+    if given is None:
+        del defaults["model"]
+    elif get_preset(given.model).inputs == "hops":
+        for name in ("bias", "patience"):  # the preset has its own
+            del defaults[name]
+        if graph.data.num_features > MANY_COLUMNS:
+            defaults["dropout"] = 0.5
+    elif given.batch_size is not None:
+        defaults["patience"] = _PATIENCE_IN_BATCHES
+    return defaults
+
+
+def _check_for_target(graph: TableGraph, given: RunConfig, task: Task) -> None:
+    """Refuse a metric or weights of classes that do not fit the target."""
+    place = f"{graph.data.name}, column {graph.plan.target}"
+    if given.metric is not None:
+        try:
+            check_metric(given.metric, task)
+        except BadInput as error:
+            raise BadInput(f"{place}: {error}") from None
+    weights = given.class_weight
+    if weights is not None and task == "regression":
+        raise BadInput(f"{place}: --class-weight is for classes, not for a number: leave it out")
+    if isinstance(weights, tuple) and len(weights) != len(graph.classes):
+        raise BadInput(
+            f"{place}: --class-weight has {len(weights)} weights for {len(graph.classes)} classes: "
+            f"give one each for {', '.join(graph.classes)}"
+        )
+
+
+def cross_in_first_layer(config: RunConfig) -> RunConfig:
+    """Give ``--order K`` to the first layer only, unless orders were given per layer.
+
+    Crosses are then products of a table's columns, never of hidden units.
+    """
+    if not has_orders(config.model, config.transform) or isinstance(config.order, tuple):
+        return config
+    order = 2 if config.order is None else config.order
+    if get_preset(config.model).inputs == "hops":  # it has one layer, and one order
+        return config.model_copy(update={"order": order})
+    return config.model_copy(update={"order": first_layer_crosses(order, config.num_layers)})

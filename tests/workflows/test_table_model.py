@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pandas as pd
+import pytest
+from architectures import one_thread  # noqa: F401
+
+from crossgcn import (
+    BadInput,
+    TableChoices,
+    TableModel,
+    compare,
+    from_tables,
+    load_tables,
+    predict_links,
+    tune,
+)
+from crossgcn.data.datasets.shop import make_shop
+
+Command = Callable[..., CompletedProcess[str]]
+SHOP = make_shop(300)
+FEW = SHOP.nodes[["customer", "gender", "age", "city", "buys"]]
+QUICK: dict[str, Any] = {"num_splits": 2, "epochs": 8, "hidden_channels": 4, "bags": 2}
+
+
+@pytest.fixture(scope="module")
+def fitted() -> TableModel:
+    return from_tables(FEW, SHOP.edges, "buys", **QUICK).fit()
+
+
+def result_of(done: CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_it_trains_as_the_command_does(
+    fitted: TableModel, crossgcn: Command, tmp_path: Path
+) -> None:
+    FEW.to_csv(tmp_path / "nodes.csv", index=False)
+    SHOP.edges.to_csv(tmp_path / "edges.csv", index=False)
+    settings = [word for name, value in QUICK.items() for word in (_option(name), str(value))]
+    tables = [str(tmp_path / "nodes.csv"), str(tmp_path / "edges.csv"), "--target", "buys"]
+    trained = result_of(
+        crossgcn("train", *tables, *settings, "--workers", "1", "--json", "--out", "run")
+    )
+    assert fitted.scores[trained["metric"]].tolist() == trained["test"][trained["metric"]]
+    result_of(crossgcn("predict", "run", "--out", "predicted.csv", "--json"))
+    predicted = pd.read_csv(tmp_path / "predicted.csv")
+    assert fitted.predict()["predicted"].tolist() == predicted["predicted"].tolist()
+    loaded = TableModel.load(tmp_path / "run")
+    assert loaded.predict().equals(fitted.predict())
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def test_new_tables_explanations_reports_and_folders(fitted: TableModel, tmp_path: Path) -> None:
+    new = FEW.head(3).drop(columns="buys").assign(customer=["x", "y", "z"])
+    edges = SHOP.edges.head(2).copy()
+    edges.iloc[:, 0], edges.iloc[:, 1] = ["x", "y"], SHOP.nodes["customer"].tolist()[5:7]
+    with_edges = fitted.predict(new, edges)
+    assert with_edges["customer"].tolist() == ["x", "y", "z"]
+    with pytest.warns(UserWarning, match="trained with edges, and none are given"):
+        alone = fitted.predict(new)
+    assert alone.iloc[2].equals(with_edges.iloc[2]) and not alone.iloc[0].equals(with_edges.iloc[0])
+    assert {"gender", "age"} & {name for names in fitted.explain()["columns"] for name in names}
+    one = fitted.explain(SHOP.nodes["customer"].iloc[0], top=5)
+    assert "contribution" in one.columns
+    page = fitted.report(tmp_path / "report.html")
+    assert "<html" in page.read_text()
+    fitted.save(tmp_path / "saved")
+    assert TableModel.load(tmp_path / "saved").predict(new, edges).equals(with_edges)
+    with pytest.raises(BadInput, match="exists and is not empty"):
+        fitted.save(tmp_path / "saved")
+    with pytest.raises(BadInput, match="a loaded model has no tables to train on"):
+        TableModel.load(tmp_path / "saved").fit()
+
+
+def test_before_the_fit() -> None:
+    model = from_tables(SHOP.nodes, SHOP.edges, "buys", model="cross-gcn", num_splits=1, epochs=3)
+    assert "not trained yet" in repr(model)
+    uses: list[Callable[[], object]] = [model.predict, model.explain, lambda: model.scores]
+    for use in uses:
+        with pytest.raises(BadInput, match=r"fit\(\)"):
+            use()
+    assert set(model.fit().explain(top=2)["class"]) == set(SHOP.nodes["buys"].dropna())
+    assert "cross-gcn, trained on 300 nodes" in repr(model)
+
+
+def test_a_comparison_on_tables(fitted: TableModel, tmp_path: Path) -> None:
+    summary = fitted.compare(
+        ["linear", "cross-hops-1", "cross-hops-2"],
+        tuning=1,
+        num_splits=2,
+        epochs=3,
+        out=tmp_path / "compared",
+    )
+    assert [model["model"] for model in summary["models"]] == [
+        "linear",
+        "cross-hops-1",
+        "cross-hops-2",
+    ]
+    assert set(summary["answers"]) == {"crosses", "graph", "black_box"}
+    written = json.loads((tmp_path / "compared" / "result.json").read_text())
+    assert written["recommended"] == summary["recommended"]
+    fitted.report(tmp_path / "page.html", comparison=tmp_path / "compared")
+    with pytest.raises(BadInput, match="gcn is not among"):
+        fitted.compare(["linear"], baseline="gcn")
+
+
+def test_a_search_and_links(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"num_splits": 1, "epochs": 2, "num_layers": 1}
+    found = tune("citeseer", tmp_path, trials=1, twin=False, model="cross-gcn", **settings)
+    assert (tmp_path / "best.toml").exists() and found["out"] == str(tmp_path)
+    linked = predict_links("citeseer", ["gcn", "cross-gcn"], num_splits=1, epochs=2, order=2)
+    assert [model["model"] for model in linked["models"]] == ["gcn", "cross-gcn"]
+    table = load_tables(SHOP.nodes, SHOP.edges, TableChoices(ignored=("buys",)))
+    linked = predict_links(table, ["gcn"], num_splits=1, epochs=2, out=tmp_path / "links")
+    assert (tmp_path / "links" / "result.json").exists() and linked["models"]
+
+
+def test_a_comparison_of_presets(crossgcn: Command) -> None:
+    quick: dict[str, Any] = {"num_splits": 2, "epochs": 2, "num_layers": 1}
+    summary = compare("citeseer", ["gcn", "cross-gcn"], order=2, **quick)
+    assert [model["model"] for model in summary["models"]] == ["gcn", "cross-gcn"]
+    words = ("--num-splits", "2", "--epochs", "2", "--num-layers", "1", "--workers", "1")
+    again = result_of(crossgcn("compare", "citeseer", *words, "--json", "--out", "compared"))
+    pairs = zip(summary["models"], again["models"], strict=True)
+    assert all(ours["test_accuracy"] == theirs["test_accuracy"] for ours, theirs in pairs)
+    with pytest.raises(BadInput, match="order has no effect: none of gcn has it"):
+        compare("citeseer", ["gcn"], order=2, **quick)
