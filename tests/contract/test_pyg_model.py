@@ -46,7 +46,7 @@ def make(order: int = 2, **settings: Any) -> CrossGCN:
 
 @pytest.mark.parametrize("jk", JKS)
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("act", ACTS, ids=str)
+@pytest.mark.parametrize("act", ACTS, ids=["none", "name", "torch", "functional", "module"])
 def test_gcn(act: Any, norm: str | None, jk: str | None) -> None:
     """With the weights of PyG's model, the one of order 1 computes the same."""
     for out in (None, 5):
