@@ -13,46 +13,62 @@ _IN_PERCENT = ("roc_auc", "accuracy")
 
 
 def real_graphs_markdown(records: Mapping[str, Record]) -> str:
-    """Return one table: a row per graph, the models' test scores, and the gain of crosses.
+    """Return two tables: the test scores of the models, and what ``compare`` answered.
 
     Args:
-        records: What ``compare --json`` printed, by the title of the row.
+        records: What ``compare --json`` printed, by the name of the graph and the target.
     """
     if not records:
         return "Not measured yet."
-    names = list(dict.fromkeys(m["model"] for r in records.values() for m in r["models"]))
-    header = ["graph", "metric", *names, "crosses gain", "95 % interval", "crosses"]
-    rows = []
-    for title, record in records.items():
-        metric = record["metric"]
-        by_name = {model["model"]: model["test"][metric] for model in record["models"]}
-        answer = record["answers"]["crosses"]
-        low, high = (_number(bound, metric, sign=True) for bound in answer["interval"])
-        rows.append(
-            [
-                title,
-                metric,
-                *(_spread(by_name[name], metric) if name in by_name else "—" for name in names),
-                _number(answer["difference"], metric, sign=True),
-                f"{low} to {high}",
-                answer["verdict"],
-            ]
-        )
-    splits = {record["num_splits"] for record in records.values()}
-    commits = {str(record["commit"])[:7] for record in records.values()}
-    num_splits = " or ".join(map(str, sorted(splits)))
-    of_table = all("corrected_interval" in r["answers"]["crosses"] for r in records.values())
-    interval = (
-        "of the mean gain over splits of this table"
-        if of_table
-        else "corrected for splits that overlap"
-    )
+    names = [m["model"] for m in max((r["models"] for r in records.values()), key=len)]
+    by_name = {
+        title: {model["model"]: model for model in record["models"]}
+        for title, record in records.items()
+    }
+    scores = [
+        [f"`{name}`", *(_score(by_name[title].get(name), r) for title, r in records.items())]
+        for name in names
+    ]
+    metrics = ["metric", *(record["metric"] for record in records.values())]
+    answers = [
+        [
+            title,
+            _gain(record, "crosses"),
+            _gain(record, "graph"),
+            _gain(record, "black_box"),
+            f"`{record['recommended']}`",
+            f"{sum(model['seconds'] for model in record['models']):.0f} s",
+        ]
+        for title, record in records.items()
+    ]
+    commits = sorted({str(record["commit"])[:7] for record in records.values()})
+    splits = " or ".join(map(str, sorted({r["num_splits"] for r in records.values()})))
     note = (
-        f"Mean ± sd over {num_splits} stratified splits (60 / 20 / 20 %), ROC-AUC and accuracy in "
-        f"%. Settings are chosen on validation nodes, and the interval is {interval}. "
-        f"Commit {', '.join(sorted(commits))}."
+        f"Mean ± sd on the test nodes of {splits} stratified splits (60 / 20 / 20 %); ROC-AUC in "
+        "%. The settings of every model, two per split, are chosen on validation nodes. "
+        f"Commit {', '.join(commits)}."
     )
-    return f"{markdown_table(header, rows)}\n\n{note}"
+    header = ["graph", "crosses", "neighbourhood", "black box", "recommended", "CPU time"]
+    return "\n\n".join(
+        [
+            markdown_table(["", *records], [metrics, *scores]),
+            note,
+            markdown_table(header, answers),
+        ]
+    )
+
+
+def _score(model: Record | None, record: Record) -> str:
+    return "—" if model is None else _spread(model["test"][record["metric"]], record["metric"])
+
+
+def _gain(record: Record, question: str) -> str:
+    answer, metric = record["answers"][question], record["metric"]
+    if answer is None:
+        return "—"
+    low, high = (_number(bound, metric, sign=True) for bound in answer["interval"])
+    gain = _number(answer["difference"], metric, sign=True)
+    return f"{answer['verdict']}: {gain} ({low} to {high})"
 
 
 def _spread(values: list[float], metric: str) -> str:
