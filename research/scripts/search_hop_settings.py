@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from crossgcn.cli.tables import MANY_COLUMNS
 from crossgcn.data.datasets.real import load_real
 from crossgcn.data.files import write_json
 from crossgcn.data.splits import make_splits
+from crossgcn.workflows.table_settings import hop_dropout
 
 RECORD = Path(__file__).parents[2] / "results" / "real" / "settings.json"
 NUM_SPLITS = 10
@@ -39,7 +39,7 @@ DEFAULTS: Mapping[str, Any] = {
     "units": 8,
     "bags": 8,
     "share": 0.9,  # of the training nodes, in each bag
-    "dropout": 0.5,  # 0.2 for a table of few columns
+    "dropout": 0.5,  # 0.1 for a table of few columns
     "decay": 1e-3,
     "rate": 0.003,
     "batch": 512,
@@ -62,6 +62,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "labels of neighbours of the same category": {"alike": True},
     "labels of nodes of the same category": {"category_labels": 5.0},
     "no dropout": {"dropout": 0.0},
+    "dropout 0.1": {"dropout": 0.1},
     "dropout 0.2": {"dropout": 0.2},
     "dropout 0.7": {"dropout": 0.7},
     "no weight decay": {"decay": 0.0},
@@ -270,7 +271,7 @@ def main() -> None:
     results = []
     for name in options.graphs:
         graph = Graph(name)
-        usual = {**DEFAULTS, "dropout": 0.5 if graph.x.size(1) > MANY_COLUMNS else 0.2}
+        usual = {**DEFAULTS, "dropout": hop_dropout(graph.x.size(1))}
         for variant, changed in VARIANTS.items():
             settings = {**usual, **changed}
             started, columns = time.perf_counter(), graph.columns(settings)

@@ -11,7 +11,6 @@ from crossgcn.cli.command import argument, option, option_name
 from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
 from crossgcn.workflows.table_settings import (
-    MANY_COLUMNS,
     TABLE_DEFAULTS,
     cross_in_first_layer,
     table_defaults,
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from crossgcn.data.tables.plan import TableChoices
 
 __all__ = [
-    "MANY_COLUMNS",
     "TABLE_DEFAULTS",
     "EdgesArgument",
     "NodesArgument",

@@ -24,8 +24,12 @@ TABLE_DEFAULTS: Mapping[str, Any] = {
 """Settings for a user's own tables, where they differ from the paper's protocol."""
 
 _PATIENCE_IN_BATCHES = 15
-MANY_COLUMNS = 300
-"""With more, cross-hops drops more of them (validation nodes of docs/real_graphs.md)."""
+_MANY_COLUMNS = 300
+
+
+def hop_dropout(num_features: int) -> float:
+    """Return the dropout of cross-hops, chosen on the validation nodes of docs/real_graphs.md."""
+    return 0.5 if num_features > _MANY_COLUMNS else 0.1
 
 
 def configure_for_tables(
@@ -82,8 +86,7 @@ def table_defaults(
     elif get_preset(given.model).inputs == "hops":
         for name in ("bias", "patience"):  # the preset has its own
             del defaults[name]
-        if graph.data.num_features > MANY_COLUMNS:
-            defaults["dropout"] = 0.5
+        defaults["dropout"] = hop_dropout(graph.data.num_features)
     elif given.batch_size is not None:
         defaults["patience"] = _PATIENCE_IN_BATCHES
     return defaults
