@@ -28,10 +28,12 @@ def test_tensorboard_shows_every_epoch_in_the_folder_of_the_run(
     with log_to("tensorboard"):
         record = train(small_graph, tmp_path)
     events = EventAccumulator(str(tmp_path / "cross-gcn-2-layer" / "split-00")).Reload()
-    scores = events.Scalars("validation_accuracy")
+    scores = events.Scalars("validation_score")
     assert [each.step for each in scores] == list(range(1, EPOCHS + 1))
     assert max(each.value for each in scores) == pytest.approx(record["validation_accuracy"])
-    assert events.Scalars("test_accuracy")[-1].value == pytest.approx(record["test_accuracy"])
+    assert events.Scalars("result/test_accuracy")[-1].value == pytest.approx(
+        record["test_accuracy"]
+    )
 
 
 def test_mlflow_has_settings_epochs_and_results_in_a_file_store(

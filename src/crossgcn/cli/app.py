@@ -18,14 +18,14 @@ COMMANDS = {
     "crossgcn.cli.train": "Train one model on many splits and report its scores on test nodes.",
     "crossgcn.cli.compare": "Train several models on the same splits and pair their results split "
     "by split.",
-    "crossgcn.cli.tune": "Search for the settings of best validation accuracy, then test them "
-    "once.",
+    "crossgcn.cli.tune": "Search for the settings of best validation score (--metric), then test "
+    "them once.",
     "crossgcn.cli.links": "Train encoders to predict missing edges, and pair their results split "
     "by split.",
     "crossgcn.cli.check": "Show how your tables are read, and what in them would prevent or harm "
     "training.",
-    "crossgcn.cli.explain": "List the crosses that drive each class, or the terms of one node's "
-    "score, exactly.",
+    "crossgcn.cli.explain": "List the terms that drive each class, by column, or the terms of one "
+    "node's score, exactly.",
     "crossgcn.cli.predict": "Write what is predicted for nodes: classes with probabilities, or "
     "numbers.",
     "crossgcn.cli.report": "Write one HTML file about a run: scores, curves, mistakes, crosses, "

@@ -174,7 +174,7 @@ def _compare_on_tables(
     }
     tuned = {"dropout", "weight_decay", "repeats"} | (MODEL_OPTIONS - _OF_ALL_CANDIDATES)
     for name in given:
-        if name in tuned or given[name] == "auto":
+        if name in tuned:
             raise BadInput(
                 f"{option_name(name)} cannot be given to compare with tables, which sets it for "
                 "each model or tunes it: leave it out, or use crossgcn train"

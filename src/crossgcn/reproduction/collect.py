@@ -197,8 +197,8 @@ def mean_curve(folders: Sequence[Path]) -> Curve:
     """Average the learning curves of several runs."""
     curves = [read_curve(folder) for folder in folders]
     columns: dict[str, tuple[float, ...]] = {}
-    for name in ("train", "test"):
-        epochs = list(zip(*(curve[f"{name}_accuracy"] for curve in curves), strict=True))
+    for name, column in (("train", "train_score"), ("test", "test_accuracy")):
+        epochs = list(zip(*(curve[column] for curve in curves), strict=True))
         columns[name] = tuple(round(fmean(values), 6) for values in epochs)
         columns[f"{name}_sd"] = tuple(
             round(stdev(values), 6) if len(values) > 1 else 0.0 for values in epochs

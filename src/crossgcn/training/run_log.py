@@ -64,7 +64,8 @@ class _TensorBoard(RunLog):
             self.writer.add_scalar(key, value, number)
 
     def finish(self, results: dict[str, float], failed: bool) -> None:
-        self.writer.add_hparams(self.settings, results, run_name=".")
+        final = {f"result/{key}": value for key, value in results.items()}
+        self.writer.add_hparams(self.settings, final, run_name=".")
         self.writer.close()
 
 

@@ -43,7 +43,11 @@ def configure_for_tables(
         config_file: TOML file with further ones.
     """
     if graph is None:
-        return RunConfig.create(config_file=config_file, **settings)
+        chosen = RunConfig.create(config_file=config_file, **settings)
+        if get_preset(chosen.model).inputs == "hops":
+            usual = {"dropout": hop_dropout(0)}
+            chosen = RunConfig.create(config_file=config_file, defaults=usual, **settings)
+        return chosen
     model = {"model": TABLE_DEFAULTS["model"]}
     chosen = RunConfig.create(config_file=config_file, defaults=model, **settings)
     defaults = table_defaults(graph, settings.get("splits"), chosen)
