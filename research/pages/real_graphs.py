@@ -58,6 +58,26 @@ def real_graphs_markdown(records: Mapping[str, Record]) -> str:
     )
 
 
+def real_graphs_in_brief(records: Mapping[str, Record]) -> str:
+    """Return one table: the glass box, its twin without crosses and boosting, on each graph."""
+    names = ("cross-hops-2", "cross-hops-1", "boosting-hops", "boosting")
+    rows = []
+    for title, record in records.items():
+        models = {model["model"]: model for model in record["models"]}
+        scores = [_score(models.get(name), record) for name in names]
+        rows.append([title, record["metric"], *scores, record["answers"]["crosses"]["verdict"]])
+    header = [
+        "table, target",
+        "metric",
+        "cross-hops",
+        "without crosses",
+        "boosting on the same columns",
+        "boosting on own columns",
+        "crosses",
+    ]
+    return markdown_table(header, rows)
+
+
 def _score(model: Record | None, record: Record) -> str:
     return "—" if model is None else _spread(model["test"][record["metric"]], record["metric"])
 

@@ -27,7 +27,7 @@ from crossgcn.data.files import write_json
 from crossgcn.data.splits import make_splits
 from crossgcn.workflows.table_settings import hop_dropout
 
-RECORD = Path(__file__).parents[2] / "results" / "real" / "settings.json"
+RECORD = Path(__file__).parents[2] / "results" / "hop_settings.json"
 NUM_SPLITS = 10
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 

@@ -27,7 +27,7 @@ from research.findings.tables import TABLE_NAMES, FindingsTable, read_search, re
 from research.pages.benchmarks import benchmark_markdown, read_floors, speed_markdown
 from research.pages.counties import counties_markdown
 from research.pages.links import links_markdown
-from research.pages.real_graphs import real_graphs_markdown
+from research.pages.real_graphs import real_graphs_in_brief, real_graphs_markdown
 from research.pages.results import (
     comparison_markdown,
     item_markdown,
@@ -124,6 +124,7 @@ def render() -> Iterator[tuple[Path, str]]:
     blocks = {
         "README.md": {
             "make run": make_run,
+            "real graphs": real_graphs_in_brief(real_graphs()),
             "counties": counties_markdown(read("counties"), counties),
             "citation": item_markdown(*items["citation"]),
             "speed": speed_markdown(measured()),
