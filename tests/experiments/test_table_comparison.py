@@ -337,7 +337,7 @@ def test_the_options_train_it_again(small_graph: Data) -> None:
     assert options["majority-or-mean"] is None and options["boosting"] is None
     tuned = ("--dropout", "0", "--weight-decay", "0")
     assert options["linear"] == ("--model", "mlp", "--num-layers", "1", *tuned)
-    of_hops = ("--dropout", "0.2", "--weight-decay", "0.001")
+    of_hops = ("--dropout", "0.1", "--weight-decay", "0.001")
     hops = ("--model", "cross-hops", "--order", "3", "--bags", "2", *of_hops)
     assert options["cross-hops-3"] == hops
     assert options["cross-gcn-2"] == ("--model", "cross-gcn", "--order", "2,1", *tuned)

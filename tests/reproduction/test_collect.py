@@ -92,7 +92,7 @@ def test_a_mean_curve_is_the_mean_of_the_curves(tmp_path: Path) -> None:
         (tmp_path / str(number)).mkdir()
         with (tmp_path / str(number) / "epochs.csv").open("w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(["epoch", "train_accuracy", "test_accuracy"])
+            writer.writerow(["epoch", "train_score", "test_accuracy"])
             writer.writerows((epoch, *values) for epoch, values in enumerate(curve, 1))
     mean = mean_curve([tmp_path / str(number) for number in range(3)])
     assert mean.epoch == (1, 2)
