@@ -74,7 +74,7 @@ def test_the_code_in_the_page_about_loggers_and_lightning_runs(
     data, model = names["data"], names["model"].eval()
     known = data.train_mask
     found = model(data.x, data.edge_index)[known].argmax(dim=1)
-    assert (found == data.y[known]).float().mean() > 0.85
+    assert (found == data.y[known]).float().mean() > 0.9
 
 
 def test_every_deviation_has_its_note_in_the_code() -> None:

@@ -56,7 +56,7 @@ def test_a_number_is_imported_trained_on_and_predicted(crossgcn: Command) -> Non
     assert trained.returncode == 0, trained.stderr
     told = json.loads(trained.stdout)
     assert (told["task"], told["metric"]) == ("regression", "r2")
-    assert told["test"]["r2"][0] > 0.7
+    assert told["test"]["r2"][0] > 0.8
     assert len(list(Path("run").glob("hop-columns-*.f32"))) == 1
     assert crossgcn("predict", "run", "--out", "known.csv").returncode == 0
     known = pd.read_csv("known.csv").set_index("id")

@@ -14,6 +14,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,8 @@ def load_saved(folder: Path | str) -> SavedModel:
             f"{folder / WEIGHTS}: cannot be read ({error.strerror}); save the model again"
         ) from None
     _check_hashes(folder, config)
+    with _naming_weights(folder):
+        tensors = tensors_from_bytes(weights)
     try:
         preprocess = Preprocess.from_json(content)
         named = (config["model"], config["in_channels"])
@@ -128,15 +131,22 @@ def load_saved(folder: Path | str) -> SavedModel:
             f"{folder / CONFIG} or {PREPROCESS}: does not describe a model ({error!r}); "
             "save the model again"
         ) from None
+    with _naming_weights(folder):
+        model.load_state_dict(tensors)
+    return SavedModel(model.eval(), *named, config["settings"], preprocess)
+
+
+@contextmanager
+def _naming_weights(folder: Path) -> Iterator[None]:
+    """Refuse weights that cannot be read or do not fit the model, by the name of their file."""
     try:
-        model.load_state_dict(tensors_from_bytes(weights))
+        yield
     except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError) as error:
         reason = str(error).splitlines()[-1].strip()
         raise BadInput(
             f"{folder / WEIGHTS}: is damaged or belongs to another model ({reason}); "
             "save the model again"
         ) from None
-    return SavedModel(model.eval(), *named, config["settings"], preprocess)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
