@@ -31,20 +31,20 @@ def counties_markdown(record: Record, compared: Record) -> str:
             if "slope" in term
             else "; ".join(map(cell_text, term["cells"][:2])),
         ]
-        for term in record["terms"]
+        for size, shown in ((1, 6), (2, 3))
+        for term in [term for term in record["terms"] if len(term["columns"]) == size][:shown]
     ]
     parts = [f"{node['average']:.3f} (the average county)"]
     parts += [
         f"{' × '.join(term['columns'])} {term['contribution']:+.3f}" for term in node["terms"]
     ]
     parts.append(f"all other terms {node['other_terms']:+.3f}")
-    models = ", ".join(model["model"] for model in compared["models"])
     return "\n\n".join(
         [
             f"`train us-county --target democratic_share`: {', '.join(measured)} on test nodes, "
             f"{len(trained['test'][trained['metric']])} splits.",
-            f"`compare` of {models}: *{' '.join(compared['answer'])}*",
-            "`explain`, in shares of the vote:",
+            f"`compare`, {len(compared['models'])} models: *{' '.join(compared['answer'])}*",
+            "`explain`, in shares of the vote (the six strongest columns and three strongest crosses):",
             markdown_table(["term", "importance", "inside"], rows),
             f"`explain --node {node['node']}` (San Francisco): {node['score']:.3f} = "
             + "; ".join(parts)

@@ -367,7 +367,7 @@ def _node_view(
 def _score_terms(terms: ColumnTerms, num: int) -> tuple[ScoreTerms, ...]:
     """Return the most important terms of each score, and the most important pairs of columns."""
 
-    def views(output: int, order: int | None) -> tuple[TermView, ...]:
+    def views(output: int, order: int) -> tuple[TermView, ...]:
         return tuple(
             TermView(
                 CROSS.join(row["columns"]),
@@ -384,8 +384,8 @@ def _score_terms(terms: ColumnTerms, num: int) -> tuple[ScoreTerms, ...]:
     for output, name in enumerate(terms.outputs):
         title = name if terms.unit == name else f"{name} ({terms.unit})"
         listed += [
-            ScoreTerms(title, views(output, None)),
-            ScoreTerms(f"{title}: crosses of two columns", views(output, 2)),
+            ScoreTerms(f"{title}: {of_what}", views(output, order))
+            for order, of_what in enumerate(("columns", "crosses of two", "crosses of three"), 1)
         ]
     return tuple(each for each in listed if each.terms)
 
