@@ -44,7 +44,8 @@ def counties_markdown(record: Record, compared: Record) -> str:
             f"`train us-county --target democratic_share`: {', '.join(measured)} on test nodes, "
             f"{len(trained['test'][trained['metric']])} splits.",
             f"`compare`, {len(compared['models'])} models: *{' '.join(compared['answer'])}*",
-            "`explain`, in shares of the vote (the six strongest columns and three strongest crosses):",
+            "`explain`, in shares of the vote (the six strongest columns and three strongest "
+            "crosses):",
             markdown_table(["term", "importance", "inside"], rows),
             f"`explain --node {node['node']}` (San Francisco): {node['score']:.3f} = "
             + "; ".join(parts)
