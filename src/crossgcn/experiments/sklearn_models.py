@@ -41,7 +41,7 @@ _UNSEEN = -30.0
 """Score of a class without training nodes."""
 _MOST_ITERATIONS, _ITERATIONS_WITHOUT_GAIN = 300, 15
 _BINS = 63
-"""Bins of a column; on three splits of facebook100/Amherst41 as good as 255 by validation, in 58 % of the time."""
+"""Bins of a column: as good as 255 on the validation nodes of three splits of Amherst41, faster."""
 _LEAF = 20
 """Fewest rows in a leaf of gradient boosting, scikit-learn's default."""
 
