@@ -41,7 +41,7 @@ _UNSEEN = -30.0
 """Score of a class without training nodes."""
 _MOST_ITERATIONS, _ITERATIONS_WITHOUT_GAIN = 300, 10
 _BINS, _BINS_OF_MANY, _MANY_COLUMNS = 63, 31, 1000
-"""Bins of a column: 31 are as good as 63 or 255 on the validation nodes of Amherst41, and faster."""
+"""Bins of a column: 31 are as good as 63 or 255 on validation nodes of Amherst41, and faster."""
 _LEAF = 20
 """Fewest rows in a leaf of gradient boosting, scikit-learn's default."""
 
