@@ -115,10 +115,6 @@ def test_another_runs_resume_point_is_refused_and_left(
     refused = crossgcn("train", graph_file, *other)
     assert refused.returncode == 2
     assert "another dropout (0.5, not 0.1)" in refused.stderr
-    monkeypatch.setattr("crossgcn.training.trainer.choose_sampler", lambda: "pyg")
-    refused = crossgcn("train", graph_file, *BATCHES, "--resume", "--out", tmp_path / "a")
-    assert refused.returncode == 2
-    assert "another sampler (ours, not pyg)" in refused.stderr
     assert point.read_bytes() == before
 
 

@@ -50,7 +50,6 @@ def batches_of(
         fanouts=case.fanouts,
         batch_size=case.batch_size,
         seed=seed,
-        sampler="ours",
     )
 
 
@@ -69,7 +68,7 @@ def loop_batches(
     for number in count():
         for targets, everywhere in ours.shares(number):
             output = sampler.sample(targets)
-            blocks = sampled_blocks(source, output, KINDS, redrawn=True)
+            blocks = sampled_blocks(source, output, KINDS)
             x, labels = source.features(output.node), source.labels[targets]
             yield Batch(targets, x, blocks, labels, everywhere)
 

@@ -30,17 +30,12 @@ def sampled_blocks(
     source: GraphSource,
     output: SamplerOutput,
     propagations: Sequence[EdgeKind],
-    *,
-    redrawn: bool = True,
     rescaled: Sequence[bool] | None = None,
 ) -> tuple[SparseMatrix, ...]:
     """Return one block per hop, first to last; ``output.node`` enters the first.
 
     Args:
-        output: The sampled edges.
-        redrawn: Whether each hop drew for all nodes found before (see
-            :class:`~crossgcn.graph.sampling.sampler.CSRSampler`), or only for those of the hop
-            before.
+        output: The sampled edges; each hop drew for all nodes found before.
         rescaled: For each hop, whether weights of drawn edges are scaled up to stand for all
             neighbours; ``True`` by default.
     """
@@ -52,7 +47,7 @@ def sampled_blocks(
     blocks = []
     last_first = zip(reversed(propagations), reversed(rescaled), strict=True)
     for hop, (kind, rescale) in enumerate(last_first):
-        edges = slice(edges_until[hop] if redrawn else 0, edges_until[hop + 1])
+        edges = slice(edges_until[hop], edges_until[hop + 1])
         rows, num_columns = node[: nodes_until[hop]], int(nodes_until[hop + 1])
         blocks.append(
             _block(source, kind, rows, num_columns, *(end[edges] for end in ends), rescale=rescale)
