@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from crossgcn.data.stored import StoredGraph, store_graph
+from crossgcn.data.stored.import_graph import store_graph
+from crossgcn.data.stored.open import StoredGraph
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.experiments.run_folder import open_run

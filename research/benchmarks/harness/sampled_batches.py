@@ -10,11 +10,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from crossgcn.data.stored import open_graph
+from crossgcn.data.stored.open import open_graph
 from crossgcn.graph.normalise import EdgeKind
 from crossgcn.graph.sampling.batches import Batch, NodeBatches
-from crossgcn.graph.sampling.blocks import sampled_blocks
-from crossgcn.graph.sampling.source import GraphSource, source_of
+from crossgcn.graph.sampling.source import GraphSource, sampled_blocks, source_of
 from research.benchmarks.harness.loop_sampler import LoopSampler
 
 __all__ = ["BATCHES", "Case", "batches_of", "endless", "go_through", "loop_batches"]

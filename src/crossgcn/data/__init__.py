@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from crossgcn.data.graph import canonical_graph
     from crossgcn.data.graph_file import read_graph, save_graph
     from crossgcn.data.splits import Split, make_splits, validate_split
-    from crossgcn.data.stored import StoredGraph, build_graph, open_graph, store_graph
+    from crossgcn.data.stored.import_graph import build_graph, store_graph
+    from crossgcn.data.stored.open import StoredGraph, open_graph
 
 __all__ = [
     "CATALOGUE",
@@ -68,7 +69,8 @@ _HOMES = {
     "graph": ("canonical_graph",),
     "graph_file": ("read_graph", "save_graph"),
     "splits": ("Split", "make_splits", "validate_split"),
-    "stored": ("StoredGraph", "build_graph", "open_graph", "store_graph"),
+    "stored.import_graph": ("build_graph", "store_graph"),
+    "stored.open": ("StoredGraph", "open_graph"),
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

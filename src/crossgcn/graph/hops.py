@@ -22,8 +22,7 @@ from crossgcn.data.seals import digest_of_json
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.matrix import SparseMatrix, make_rows
 from crossgcn.graph.sampling.batches import ExactRows
-from crossgcn.graph.sampling.blocks import adjacency_rows
-from crossgcn.graph.sampling.source import Features, GraphSource
+from crossgcn.graph.sampling.source import Features, GraphSource, adjacency_rows
 
 _LEAST_DEVIATION = 1e-3
 _DENSE_BYTES = 256 << 20

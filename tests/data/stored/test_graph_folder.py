@@ -26,9 +26,9 @@ from crossgcn.data import (
     store_graph,
 )
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.stored import writing_graph
 from crossgcn.data.stored.format import PAGE
 from crossgcn.data.stored.open import open_dataset
+from crossgcn.data.stored.write import writing_graph
 from crossgcn.errors import BadInput
 
 LEAST = 1 << 20

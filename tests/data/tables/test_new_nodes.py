@@ -6,16 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossgcn.data.tables import (
-    NewNodes,
-    TableChoices,
-    TableEncoder,
-    TablePlan,
-    Unseen,
-    load_new_tables,
-    make_plan,
-    read_table,
-)
+from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.encode.words import Unseen
+from crossgcn.data.tables.graph import NewNodes, load_new_tables
+from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.read import read_table
 from crossgcn.errors import BadInput
 
 KNOWN = [f"u{i}" for i in range(40)]

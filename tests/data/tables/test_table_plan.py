@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossgcn.data.tables import Table, TableChoices, TablePlan, make_plan, read_table
+from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.read import read_table
+from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
 N = 60

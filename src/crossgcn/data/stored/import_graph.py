@@ -18,10 +18,9 @@ from torch_geometric.data import Data
 
 from crossgcn.data.graph import MOST_WEIGHT, canonical_graph
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.stored.edge_files import EdgeFile, no_edges
+from crossgcn.data.stored.edge_files import EdgeFile, IdLookup, NumberLookup, no_edges
 from crossgcn.data.stored.external_sort import ENTRY_BYTES
 from crossgcn.data.stored.format import check_free_space, check_target
-from crossgcn.data.stored.id_lookup import IdLookup, NumberLookup
 from crossgcn.data.stored.open import StoredGraph, open_graph
 from crossgcn.data.stored.write import MEMORY_LIMIT, GraphWriter, Progress, writing_graph
 from crossgcn.data.tables.checks import check_tables

@@ -21,8 +21,7 @@ from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.tables.cells import MAX_NUMBER, quote
 from crossgcn.data.tables.checks import Problem, check_tables
 from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.encode.column import Unseen
-from crossgcn.data.tables.encode.words import HashEncoder
+from crossgcn.data.tables.encode.words import HashEncoder, Unseen
 from crossgcn.data.tables.labels import read_labels, read_roles
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.read import read_table

@@ -16,9 +16,8 @@ from torch import Tensor
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.graph.matrix import SparseMatrix, make_rows
 from crossgcn.graph.normalise import EDGE_RULES, EdgeKind
-from crossgcn.graph.sampling.blocks import sampled_blocks
 from crossgcn.graph.sampling.sampler import CSRSampler
-from crossgcn.graph.sampling.source import Features, GraphSource
+from crossgcn.graph.sampling.source import Features, GraphSource, sampled_blocks
 from crossgcn.kernels.sampling import ALL, draw_key
 from crossgcn.kernels.sampling import shuffle as shuffled
 
