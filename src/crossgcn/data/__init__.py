@@ -11,7 +11,7 @@ from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
-    from crossgcn.data.datasets.citeseer_cross import cross_columns, explicit_crosses, plant_crosses
+    from crossgcn.data.datasets.citeseer_cross import plant_crosses
     from crossgcn.data.datasets.drawn_graphs import reddit400k_shaped
     from crossgcn.data.datasets.graphsage import read_graphsage
     from crossgcn.data.datasets.load import load_dataset
@@ -34,9 +34,7 @@ __all__ = [
     "available",
     "build_graph",
     "canonical_graph",
-    "cross_columns",
     "csr_tensor",
-    "explicit_crosses",
     "fetch",
     "load_dataset",
     "load_real",
@@ -58,7 +56,7 @@ __all__ = [
 
 _HOMES = {
     "datasets.catalogue": ("CATALOGUE", "DATASET_NAMES", "TABLES"),
-    "datasets.citeseer_cross": ("plant_crosses", "cross_columns", "explicit_crosses"),
+    "datasets.citeseer_cross": ("plant_crosses",),
     "datasets.drawn_graphs": ("reddit400k_shaped",),
     "datasets.graphsage": ("read_graphsage",),
     "datasets.load": ("load_dataset",),

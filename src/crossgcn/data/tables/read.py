@@ -9,6 +9,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -71,19 +72,21 @@ def _read_bytes(path: Path, name: str, most: int = -1) -> bytes:
 
 def read_delimited(path: Path, name: str) -> Table:
     """Read a whole file."""
-    content, encoding = _as_utf8(_read_bytes(path, name))
+    content, _, encoding = _decode(_read_bytes(path, name))
     layout = _read_layout(content, path, name)
     content = content[layout.start :]
-    _check_text(content, name)
-    _, *cells = _parse(content, layout.delimiter, name)[0]
-    while cells and _is_blank_line(cells[-1], layout.delimiter):
-        cells.pop()
-    if layout.num_unnamed:
-        cells = [_without_unnamed(row, line, layout, name) for line, row in enumerate(cells, 2)]
-    if len(layout.headers) == 1:
-        cells = [row or [""] for row in cells]
-    _check_widths(cells, layout, name)
-    columns = zip(*cells, strict=True) if cells else ([] for _ in layout.headers)
+    if b"\0" in content:
+        row = len((content[: content.index(0)] + b".").splitlines())
+        raise BadInput(f"{name}, row {row}: there is a NUL byte; write the file again as text")
+    _, *rows = _parse(content, layout.delimiter, name)[0]
+    while rows and _is_blank_line(rows[-1], layout.delimiter):
+        rows.pop()
+    width = len(layout.headers)
+    rows = [
+        cells if len(cells) == width else _fit_row(cells, row, layout, name)
+        for row, cells in enumerate(rows, 2)
+    ]
+    columns = zip(*rows, strict=True) if rows else ([] for _ in layout.headers)
     frame = pd.DataFrame({at: pd.Series(column, dtype="str") for at, column in enumerate(columns)})
     frame.columns = pd.Index(layout.headers, dtype="str")
     return Table(name, frame, first_row=2, encoding=encoding)
@@ -91,30 +94,16 @@ def read_delimited(path: Path, name: str) -> Table:
 
 def read_delimited_headers(path: Path, name: str) -> tuple[str, ...]:
     """Return the headers of a file."""
-    return _read_layout(_read_head(path, name)[0], path, name).headers
+    return _read_head(path, name)[0].headers
 
 
-def _read_head(path: Path, name: str) -> tuple[bytes, str]:
-    """Return the first lines of a file in UTF-8, and the codec of the file."""
+def _read_head(path: Path, name: str) -> tuple[_Layout, str]:
+    """Return how the rows of a file are written, and its codec."""
     content = _read_bytes(path, name, HEAD_BYTES)
     if len(content) == HEAD_BYTES:
         content = content[: content.rfind(b"\n") + 1] or content
-    codec = _utf_16_codec(content)
-    content, encoding = _as_utf8(content)
-    return content, codec or ("utf8" if encoding == "UTF-8" else "cp1252")
-
-
-def _without_unnamed(cells: list[str], row: int, layout: _Layout, name: str) -> list[str]:
-    """Cut the last cells of a row, which have no header and are empty."""
-    width = len(layout.headers)
-    if len(cells) != width + layout.num_unnamed:
-        return cells
-    if any(map(str.strip, cells[width:])):
-        raise BadInput(
-            f"{name}, row {row}: {quote(' '.join(cells[width:]))} is in a column without a header; "
-            "name it in row 1, or delete the column"
-        )
-    return cells[:width]
+    content, codec, _ = _decode(content)
+    return _read_layout(content, path, name), codec
 
 
 def _utf_16_codec(content: bytes) -> str | None:
@@ -128,32 +117,15 @@ def _utf_16_codec(content: bytes) -> str | None:
     return "utf-16-le" if second > first else "utf-16-be"
 
 
-def _as_utf8(content: bytes) -> tuple[bytes, str]:
-    """Return the text of a file in UTF-8, and how it was encoded."""
-    encoding, codec_of_16 = "UTF-8", _utf_16_codec(content)
-    if codec_of_16 is not None:
-        encoding = "UTF-16"
-    else:
-        try:
-            content.decode()
-        except UnicodeDecodeError:
-            encoding = "latin-1"
-    if encoding == "UTF-8":
-        return content, encoding
+def _decode(content: bytes) -> tuple[bytes, str, str]:
+    """Return the text of a file in UTF-8, the codec of the file, and its encoding in words."""
+    utf_16 = _utf_16_codec(content)
     # Windows has printable characters where Latin-1 has controls.
-    codecs = ("cp1252", "latin-1") if codec_of_16 is None else (codec_of_16,)
-    for codec in codecs:
-        try:
-            return content.decode(codec).encode(), encoding
-        except UnicodeDecodeError:
-            continue
-    return content.decode(codecs[-1], "replace").encode(), encoding
-
-
-def _check_text(content: bytes, name: str) -> None:
-    if b"\0" in content:
-        row = len((content[: content.index(0)] + b".").splitlines())
-        raise BadInput(f"{name}, row {row}: there is a NUL byte; write the file again as text")
+    codecs = {"utf8": "UTF-8", "cp1252": "latin-1", "latin-1": "latin-1"}
+    for codec, encoding in (codecs if utf_16 is None else {utf_16: "UTF-16"}).items():
+        with suppress(UnicodeDecodeError):
+            return content.decode(codec).encode(), codec, encoding
+    return content.decode(codec, "replace").encode(), codec, encoding
 
 
 def _is_blank_line(cells: list[str], delimiter: str) -> bool:
@@ -163,23 +135,30 @@ def _is_blank_line(cells: list[str], delimiter: str) -> bool:
     return not cells or cells[0].isspace()
 
 
-def _check_widths(cells: list[list[str]], layout: _Layout, name: str) -> None:
+def _fit_row(cells: list[str], row: int, layout: _Layout, name: str) -> list[str]:
+    """Return a row without the empty cells that have no header; refuse another wrong length."""
     width = len(layout.headers)
-    for row, cell in enumerate(cells, 2):
-        if len(cell) == width:
-            continue
-        if _is_blank_line(cell, layout.delimiter):
-            raise BadInput(f"{name}, row {row} is empty; delete the line")
-        parted = DELIMITER_NAMES.get(layout.delimiter, repr(layout.delimiter))
-        remedy = (
-            "put cells that contain one between quotes"
-            if len(cell) > width
-            else "add the cells that are missing, even if they are empty"
-        )
-        raise BadInput(
-            f"{name}, row {row}: {len(cell)} cell(s) where the header has {width}, beginning "
-            f"{', '.join(map(repr, cell[:3]))}; cells are separated by {parted}: {remedy}"
-        )
+    if len(cells) == width + layout.num_unnamed:
+        if any(map(str.strip, cells[width:])):
+            raise BadInput(
+                f"{name}, row {row}: {quote(' '.join(cells[width:]))} is in a column without a "
+                "header; name it in row 1, or delete the column"
+            )
+        return cells[:width]
+    if width == 1 and not cells:
+        return [""]
+    if _is_blank_line(cells, layout.delimiter):
+        raise BadInput(f"{name}, row {row} is empty; delete the line")
+    parted = DELIMITER_NAMES.get(layout.delimiter, repr(layout.delimiter))
+    remedy = (
+        "put cells that contain one between quotes"
+        if len(cells) > width
+        else "add the cells that are missing, even if they are empty"
+    )
+    raise BadInput(
+        f"{name}, row {row}: {len(cells)} cell(s) where the header has {width}, beginning "
+        f"{', '.join(map(repr, cells[:3]))}; cells are separated by {parted}: {remedy}"
+    )
 
 
 def read_delimited_batches(
@@ -189,8 +168,7 @@ def read_delimited_batches(
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
 
-    head, codec = _read_head(path, name)
-    layout = _read_layout(head, path, name)
+    layout, codec = _read_head(path, name)
     num_read = 0
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
@@ -336,14 +314,13 @@ class Format:
 
 _delimited = Format(read_delimited, read_delimited_headers, read_delimited_batches)
 _parquet = Format(read_parquet, read_parquet_headers, read_parquet_batches)
-
 _workbook = Format(read_workbook, read_workbook_headers, read_workbook_batches)
 
-FORMATS = {
-    **dict.fromkeys(DELIMITED, _delimited),
-    **dict.fromkeys(PARQUET, _parquet),
-    **dict.fromkeys(WORKBOOKS, _workbook),
-}
+FORMATS = (
+    dict.fromkeys(DELIMITED, _delimited)
+    | dict.fromkeys(PARQUET, _parquet)
+    | dict.fromkeys(WORKBOOKS, _workbook)
+)
 """How files are read, by their ending."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,7 +32,7 @@ from crossgcn.data.tables.labels import read_labels
 from crossgcn.data.tables.plan import ColumnPlan, TablePlan
 from crossgcn.data.tables.table import Distinct, Mask, Table
 
-__all__ = ["Problem", "check_tables", "find_homophily", "show_file", "show_name"]
+__all__ = ["Problem", "check_ids", "check_tables", "find_homophily", "show_file", "show_name"]
 
 
 def check_tables(nodes: Table, edges: Table | None, plan: TablePlan) -> list[Problem]:
@@ -44,7 +45,7 @@ def check_tables(nodes: Table, edges: Table | None, plan: TablePlan) -> list[Pro
     labels = None if plan.target is None else read_labels(nodes, plan)
     problems = [
         *_File(nodes).check(),
-        *_Ids(nodes, plan.id_column).check(),
+        *check_ids(nodes, plan.id_column),
         *check_target(nodes, plan, labels),
         *check_columns(nodes, plan, labels),
         *check_leaks(nodes, plan, labels),
@@ -62,6 +63,11 @@ MIN_COLUMNS_ALIKE = 8
 
 MAX_CHANCE_SHARE = 0.05
 """Greatest share of repeated rows that chance may explain."""
+
+
+def check_ids(nodes: Table, column: str) -> Iterator[Problem]:
+    """Yield problems of the ids of nodes."""
+    return _Ids(nodes, column).check()
 
 
 @dataclass(frozen=True)
