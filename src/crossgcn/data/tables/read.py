@@ -124,7 +124,8 @@ def _decode(content: bytes) -> tuple[bytes, str, str]:
     codecs = {"utf8": "UTF-8", "cp1252": "latin-1", "latin-1": "latin-1"}
     for codec, encoding in (codecs if utf_16 is None else {utf_16: "UTF-16"}).items():
         with suppress(UnicodeDecodeError):
-            return content.decode(codec).encode(), codec, encoding
+            text = content.decode(codec)
+            return content if codec == "utf8" else text.encode(), codec, encoding
     return content.decode(codec, "replace").encode(), codec, encoding
 
 

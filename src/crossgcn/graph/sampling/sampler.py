@@ -15,7 +15,7 @@ from torch_geometric.sampler import BaseSampler, NodeSamplerInput, SamplerOutput
 from torch_geometric.sampler.utils import to_csc
 
 from crossgcn.errors import BadInput
-from crossgcn.graph.sampling.source import CheckedRows, GraphSource
+from crossgcn.graph.sampling.source import GraphSource
 from crossgcn.kernels.sampling import ALL, draw_key, loops
 
 
@@ -39,7 +39,7 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
 
     def __init__(
         self,
-        rows: CheckedRows,
+        rows: GraphSource,
         num_neighbors: Sequence[int],
         *,
         seed: int = 0,
@@ -56,7 +56,7 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
     def from_data(cls, data: Data, num_neighbors: Sequence[int], *, seed: int = 0) -> CSRSampler:
         """Sample from a PyG graph in memory."""
         offsets, neighbours, permutation = to_csc(data, device="cpu")
-        rows = CheckedRows(offsets, neighbours)
+        rows = GraphSource(offsets, neighbours)
         return cls(rows, num_neighbors, seed=seed, edge_permutation=permutation)
 
     @classmethod

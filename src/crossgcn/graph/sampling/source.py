@@ -38,23 +38,39 @@ _NODES_AT_ONCE = 1 << 20
 _LOCK = Lock()
 
 
-class CheckedRows:
-    """Reads rows of a graph and refuses invalid offsets and neighbours.
+class GraphSource:
+    """A graph by rows, with features and labels; subclasses say where the features are.
 
-    It checks only what is read, so the tensors may be memory-mapped.
+    Invalid offsets and neighbours are refused. Only what is read is checked, so the tensors may
+    be memory-mapped.
 
     Args:
         offsets: Start of each node's neighbours, ``[num_nodes + 1]``, int64.
         neighbours: Node ``i`` aggregates over ``neighbours[offsets[i]:offsets[i + 1]]``,
             ascending, each once; int32 or int64.
+        weights: One per entry of ``neighbours``, float32; ``None`` if all are one.
+        labels: The class of each node, -1 if unknown, which is the default.
         stored: The open graph folder that they are mapped from; rows of it are verified.
     """
 
     def __init__(
-        self, offsets: Tensor, neighbours: Tensor, stored: StoredGraph | None = None
+        self,
+        offsets: Tensor,
+        neighbours: Tensor,
+        weights: Tensor | None = None,
+        labels: Tensor | None = None,
+        num_features: int = 0,
+        stored: StoredGraph | None = None,
     ) -> None:
-        self.offsets, self.neighbours, self.stored = offsets, neighbours, stored
-        self.num_nodes = offsets.numel() - 1
+        self.num_nodes, self.num_features = offsets.numel() - 1, num_features
+        self.offsets, self.neighbours, self.weights = offsets, neighbours, weights
+        self.labels = torch.full((self.num_nodes,), -1) if labels is None else labels
+        self.stored = stored
+        self._roots: dict[tuple[str, float], NDArray[np.float32]] = {}
+
+    def features(self, nodes: Tensor) -> Features:
+        """Return the features of some nodes."""
+        raise NotImplementedError
 
     def draw(
         self, nodes: Array, fanout: int, key: int, skip_own: bool
@@ -119,34 +135,8 @@ class CheckedRows:
 
     def _refuse(self, array: str, what: str) -> NoReturn:
         if self.stored is None:
-            raise BadInput(f"{array} are of no graph: {what}; see CheckedRows for what they hold")
+            raise BadInput(f"{array} are of no graph: {what}; see GraphSource for what they hold")
         raise changed_file(self.stored.folder, array, what)
-
-
-class GraphSource(CheckedRows):
-    """A graph by rows, with features and labels; subclasses say where the features are.
-
-    Args:
-        weights: One per entry of ``neighbours``, float32; ``None`` if all are one.
-        labels: The class of each node, -1 if unknown.
-    """
-
-    def __init__(
-        self,
-        offsets: Tensor,
-        neighbours: Tensor,
-        weights: Tensor | None,
-        labels: Tensor,
-        num_features: int,
-        stored: StoredGraph | None = None,
-    ) -> None:
-        super().__init__(offsets, neighbours, stored)
-        self.weights, self.labels, self.num_features = weights, labels, num_features
-        self._roots: dict[tuple[str, float], NDArray[np.float32]] = {}
-
-    def features(self, nodes: Tensor) -> Features:
-        """Return the features of some nodes."""
-        raise NotImplementedError
 
     def inverse_roots(self, self_loops: str, own: float = 1.0) -> NDArray[np.float32]:
         """Return one over the square root of each node's degree; zero where it has none.
@@ -192,8 +182,7 @@ class MemoryGraph(GraphSource):
         edge_weight: Tensor | None = None,
         y: Tensor | None = None,
     ) -> None:
-        labels = torch.full((x.size(0),), -1) if y is None else y
-        super().__init__(*_rows(edge_index, edge_weight, x.size(0)), labels, x.size(1))
+        super().__init__(*_rows(edge_index, edge_weight, x.size(0)), y, x.size(1))
         self.x: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
 
     def features(self, nodes: Tensor) -> Features:
@@ -207,14 +196,14 @@ class StoredSource(GraphSource):
     def __init__(self, stored: StoredGraph) -> None:
         rows = (stored.offsets, stored.neighbours, stored.weights)
         super().__init__(*rows, stored.labels, stored.num_features, stored)
-        self._stored = stored
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StoredSource, (self._stored,)
+        return StoredSource, (self.stored,)
 
     def features(self, nodes: Tensor) -> Features:
         """Read the features of some nodes."""
-        rows = self._stored.features(nodes)
+        assert self.stored is not None
+        rows = self.stored.features(nodes)
         return SparseMatrix.from_torch(rows) if rows.layout == torch.sparse_csr else rows
 
 

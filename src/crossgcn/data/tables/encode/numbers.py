@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 from scipy import sparse
 
 from crossgcn.data.tables.cells import DateOrder, find_date_order, parse_date
@@ -38,6 +38,15 @@ DIGIT_COST = 0.3
 """Cost of one more digit."""
 
 
+def _check_ascending(values: tuple[float, ...]) -> tuple[float, ...]:
+    if any(first >= second for first, second in itertools.pairwise(values)):
+        raise ValueError(f"{list(values)} does not ascend")
+    return values
+
+
+Ascending = Annotated[tuple[FiniteFloat, ...], AfterValidator(_check_ascending)]
+
+
 class NumberBuckets(SavedModel):
     """A partition of all numbers into ranges and frequent single values.
 
@@ -52,15 +61,12 @@ class NumberBuckets(SavedModel):
         places: Places with a bucket, ascending: those with numbers in the training table.
     """
 
-    bounds: tuple[FiniteFloat, ...]
+    bounds: Ascending
     alone: tuple[FiniteFloat, ...]
-    places: tuple[int, ...]
+    places: Annotated[tuple[int, ...], AfterValidator(_check_ascending)]
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for numbers in (self.bounds, self.places):
-            if any(first >= second for first, second in itertools.pairwise(numbers)):
-                raise ValueError(f"{list(numbers)} does not ascend")
         if not set(self.alone) <= set(self.bounds):
             raise ValueError(f"alone {list(self.alone)} are not all bounds")
         odd = {2 * self.bounds.index(value) + 1 for value in self.alone}
@@ -193,16 +199,13 @@ class NumberRanks(SavedModel):
         ranks: Of the numbers; the same number in many cells has the middle of their ranks.
     """
 
-    numbers: tuple[FiniteFloat, ...]
-    ranks: tuple[FiniteFloat, ...]
+    numbers: Ascending
+    ranks: Ascending
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if len(self.numbers) != len(self.ranks) or not self.numbers:
             raise ValueError(f"{len(self.numbers)} numbers have {len(self.ranks)} ranks")
-        for values in (self.numbers, self.ranks):
-            if any(first >= second for first, second in itertools.pairwise(values)):
-                raise ValueError(f"{list(values)} does not ascend")
         return self
 
     @classmethod
