@@ -211,10 +211,12 @@ def run_onnx(model: bytes) -> Tensor:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("order", ORDERS)
-def test_onnx_by_tracing(order: int) -> None:
+@pytest.mark.parametrize(
+    "case", [*(f"order {order}" for order in ORDERS), "aggr raw-mean", "aggr appnp", "aggr pairs"]
+)
+def test_onnx_by_tracing(case: str) -> None:
     pytest.importorskip("onnx")
-    conv, file = make(f"order {order}"), io.BytesIO()
+    conv, file = make(case), io.BytesIO()
     to_any_file: Any = torch.onnx.export
     to_any_file(
         conv,

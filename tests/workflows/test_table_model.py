@@ -88,7 +88,7 @@ def test_the_command_repeats_a_fit(files: bool, crossgcn: Command, tmp_path: Pat
     SHOP.edges.to_csv(tmp_path / "edges.csv", index=False)
     paths = (tmp_path / "nodes.csv", tmp_path / "edges.csv")
     tables: Any = paths if files else (FEW, SHOP.edges)
-    model = from_tables(*tables, "buys", ignored=("city",), **QUICK).fit(tmp_path / "run")
+    model = from_tables(*tables, target="buys", ignored=("city",), **QUICK).fit(tmp_path / "run")
     words = ("--config", "run/config.json", "--workers", "1", "--json", "--out", "again")
     if not files:
         done = crossgcn("train", *words)

@@ -180,7 +180,8 @@ def _restore_graph(path: Path, expected: Any) -> KeptGraph | None:
 
 def _graph_of_run(run: RunFolder) -> KeptGraph:
     """Return the graph that ``crossgcn train`` kept, with the labels of the training nodes."""
-    data, ids = run.data, pd.Index(run.ids, dtype=object)
+    data = run.data
+    ids: pd.Index[Any] = pd.Index(np.array(run.ids, dtype=object))
     if run.ids == tuple(map(str, range(data.num_nodes))):  # nodes without names
         ids = pd.RangeIndex(data.num_nodes)
     labels = run.labels(run.saved.model)
