@@ -115,13 +115,15 @@ def by_sparse_weights(conv: CrossGCNConv) -> tuple[Tensor, Tensor]:
     """Differentiate by edge weights, in a CSR adjacency and as a vector."""
     source, target = EDGES[:, torch.argsort(EDGES[1] * 7 + EDGES[0])]
     offsets = torch.cat([torch.zeros(1), torch.bincount(target, minlength=7).cumsum(0)]).long()
-    found, mix = [], torch.linspace(-1, 1, 28).view(7, 4)
+    found: list[Tensor] = []
+    mix = torch.linspace(-1, 1, 28).view(7, 4)
     for kind in ("csr", "coo"):
         weight = torch.linspace(0.5, 1.5, len(source)).requires_grad_()
         edges = (torch.sparse_csr_tensor(offsets, source, weight, (7, 7)),)
         out = conv(X, *(edges if kind == "csr" else (torch.stack([source, target]), weight)))
-        found += torch.autograd.grad((out * mix).sum(), weight, allow_unused=True)
-    return tuple(torch.zeros(1) if each is None else each for each in found)  # type: ignore[return-value]
+        (slope,) = torch.autograd.grad((out * mix).sum(), weight, allow_unused=True)
+        found.append(torch.zeros_like(weight) if slope is None else slope)
+    return found[0], found[1]
 
 
 def count(trial: Callable[[CrossGCNConv], tuple[Tensor, Tensor]]) -> Counter[str]:

@@ -87,8 +87,8 @@ def test_the_command_repeats_a_fit(files: bool, crossgcn: Command, tmp_path: Pat
     FEW.to_csv(tmp_path / "nodes.csv", index=False)
     SHOP.edges.to_csv(tmp_path / "edges.csv", index=False)
     paths = (tmp_path / "nodes.csv", tmp_path / "edges.csv")
-    tables: Any = paths if files else (FEW, SHOP.edges)
-    model = from_tables(*tables, target="buys", ignored=("city",), **QUICK).fit(tmp_path / "run")
+    nodes, edges = paths if files else (FEW, SHOP.edges)
+    model = from_tables(nodes, edges, "buys", ignored=("city",), **QUICK).fit(tmp_path / "run")
     words = ("--config", "run/config.json", "--workers", "1", "--json", "--out", "again")
     if not files:
         done = crossgcn("train", *words)
