@@ -29,6 +29,7 @@ from crossgcn.training.batches.train import check_batches, hop_fanouts, train_in
 from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint
 from crossgcn.training.config import RunConfig
 from crossgcn.training.distributed import Processes
+from crossgcn.training.objective import Loss
 from crossgcn.training.selection import Diverged, TrainedModel
 
 SPLIT = Split(torch.arange(30), torch.arange(30, 60), torch.arange(60, 90))
@@ -134,7 +135,7 @@ def test_parts_of_a_batch_add_up_to_it(rows: int, parts: int, wide: int, seed: i
     scores.requires_grad_()
     (slope,) = torch.autograd.grad(cross_entropy(scores, labels), scores)
     pieces = [
-        score_part(own, of_own, rows)
+        score_part(Loss(wide), own, of_own, rows)
         for own, of_own in zip(
             scores.detach().tensor_split(parts), labels.tensor_split(parts), strict=True
         )
@@ -152,7 +153,9 @@ def test_validation_sees_whole_neighbourhoods(
     small_graph: Data, source: MemoryGraph, by_fields: bool, name: str
 ) -> None:
     model = make(name, dropout=0.5).train()
-    scorer = ExactScorer(model, source, SPLIT.validation, torch.device("cpu"), "fp32", Processes())
+    scorer = ExactScorer(
+        model, source, SPLIT.validation, RunConfig(), torch.device("cpu"), Processes()
+    )
     scorer.by_fields = by_fields
     graph = PreparedGraph(small_graph.x, small_graph.edge_index)
     with torch.no_grad():
@@ -325,7 +328,7 @@ def test_wide_features_count_for_what_is_kept(
     source = MemoryGraph(x, edges, y=torch.arange(60) % 3)
     model = build_model("gcn", width, 3, num_layers=2, hidden_channels=4, dropout=0.0)
     nodes = torch.arange(20)
-    scorer = ExactScorer(model, source, nodes, torch.device("cpu"), "fp32", Processes())
+    scorer = ExactScorer(model, source, nodes, RunConfig(), torch.device("cpu"), Processes())
     scorer.by_fields = True
     first = scorer()
     assert (scorer._kept is not None) == kept

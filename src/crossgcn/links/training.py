@@ -22,7 +22,7 @@ from crossgcn.links.settings import LinkSettings
 from crossgcn.models.node_classifier import calibrate
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import enough_memory, multiplying_in
-from crossgcn.training.loop import fit
+from crossgcn.training.loop import Step, fit
 from crossgcn.training.objective import order_weight_penalty
 from crossgcn.training.records import (
     EPOCHS,
@@ -34,7 +34,6 @@ from crossgcn.training.records import (
     write_table,
 )
 from crossgcn.training.selection import Diverged
-from crossgcn.training.steps.step import Step
 from crossgcn.training.trainer import OnEpochs, Record, Run, RunTrainer, seeded, using_threads
 
 

@@ -19,8 +19,8 @@ from crossgcn.graph.prepared import choose_device
 from crossgcn.models.catalogue import build_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import enough_memory
+from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.records import describe_dataset, describe_environment
-from crossgcn.training.steps.full_batch import FullBatchStep
 from crossgcn.training.trainer import seeded
 
 

@@ -36,9 +36,9 @@ from crossgcn.training.device import (
 from crossgcn.training.distributed import processes
 from crossgcn.training.full_batch import train_model_batch
 from crossgcn.training.inputs import Inputs
-from crossgcn.training.losses import fit_target_scale
 from crossgcn.training.metrics import positive_class, selecting_metric, task_of_outputs
 from crossgcn.training.model_batch import can_be_stacked
+from crossgcn.training.objective import fit_target_scale
 from crossgcn.training.records import (
     clear_run,
     describe_dataset,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,21 +14,19 @@ from crossgcn.graph.sampling.source import Features, GraphSource
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.batches.layerwise import infer
 from crossgcn.training.batches.step import batch_inputs, score_part
+from crossgcn.training.config import RunConfig
 from crossgcn.training.device import multiplying_in
 from crossgcn.training.distributed import Processes
-from crossgcn.training.metrics import METRICS, choose_threshold, compute, evaluate
-from crossgcn.training.steps.targets import standardised
-
-if TYPE_CHECKING:
-    from crossgcn.training.metrics import Array
+from crossgcn.training.objective import Loss
+from crossgcn.training.scoring import Predicted, Scorer, standardised
 
 _NODES_AT_ONCE = 1024
 _KEPT_BYTES = 256 << 20
 """Receptive fields up to this size are kept from one evaluation to the next, per process."""
 
 
-class ExactScorer:
-    """Scores nodes with all their neighbours, with the weights as they are at each call.
+class ExactScorer(Scorer):
+    """Scores nodes with all their neighbours.
 
     If the nodes' receptive fields are far smaller than the graph, only these are computed; they
     are cut out once and kept, unless they are large. Otherwise all nodes are scored, layer by
@@ -42,18 +39,15 @@ class ExactScorer:
         model: NodeClassifier,
         source: GraphSource,
         nodes: Tensor,
+        config: RunConfig,
         device: torch.device,
-        precision: str,
         processes: Processes,
         folder: Path | None = None,
-        metric: str | None = None,
-        positive: int | None = None,
     ) -> None:
-        self.positive = positive
-        self.metric = metric if metric or model.target_scale is None else "r2"
-        self.model, self.source, self.nodes = model, source, nodes
-        self.device, self.precision, self.processes = device, precision, processes
-        self.folder = folder
+        super().__init__(model, config, source.labels)
+        self.source, self.nodes, self.device = source, nodes, device
+        self.processes, self.folder = processes, folder
+        self._loss = Loss(model.num_outputs, target_scale=model.target_scale)
         self.by_fields = _fields_are_small(source, nodes, len(model.propagations))
         self._kept: list[Batch] | None = None
         self._sorted, self._order = nodes.sort()
@@ -68,63 +62,30 @@ class ExactScorer:
             world_size=processes.world_size,
         )
 
-    @torch.no_grad()
-    def __call__(self) -> tuple[Tensor, Tensor]:
-        """Return the mean loss and the metric, negated if it should shrink, ``[1]`` each."""
-        losses, accuracies, predicted = self._score(keep=self.metric not in (None, "accuracy"))
-        if predicted is None or self.metric is None:
-            return losses, accuracies
-        sign = 1 if METRICS[self.metric].grows else -1
-        value = sign * compute(self.metric, *predicted, self.positive)
-        return losses, torch.full_like(accuracies, value)
-
-    @torch.no_grad()
-    def evaluate(self, thresholds: Sequence[float] | None = None) -> list[dict[str, float]]:
-        """Return every metric of the task; the accuracy alone if no metric was asked for."""
-        if self.metric is None and thresholds is None:
-            return [{"accuracy": float(self()[1])}]
-        predicted = self._score(keep=True)[2]
-        assert predicted is not None
-        if thresholds is None:
-            return [evaluate(*predicted, self.positive)]
-        (threshold,) = thresholds
-        return [evaluate(*predicted, self.positive, threshold) | {"threshold": threshold}]
-
-    @torch.no_grad()
-    def choose_thresholds(self) -> list[float]:
-        """Return the best decision threshold on these nodes."""
-        predicted = self._score(keep=True)[2]
-        assert predicted is not None and self.positive is not None
-        return [choose_threshold(*predicted, self.positive, self.metric)]
-
-    def _score(self, keep: bool) -> tuple[Tensor, Tensor, tuple[Array, Array] | None]:
-        """Return the loss and the accuracy; if asked for, also all labels and scores."""
+    def _score(self, *, keep: bool) -> tuple[Tensor, Tensor, Predicted]:
         self.model.eval()
+        count = self.nodes.numel()
         totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         parts = []
         with multiplying_in(self.precision, self.device):
             for targets, scores, labels in self._scores():
-                loss, right, _ = score_part(
-                    standardised(self.model, scores),
-                    labels,
-                    self.nodes.numel(),
-                    target_scale=self.model.target_scale,
-                )
-                totals += torch.stack([loss, right])
+                own = standardised(self.model, scores)
+                totals += torch.stack(score_part(self._loss, own, labels, count)[:2])
                 if keep:
                     parts.append((targets, scores.double()))
-        means = self.processes.add_up(totals) / self.nodes.numel()
+        means = self.processes.add_up(totals) / count
         if not keep:
-            return means[:1], means[1:], None
-        gathered = torch.zeros(
-            self.nodes.numel(), self.model.num_outputs, dtype=torch.float64, device=self.device
-        )
+            return means[:1], means[1:], iter(())
+        gathered = torch.zeros(count, self.model.num_outputs, dtype=torch.float64).to(self.device)
         for targets, scores in parts:
             places = self._order[torch.searchsorted(self._sorted, targets)]
             gathered[places.to(self.device)] = scores
         gathered = self.processes.add_up(gathered)
-        predicted = (self.source.labels[self.nodes].numpy(), gathered.cpu().numpy())
-        return means[:1], means[1:], predicted
+        labels = self.source.labels[self.nodes]
+        return means[:1], means[1:], iter([(labels.numpy(), gathered.cpu().numpy())])
+
+    def _predict(self) -> Predicted:
+        return self._score(keep=True)[2]
 
     def _scores(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         if not self.by_fields:

@@ -28,16 +28,10 @@ from crossgcn.training.checkpoints import Checkpoint
 from crossgcn.training.config import RunConfig, training_config
 from crossgcn.training.device import check_precision, enough_memory
 from crossgcn.training.distributed import processes
-from crossgcn.training.loop import fit
-from crossgcn.training.losses import class_weights, scale_node_weights
-from crossgcn.training.metrics import (
-    check_defined,
-    check_threshold,
-    positive_class,
-    selecting_metric,
-)
+from crossgcn.training.objective import class_weights, scale_node_weights
+from crossgcn.training.scoring import check_scoring, fit_and_test
 from crossgcn.training.selection import Diverged, TrainedModel
-from crossgcn.training.steps.unused_columns import find_unused_columns
+from crossgcn.training.unused_columns import find_unused_columns
 
 FANOUT = 50
 """Neighbours sampled for each node in each hop by default."""
@@ -61,10 +55,8 @@ def train_mini_batch(
     Args:
         model: Trained in place; holds the selected weights afterwards.
         source: The graph, in memory or on disk, with its labels.
-        split: The nodes that train, select and test.
         seed: Decides the batches, the sampled neighbours and the dropped entries.
         read_test: Score the test nodes at the end.
-        device: ``cpu``, ``cuda``, or ``auto``.
         checkpoints: Where checkpoints are written; training continues from one that exists.
         scratch: Keep matrices with a row per node (hidden values, sums of features) in temporary
             files in this folder instead of in memory.
@@ -81,10 +73,7 @@ def train_mini_batch(
     if config.batch_size is None:
         raise BadInput("train_mini_batch needs batch_size, the training nodes of a step")
     result = train_in_batches(
-        model,
-        source,
-        split,
-        config,
+        *(model, source, split, config),
         seed=seed,
         read_test=read_test,
         device=device,
@@ -121,10 +110,7 @@ def train_in_batches(
         WorkFailed: If a batch does not fit into memory; the message says what to lower.
     """
     refuse_batches(model)
-    metric = selecting_metric(config.metric, model.num_outputs)
-    check_threshold(config.threshold, model.num_outputs)
-    if metric != "accuracy":
-        check_defined(metric, source.labels[split.validation].numpy(), model.num_outputs)
+    check_scoring(config, model.num_outputs, source.labels[split.validation])
     device = choose_device(device)
     check_precision(config.precision, device)
     fanouts = hop_fanouts(config.fanout, model.propagations)
@@ -176,34 +162,15 @@ def train_in_batches(
             node_weights=of_nodes,
         )
 
-        positive = positive_class(source.labels.numpy()) if model.num_outputs == 2 else None
-
         def scorer(nodes: Tensor) -> ExactScorer:
-            return ExactScorer(
-                trained,
-                source,
-                nodes,
-                device,
-                config.precision,
-                group,
-                scratch,
-                config.metric,
-                positive,
-            )
+            return ExactScorer(trained, source, nodes, config, device, group, scratch)
 
-        def read() -> list[dict[str, float]]:
-            thresholds = None
-            if config.threshold is not None and selector is not None:
-                thresholds = selector.choose_thresholds()
-            return (curve or scorer(split.test)).evaluate(thresholds)
-
-        curve = scorer(split.test) if config.test_curve else None
-        selector = scorer(split.validation) if split.validation.numel() else None
-        (result,) = fit(
+        (result,) = fit_and_test(
             step,
-            validation=selector,
-            curve=curve,
-            test=read if read_test else None,
+            scorer,
+            split.validation if split.validation.numel() else None,
+            split.test,
+            read_test=read_test,
             checkpoint=checkpoint,
             on_epochs=on_epochs,
         )
