@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from abc import ABC, abstractmethod
@@ -95,13 +94,9 @@ class Answer:
         from crossgcn.cli.output import print_json, print_line
 
         if self.folder is not None:
-            from crossgcn.data.files import write_json
-            from crossgcn.data.seals import add_checksum
+            from crossgcn.training.records import write_summary
 
-            # Through JSON, whose keys are all texts.
-            write_json(
-                self.folder / "result.json", add_checksum(json.loads(json.dumps(self.summary)))
-            )
+            write_summary(self.folder, self.summary)
         if as_json:
             print_json(self.summary)
         else:

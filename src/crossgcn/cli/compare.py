@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,6 @@ from rich.text import Text
 from crossgcn.cli.command import Answer, command, option, option_name
 from crossgcn.cli.options import (
     MODEL,
-    MODEL_OPTIONS,
     SETTINGS,
     TRAINING,
     DatasetArgument,
@@ -25,7 +23,7 @@ from crossgcn.cli.options import (
 from crossgcn.cli.tables import EdgesArgument, TableOptions, is_table
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRIALS
-from crossgcn.models.catalogue import PRESETS, get_preset
+from crossgcn.models.catalogue import MODEL_OPTIONS, PRESETS, get_preset, settings_of_models
 from crossgcn.training.config import RunConfig
 
 _OF_ALL_CANDIDATES = {"bias", "hops", "label_features", "bags"}
@@ -111,17 +109,14 @@ def _compare_presets(
     from crossgcn.workflows.compare import check_baseline
 
     check_baseline(baseline, names)
-    refuse_unused(settings, names, PRESETS)
+    configs = [
+        RunConfig.create(dataset=dataset, model=name, num_layers=depth, **own)
+        for depth in depths
+        for name, own in settings_of_models(names, settings).items()
+    ]
 
     from crossgcn.cli.running import run_with_progress
 
-    configs = [
-        RunConfig.create(
-            dataset=dataset, model=name, num_layers=depth, **settings_of(name, settings)
-        )
-        for depth in depths
-        for name in names
-    ]
     started = time.perf_counter()
     all_runs, folder = run_with_progress(configs, run, name="compare", save_models=False)
 
@@ -133,27 +128,6 @@ def _compare_presets(
     summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
     verdicts = map(Text, comparison_verdicts(summary))
     return Answer(summary, [comparison_table(summary), "", *verdicts], folder)
-
-
-def settings_of(model: str, settings: Settings) -> Settings:
-    """Leave out the settings that a model does not have."""
-    left_out = MODEL_OPTIONS - get_preset(model).options
-    return {name: value for name, value in settings.items() if name not in left_out}
-
-
-def refuse_unused(settings: Settings, names: Sequence[str], known: Iterable[str]) -> None:
-    """Refuse an option that none of the models named has; suggest those of ``known`` that do."""
-    for each, value in settings.items():
-        if value is None or each not in MODEL_OPTIONS:
-            continue
-        if any(each in get_preset(name).options for name in names):
-            continue
-        others = ", ".join(name for name in known if each in get_preset(name).options)
-        raise BadInput(
-            f"{option_name(each)} has no effect: {' and '.join(names)} "
-            f"{'does' if len(names) == 1 else 'do'} not have it; leave it out, or add to --models "
-            f"one that has it ({others})"
-        )
 
 
 def _compare_on_tables(

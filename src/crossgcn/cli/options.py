@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from crossgcn.cli.command import RUN, OptionGroup, argument, option, option_name
-from crossgcn.cli.tables import TABLE_DEFAULTS
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
-from crossgcn.models.catalogue import PRESETS
+from crossgcn.models.catalogue import MODEL_OPTIONS, PRESETS
 from crossgcn.training.config import RunConfig
+from crossgcn.workflows.table_settings import TABLE_DEFAULTS
 
 MODEL, DETAILS, TRAINING = "Model", "Model, in detail", "Training"
 RECIPE = "cross-grand and grand (default: the model's)"
@@ -96,9 +96,6 @@ _PANELS = {
     **dict.fromkeys(("consistency", "temperature", "warm_up"), RECIPE),
 }
 _FLAGS = {"aggregate_first": "--aggregate-first/--transform-first", "bias": "--bias/--no-bias"}
-
-MODEL_OPTIONS = frozenset().union(*(preset.options for preset in PRESETS.values()))
-"""Settings that only some models have."""
 
 SETTINGS = tuple(name for name in RunConfig.model_fields if name not in ("dataset", "test_curve"))
 """Settings that are options: ``dataset`` is an argument, ``test_curve`` serves our figures."""

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
 from rich.markup import escape
 
 from crossgcn.cli import options
-from crossgcn.cli.command import JsonOption, command
+from crossgcn.cli.command import JsonOption, argument, command, option
 from crossgcn.cli.options import SettingOptions, Settings
 from crossgcn.cli.output import SafeConsole, print_json
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
@@ -33,30 +32,26 @@ _DEFAULTS = {"epochs": "the item's", "num_splits": "the item's"}
 def reproduce(
     items: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[ITEM]...", help="Tables and figures, as listed below. \\[default: all]"
-        ),
+        argument("Tables and figures, as listed below. [default: all]", "[ITEM]..."),
     ] = None,
     quick: Annotated[
-        bool,
-        typer.Option("--quick", help="Some minutes: few splits, few epochs, few settings."),
+        bool, option("Some minutes: few splits, few epochs, few settings.", "--quick")
     ] = False,
     splits: Annotated[
         Literal["authors", "random"] | None,
-        typer.Option(
-            help="Training sets: released with the paper, or drawn by seed. "
-            "\\[default: the authors', if they are on this machine]"
+        option(
+            "Training sets: released with the paper, or drawn by seed. "
+            "[default: the authors', if they are on this machine]"
         ),
     ] = None,
     datasets: Annotated[
-        str | None,
-        typer.Option(help="Only these, separated by commas. \\[default: all]", metavar="NAMES"),
+        str | None, option("Only these, separated by commas. [default: all]", metavar="NAMES")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for the records and the report. "
-            "\\[default: results/reproduce, or results/reproduce-quick]",
+        option(
+            "Folder for the records and the report. "
+            "[default: results/reproduce, or results/reproduce-quick]"
         ),
     ] = None,
     resume: options.ResumeOption = False,

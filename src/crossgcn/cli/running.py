@@ -32,6 +32,7 @@ from crossgcn.cli.output import SafeConsole, print_line
 from crossgcn.cli.torchrun import join_others, leads, refuse_unjoined
 from crossgcn.data.files import holding, is_empty, remove_left_overs
 from crossgcn.errors import BadInput
+from crossgcn.models.catalogue import get_preset
 from crossgcn.training.launch import find_launch
 
 if TYPE_CHECKING:
@@ -254,3 +255,12 @@ def run_with_progress(
         ids = None if graph is None else graph.ids
         choose_model(folder, run_folder_name(configs[0]), experiment.data, experiment.splits, ids)
     return results, folder
+
+
+def is_explainable(folder: Path, model: str) -> bool:
+    """Return whether ``crossgcn explain`` can read the model saved in a folder."""
+    from crossgcn.explanation.reading import can_be_explained
+    from crossgcn.training.checkpoints import load_model
+
+    of_features = get_preset(model).inputs == "features"
+    return model == "cross-hops" or (of_features and can_be_explained(load_model(folder)))

@@ -10,38 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 from crossgcn.cli.command import argument, option, option_name
 from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
-from crossgcn.workflows.table_settings import (
-    TABLE_DEFAULTS,
-    cross_in_first_layer,
-    table_defaults,
-)
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.data.tables.plan import TableChoices
 
-__all__ = [
-    "TABLE_DEFAULTS",
-    "EdgesArgument",
-    "NodesArgument",
-    "TableOptions",
-    "cross_in_first_layer",
-    "is_table",
-    "refuse_edges_of",
-    "refuse_table_in_config",
-    "table_defaults",
-]
-
+_TEXT_ENDINGS = (".csv", ".tsv", ".tab")
 TABLE_ENDINGS = (
-    ".csv",
-    ".tsv",
-    ".tab",
-    ".csv.gz",
-    ".tsv.gz",
-    ".tab.gz",
-    ".parquet",
-    ".pq",
-    ".xlsx",
+    *(*_TEXT_ENDINGS, *(f"{ending}.gz" for ending in _TEXT_ENDINGS)),
+    *(".parquet", ".pq", ".xlsx"),
 )
 
 NodesArgument = Annotated[Path, argument("Table of nodes: CSV, TSV, Parquet or XLSX.", "NODES")]

@@ -95,6 +95,11 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
     write_json(folder / RECORD, add_checksum(content))
 
 
+def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Write what a command found as ``result.json``; through JSON, whose keys are all texts."""
+    write_json(folder / "result.json", add_checksum(json.loads(json.dumps(summary))))
+
+
 def clear_run(folder: Path) -> None:
     """Make a run's folder, and delete the files of an earlier run in it."""
     folder.mkdir(parents=True, exist_ok=True)

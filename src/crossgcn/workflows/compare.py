@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crossgcn.data.files import write_json
-from crossgcn.data.seals import add_checksum
 from crossgcn.data.tables.graph import TableGraph
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS
 from crossgcn.experiments.compare import TableComparison, TableExperiment
 from crossgcn.experiments.experiment import Experiment
-from crossgcn.models.catalogue import PRESETS, get_preset
+from crossgcn.models.catalogue import settings_of_models
 from crossgcn.reports.summaries import summarise_comparison
 from crossgcn.reports.terminal.compare import summarise_candidates
 from crossgcn.reproduction.items import paper_result
 from crossgcn.training.config import RunConfig
 from crossgcn.training.metrics import positive_class
-from crossgcn.training.records import describe_environment
+from crossgcn.training.records import describe_environment, write_summary
 from crossgcn.workflows.table_settings import table_defaults
 
 
@@ -166,7 +163,7 @@ def compare(
     folder = None if out is None else Path(out)
     configs = [
         RunConfig.create(dataset=dataset, model=name, **own)
-        for name, own in settings_of(models, settings).items()
+        for name, own in settings_of_models(models, settings).items()
     ]
     runs = Experiment(configs).run(
         out=folder, workers=workers, threads=threads, device=device, on_epochs=on_epochs
@@ -184,23 +181,6 @@ def check_baseline(baseline: str | None, names: Sequence[str]) -> None:
         )
 
 
-def settings_of(models: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the settings that each model has; refuse those that none of them has."""
-    of_presets = {each for preset in PRESETS.values() for each in preset.options}
-    chosen = {
-        name: {
-            each: value
-            for each, value in settings.items()
-            if each not in of_presets or each in get_preset(name).options
-        }
-        for name in models
-    }
-    for each in settings:
-        if not any(each in own for own in chosen.values()):
-            raise BadInput(f"{each} has no effect: none of {', '.join(models)} has it")
-    return chosen
-
-
 def _positive_class(graph: TableGraph) -> dict[str, str]:
     if graph.data.num_classes != 2:
         return {}
@@ -211,5 +191,5 @@ def keep_summary(summary: dict[str, Any], folder: Path | None) -> dict[str, Any]
     """Write a summary to ``result.json`` in its folder, as the commands do."""
     if folder is not None:
         summary["out"] = str(folder)
-        write_json(folder / "result.json", add_checksum(json.loads(json.dumps(summary))))
+        write_summary(folder, summary)
     return summary

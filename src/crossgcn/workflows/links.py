@@ -2,17 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from crossgcn.data.tables.graph import TableGraph
 from crossgcn.links.compare import LinkExperiment
-from crossgcn.links.settings import LINK_DEFAULTS, NUM_EDGE_SPLITS, LinkSettings, check_encoder
+from crossgcn.links.settings import (
+    LINK_DEFAULTS,
+    NUM_EDGE_SPLITS,
+    LinkSettings,
+    check_encoder,
+    encoder_names,
+)
+from crossgcn.models.catalogue import settings_of_models
 from crossgcn.reports.terminal.links import summarise_links
 from crossgcn.training.config import RunConfig
-from crossgcn.workflows.compare import keep_summary, settings_of
+from crossgcn.workflows.compare import keep_summary
 from crossgcn.workflows.table_settings import cross_in_first_layer
+
+
+def link_experiment(
+    dataset: str | TableGraph | None,
+    models: Sequence[str],
+    link_settings: LinkSettings | None,
+    settings: Mapping[str, Any],
+    **splits: Any,
+) -> LinkExperiment:
+    """Return the comparison of encoders, with the defaults for links.
+
+    Args:
+        settings: Fields of :class:`~crossgcn.RunConfig`, for the models that have them.
+        **splits: As for :class:`~crossgcn.links.compare.LinkExperiment`.
+    """
+    for name in models:
+        check_encoder(name)
+    graph = dataset if isinstance(dataset, TableGraph) else None
+    defaults = {**LINK_DEFAULTS, **({} if graph is None else {"bias": True})}
+    named = {} if graph is not None else {"dataset": dataset}
+    configs = {
+        name: RunConfig.create(defaults=defaults, model=name, **named, **own)
+        for name, own in settings_of_models(models, settings, encoder_names()).items()
+    }
+    if graph is None:
+        return LinkExperiment(configs, link_settings, **splits)
+    configs = {name: cross_in_first_layer(config) for name, config in configs.items()}
+    return LinkExperiment(configs, link_settings, graph.data, **splits)
 
 
 def predict_links(
@@ -48,20 +83,8 @@ def predict_links(
     Returns:
         The summary that ``crossgcn links --json`` prints.
     """
-    for name in models:
-        check_encoder(name)
-    graph = None if isinstance(dataset, str) else dataset
-    defaults = {**LINK_DEFAULTS, **({} if graph is None else {"bias": True})}
-    configs = {}
-    for name, own in settings_of(models, settings).items():
-        named: dict[str, Any] = {"dataset": dataset} if isinstance(dataset, str) else {}
-        config = RunConfig.create(
-            defaults=defaults, model=name, num_layers=num_layers, **named, **own
-        )
-        configs[name] = config if graph is None else cross_in_first_layer(config)
-    experiment = LinkExperiment(
-        configs, link_settings, None if graph is None else graph.data, num_splits=num_splits
-    )
+    own = {"num_layers": num_layers, **settings}
+    experiment = link_experiment(dataset, models, link_settings, own, num_splits=num_splits)
     folder = None if out is None else Path(out)
     comparison = experiment.run(
         out=folder, workers=workers, threads=threads, device=device, on_epochs=on_epochs
