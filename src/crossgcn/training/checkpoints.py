@@ -185,20 +185,12 @@ class Checkpoint:
     every: int = 1
 
     def save(self, epoch: int, step: State, selection: State) -> None:
-        """Replace the file, if a checkpoint is due after this epoch.
-
-        Raises:
-            WorkFailed: If it cannot be written; the one before is kept.
-        """
+        """Replace the file, if a checkpoint is due after this epoch."""
         if processes().leads and self.every and epoch % self.every == 0:
             self.write(epoch, _named(step, selection))
 
     def load(self, step: State, selection: State) -> None:
-        """Copy the file's tensors into these, in all processes, if there is a file.
-
-        Raises:
-            BadInput: If the file is damaged, or of another run.
-        """
+        """Copy the file's tensors into these, in all processes, if there is a file."""
         group = processes()
         wanted = _named(step, selection)
         found = self.read() if group.leads else None

@@ -90,10 +90,8 @@ def class_weights(
 ) -> Tensor | None:
     """Return the weight of each class in the loss, ``[num_classes]``; ``None`` if all are one.
 
-    Args:
-        wanted: The setting ``class_weight``. ``"balanced"`` gives every class the same total, as
-            in scikit-learn.
-        y: Classes of the training nodes.
+    ``wanted`` is the setting ``class_weight``, and ``y`` the classes of the training nodes.
+    ``"balanced"`` gives every class the same total, as in scikit-learn.
     """
     if wanted is None:
         return None

@@ -71,13 +71,10 @@ class Run:
 
 
 class RunTrainer(ABC):
-    """Trains runs for :func:`~crossgcn.training.pool.train_many`.
-
-    Attributes:
-        save_models: Whether a finished run must have saved weights.
-    """
+    """Trains runs for :func:`~crossgcn.training.pool.train_many`."""
 
     save_models = False
+    """Whether a finished run must have saved weights."""
     device: torch.device
 
     @abstractmethod
@@ -88,14 +85,9 @@ class RunTrainer(ABC):
     def train(
         self, runs: Sequence[Run], on_epochs: OnEpochs | None = None
     ) -> list[Record | WorkFailed]:
-        """Train the runs of one model batch, and write each one's record.
+        """Train runs of one configuration; return the record of each, or why it diverged.
 
-        Args:
-            runs: Of one configuration; they differ in split, repeat and folder.
-            on_epochs: As for :func:`~crossgcn.training.loop.fit`.
-
-        Returns:
-            The record of each run; where it diverged, the reason.
+        Each record is written to the folder of its run.
         """
 
     def prepare(self, runs: Iterable[Run]) -> None:  # noqa: B027
@@ -163,11 +155,10 @@ class Trainer(RunTrainer):
         self.inputs.prepare(run.config for run in runs)
 
     def model_batches(self, runs: Mapping[int, Run]) -> list[list[int]]:
-        """Return the positions of the runs to be trained together.
+        """Return the positions of runs to be trained together.
 
-        On a GPU, these are all runs of one configuration that fit into its memory. On the CPU
-        each run is trained alone: processes share the runs, and compiled kernels train a single
-        model.
+        On a GPU: all runs of one configuration that fit into its memory. On the CPU each alone,
+        because processes share the runs, and compiled kernels train a single model.
         """
         if self.device.type == "cpu":
             return super().model_batches(runs)
@@ -256,18 +247,16 @@ class Trainer(RunTrainer):
             if isinstance(model, CrossHops)
             else self.inputs.source_of(config)
         )
-        result = train_in_batches(
-            model,
-            source,
-            split,
-            config,
-            seed=config.run_seed(run.split, run.repeat),
-            read_test=self.read_test,
-            device=self.device,
-            checkpoint=checkpoint,
-            on_epochs=on_epochs,
-        )
-        return [result]
+        return [
+            train_in_batches(
+                *(model, source, split, config),
+                seed=config.run_seed(run.split, run.repeat),
+                read_test=self.read_test,
+                device=self.device,
+                checkpoint=checkpoint,
+                on_epochs=on_epochs,
+            )
+        ]
 
     def _write(
         self, run: Run, record: Record, result: TrainedModel | Diverged, seconds: float
@@ -354,11 +343,7 @@ def shared_settings(config: RunConfig) -> tuple[Any, ...]:
 
 
 class JointTrainer(RunTrainer):
-    """Trains the runs of several experiments, each by the trainer of its dataset and splits.
-
-    Args:
-        trainers: By :func:`shared_settings`; all on the same device.
-    """
+    """Trains runs of several experiments by the trainer of their :func:`shared_settings`."""
 
     def __init__(self, trainers: Mapping[tuple[Any, ...], Trainer]) -> None:
         self.trainers: dict[tuple[Any, ...], Trainer] = dict(trainers)

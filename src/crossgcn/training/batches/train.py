@@ -105,9 +105,6 @@ def train_in_batches(
     Without validation nodes, the last epoch is kept. Where there is a checkpoint and the graph is
     on disk, matrices with a row per node are kept in temporary files beside the checkpoint.
     ``node_weights`` are those of the training nodes in the loss.
-
-    Raises:
-        WorkFailed: If a batch does not fit into memory; the message says what to lower.
     """
     refuse_batches(model)
     check_scoring(config, model.num_outputs, source.labels[split.validation])
@@ -180,11 +177,7 @@ def train_in_batches(
 
 
 def _draw_bags(model: NodeClassifier, nodes: Tensor, labels: Tensor, seed: int) -> Tensor | None:
-    """Return which nodes train which bag, ``[bags, nodes]``; ``None`` for a model without bags.
-
-    Raises:
-        BadInput: If a bag would have no node of a class.
-    """
+    """Return which nodes train which bag, ``[bags, nodes]``; ``None`` for a model without bags."""
     bags = getattr(model, "bags", 1)
     if bags == 1:
         return None

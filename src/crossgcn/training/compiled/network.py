@@ -30,12 +30,7 @@ _WIDE_FROM = 1 << 20
 
 
 class CompiledStep:
-    """Forward, backward and Adam, on the same weights and running means as the PyTorch step.
-
-    Args:
-        objective: Of a single stacked model that can be compiled.
-        seed: Decides the dropped entries.
-    """
+    """Forward, backward and Adam, on the same weights and running means as the PyTorch step."""
 
     def __init__(self, objective: Objective, optimizer: Adam, seed: int) -> None:
         self.seed = seed
@@ -93,11 +88,7 @@ class CompiledStep:
 
 
 class CompiledNetwork:
-    """One model on one set of target nodes, on the memory of the model's weights.
-
-    Args:
-        model: A stacked model of one, on the CPU.
-    """
+    """One stacked model of one, on a set of target nodes and on the memory of its weights."""
 
     def __init__(self, model: NodeClassifier, targets: Targets) -> None:
         x, blocks = targets.inputs
