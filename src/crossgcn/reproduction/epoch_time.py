@@ -68,7 +68,18 @@ def measure_epoch_seconds(
     place = choose_device(device)
     on_gpu = place.type == "cuda"
     split = make_splits(data, config.splits, num_splits=1, train=config.train, seed=config.seed)[0]
-    with enough_memory(_sizes(config, data), place), seeded(config.seed):
+    sizes = (
+        f"{config.model} with {config.num_layers} layers of {config.hidden_channels} hidden "
+        f"channels on {data.name} ({data.x.size(0):,} nodes, {data.edge_index.size(1):,} "
+        f"directed edges, {data.x.size(1):,} features)"
+    )
+
+    def wait() -> None:
+        if on_gpu:
+            torch.cuda.synchronize(place)
+
+    seconds, losses = [], []
+    with enough_memory(sizes, place), seeded(config.seed):
         if on_gpu:
             torch.cuda.reset_peak_memory_stats(place)
         model = build_model(
@@ -78,7 +89,13 @@ def measure_epoch_seconds(
         step = FullBatchStep(
             [model], graph, data.y, [split.train], config, seeds=[config.seed], device=place
         )
-        seconds, losses = _time_epochs(step, epochs, warmup)
+        for _ in range(warmup + epochs):
+            wait()
+            started = time.perf_counter()
+            loss = step()
+            wait()
+            seconds.append(time.perf_counter() - started)
+            losses.append(float(loss[0]))
     timed = seconds[warmup:]
     return measurement_identity(config, data, epochs=epochs, device=device) | {
         "train_nodes": split.train.numel(),
@@ -95,19 +112,6 @@ def measure_epoch_seconds(
     }
 
 
-def _time_epochs(step: FullBatchStep, epochs: int, warmup: int) -> tuple[list[float], list[float]]:
-    """Return the seconds and the loss of every epoch, including the warm-up."""
-    seconds, losses = [], []
-    for _ in range(warmup + epochs):
-        _wait_for(step.device)
-        started = time.perf_counter()
-        loss = step()
-        _wait_for(step.device)
-        seconds.append(time.perf_counter() - started)
-        losses.append(float(loss[0]))
-    return seconds, losses
-
-
 def _processor() -> str:
     """Return the name of the CPU, if the system tells it."""
     try:
@@ -116,16 +120,3 @@ def _processor() -> str:
         lines = []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(named, "") or platform.processor() or platform.machine()
-
-
-def _wait_for(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def _sizes(config: RunConfig, data: Data) -> str:
-    return (
-        f"{config.model} with {config.num_layers} layers of {config.hidden_channels} hidden "
-        f"channels on {data.name} ({data.x.size(0):,} nodes, {data.edge_index.size(1):,} "
-        f"directed edges, {data.x.size(1):,} features)"
-    )

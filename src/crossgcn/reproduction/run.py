@@ -22,7 +22,7 @@ from crossgcn.reproduction.collect import ItemResult, collect_item
 from crossgcn.reproduction.epoch_time import measure_epoch_seconds, measurement_identity
 from crossgcn.reproduction.plan import ItemPlan, config_name
 from crossgcn.training.config import RunConfig
-from crossgcn.training.pool import train_many
+from crossgcn.training.pool import count_epochs, train_many
 from crossgcn.training.records import finished_run
 from crossgcn.training.trainer import JointTrainer, Record, Run, shared_settings, using_threads
 
@@ -142,9 +142,7 @@ class Reproduction:
             replace(self._runs[name][position], cost=self._costs.get(name, 1))
             for name, position in waiting
         ]
-        total = sum(run.config.epochs * run.cost for run in runs)
-        total += sum(map(self._units_of_timing, untimed))
-        done = 0
+        count = count_epochs(runs, on_work, sum(map(self._units_of_timing, untimed)))
         results: dict[str, ItemResult] = {}
 
         def finish_items() -> None:
@@ -155,12 +153,6 @@ class Reproduction:
                     if on_item is not None:
                         on_item(plan, result)
 
-        def count(units: int) -> None:
-            nonlocal done
-            done += units
-            if on_work is not None:
-                on_work(done, total)
-
         def keep(place: int, outcome: Record | WorkFailed) -> None:
             name, position = waiting[place]
             self._outcomes[name][position] = outcome
@@ -168,14 +160,8 @@ class Reproduction:
                 finish_items()
 
         finish_items()
-        train_many(
-            self.trainer,
-            runs,
-            workers=self.workers,
-            on_epochs=count,
-            on_record=keep,
-            on_failure=keep,
-        )
+        shared = {"workers": self.workers, "on_epochs": count}
+        train_many(self.trainer, runs, on_record=keep, on_failure=keep, **shared)
         for name, config in untimed.items():
             if on_timing is not None:
                 on_timing(f"{config.model}, hidden size {config.hidden_channels}")
