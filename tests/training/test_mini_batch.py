@@ -22,14 +22,14 @@ from crossgcn.graph.sampling.batches import NodeBatches
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.batches import scoring as mini_batch_scoring
-from crossgcn.training.batches.scoring import ExactScorer
+from crossgcn.training import scoring as node_scoring
 from crossgcn.training.batches.step import score_part
 from crossgcn.training.batches.train import check_batches, hop_fanouts, train_in_batches
 from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint
 from crossgcn.training.config import RunConfig
 from crossgcn.training.distributed import Processes
 from crossgcn.training.objective import Loss
+from crossgcn.training.scoring import ExactScorer
 from crossgcn.training.selection import Diverged, TrainedModel
 
 SPLIT = Split(torch.arange(30), torch.arange(30, 60), torch.arange(60, 90))
@@ -322,7 +322,7 @@ def _same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
 def test_wide_features_count_for_what_is_kept(
     width: int, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mini_batch_scoring, "_KEPT_BYTES", 30_000)
+    monkeypatch.setattr(node_scoring, "_KEPT_BYTES", 30_000)
     edges = torch.stack([torch.arange(60), torch.arange(60).roll(1)])
     x = torch.randn(60, width, generator=torch.Generator().manual_seed(0))
     source = MemoryGraph(x, edges, y=torch.arange(60) % 3)

@@ -118,7 +118,7 @@ def links(
     graph = tables.load(dataset, edges, run.out, for_links=True)
     started = time.perf_counter()
     with status(f"loading {dataset or 'citeseer'}"):
-        from crossgcn.workflows.links import link_experiment
+        from crossgcn.workflows.compare import link_experiment
 
         experiment = link_experiment(
             graph or dataset,

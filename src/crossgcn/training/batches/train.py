@@ -1,7 +1,7 @@
 """Train on batches of nodes with sampled neighbours, and evaluate on whole neighbourhoods.
 
 Training sees a sample of each neighbourhood. Validation and test nodes are scored with all
-their neighbours (:mod:`~crossgcn.training.batches.scoring`). Several processes share every
+their neighbours (:class:`~crossgcn.training.scoring.ExactScorer`). Several processes share every
 batch and give the result of one, up to rounding and to which entries are dropped.
 """
 
@@ -22,14 +22,13 @@ from crossgcn.graph.prepared import choose_device
 from crossgcn.graph.sampling.source import GraphSource, StoredSource
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier, calibrate
-from crossgcn.training.batches.scoring import ExactScorer
 from crossgcn.training.batches.step import BAG_SHARE, MiniBatchStep, batches_of
 from crossgcn.training.checkpoints import Checkpoint
 from crossgcn.training.config import RunConfig, training_config
 from crossgcn.training.device import check_precision, enough_memory
 from crossgcn.training.distributed import processes
 from crossgcn.training.objective import class_weights, scale_node_weights
-from crossgcn.training.scoring import check_scoring, fit_and_test
+from crossgcn.training.scoring import ExactScorer, check_scoring, fit_and_test
 from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.unused_columns import find_unused_columns
 
