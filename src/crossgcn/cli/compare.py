@@ -140,7 +140,6 @@ def _compare_on_tables(
     baseline: str | None,
     tuning: int,
 ) -> Answer:
-    depth = settings["num_layers"]
     given = {
         name: value
         for name, value in settings.items()
@@ -155,7 +154,7 @@ def _compare_on_tables(
             )
     if given.get("label_features") == "auto":
         raise BadInput("compare takes --label-features true or false; auto is for crossgcn train")
-    from crossgcn.workflows.compare import ComparisonOnTables, check_baseline
+    from crossgcn.workflows.compare import check_baseline, compare_on_tables, table_experiment
 
     check_baseline(baseline, names or list(CANDIDATES))
     graph = tables.load(nodes, edges, run.out)
@@ -164,10 +163,7 @@ def _compare_on_tables(
     from crossgcn.cli.running import show_progress, terminal
     from crossgcn.reports.terminal.compare import candidates_table
 
-    on_tables = ComparisonOnTables(
-        graph, names, tuning=tuning, settings={**given, "num_layers": depth}
-    )
-    experiment = on_tables.experiment
+    experiment = table_experiment(graph, names, tuning, settings)
     notes = terminal()
     count = len(experiment.splits)
     trials = f"{tuning} trial{'s' * (tuning > 1)}"
@@ -189,7 +185,9 @@ def _compare_on_tables(
 
     name = f"{Path(nodes).stem}-compare"
     with show_progress(run, words, name, unit="runs") as (folder, work):
-        summary, comparison = on_tables.run(baseline=baseline, out=folder, on_estimate=tell, **work)
+        summary, comparison = compare_on_tables(
+            graph, experiment, baseline=baseline, out=folder, on_estimate=tell, **work
+        )
     summary |= {"dataset": nodes, "out": str(folder)}
     recommended = comparison.of(comparison.recommended).train_options
     options = recommended or ("--model", "cross-hops")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.markup import escape
 
-from crossgcn.cli import options
 from crossgcn.cli.command import JsonOption, argument, command, option
-from crossgcn.cli.options import SettingOptions, Settings
+from crossgcn.cli.options import SettingOptions, Settings, WorkOptions
 from crossgcn.cli.output import SafeConsole, print_json
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.reproduction import ITEM_NAMES
@@ -54,12 +54,9 @@ def reproduce(
             "[default: results/reproduce, or results/reproduce-quick]"
         ),
     ] = None,
-    resume: options.ResumeOption = False,
-    workers: options.WorkersOption = None,
-    threads: options.ThreadsOption = 1,
-    device: options.DeviceOption = "auto",
     as_json: JsonOption = False,
     *,
+    work: WorkOptions,
     settings: Annotated[Settings, SettingOptions(("epochs", "num_splits", "seed"), _DEFAULTS)],
 ) -> None:
     """Reproduce the paper's tables and figures, with a verdict for every number.
@@ -76,7 +73,7 @@ def reproduce(
     from crossgcn.reproduction.items import read_item
     from crossgcn.reproduction.plan import plan_item
 
-    workers = check_workers(workers, threads)
+    workers = check_workers(work.workers, work.threads)
     wanted = None if datasets is None else [name.strip() for name in datasets.split(",")]
     plans = [
         plan_item(
@@ -94,7 +91,7 @@ def reproduce(
         raise BadInput(f"none of these can be run here: {'; '.join(lines)}")
     if out is None:
         out = Path("results") / ("reproduce-quick" if quick else "reproduce")
-    folder = prepare_folder(out, resume, "reproduce")
+    folder = prepare_folder(out, work.resume, "reproduce")
     _same_settings(
         folder,
         {
@@ -111,7 +108,7 @@ def reproduce(
     if not console.is_terminal:
         console = SafeConsole(stderr=as_json, width=160)
     _announce(plans, console)
-    pairs = _run(plans, folder, workers, threads, device, console)
+    pairs = _run(plans, folder, replace(work, workers=workers), console)
 
     from crossgcn.reproduction.page import summarise_reproduction
 
@@ -184,15 +181,11 @@ def _announce(plans: Sequence[ItemPlan], console: Console) -> None:
 
 
 def _run(
-    plans: Sequence[ItemPlan],
-    folder: Path,
-    workers: int,
-    threads: int,
-    device: str,
-    console: Console,
+    plans: Sequence[ItemPlan], folder: Path, options: WorkOptions, console: Console
 ) -> list[tuple[Item, ItemResult]]:
     from crossgcn.cli.running import resumable, work_progress
 
+    workers = options.workers or 1
     terminal = SafeConsole(stderr=True)
     with terminal.status("loading the data"):
         from crossgcn.reproduction.collect import write_model
@@ -200,7 +193,9 @@ def _run(
         from crossgcn.reproduction.page import write_report
         from crossgcn.reproduction.run import Reproduction
 
-        work = Reproduction(plans, folder, workers=workers, threads=threads, device=device)
+        work = Reproduction(
+            plans, folder, workers=workers, threads=options.threads, device=options.device
+        )
     finished: dict[str, tuple[Item, ItemResult]] = {}
     earlier = _earlier(plans, folder, console)
 

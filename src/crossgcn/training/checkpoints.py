@@ -186,24 +186,12 @@ class Checkpoint:
 
     def save(self, epoch: int, step: State, selection: State) -> None:
         """Replace the file, if a checkpoint is due after this epoch."""
-        if processes().leads and self.every and epoch % self.every == 0:
-            self.write(epoch, _named(step, selection))
-
-    def load(self, step: State, selection: State) -> None:
-        """Copy the file's tensors into these, in all processes, if there is a file."""
-        group = processes()
-        wanted = _named(step, selection)
-        found = self.read() if group.leads else None
-        if found is not None:
-            self._check_shapes(found, wanted)
-        tensors = group.share_tensors(found)
-        if tensors is not None:
-            for name, own in wanted.items():
-                own.copy_(tensors[name])
-
-    def write(self, epoch: int, tensors: State) -> None:
-        """Replace the file as a whole or not at all."""
-        tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        if not processes().leads or not self.every or epoch % self.every:
+            return
+        tensors = {
+            name: value.detach().cpu().contiguous()
+            for name, value in _named(step, selection).items()
+        }
         identity = json.dumps(dict(self.identity))
         header = {"run": identity, "sha256": _digest(identity, tensors)}
         try:
@@ -216,6 +204,18 @@ class Checkpoint:
                 f"({error.strerror}); the one before is kept: make room, and continue with "
                 "--resume, or give a larger --checkpoint-every"
             ) from None
+
+    def load(self, step: State, selection: State) -> None:
+        """Copy the file's tensors into these, in all processes, if there is a file."""
+        group = processes()
+        wanted = _named(step, selection)
+        found = self.read() if group.leads else None
+        if found is not None:
+            self._check_shapes(found, wanted)
+        tensors = group.share_tensors(found)
+        if tensors is not None:
+            for name, own in wanted.items():
+                own.copy_(tensors[name])
 
     def _check_shapes(self, found: State, wanted: State) -> None:
         for name, own in wanted.items():

@@ -31,87 +31,74 @@ from crossgcn.training.records import describe_environment, write_summary
 from crossgcn.workflows.table_settings import cross_in_first_layer, table_defaults
 
 
-class ComparisonOnTables:
-    """The models that ``compare`` trains on a user's tables, and the summary of their results.
+def table_experiment(
+    graph: TableGraph, models: Sequence[str] | None, tuning: int, settings: Mapping[str, Any]
+) -> TableExperiment:
+    """Return what ``compare`` trains on a user's tables.
 
     Args:
-        graph: The tables.
         models: Names of candidates; all that are installed by default.
         tuning: Trials per model.
         settings: Settings for every model; those that are ``None`` are left out.
     """
+    given = {name: value for name, value in settings.items() if value is not None}
+    depth = given.pop("num_layers", 2)
+    return TableExperiment(
+        graph.data,
+        models,
+        num_trials=tuning,
+        defaults={"num_layers": depth, **table_defaults(graph, given.get("splits"))},
+        settings={**given, "dataset": graph.data.name},
+    )
 
-    def __init__(
-        self,
-        graph: TableGraph,
-        models: Sequence[str] | None = None,
-        *,
-        tuning: int = DEFAULT_TRIALS,
-        settings: Mapping[str, Any],
-    ) -> None:
-        given = {name: value for name, value in settings.items() if value is not None}
-        depth = given.pop("num_layers", 2)
-        self.graph, self.tuning = graph, tuning
-        self.experiment = TableExperiment(
-            graph.data,
-            models,
-            num_trials=tuning,
-            defaults={"num_layers": depth, **table_defaults(graph, given.get("splits"))},
-            settings={**given, "dataset": graph.data.name},
-        )
 
-    def run(
-        self,
-        *,
-        baseline: str | None = None,
-        threads: int = 1,
-        on_estimate: Callable[[float, float], None] = lambda *_: None,
-        **work: Any,
-    ) -> tuple[dict[str, Any], TableComparison]:
-        """Train all models; return the summary, as ``crossgcn compare --json`` prints it.
+def compare_on_tables(
+    graph: TableGraph,
+    experiment: TableExperiment,
+    *,
+    baseline: str | None = None,
+    threads: int = 1,
+    on_estimate: Callable[[float, float], None] = lambda *_: None,
+    **work: Any,
+) -> tuple[dict[str, Any], TableComparison]:
+    """Train all models; return the summary, as ``crossgcn compare --json`` prints it.
 
-        Args:
-            baseline: The model that the others are paired with.
-            threads: Threads of each run.
-            on_estimate: Called with the seconds that the remaining runs will take, and those of
-                the models that were left out.
-            work: Further arguments of :meth:`TableExperiment.run
-                <crossgcn.experiments.compare.TableExperiment.run>`.
-        """
-        started, graph = time.perf_counter(), self.graph
-        left_out: dict[str, Any] = {"models": self.experiment.skipped, "seconds": None}
+    ``baseline`` is the model that the others are paired with. The other arguments are those of
+    :meth:`TableExperiment.run <crossgcn.experiments.compare.TableExperiment.run>`.
+    """
+    started, tuning = time.perf_counter(), experiment.num_trials
+    left_out: dict[str, Any] = {"models": experiment.skipped, "seconds": None}
 
-        def estimate(seconds: float, skipped: float) -> None:
-            on_estimate(seconds, skipped)
-            if left_out["seconds"] is None:
-                left_out["seconds"] = skipped
+    def estimate(seconds: float, skipped: float) -> None:
+        on_estimate(seconds, skipped)
+        if left_out["seconds"] is None:
+            left_out["seconds"] = skipped
 
-        comparison = self.experiment.run(threads=threads, on_estimate=estimate, **work)
-        config = self.experiment.experiment.configs[0]
-        environment = describe_environment()
-        summary = {
-            "dataset": graph.data.name,
-            "target": graph.plan.target,
-            "splits": config.splits,
-            "num_splits": len(self.experiment.splits),
-            "train": config.train,
-            "seed": config.seed,
-            "epochs": config.epochs,
-            "trials": self.tuning,
-            "tuned": {
-                name: [dict(trial) for trial in CANDIDATES[name].trials[: self.tuning]]
-                for name in self.experiment.names
-            },
-            **summarise_candidates(comparison, baseline),
-            **_positive_class(graph),
-            "left_out": left_out if left_out["models"] else None,
-            "seconds": sum(result.seconds for result in comparison.results),
-            "versions": environment["versions"],
-            "threads": threads,
-            "commit": environment["commit"],
-            "wall_seconds": time.perf_counter() - started,
-        }
-        return summary, comparison
+    comparison = experiment.run(threads=threads, on_estimate=estimate, **work)
+    config, environment = experiment.experiment.configs[0], describe_environment()
+    summary = {
+        "dataset": graph.data.name,
+        "target": graph.plan.target,
+        "splits": config.splits,
+        "num_splits": len(experiment.splits),
+        "train": config.train,
+        "seed": config.seed,
+        "epochs": config.epochs,
+        "trials": tuning,
+        "tuned": {
+            name: [dict(trial) for trial in CANDIDATES[name].trials[:tuning]]
+            for name in experiment.names
+        },
+        **summarise_candidates(comparison, baseline),
+        **_positive_class(graph),
+        "left_out": left_out if left_out["models"] else None,
+        "seconds": sum(result.seconds for result in comparison.results),
+        "versions": environment["versions"],
+        "threads": threads,
+        "commit": environment["commit"],
+        "wall_seconds": time.perf_counter() - started,
+    }
+    return summary, comparison
 
 
 def compare_tables(
@@ -129,10 +116,9 @@ def compare_tables(
     """Compare models on tables; for the arguments see :func:`compare`."""
     check_baseline(baseline, models or list(CANDIDATES))
     folder = None if out is None else Path(out)
-    summary, _ = ComparisonOnTables(graph, models, tuning=tuning, settings=settings).run(
-        baseline=baseline, out=folder, workers=workers, threads=threads, device=device
-    )
-    return keep_summary(summary, folder)
+    experiment = table_experiment(graph, models, tuning, settings)
+    work = {"out": folder, "workers": workers, "threads": threads, "device": device}
+    return keep_summary(compare_on_tables(graph, experiment, baseline=baseline, **work)[0], folder)
 
 
 def compare(
