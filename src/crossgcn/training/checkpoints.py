@@ -36,7 +36,7 @@ from crossgcn.data.seals import (
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.distributed import processes
+from crossgcn.training.distributed import State, processes
 
 CONFIG, WEIGHTS, PREPROCESS = "config.json", "model.safetensors", "preprocess.json"
 MODEL_FILES = (WEIGHTS, PREPROCESS, CONFIG)
@@ -45,8 +45,6 @@ MODEL_FILES = (WEIGHTS, PREPROCESS, CONFIG)
 FORMAT = 2
 
 CHECKPOINT = "resume.safetensors"
-
-State = dict[str, Tensor]
 
 
 @dataclass(frozen=True)

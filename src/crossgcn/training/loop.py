@@ -132,31 +132,8 @@ def fit(
     """
     patience = None if validation is None else step.config.patience
     selection = Selection(step.model, step.shapes, step.config.epochs, patience)
-    _run_epochs(step, selection, validation, curve, checkpoint, on_epochs, on_metrics)
-    if validation is None:
-        selection.keep_last()
-    selection.restore()
-    step.release()
-    tested: list[dict[str, float]] | None = None
-    if test is not None and selection.sound.any():
-        tested = test()
-    states = step.widen(selection.best_states(), selection.best_epoch.tolist())
-    return [
-        selection.result(position, state, None if tested is None else tested[position])
-        for position, state in enumerate(states)
-    ]
-
-
-def _run_epochs(
-    step: Step,
-    selection: Selection,
-    validation: Scorer | None,
-    curve: Scorer | None,
-    checkpoint: Checkpoint | None,
-    on_epochs: Callable[[int], None] | None,
-    on_metrics: Callable[[EpochMetrics], None] | None,
-) -> None:
     epochs, every = step.config.epochs, step.config.evaluate_every
+    report = on_epochs or (lambda count: None)
     hooks = list(enumerate(epoch_hooks(len(selection.best_epoch))))
     if on_metrics is not None:
         hooks.append((0, on_metrics))
@@ -183,8 +160,8 @@ def _run_epochs(
     if checkpoint is not None:
         checkpoint.load(step.state(), selection.state())
         reported = int(selection.epoch)
-        if reported and on_epochs is not None:
-            on_epochs(reported)
+        if reported:
+            report(reported)
     for epoch in range(reported + 1, epochs + 1):
         # Asked before each epoch, so that a training resumed where it should end does end.
         if reported == epoch - 1 and not selection.goes_on():
@@ -206,8 +183,20 @@ def _run_epochs(
         for position, hook in hooks:
             for metrics in selection.metrics(position, first=reported):
                 hook(metrics)
-        if on_epochs is not None:
-            on_epochs(epoch - reported)
+        report(epoch - reported)
         reported = epoch
-    if on_epochs is not None and reported < epochs and selection.sound.any():
-        on_epochs(epochs - reported)  # stopped early: there is nothing left to do
+    if reported < epochs and selection.sound.any():
+        report(epochs - reported)  # stopped early: there is nothing left to do
+    del run_epoch  # a CUDA graph keeps memory
+    if validation is None:
+        selection.keep_last()
+    selection.restore()
+    step.release()
+    tested: list[dict[str, float]] | None = None
+    if test is not None and selection.sound.any():
+        tested = test()
+    states = step.widen(selection.best_states(), selection.best_epoch.tolist())
+    return [
+        selection.result(position, state, None if tested is None else tested[position])
+        for position, state in enumerate(states)
+    ]

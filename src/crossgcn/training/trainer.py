@@ -195,8 +195,7 @@ class Trainer(RunTrainer):
         with using_threads(self.threads):
             for record in records:
                 record["environment"] = describe_environment(self.device)
-            train = self._train_full_batch if config.batch_size is None else self._train_in_batches
-            results = train(runs, models, on_epochs)
+            results = self._fit(runs, models, read_test=self.read_test, on_epochs=on_epochs)
         seconds = (time.perf_counter() - started) / len(runs)
         return [
             self._write(run, record, result, seconds)
@@ -214,49 +213,27 @@ class Trainer(RunTrainer):
         settings = config.model_settings()
         return settings | {"directed": True} if self.inputs.is_directed(config) else settings
 
-    def _train_full_batch(
-        self, runs: Sequence[Run], models: Sequence[NodeClassifier], on_epochs: OnEpochs | None
+    def _fit(
+        self, runs: Sequence[Run], models: Sequence[NodeClassifier], **more: Any
     ) -> list[TrainedModel | Diverged]:
-        config = runs[0].config
-        graph = self.inputs.of(config)
-        check_memory(models[0], graph, self.device)
-        with enough_memory(describe_sizes(models[0], graph), self.device):
-            return train_model_batch(
-                models,
-                graph,
-                self.y,
-                [self.splits[run.split] for run in runs],
-                config,
-                [config.run_seed(run.split, run.repeat) for run in runs],
-                read_test=self.read_test,
-                device=self.device,
-                on_epochs=on_epochs,
-            )
-
-    def _train_in_batches(
-        self, runs: Sequence[Run], models: Sequence[NodeClassifier], on_epochs: OnEpochs | None
-    ) -> list[TrainedModel | Diverged]:
-        ((run,), (model,)) = runs, models
-        config, checkpoint = run.config, None
+        config, splits = runs[0].config, [self.splits[run.split] for run in runs]
+        seeds = [config.run_seed(run.split, run.repeat) for run in runs]
+        more |= {"device": self.device}
+        if config.batch_size is None:
+            graph = self.inputs.of(config)
+            check_memory(models[0], graph, self.device)
+            with enough_memory(describe_sizes(models[0], graph), self.device):
+                return train_model_batch(models, graph, self.y, splits, config, seeds, **more)
+        ((run,), (model,), (split,), (seed,)) = runs, models, splits, seeds
         if run.folder is not None:
             path = run.folder / CHECKPOINT
-            checkpoint = Checkpoint(path, self.identity(run), config.checkpoint_every)
-        split = self.splits[run.split]
+            more["checkpoint"] = Checkpoint(path, self.identity(run), config.checkpoint_every)
         source = (
             self.inputs.hop_source(model, split)
             if isinstance(model, CrossHops)
             else self.inputs.source_of(config)
         )
-        return [
-            train_in_batches(
-                *(model, source, split, config),
-                seed=config.run_seed(run.split, run.repeat),
-                read_test=self.read_test,
-                device=self.device,
-                checkpoint=checkpoint,
-                on_epochs=on_epochs,
-            )
-        ]
+        return [train_in_batches(model, source, split, config, seed=seed, **more)]
 
     def _write(
         self, run: Run, record: Record, result: TrainedModel | Diverged, seconds: float
