@@ -20,6 +20,7 @@ from crossgcn.cli.options import (
     parse_names,
     parse_numbers,
 )
+from crossgcn.cli.running import run_with_progress, show_progress, terminal
 from crossgcn.cli.tables import EdgesArgument, TableOptions, is_table
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRIALS
@@ -115,8 +116,6 @@ def _compare_presets(
         for name, own in settings_of_models(names, settings).items()
     ]
 
-    from crossgcn.cli.running import run_with_progress
-
     started = time.perf_counter()
     all_runs, folder = run_with_progress(configs, run, name="compare", save_models=False)
 
@@ -160,7 +159,6 @@ def _compare_on_tables(
     graph = tables.load(nodes, edges, run.out)
     assert graph is not None
 
-    from crossgcn.cli.running import show_progress, terminal
     from crossgcn.reports.terminal.compare import candidates_table
 
     experiment = table_experiment(graph, names, tuning, settings)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from crossgcn.cli.command import Answer, RunArgument, command, option
+from crossgcn.cli.running import make_folder, progress_bar, status
 from crossgcn.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
@@ -74,8 +75,6 @@ def explain(
     A score is a sum of terms: of single columns and of crosses, of the node itself and of its
     neighbourhood. A cross is what its columns do together, without what each does alone.
     """
-    from crossgcn.cli.running import make_folder, status
-
     if csv is not None and (csv.is_dir() or not csv.parent.is_dir()):
         raise BadInput(f"{csv}: give the name of a file in an existing folder as --csv")
     with status("reading the run"):
@@ -142,7 +141,6 @@ def _classes(
     order: int | None,
     raw: bool,
 ) -> _Found:
-    from crossgcn.cli.running import progress_bar
     from crossgcn.explanation.column_details import term_records, terms_frame
     from crossgcn.explanation.run import explain_columns, no_better_than_guessing
     from crossgcn.reports.terminal.explain import column_tables
@@ -177,7 +175,6 @@ def _node(
     top: int,
     raw: bool,
 ) -> _Found:
-    from crossgcn.cli.running import status
     from crossgcn.explanation.one_node import answer_node
     from crossgcn.explanation.run import run_explainer
     from crossgcn.reports.terminal.explain import column_node_tables
@@ -220,7 +217,6 @@ def _check_order(trained: RunFolder, order: int | None) -> None:
 def _classes_as_trained(
     trained: RunFolder, class_name: str | None, top: int, order: int | None, reason: str
 ) -> _Found:
-    from crossgcn.cli.running import progress_bar
     from crossgcn.explanation.run import explain_run
     from crossgcn.reports.terminal.explain import class_tables
 

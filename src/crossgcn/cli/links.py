@@ -19,6 +19,7 @@ from crossgcn.cli.options import (
     parse_names,
     parse_numbers,
 )
+from crossgcn.cli.running import check_workers, show_progress, status
 from crossgcn.cli.tables import EdgesArgument, TableOptions
 from crossgcn.links.settings import (
     DEFAULT_RANKS,
@@ -110,8 +111,6 @@ def links(
         check_encoder(name)
     ranks = None if hits_at is None else tuple(parse_numbers(hits_at, "--hits-at"))
     settings_of_models(names, settings, encoder_names())
-
-    from crossgcn.cli.running import check_workers, show_progress, status
 
     check_workers(run.workers, run.threads)
     link_settings = LinkSettings(embedding_channels, decoder, folds, ranks)

@@ -14,6 +14,7 @@ from rich.markup import escape
 from crossgcn.cli.command import JsonOption, argument, command, option
 from crossgcn.cli.options import SettingOptions, Settings, WorkOptions
 from crossgcn.cli.output import SafeConsole, print_json
+from crossgcn.cli.running import check_workers, prepare_folder, resumable, work_progress
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.reproduction import ITEM_NAMES
 
@@ -69,7 +70,6 @@ def reproduce(
             raise unknown_name("item", name, ITEM_NAMES)
     started = time.perf_counter()
 
-    from crossgcn.cli.running import check_workers, prepare_folder
     from crossgcn.reproduction.items import read_item
     from crossgcn.reproduction.plan import plan_item
 
@@ -183,7 +183,6 @@ def _announce(plans: Sequence[ItemPlan], console: Console) -> None:
 def _run(
     plans: Sequence[ItemPlan], folder: Path, options: WorkOptions, console: Console
 ) -> list[tuple[Item, ItemResult]]:
-    from crossgcn.cli.running import resumable, work_progress
 
     workers = options.workers or 1
     terminal = SafeConsole(stderr=True)

@@ -30,7 +30,6 @@ from crossgcn.cli.command import VERBOSITY, until_end
 from crossgcn.cli.options import RunOptions, available_cores
 from crossgcn.cli.output import SafeConsole, print_line
 from crossgcn.cli.torchrun import join_others, leads, refuse_unjoined
-from crossgcn.data.files import holding, is_empty, remove_left_overs
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import get_preset
 from crossgcn.training.launch import find_launch
@@ -52,6 +51,8 @@ def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
     A folder that contains earlier results is refused unless ``resume`` is set. The folder is
     locked until the command ends.
     """
+    from crossgcn.data.files import holding, is_empty, remove_left_overs  # imports NumPy
+
     if out is None:
         if resume:
             raise BadInput("--resume needs --out DIR, the folder of the run to continue")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 
 from crossgcn.cli.command import argument, option, option_name
+from crossgcn.cli.running import status, terminal
 from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
 
@@ -145,7 +146,6 @@ class TableOptions:
             refuse_edges_of(dataset, edges)
         else:
             self._check_files(dataset, edges, out, for_links)
-        from crossgcn.cli.running import status, terminal
 
         with status(f"reading {dataset}"):
             from crossgcn.data.datasets.real import load_real

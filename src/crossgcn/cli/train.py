@@ -16,6 +16,7 @@ from crossgcn.cli.options import (
     SettingOptions,
     Settings,
 )
+from crossgcn.cli.running import is_explainable, run_with_progress
 from crossgcn.cli.tables import EdgesArgument, TableOptions, refuse_table_in_config
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.training.config import read_training
@@ -52,8 +53,6 @@ def train(
     if graph is None:
         refuse_table_in_config(chosen.dataset, config, "train")
     started = time.perf_counter()
-
-    from crossgcn.cli.running import is_explainable, run_with_progress
 
     training = {
         "dataset": _absolute(chosen.dataset),

@@ -21,6 +21,7 @@ from crossgcn.cli.options import (
     Settings,
     parse_numbers,
 )
+from crossgcn.cli.running import check_workers, is_explainable, show_progress
 from crossgcn.cli.tables import EdgesArgument, TableOptions, refuse_table_in_config
 from crossgcn.models.catalogue import get_preset
 from crossgcn.training.config import RunConfig
@@ -133,8 +134,6 @@ def tune(
     first = searches[0].base
     if graph is None:
         refuse_table_in_config(first.dataset, config, "tune")
-
-    from crossgcn.cli.running import check_workers, is_explainable, show_progress
 
     check_workers(run.workers, run.threads)
     tuning = make_tuning(searches, graph, search_splits)
