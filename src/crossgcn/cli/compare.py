@@ -20,6 +20,7 @@ from crossgcn.cli.options import (
     parse_names,
     parse_numbers,
 )
+from crossgcn.cli.output import duration
 from crossgcn.cli.running import run_with_progress, show_progress, terminal
 from crossgcn.cli.tables import EdgesArgument, TableOptions, is_table
 from crossgcn.errors import BadInput
@@ -170,12 +171,12 @@ def _compare_on_tables(
     untold = list(experiment.skipped)
 
     def tell(seconds: float, skipped: float) -> None:
-        notes.print(f"{words}: about {_amount(seconds)} more", markup=False, highlight=False)
+        notes.print(f"{words}: about {duration(seconds)} more", markup=False, highlight=False)
         if untold:
             package = "pip install 'crossgcn[interpret]' and " * experiment.needs_package
             notes.print(
                 f"left out: {' and '.join(untold)} would take about "
-                f"{_amount(skipped)}; {package}add them by --models all",
+                f"{duration(skipped)}; {package}add them by --models all",
                 markup=False,
                 highlight=False,
             )
@@ -195,7 +196,3 @@ def _compare_on_tables(
     sentences = map(Text, summary["answer"])
     then = f"\nNext: {summary['next']}"
     return Answer(summary, [candidates_table(summary), "", *sentences, then], folder)
-
-
-def _amount(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

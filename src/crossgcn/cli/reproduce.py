@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.markup import escape
 
-from crossgcn.cli.command import JsonOption, argument, command, option
+from crossgcn.cli.command import Answer, JsonOption, argument, command, option
 from crossgcn.cli.options import SettingOptions, Settings, WorkOptions
-from crossgcn.cli.output import SafeConsole, print_json
+from crossgcn.cli.output import SafeConsole, duration, print_line
 from crossgcn.cli.running import check_workers, prepare_folder, resumable, work_progress
-from crossgcn.errors import BadInput, WorkFailed, unknown_name
+from crossgcn.errors import BadInput, unknown_name
 from crossgcn.reproduction import ITEM_NAMES
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def reproduce(
     *,
     work: WorkOptions,
     settings: Annotated[Settings, SettingOptions(("epochs", "num_splits", "seed"), _DEFAULTS)],
-) -> None:
+) -> Answer:
     """Reproduce the paper's tables and figures, with a verdict for every number.
 
     Writes report.html and report.md. Finished runs are kept in --out: the same command with
@@ -118,17 +118,15 @@ def reproduce(
         "report": str(folder / "report.html"),
         "wall_seconds": time.perf_counter() - started,
     }
-    if as_json:
-        print_json(summary)
-    else:
-        for what, counts in (("Numbers of the paper", "verdicts"), ("Its claims", "claims")):
-            found = [f"{count} {name}" for name, count in summary[counts].items() if count]
-            console.print(f"{what}: {', '.join(found) or 'none'}.", highlight=False)
-        took = _duration(summary["wall_seconds"])
-        console.print(f"{took}. Read {summary['report']}", highlight=False)
+    lines = []
+    for what, counts in (("Numbers of the paper", "verdicts"), ("Its claims", "claims")):
+        found = [f"{count} {name}" for name, count in summary[counts].items() if count]
+        lines.append(f"{what}: {', '.join(found) or 'none'}.")
+    lines.append(f"{duration(summary['wall_seconds'])}. Read {summary['report']}")
     failed = [f"{item.name}: {line}" for item, result in pairs for line in result.failed]
     if failed:
-        raise WorkFailed("; ".join(failed))
+        print_line(f"crossgcn: {'; '.join(failed)}", error=True)
+    return Answer(summary, lines, exit_code=int(bool(failed)))
 
 
 def _same_settings(folder: Path, settings: dict[str, Any]) -> None:
@@ -220,7 +218,7 @@ def _run(
             if work.trainer.device.type == "cuda":
                 shared = f"the GPU ({work.trainer.device})"
             console.print(
-                f"{waiting} runs to do{done}: about {_duration(seconds)} with {shared}, "
+                f"{waiting} runs to do{done}: about {duration(seconds)} with {shared}, "
                 "epochs to be timed included.",
                 highlight=False,
             )
@@ -249,10 +247,3 @@ def _earlier(
             except BadInput as error:
                 console.print(f"[yellow]left out:[/yellow] {escape(str(error))}", highlight=False)
     return found
-
-
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
