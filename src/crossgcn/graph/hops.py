@@ -21,8 +21,7 @@ from crossgcn.data.files import write_json
 from crossgcn.data.seals import digest_of_json
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.matrix import SparseMatrix, make_rows
-from crossgcn.graph.sampling.batches import ExactRows
-from crossgcn.graph.sampling.blocks import adjacency_rows
+from crossgcn.graph.neighbourhood import Neighbourhood, NeighbourLabels, Smoothing
 from crossgcn.graph.sampling.source import Features, GraphSource
 
 _LEAST_DEVIATION = 1e-3
@@ -30,27 +29,11 @@ _DENSE_BYTES = 256 << 20
 """Sparse columns up to this size are made dense, because dense products are faster."""
 _ENTRY_BYTES = 12
 """Size of an entry of a sparse matrix: its column and its value."""
-_ROWS, _WIDTH = 1 << 16, 64
-"""Rows and columns that are computed at once."""
+_ROWS = 1 << 16
+"""Rows that are computed at once."""
 
 
 _F = TypeVar("_F", Tensor, SparseMatrix)
-
-
-class NeighbourLabels(NamedTuple):
-    """Labels that neighbours may show: those of training nodes only.
-
-    Attributes:
-        values: One column per class (one for two classes), or a standardised number,
-            ``[nodes, columns]``; rows of unknown nodes are ignored.
-        known: Which labels may be shown, bool ``[nodes]``.
-        prior: What a node without labelled neighbours is shown, ``[columns]``; the mean of the
-            known labels by default.
-    """
-
-    values: Tensor
-    known: Tensor
-    prior: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +69,11 @@ class HopPlan:
         return self.num_features + directions * (self.hops * self.num_features + 1 + labels)
 
     @property
+    def num_blocks(self) -> int:
+        """Number of blocks of means over neighbours: one per hop and direction."""
+        return self.hops * (2 if self.directed else 1)
+
+    @property
     def label_hops(self) -> int:
         """How far labels are seen: two hops at most."""
         return min(self.hops, 2) if self.num_labels else 0
@@ -113,32 +101,13 @@ class HopPlan:
         return names
 
 
-def neighbour_labels(y: Tensor, nodes: Tensor, num_classes: int) -> NeighbourLabels:
-    """Return the labels of some nodes, as their neighbours may see them.
-
-    Args:
-        y: Class or number of each node.
-        nodes: The training nodes.
-        num_classes: 1 if ``y`` is a number.
-    """
-    known = torch.zeros(y.numel(), dtype=torch.bool)
-    known[nodes] = True
-    own = y[nodes]
-    if num_classes == 1:
-        values = ((y - own.mean()) / own.std(correction=0).clamp(min=1e-12)).unsqueeze(1)
-    elif num_classes == 2:
-        values = (y == 1).unsqueeze(1)
-    else:
-        values = torch.nn.functional.one_hot(y.clamp(min=0), num_classes)
-    return NeighbourLabels(values.float(), known)
-
-
 class HopColumns:
     r"""The columns of every node of a graph, not standardised; computed once.
 
     With :math:`\bar{\mathbf{N}}` the mean over neighbours, weighted by their edges and without
-    the node itself, the means of hop :math:`h` are :math:`\bar{\mathbf{N}}^h\mathbf{X}`. A node
-    without neighbours has zeros there.
+    the node itself, the means of hop :math:`h` are :math:`\bar{\mathbf{N}}^h\mathbf{X}`. They are
+    smoothed (:class:`~crossgcn.graph.neighbourhood.Smoothing`): the mean of two neighbours says
+    less than that of two hundred. Large sparse columns are not smoothed, which would fill them.
 
     Args:
         source: The graph, in memory or on disk; a row lists the in-neighbours of a node.
@@ -147,6 +116,7 @@ class HopColumns:
             graph are then in memory at once.
         identity: What the columns depend on. The file is then kept, with its checksum, and read
             instead of computed anew by the next object of the same identity.
+        smoothing: That of the model which reads the columns; by default estimated here.
     """
 
     def __init__(
@@ -157,7 +127,9 @@ class HopColumns:
         directed: bool = False,
         folder: Path | None = None,
         identity: Mapping[str, Any] | None = None,
+        smoothing: Smoothing | None = None,
     ) -> None:
+        self._given = smoothing
         self.plan = HopPlan(source.num_features, hops, directed=directed)
         self._directions = [Neighbourhood(source)]
         if directed:
@@ -167,6 +139,7 @@ class HopColumns:
         first = source.features(torch.arange(min(1, source.num_nodes)))
         self.without_labels: Features
         if isinstance(first, SparseMatrix) and self._stays_sparse(source):
+            self._given = Smoothing.none(self.plan.num_features, self.plan.num_blocks)
             self.without_labels = self._compute_sparse(source)
             return
         dtype = first.values.dtype if isinstance(first, SparseMatrix) else first.dtype
@@ -185,6 +158,17 @@ class HopColumns:
         self.__dict__ = state
         if self._kept is not None:
             self.without_labels = self._kept.map()
+
+    @cached_property
+    def smoothing(self) -> Smoothing:
+        """How the means over neighbours are smoothed."""
+        if self._given is not None:
+            return self._given
+        assert isinstance(self.without_labels, Tensor)
+        prior = self._prior(self.without_labels)
+        blocks = range(self.plan.num_blocks)
+        strengths = [self._strength(self.without_labels, block) for block in blocks]
+        return Smoothing(prior, torch.tensor(strengths))
 
     @cached_property
     def scale(self) -> Scale:
@@ -212,6 +196,8 @@ class HopColumns:
         than a neighbourhood has different values; the entries are estimated from some nodes.
         """
         plan, nodes = self.plan, torch.arange(0, source.num_nodes, -(-source.num_nodes // 1000))
+        if self._given is not None and any(each.any() for each in self._given):
+            return False
         if 4 * source.num_nodes * plan.num_columns <= _DENSE_BYTES:
             return False
         sample = source.features(nodes)
@@ -227,159 +213,66 @@ class HopColumns:
         width, sides = self.plan.num_features, len(self._directions)
         for nodes in torch.split(torch.arange(source.num_nodes), _ROWS):
             out[nodes[0] : nodes[-1] + 1, :width] = _dense(source.features(nodes))
-        for block in range(self.plan.hops * sides):
-            near = self._directions[block % sides]
-            # The own columns, or the last ones of the same direction.
-            before = max(0, block + 1 - sides)
+        prior = self._prior(out) if self._given is None else self._given.prior
+        strengths = []
+        for block in range(self.plan.num_blocks):
+            near, values = self._averaged(out, block)
             means = out[:, (block + 1) * width : (block + 2) * width]
-            near.mean(out[:, before * width : (before + 1) * width], means)
+            strengths.append(self._strength(out, block))
+            near.mean(values, means, prior, strengths[-1])
+        self.smoothing = Smoothing(prior, torch.tensor(strengths))
         for side, near in enumerate(self._directions, start=-sides):
             out[:, self.plan.num_columns + side] = near.num_neighbours.log1p()
+
+    def _averaged(self, out: Tensor, block: int) -> tuple[Neighbourhood, Tensor]:
+        """Return the direction of a block of means, and the columns of which they are means.
+
+        These are the own columns, or the last means of the same direction.
+        """
+        width, sides = self.plan.num_features, len(self._directions)
+        before = max(0, block + 1 - sides)
+        return self._directions[block % sides], out[:, before * width : (before + 1) * width]
+
+    def _prior(self, out: Tensor) -> Tensor:
+        total = torch.zeros(self.plan.num_features, dtype=torch.float64)
+        for part in torch.split(out[:, : self.plan.num_features], _ROWS):
+            total += part.double().sum(0)
+        return (total / max(len(out), 1)).float()
+
+    def _strength(self, out: Tensor, block: int) -> float:
+        if self._given is not None:
+            return float(self._given.strength[block])
+        near, values = self._averaged(out, block)
+        return near.estimate_strength(values)
 
     def _compute_sparse(self, source: GraphSource) -> Features:
         """Compute all columns in memory, where they are not filled in."""
         own = source.features(torch.arange(source.num_nodes))
         assert isinstance(own, SparseMatrix)
-        return self._join(own, lambda near, x: near.mean_sparse(x))
+        return self._join(own, lambda near, x, _: near.mean_sparse(x))
 
     def of(self, x: Tensor) -> Tensor:
         """Return the columns without labels of other features, with a gradient for them."""
-        joined = self._join(x, lambda near, each: near.mean_matrix(x.dtype) @ each)
+        prior, strength = self.smoothing
+
+        def mean(near: Neighbourhood, each: Tensor, block: int) -> Tensor:
+            share = near.share(float(strength[block])).to(x.dtype).unsqueeze(1)
+            return share * (near.mean_matrix(x.dtype) @ each) + (1 - share) * prior.to(x.dtype)
+
+        joined = self._join(x, mean)
         assert isinstance(joined, Tensor)
         return joined
 
-    def _join(self, own: _F, mean: Callable[[Neighbourhood, _F], _F]) -> Features:
-        blocks: list[Features] = [own]
-        last: list[_F] = [own for _ in self._directions]
-        for _ in range(self.plan.hops):
-            last = [mean(near, x) for near, x in zip(self._directions, last, strict=True)]
-            blocks += last
-        blocks += [near.num_neighbours.log1p().unsqueeze(1) for near in self._directions]
-        return join_columns(blocks)
-
-
-class Neighbourhood:
-    """Sums and means over the neighbours of every node, without the node itself.
-
-    Args:
-        outward: Out-neighbours instead of in-neighbours.
-    """
-
-    def __init__(self, source: GraphSource, *, outward: bool = False) -> None:
-        self._source, self._outward = source, outward
-        self._exact = ExactRows(source)
-
-    @property
-    def num_neighbours(self) -> Tensor:
-        """Number of neighbours of each node."""
-        return self._sizes[0].float()
-
-    @cached_property
-    def _sizes(self) -> tuple[Tensor, Tensor]:
-        """The number of neighbours of each node, of weight above 0, and the sum of weights."""
-        sizes = torch.zeros(2, self._source.num_nodes, dtype=torch.float64)
-        for chunk in self._exact.chunks():
-            rows = adjacency_rows(self._source, chunk, "neighbours")
-            nodes = rows.columns if self._outward else chunk[rows.rows]
-            values = rows.values.double()
-            sizes.index_add_(1, nodes, torch.stack([(values > 0).double(), values]))
-        return sizes[0], sizes[1]
-
-    @cached_property
-    def _inverse(self) -> Tensor:
-        total = self._sizes[1]
-        return torch.where(total > 0, 1 / total, 0.0)
-
-    def mean(self, x: Tensor, out: Tensor) -> None:
-        """Write the mean over neighbours, weighted by their edges, into a matrix of zeros."""
-        self._sum(x, out)
-        for rows, inverse in zip(
-            torch.split(out, _ROWS), torch.split(self._inverse, _ROWS), strict=True
-        ):
-            rows *= inverse.to(x.dtype).unsqueeze(1)
-
-    def mean_matrix(self, dtype: torch.dtype) -> SparseMatrix:
-        """Return the matrix of the mean over neighbours, of a graph in memory."""
-        nodes = torch.arange(self._source.num_nodes)
-        rows = adjacency_rows(self._source, nodes, "neighbours").to_scipy().astype(np.float64)
-        scale = sp.diags_array(self._inverse.numpy())
-        matrix = SparseMatrix.from_scipy(scale @ (rows.T if self._outward else rows))
-        matrix.values = matrix.values.to(dtype)
-        return matrix
-
-    def mean_sparse(self, x: SparseMatrix) -> SparseMatrix:
-        """Return the mean over neighbours of a sparse matrix, which is not filled in."""
-        matrix, parts = x.to_scipy(), []
-        for chunk in self._exact.chunks():
-            rows = adjacency_rows(self._source, chunk, "neighbours").to_scipy()
-            own = matrix[chunk.numpy()]
-            parts.append(rows.T @ own if self._outward else rows @ matrix)
-        sums = sum(parts[1:], parts[0]) if self._outward else sp.vstack(parts, format="csr")
-        scale = sp.diags_array(self._inverse.numpy().astype(sums.dtype))
-        return SparseMatrix.from_scipy(scale @ sums)
-
-    def mean_labels(self, labels: NeighbourLabels, hop: int) -> Tensor:
-        """Return the smoothed mean of the labels at the end of walks, and how many are known.
-
-        A walk counts as one if all edges weigh the same; otherwise each step counts by the weight
-        of its edge, relative to the mean weight of the node's edges. A walk that returns to its
-        start is left out, so no column shows a node its own label.
-        """
-        known = labels.known.unsqueeze(1)
-        own = torch.where(known, torch.cat([labels.values, torch.ones_like(known)], dim=1), 0.0)
-        own = own.double()
-        prior = own[:, :-1].sum(0) / own[:, -1].sum().clamp(min=1)
-        if labels.prior is not None:
-            prior = labels.prior.to(own)
-        counts = self._counts.unsqueeze(1)
-        reached = counts * self._sum(own, torch.zeros_like(own))
-        if hop == 2:
-            reached = counts * self._sum(reached, torch.zeros_like(own))
-            reached -= self._returns.unsqueeze(1) * own
-        total, count = reached[:, :-1], reached[:, -1:].clamp(min=0)
-        return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
-
-    def _sum(self, x: Tensor, out: Tensor) -> Tensor:
-        """Add the sums over neighbours to a matrix, some rows at a time.
-
-        The matrix is multiplied as a whole if it is contiguous, else a few columns at a time.
-        """
-        nodes: Tensor | slice = slice(None)
-        width = x.size(1) if x.is_contiguous() else _WIDTH
-        for chunk in self._exact.chunks():
-            if x.is_contiguous():
-                block = adjacency_rows(self._source, chunk, "neighbours")
-            else:
-                nodes, block = self._exact.block(chunk, "neighbours")
-            for source, target in zip(
-                torch.split(x, width, 1), torch.split(out, width, 1), strict=True
-            ):
-                if self._outward:
-                    target[nodes] += block.multiply_transposed(source[chunk])
-                else:
-                    target[chunk[0] : chunk[-1] + 1] += block @ source[nodes]
-        return out
-
-    @cached_property
-    def _counts(self) -> Tensor:
-        """One over the mean weight of each node's edges."""
-        number, total = self._sizes
-        return torch.where(total > 0, number / total, 0.0)
-
-    @cached_property
-    def _returns(self) -> Tensor:
-        """What all walks of two steps from each node back to itself count."""
-        source = self._source
-        total = torch.zeros(source.num_nodes, dtype=torch.float64)
-        for chunk in self._exact.chunks():
-            rows = adjacency_rows(source, chunk, "neighbours")
-            starts, values = chunk[rows.rows], rows.values.double()
-            back = source.find_entries(rows.columns.numpy(), starts.numpy())
-            values *= torch.from_numpy(back >= 0) * self._counts[rows.columns]
-            if source.weights is not None:
-                values *= source.weights[back]  # the last weight where there is no way back
-            total.index_add_(0, starts, values)
-        return self._counts * total
+    def _join(self, own: _F, mean: Callable[[Neighbourhood, _F, int], _F]) -> Features:
+        blocks: list[_F] = [own]
+        sides = len(self._directions)
+        for block in range(self.plan.num_blocks):
+            near = self._directions[block % sides]
+            blocks.append(mean(near, blocks[max(0, block + 1 - sides)], block))
+        columns: list[Features] = list(blocks)
+        for near in self._directions:
+            columns.append(near.num_neighbours.log1p().unsqueeze(1))
+        return join_columns(columns)
 
 
 class KeptRows:
