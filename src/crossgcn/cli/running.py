@@ -217,11 +217,8 @@ def run_with_progress(
     """Train all configurations with a progress bar; return the results and their folder.
 
     Args:
-        configs: One configuration per model.
-        run: The user's options.
         name: End of the name of the folder, without ``--out``.
         save_models: Save the weights of each run, and make the folder a saved model.
-        graph: The user's tables; without them, the dataset is loaded by its name.
         training: Saved with the models: how to train them again.
     """
     check_workers(run.workers, run.threads)

@@ -131,13 +131,9 @@ class TableOptions:
     ) -> TableGraph | None:
         """Read tables, the user's or known ones; return nothing for another dataset.
 
-        What was decided about the columns, and warnings, go to stderr.
-
-        Args:
-            dataset: Table of nodes, or another dataset; the options are refused with that.
-            edges: Table of edges.
-            out: Folder of the results, which must not be that of the tables.
-            for_links: Edges are predicted, so they are needed and a target is not.
+        What was decided about the columns, and warnings, go to stderr. The options are refused
+        with a dataset that is no table, and a folder ``out`` that is that of the tables.
+        ``for_links``, edges are needed and a target is not.
         """
         if not is_table(dataset):
             self._refuse(dataset or "citeseer", edges)

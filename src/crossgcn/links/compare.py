@@ -60,10 +60,8 @@ class LinkResult:
 class LinkComparison:
     """The results of all encoders; the first is the baseline.
 
-    Attributes:
-        metrics: In the order in which they are shown.
-        test_to_train: Test edges per training edge. It corrects intervals for the overlap of the
-            splits, which are drawn from the same edges.
+    ``test_to_train``, test edges per training edge, corrects intervals for the overlap of the
+    splits, which are drawn from the same edges.
     """
 
     results: tuple[LinkResult, ...]

@@ -162,7 +162,6 @@ def train_links(
         x: Features of all nodes, on the same device.
         seed: Decides the dropped entries.
         hits_at: The ranks of Hits@K.
-        on_epochs: As for :func:`~crossgcn.training.loop.fit`.
 
     Returns:
         ``best_epoch``, ``validation_auc`` and ``test``, every metric of the test pairs; and

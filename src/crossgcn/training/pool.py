@@ -40,7 +40,6 @@ def train_many(
     """Train all runs, except those whose records are on disk already, and return their records.
 
     Args:
-        runs: In the order in which their records are returned.
         workers: Processes that share the runs. A GPU uses one, and so does each process of
             ``torchrun``: these share every mini-batch instead.
         on_epochs: Called regularly with the number of epochs done since the last call, including
