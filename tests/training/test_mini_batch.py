@@ -206,7 +206,7 @@ def test_hidden_values_of_a_graph_on_disk_are_kept_in_the_runs_folder(
         return make_rows(rows, width, dtype, folder)
 
     monkeypatch.setattr("crossgcn.training.batches.layerwise.make_rows", make_and_tell)
-    monkeypatch.setattr("crossgcn.training.batches.scoring._fields_are_small", lambda *_: False)
+    monkeypatch.setattr("crossgcn.training.scoring._fields_are_small", lambda *_: False)
     out = tmp_path / "run"
     source = source_of(stored if on_disk else small_graph)
     train_in_batches(
