@@ -92,7 +92,7 @@ def explain(
         raise BadInput("--order chooses terms of whole classes: leave it out with --node")
     _check_order(trained, order)
     found = _find(trained, node, class_name, against, top, order, raw)
-    tables = {} if csv is None else {csv: found.terms()}
+    tables: dict[Path, Any] = {} if csv is None else {csv: found.terms()}
     if out is not None:
         tables |= {make_folder(out) / name: frame for name, frame in found.tables.items()}
     for path, frame in tables.items():

@@ -178,8 +178,8 @@ class Reproduction:
                 finish_items()
 
         finish_items()
-        shared = {"workers": self.workers, "on_epochs": count}
-        train_many(self.trainer, runs, on_record=keep, on_failure=keep, **shared)
+        kept: dict[str, Any] = {"on_epochs": count, "on_record": keep, "on_failure": keep}
+        train_many(self.trainer, runs, workers=self.workers, **kept)
         for name, config in untimed.items():
             if on_timing is not None:
                 on_timing(f"{config.model}, hidden size {config.hidden_channels}")

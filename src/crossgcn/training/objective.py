@@ -151,8 +151,10 @@ class Targets:
         Scores of one model may have two dimensions.
         """
         of_models = scores.detach().view(*self.labels.shape, -1)
-        *means, slope = self.loss(of_models, self.labels, self.counts, self.node_weights)
-        return *means, slope.view_as(scores)
+        losses, accuracies, slope = self.loss(
+            of_models, self.labels, self.counts, self.node_weights
+        )
+        return losses, accuracies, slope.view_as(scores)
 
 
 def find_targets(

@@ -117,7 +117,7 @@ def compare_tables(
     check_baseline(baseline, models or list(CANDIDATES))
     folder = None if out is None else Path(out)
     experiment = table_experiment(graph, models, tuning, settings)
-    work = {"out": folder, "workers": workers, "threads": threads, "device": device}
+    work: dict[str, Any] = {"out": folder, "workers": workers, "threads": threads, "device": device}
     return keep_summary(compare_on_tables(graph, experiment, baseline=baseline, **work)[0], folder)
 
 
@@ -207,7 +207,7 @@ def link_experiment(
         check_encoder(name)
     graph = dataset if isinstance(dataset, TableGraph) else None
     defaults = {**LINK_DEFAULTS, **({} if graph is None else {"bias": True})}
-    named = {} if graph is not None else {"dataset": dataset}
+    named: dict[str, Any] = {} if graph is not None else {"dataset": dataset}
     configs = {
         name: RunConfig.create(defaults=defaults, model=name, **named, **own)
         for name, own in settings_of_models(models, settings, encoder_names()).items()
