@@ -110,8 +110,7 @@ class Inputs:
         if hops not in self._hops:
             source, stored = self._source(), getattr(self._graph, "stored", None)
             settings: dict[str, Any] = {"directed": self._is_directed}
-            is_kept = stored is not None and self._folder is not None
-            if is_kept:
+            if stored is not None and self._folder is not None:
                 settings["identity"] = {"graph": stored.fingerprint, "hops": hops, **settings}
             if stored is not None:
                 settings["folder"] = self._folder or Path(tempfile.gettempdir())
@@ -119,6 +118,7 @@ class Inputs:
             def compute() -> None:
                 self._hops[hops] = HopColumns(source, hops, **settings)
 
+            is_kept = "identity" in settings
             if is_kept:  # the other processes wait for the first, and read what it has written
                 processes().share(compute)
             if not is_kept or not processes().leads:
