@@ -145,7 +145,8 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
                 add(each, annotation, None)
         elif is_dataclass(kind):
             types = get_type_hints(kind, include_extras=True)
-            groups[name] = list(types), kind
+            make: Any = kind
+            groups[name] = list(types), make
             for field in fields(kind):
                 add(field.name, types[field.name], field.default)
         else:

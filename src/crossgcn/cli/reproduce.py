@@ -118,15 +118,15 @@ def reproduce(
         "report": str(folder / "report.html"),
         "wall_seconds": time.perf_counter() - started,
     }
-    lines = []
+    shown = []
     for what, counts in (("Numbers of the paper", "verdicts"), ("Its claims", "claims")):
         found = [f"{count} {name}" for name, count in summary[counts].items() if count]
-        lines.append(f"{what}: {', '.join(found) or 'none'}.")
-    lines.append(f"{duration(summary['wall_seconds'])}. Read {summary['report']}")
+        shown.append(f"{what}: {', '.join(found) or 'none'}.")
+    shown.append(f"{duration(summary['wall_seconds'])}. Read {summary['report']}")
     failed = [f"{item.name}: {line}" for item, result in pairs for line in result.failed]
     if failed:
         print_line(f"crossgcn: {'; '.join(failed)}", error=True)
-    return Answer(summary, lines, exit_code=int(bool(failed)))
+    return Answer(summary, shown, exit_code=int(bool(failed)))
 
 
 def _same_settings(folder: Path, settings: dict[str, Any]) -> None:
