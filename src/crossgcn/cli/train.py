@@ -16,10 +16,10 @@ from crossgcn.cli.options import (
     SettingOptions,
     Settings,
 )
+from crossgcn.cli.running import is_explainable, run_with_progress
 from crossgcn.cli.tables import EdgesArgument, TableOptions, refuse_table_in_config
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
-from crossgcn.models.catalogue import get_preset
 from crossgcn.training.config import read_training
 from crossgcn.workflows.table_settings import configure_for_tables
 
@@ -55,8 +55,6 @@ def train(
         refuse_table_in_config(chosen.dataset, config, "train")
     started = time.perf_counter()
 
-    from crossgcn.cli.running import run_with_progress
-
     training = {
         "dataset": _absolute(chosen.dataset),
         "edges": None if edges is None else _absolute(edges),
@@ -67,11 +65,9 @@ def train(
         [chosen], run, name=chosen.model, save_models=True, graph=graph, training=training
     )
 
-    from crossgcn.explanation.reading import can_be_explained
     from crossgcn.reports.summaries import summarise_training
     from crossgcn.reports.terminal.tables import order_weight_lines, training_table
     from crossgcn.reproduction.items import paper_result
-    from crossgcn.training.checkpoints import load_model
 
     summary = summarise_training(runs, paper_result)
     summary |= {
@@ -96,8 +92,7 @@ def train(
                 f"labels of neighbours: validation preferred them in {sum(map(bool, with_labels))} "
                 f"of {len(with_labels)} runs"
             )
-        of_features = get_preset(chosen.model).inputs == "features"
-        if chosen.model == "cross-hops" or (of_features and can_be_explained(load_model(folder))):
+        if is_explainable(folder, chosen.model):
             yield f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
 
     return Answer(summary, shown(), folder)

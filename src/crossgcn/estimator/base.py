@@ -38,12 +38,12 @@ from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.batches.train import train_in_batches
 from crossgcn.training.checkpoints import save_model
 from crossgcn.training.config import RunConfig
+from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.inputs import rows_of_hops, takes_hops
 from crossgcn.training.loop import fit
-from crossgcn.training.losses import fit_target_scale
 from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
+from crossgcn.training.objective import fit_target_scale
 from crossgcn.training.selection import Diverged, TrainedModel
-from crossgcn.training.steps.full_batch import FullBatchStep
 from crossgcn.training.trainer import seeded, using_threads
 
 GRAPH_ARGUMENTS = {"edge_index": True, "edge_weight": True, "node_index": True}
