@@ -133,6 +133,9 @@ def _explain_classes(
             terms.outputs[output]: terms.by_size(output) for output in outputs
         },
         "unlisted": {str(size): count for size, count in terms.num_unlisted.items()},
+        "unlisted_by_column": {
+            terms.outputs[output]: terms.unlisted_columns(output) for output in outputs
+        },
         "warning": warning,
         "terms": records,
     }

@@ -139,7 +139,8 @@ class NodeSum:
     Attributes:
         output: The class, or the target that is a number.
         frame: All terms (``term``, ``columns``, ``whose``, ``contribution``), the largest first.
-        held: What the node has in its own columns, by column: ``{"gender": "female"}``.
+        held: What the node has, by column: ``{"gender": "female", "neighbours: age": "34.2"}``.
+            Of the neighbourhood: means of numbers only.
     """
 
     output: str
@@ -188,7 +189,8 @@ def node_sum(terms: ColumnTerms, node: int, output: int) -> NodeSum:
     held = {
         group.name: value_text(group, terms.inputs[row, group.columns])
         for group in terms.groups
-        if group.own and len(group.columns)
+        if len(group.columns) and (group.own or (group.is_number and group.scale != (0.0, 1.0)))
+        if group.own or terms.neighbours is None
     }
     return NodeSum(terms.outputs[output], terms.unit, average, score, frame, held)
 

@@ -107,6 +107,8 @@ class ColumnTerms:
             neighbourhood of each other, ``[nodes, nodes]``. Columns of the neighbourhood are
             then those of the neighbours themselves, not their means.
         num_unlisted: How many sets of 2, 3, ... columns are in ``rest``.
+        unlisted_by_group: Importance of the sets in ``rest`` with each group, ``[groups,
+            outputs]``.
     """
 
     outputs: tuple[str, ...]
@@ -120,6 +122,7 @@ class ColumnTerms:
     inputs: Floats
     neighbours: Any = None
     num_unlisted: Mapping[int, int] = field(default_factory=dict)
+    unlisted_by_group: Floats | None = None
 
     @property
     def all_terms(self) -> tuple[ColumnTerm, ...]:
@@ -155,6 +158,14 @@ class ColumnTerms:
             size = len(term.columns)
             sums[size] = sums.get(size, 0.0) + term.contributions[:, output]
         return {size: float(sums[size].std()) for size in sorted(sums)}
+
+    def unlisted_columns(self, output: int = 0) -> dict[str, float]:
+        """Return the importance of the crosses in ``rest`` with each column, the largest first."""
+        if self.unlisted_by_group is None:
+            return {}
+        sizes = self.unlisted_by_group[:, output]
+        largest = np.argsort(-sizes, kind="stable")
+        return {self.groups[group].name: float(sizes[group]) for group in largest}
 
     def whose(self, term: ColumnTerm) -> str:
         """Return whose columns a term is made of: the node's own, its neighbourhood's or both."""
@@ -290,6 +301,7 @@ def column_terms(
         tuple(groups),
         inputs,
         num_unlisted=terms.num_unlisted,
+        unlisted_by_group=terms.rest_by_group.std(axis=0),
     )
 
 
