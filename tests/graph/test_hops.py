@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from statistics import mean, pvariance, variance
-from typing import Any
 
 import pytest
 import torch
@@ -217,23 +216,23 @@ def test_sparse_columns_are_scaled_like_dense_ones(
     torch.manual_seed(2)
     x = (torch.rand(60, 5) < 0.2).float() * torch.rand(60, 5)
     edges = torch.randint(60, (2, 200))
-    none = Smoothing.none(5, 4 if directed else 2)
-    settings: dict[str, Any] = {"directed": directed, "smoothing": none}
-    dense = HopColumns(MemoryGraph(x, edges), 2, **settings).without_labels
+    x[:, :2] = x[:, :2].ceil()  # two flags and three numbers
+    of_dense = HopColumns(MemoryGraph(x, edges), 2, directed=directed)
+    dense = of_dense.without_labels
     monkeypatch.setattr("crossgcn.graph.hops._DENSE_BYTES", 0)
-    filled = HopColumns(MemoryGraph(to_csr(x), edges), 2, **settings).without_labels
+    filled = HopColumns(MemoryGraph(to_csr(x), edges), 2, directed=directed).without_labels
     assert isinstance(filled, Tensor)  # few columns, which neighbourhoods fill
     torch.testing.assert_close(filled, dense)
     monkeypatch.setattr("crossgcn.graph.hops._ENTRY_BYTES", 0)
     monkeypatch.setattr("crossgcn.graph.sampling.batches._ENTRIES_PER_CHUNK", 50)
     columns = HopColumns(MemoryGraph(to_csr(x), edges), 2, directed=directed)
-    assert not any(each.any() for each in columns.smoothing)  # it would fill them
+    torch.testing.assert_close(columns.smoothing, of_dense.smoothing)
     sparse = columns.without_labels
     assert isinstance(dense, Tensor)
     assert isinstance(sparse, SparseMatrix)
     torch.testing.assert_close(torch.from_numpy(sparse.to_scipy().toarray()), dense)
-    for of_dense, of_sparse in zip(fit_scale(dense, 5), fit_scale(sparse, 5), strict=True):
-        torch.testing.assert_close(of_dense, of_sparse)
+    for expected_scale, scale_found in zip(fit_scale(dense, 5), fit_scale(sparse, 5), strict=True):
+        torch.testing.assert_close(scale_found, expected_scale)
     scale = fit_scale(dense, 5)
     scaled = standardise_columns(sparse, scale)
     assert isinstance(scaled, SparseMatrix)

@@ -107,7 +107,7 @@ class HopColumns:
     With :math:`\bar{\mathbf{N}}` the mean over neighbours, weighted by their edges and without
     the node itself, the means of hop :math:`h` are :math:`\bar{\mathbf{N}}^h\mathbf{X}`. They are
     smoothed (:class:`~crossgcn.graph.neighbourhood.Smoothing`): the mean of two neighbours says
-    less than that of two hundred. Large sparse columns are not smoothed, which would fill them.
+    less than that of two hundred.
 
     Args:
         source: The graph, in memory or on disk; a row lists the in-neighbours of a node.
@@ -139,7 +139,6 @@ class HopColumns:
         first = source.features(torch.arange(min(1, source.num_nodes)))
         self.without_labels: Features
         if isinstance(first, SparseMatrix) and self._stays_sparse(source):
-            self._given = Smoothing.none(self.plan.num_features, self.plan.num_blocks)
             self.without_labels = self._compute_sparse(source)
             return
         dtype = first.values.dtype if isinstance(first, SparseMatrix) else first.dtype
@@ -162,13 +161,10 @@ class HopColumns:
     @cached_property
     def smoothing(self) -> Smoothing:
         """How the means over neighbours are smoothed."""
-        if self._given is not None:
-            return self._given
-        assert isinstance(self.without_labels, Tensor)
-        prior = self._prior(self.without_labels)
-        blocks = range(self.plan.num_blocks)
-        strengths = [self._strength(self.without_labels, block) for block in blocks]
-        return Smoothing(prior, torch.tensor(strengths))
+        columns, width = self.without_labels, self.plan.num_features
+        assert isinstance(columns, Tensor)  # of a kept file; otherwise it is known already
+        blocks = torch.split(columns, width, dim=1)
+        return self._smooth(blocks[0], lambda near, block, *_: blocks[block + 1])[0]
 
     @cached_property
     def scale(self) -> Scale:
@@ -196,8 +192,6 @@ class HopColumns:
         than a neighbourhood has different values; the entries are estimated from some nodes.
         """
         plan, nodes = self.plan, torch.arange(0, source.num_nodes, -(-source.num_nodes // 1000))
-        if self._given is not None and any(each.any() for each in self._given):
-            return False
         if 4 * source.num_nodes * plan.num_columns <= _DENSE_BYTES:
             return False
         sample = source.features(nodes)
@@ -213,66 +207,73 @@ class HopColumns:
         width, sides = self.plan.num_features, len(self._directions)
         for nodes in torch.split(torch.arange(source.num_nodes), _ROWS):
             out[nodes[0] : nodes[-1] + 1, :width] = _dense(source.features(nodes))
-        prior = self._prior(out) if self._given is None else self._given.prior
-        strengths = []
-        for block in range(self.plan.num_blocks):
-            near, values = self._averaged(out, block)
+
+        def write(near: Neighbourhood, block: int, x: Tensor, prior: Tensor, by: float) -> Tensor:
             means = out[:, (block + 1) * width : (block + 2) * width]
-            strengths.append(self._strength(out, block))
-            near.mean(values, means, prior, strengths[-1])
-        self.smoothing = Smoothing(prior, torch.tensor(strengths))
+            near.mean(x, means, prior, by)
+            return means
+
+        self.smoothing, _ = self._smooth(out[:, :width], write)
         for side, near in enumerate(self._directions, start=-sides):
             out[:, self.plan.num_columns + side] = near.num_neighbours.log1p()
-
-    def _averaged(self, out: Tensor, block: int) -> tuple[Neighbourhood, Tensor]:
-        """Return the direction of a block of means, and the columns of which they are means.
-
-        These are the own columns, or the last means of the same direction.
-        """
-        width, sides = self.plan.num_features, len(self._directions)
-        before = max(0, block + 1 - sides)
-        return self._directions[block % sides], out[:, before * width : (before + 1) * width]
-
-    def _prior(self, out: Tensor) -> Tensor:
-        total = torch.zeros(self.plan.num_features, dtype=torch.float64)
-        for part in torch.split(out[:, : self.plan.num_features], _ROWS):
-            total += part.double().sum(0)
-        return (total / max(len(out), 1)).float()
-
-    def _strength(self, out: Tensor, block: int) -> float:
-        if self._given is not None:
-            return float(self._given.strength[block])
-        near, values = self._averaged(out, block)
-        return near.estimate_strength(values)
 
     def _compute_sparse(self, source: GraphSource) -> Features:
         """Compute all columns in memory, where they are not filled in."""
         own = source.features(torch.arange(source.num_nodes))
         assert isinstance(own, SparseMatrix)
-        return self._join(own, lambda near, x, _: near.mean_sparse(x))
+        self.smoothing, blocks = self._smooth(own, lambda near, _, *of: near.mean_sparse(*of))
+        return self._join(blocks)
 
     def of(self, x: Tensor) -> Tensor:
         """Return the columns without labels of other features, with a gradient for them."""
-        prior, strength = self.smoothing
 
-        def mean(near: Neighbourhood, each: Tensor, block: int) -> Tensor:
-            share = near.share(float(strength[block])).to(x.dtype).unsqueeze(1)
+        def mean(near: Neighbourhood, _: int, each: Tensor, prior: Tensor, by: float) -> Tensor:
+            share = near.share(by).to(x.dtype).unsqueeze(1)
             return share * (near.mean_matrix(x.dtype) @ each) + (1 - share) * prior.to(x.dtype)
 
-        joined = self._join(x, mean)
+        self._given = self.smoothing
+        joined = self._join(self._smooth(x, mean)[1])
         assert isinstance(joined, Tensor)
         return joined
 
-    def _join(self, own: _F, mean: Callable[[Neighbourhood, _F, int], _F]) -> Features:
-        blocks: list[_F] = [own]
-        sides = len(self._directions)
+    def _smooth(
+        self, own: _F, mean: Callable[[Neighbourhood, int, _F, Tensor, float], _F]
+    ) -> tuple[Smoothing, list[_F]]:
+        """Return the smoothing, and the own columns followed by all blocks of means.
+
+        Args:
+            mean: Takes a direction, the number of a block, the columns of which it has the means
+                (the own ones, or the last means of the same direction), the prior and the
+                strength; returns the block.
+        """
+        blocks, strengths, sides = [own], [], len(self._directions)
+        prior = _prior(own) if self._given is None else self._given.prior
         for block in range(self.plan.num_blocks):
-            near = self._directions[block % sides]
-            blocks.append(mean(near, blocks[max(0, block + 1 - sides)], block))
-        columns: list[Features] = list(blocks)
-        for near in self._directions:
-            columns.append(near.num_neighbours.log1p().unsqueeze(1))
+            near, x = self._directions[block % sides], blocks[max(0, block + 1 - sides)]
+            by = self._given.strength[block] if self._given else near.estimate_strength(x)
+            strengths.append(float(by))
+            blocks.append(mean(near, block, x, prior, strengths[-1]))
+        return Smoothing(prior, torch.tensor(strengths)), blocks
+
+    def _join(self, blocks: Sequence[_F]) -> Features:
+        sizes = [near.num_neighbours.log1p().unsqueeze(1) for near in self._directions]
+        columns: list[Features] = [*blocks]
+        columns += sizes
         return join_columns(columns)
+
+
+def _prior(own: Features) -> Tensor:
+    """Return the mean of each column, and 0 for flags: few neighbours then show few of them."""
+    if isinstance(own, SparseMatrix):
+        matrix = own.to_scipy().astype(np.float64)
+        flags = abs(matrix - matrix.power(2)).max(axis=0).toarray() == 0
+        return torch.from_numpy(np.where(flags, 0.0, matrix.mean(axis=0))).float()
+    total = torch.zeros(own.size(1), dtype=torch.float64)
+    flags = torch.ones(own.size(1), dtype=torch.bool)
+    for part in torch.split(own, _ROWS):
+        total += part.double().sum(0)
+        flags &= ((part == 0) | (part == 1)).all(0)
+    return torch.where(flags, 0.0, total / max(len(own), 1)).float()
 
 
 class KeptRows:

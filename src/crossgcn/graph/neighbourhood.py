@@ -13,7 +13,7 @@ from torch import Tensor
 from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.blocks import adjacency_rows
-from crossgcn.graph.sampling.source import GraphSource
+from crossgcn.graph.sampling.source import Features, GraphSource
 
 _ROWS, _WIDTH = 1 << 16, 64
 """Rows and columns that are computed at once."""
@@ -59,14 +59,15 @@ def neighbour_labels(y: Tensor, nodes: Tensor, num_classes: int) -> NeighbourLab
 
 
 class Smoothing(NamedTuple):
-    r"""How means over neighbours are drawn towards the mean over all nodes.
+    r"""How means over few neighbours are drawn towards what is usual.
 
     The mean :math:`m` over :math:`d` neighbours becomes :math:`p + \frac{d}{d + s} (m - p)`, where
-    :math:`p` is the mean over all nodes and :math:`s` the strength. A node without neighbours
-    gets :math:`p`.
+    :math:`p` is the prior and :math:`s` the strength. A node without neighbours gets :math:`p`.
+    For a flag the prior is 0, so this is the number of neighbours that have it, divided by
+    :math:`d + s`.
 
     Attributes:
-        prior: Mean of each own column over all nodes.
+        prior: Mean of each own column over all nodes; 0 for flags.
         strength: One per block of means, in the order of :class:`~crossgcn.graph.hops.HopPlan`.
     """
 
@@ -125,7 +126,7 @@ class Neighbourhood:
         number = self._sizes[0]
         return torch.where(number > 0, number / (number + strength), 0.0)
 
-    def estimate_strength(self, x: Tensor) -> float:
+    def estimate_strength(self, x: Features) -> float:
         r"""Return how strongly the means of these columns should be smoothed, from 0 to 100.
 
         It is the ratio of two variances, summed over standardised columns: of the values within
@@ -135,8 +136,12 @@ class Neighbourhood:
         number = self._sizes[0]
         if not (number > 1).any():
             return 0.0
-        most = max(8, _STRENGTH_BYTES // (8 * x.size(0)))
-        values = x[:, :: -(-x.size(1) // most)].float()
+        most = max(8, _STRENGTH_BYTES // (8 * x.shape[0]))
+        step = -(-x.shape[1] // most)
+        if isinstance(x, SparseMatrix):
+            values = torch.from_numpy(x.to_scipy().tocsc()[:, ::step].toarray()).float()
+        else:
+            values = x[:, ::step].float()
         values = values - values.mean(0)
         deviation = values.square().mean(0).sqrt()
         values = values[:, deviation > 1e-6] / deviation[deviation > 1e-6]
@@ -159,16 +164,19 @@ class Neighbourhood:
         matrix.values = matrix.values.to(dtype)
         return matrix
 
-    def mean_sparse(self, x: SparseMatrix) -> SparseMatrix:
-        """Return the mean over neighbours of a sparse matrix, which is not filled in."""
+    def mean_sparse(self, x: SparseMatrix, prior: Tensor, strength: float) -> SparseMatrix:
+        """Return the smoothed mean of a sparse matrix; only columns with a prior are filled in."""
         matrix, parts = x.to_scipy(), []
         for chunk in self._exact.chunks():
             rows = adjacency_rows(self._source, chunk, "neighbours").to_scipy()
             own = matrix[chunk.numpy()]
             parts.append(rows.T @ own if self._outward else rows @ matrix)
         sums = sum(parts[1:], parts[0]) if self._outward else sp.vstack(parts, format="csr")
-        scale = sp.diags_array(self._inverse.numpy().astype(sums.dtype))
-        return SparseMatrix.from_scipy(scale @ sums)
+        share = self.share(strength)
+        scale = sp.diags_array((self._inverse * share).numpy().astype(sums.dtype))
+        rest = sp.csr_array((1 - share).numpy().astype(sums.dtype)[:, None])
+        usual = sp.csr_array(prior.numpy().astype(sums.dtype)[None, :])
+        return SparseMatrix.from_scipy(scale @ sums + rest @ usual)
 
     def mean_labels(self, labels: NeighbourLabels, hop: int) -> Tensor:
         """Return the smoothed mean of the labels at the end of walks, and how many are known.
