@@ -140,7 +140,7 @@ class NodeSum:
         output: The class, or the target that is a number.
         frame: All terms (``term``, ``columns``, ``whose``, ``contribution``), the largest first.
         held: What the node has, by column: ``{"gender": "female", "neighbours: age": "34.2"}``.
-            Of the neighbourhood: means of numbers only.
+            Of the neighbourhood: means of numbers, and the share of the second of two classes.
     """
 
     output: str
@@ -207,7 +207,10 @@ def value_text(group: ColumnGroup, values: Floats) -> str:
     flags = [name for name, value in zip(group.features, values, strict=True) if value == 1]
     if group.is_number and f"{group.name}=(missing)" not in flags:
         number = group.scale[0] + group.scale[1] * float(values[0])
+        if group.features[0].startswith(f"{group.name}="):  # the share of a class
+            return f"{number:.0%} {group.features[0].removeprefix(f'{group.name}=')}"
         slack = 1e-4 * abs(group.scale[1])
+        number = number if abs(number) > 1e-6 * abs(group.scale[1]) else 0.0
         sign = "≥ " if number > group.limits[1] - slack else ""
         sign = "≤ " if number < group.limits[0] + slack else sign
         return sign + (f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}")

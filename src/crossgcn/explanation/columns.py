@@ -203,7 +203,8 @@ def group_columns(
         target: The column that is predicted, if it holds classes.
         relation: What neighbours are called.
         scale: How the model standardises its columns.
-        numbers: Mean and deviation by which the table's numbers were standardised.
+        numbers: Mean and deviation by which the table's numbers, and a number as target, were
+            standardised.
     """
     if len(classes) == 1:
         labels, target = [classes[0]], classes[0]
@@ -231,12 +232,13 @@ def group_columns(
         first = [c for c in columns if c < within and c % plan.num_features in are_numbers][:1]
         ordered = first + [c for c in columns if c not in first]
         zero, step, limits = 0.0, 1.0, (-inf, inf)
-        if first:
-            column = space.fields[first[0] % plan.num_features]
+        of_label = len(columns) == 1 and name.endswith(f": {target}")
+        if first or of_label:
+            column = space.fields[first[0] % plan.num_features] if first else target
             mean, deviation = (numbers or {}).get(column, (0.0, 1.0))
-            limits = number_limits(column, numbers)
-            zero = mean + deviation * float(centers[first[0]])
-            step = deviation * float(deviations[first[0]])
+            limits = number_limits(column, numbers if first else None)
+            zero = mean + deviation * float(centers[columns[0] if of_label else first[0]])
+            step = deviation * float(deviations[columns[0] if of_label else first[0]])
         groups.append(
             ColumnGroup(
                 name,
