@@ -160,6 +160,9 @@ def _classes(
         "average": {name: float(terms.average[each]) for name, each in outputs.items()},
         "by_number_of_columns": {name: terms.by_size(each) for name, each in outputs.items()},
         "unlisted": {str(size): count for size, count in terms.num_unlisted.items()},
+        "unlisted_by_column": {
+            terms.outputs[output]: terms.unlisted_columns(output) for output in outputs
+        },
         "warning": warning,
         "terms": records,
     }
