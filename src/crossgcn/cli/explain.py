@@ -161,7 +161,7 @@ def _classes(
         "by_number_of_columns": {name: terms.by_size(each) for name, each in outputs.items()},
         "unlisted": {str(size): count for size, count in terms.num_unlisted.items()},
         "unlisted_by_column": {
-            terms.outputs[output]: terms.unlisted_columns(output) for output in outputs
+            name: terms.unlisted_columns(each) for name, each in outputs.items()
         },
         "warning": warning,
         "terms": records,
