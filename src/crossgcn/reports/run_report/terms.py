@@ -85,7 +85,7 @@ def describe_in_words(terms: ColumnTerms, term: ColumnTerm, output: int) -> str:
         words = more if inside["slope"] > 0 else less
         if len(term.columns) == 1:
             return f"the higher, the {words}"
-        return f"all high or all low: {words} than each alone says"
+        return f"both high or both low: {words} than each alone says" if len(term.columns) == 2 else ""
     return "; ".join(
         f"{shorten(' and '.join(cell['names']), 80)}: {more if cell['contribution'] > 0 else less} "
         f"({cell['contribution']:+.2g})"
@@ -145,8 +145,7 @@ def _pack_term(terms: ColumnTerms, term: ColumnTerm, outputs: Sequence[int]) -> 
 
 def _axis(group: ColumnGroup, values: Floats, size: int) -> _Axis:
     parts, most = _LEVELS[size]
-    names = [shorten(n.removeprefix(f"{group.name}=").removeprefix(f"{group.name}:"), 60)
-             for n in group.features]  # fmt: skip
+    names = [shorten(_value(name, group.name), 60) for name in group.features]
     flags = bool(((values == 0) | (values == 1)).all())
     if group.is_number and not flags:
         return _number_axis(group, values, parts)
@@ -162,6 +161,15 @@ def _axis(group: ColumnGroup, values: Floats, size: int) -> _Axis:
         is_share=not flags,
         left_out=len(names) - len(kept),
     )
+
+
+def _value(feature: str, column: str) -> str:
+    """Return the value that a feature stands for: ``female`` of ``gender=female``."""
+    own = column.partition(": ")[2]  # Features of neighbours may be called as their own.
+    for start in (f"{column}=", f"{column}:", f"{own}=", f"{own}:"):
+        if feature.startswith(start) and len(start) > 1:
+            return feature.removeprefix(start)
+    return feature
 
 
 def _number_axis(group: ColumnGroup, values: Floats, parts: int) -> _Axis:

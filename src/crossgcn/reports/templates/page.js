@@ -83,11 +83,11 @@
       y: (at) => at,
       text: (at) => shortened(names[at], letters),
       title: (at) => names[at],
-      fill: INK,
+      fill: INK, stroke: "var(--paper)", strokeWidth: 3,
       ...(narrow ? { frameAnchor: "left", textAnchor: "start", dy: -step / 2 + 7 } : { frameAnchor: "left", textAnchor: "end", dx: -10 }),
     });
     return plot(width, label, {
-      marginLeft: left, marginRight: right, marginTop: 4, marginBottom: 38, height: names.length * step + 42,
+      marginLeft: left, marginRight: right, marginTop: narrow ? 10 : 4, marginBottom: 38, height: names.length * step + (narrow ? 48 : 42),
       x: { grid, ticks: ticksOf(width - left), nice: true, ...x },
       y: { domain: keys, axis: null, padding: 0 },
       marks: [...marks({ inset: narrow ? { insetTop: 18, insetBottom: 3 } : { insetTop: 4, insetBottom: 4 }, dy: narrow ? 7 : 0 }), text],
@@ -124,7 +124,7 @@
   }
 
   /** A heat map: blue raises, orange lowers, the deeper the more; empty cells have no nodes. */
-  function heatMap(width, label, rows, columns, cells, most, { text, title, xLabel, yLabel, square = false } = {}) {
+  function heatMap(width, label, rows, columns, cells, most, { text, title, xLabel, yLabel, square = false, upwards = false } = {}) {
     const longest = (names) => Math.max(...names.map((name) => name.length), 1);
     const left = Math.min(0.36 * width, 24 + 6.4 * longest(rows));
     const cell = (width - left - 8) / columns.length;
@@ -135,10 +135,9 @@
       marginLeft: left, marginRight: 8, marginTop: yLabel ? 24 : 8, marginBottom: below + (xLabel ? 18 : 0),
       height: rows.length * high + below + 50,
       x: { domain: columns.map((_, at) => at), label: xLabel ? shortened(xLabel, Math.floor((width - left) / 7)) : null, labelAnchor: "center", labelArrow: "none", tickFormat: (at) => shortened(columns[at], turned ? 24 : 60), tickRotate: turned ? -40 : 0, tickSize: 0, labelOffset: below + 10 },
-      y: { domain: rows.map((_, at) => at), label: yLabel ? shortened(yLabel, Math.floor(width / 7)) : null, labelArrow: "none", labelAnchor: "top", tickFormat: (at) => shortened(rows[at], Math.floor((left - 14) / 6.4)), tickSize: 0 },
-      opacity: { domain: [0, most], range: [0.03, 1], clamp: true },
+      y: { domain: rows.map((_, at) => at), label: yLabel ? shortened(yLabel, Math.floor(width / 7)) : null, labelArrow: "none", labelAnchor: "top", tickFormat: (at) => shortened(rows[at], Math.floor((left - 14) / 6.4)), tickSize: 0, reverse: upwards },
       marks: [
-        Plot.cell(cells, { x: "column", y: "row", fill: (d) => (d.colour ?? (d.value < 0 ? MINUS : PLUS)), fillOpacity: (d) => Math.abs(d.shade ?? d.value), inset: 1, rx: 2, tip: true, title }),
+        Plot.cell(cells, { x: "column", y: "row", fill: (d) => (d.colour ?? (d.value < 0 ? MINUS : PLUS)), fillOpacity: (d) => 0.03 + (0.97 * Math.abs(d.shade ?? d.value)) / most, inset: 1, rx: 2, tip: true, title }),
         Plot.cell(cells, { x: "column", y: "row", fill: "none", stroke: LINE, inset: 1, rx: 2 }),
         ...(cell >= 38 ? [Plot.text(cells, { x: "column", y: "row", text, fill: (d) => (Math.abs(d.shade ?? d.value) > 0.6 * most ? "var(--on-colour)" : INK), fontSize: 11, pointerEvents: "none" })] : []),
       ],
@@ -181,11 +180,11 @@
 
   function select(label, names, onchange) {
     const options = names.map((name, at) => make("option", { value: at }, name));
-    return make("label", { class: "wide" }, label + " ", make("select", { onchange: (event) => onchange(Number(event.target.value)) }, ...options));
+    return make("label", { class: "wide" }, label + " ", make("select", { "aria-label": label, onchange: (event) => onchange(Number(event.target.value)) }, ...options));
   }
 
   const searchBox = (label, id, oninput) =>
-    make("label", { class: "wide" }, label + " ", make("input", { type: "search", id, autocomplete: "off", spellcheck: "false", oninput }));
+    make("label", { class: "wide" }, label + " ", make("input", { type: "search", id, "aria-label": label, autocomplete: "off", spellcheck: "false", oninput }));
 
   /** The panel of what is chosen: beside the list, or right below the chosen row on small screens. */
   function placePanel(panel, beside, row) {
@@ -266,7 +265,7 @@
     const controls = make("div", { class: "controls", role: "search" },
       searchBox("Find a column", "term-search", (event) => { state.words = event.target.value.trim().toLowerCase(); restart(); }),
       outputs.length > 1 ? select("Score of", outputs, (at) => { state.output = at; restart(); }) : null,
-      select("Terms", ["all", ...sizes.map((size) => sizeNames[size] ?? `${size} columns`)], (at) => { state.size = at ? sizes[at - 1] : 0; restart(); }),
+      select("Kind", ["all", ...sizes.map((size) => sizeNames[size] ?? `${size} columns`)], (at) => { state.size = at ? sizes[at - 1] : 0; restart(); }),
       select("Whose", ["all", "only the node's own", "with the neighbourhood"], (at) => { state.whose = ["", "own", "near"][at]; restart(); }));
     home.append(controls, status, make("div", { class: "two" }, make("div", {}, list, more), beside));
     WIDE.addEventListener("change", show);
@@ -303,7 +302,7 @@
       return { row, column, value: means[at], error: errors?.[at], nodes: counts[at] };
     })).filter((cell) => cell.nodes));
     const title = (d) => `${first.name}: ${first.labels[d.row]}\n${second.name}: ${second.labels[d.column]}\nadds ${signed(d.value)}${plusMinus(2 * (d.error ?? 0))}\n${counted(d.nodes, "node")}`;
-    const draw = (cells, words) => (width) => heatMap(width, words, first.labels, second.labels, cells, most, { text: (d) => signed(Number(d.value.toPrecision(2))), title, xLabel: second.name, yLabel: first.name });
+    const draw = (cells, words) => (width) => heatMap(width, words, first.labels, second.labels, cells, most, { text: (d) => signed(Number(d.value.toPrecision(2))), title, xLabel: second.name, yLabel: first.name, upwards: Boolean(first.at) });
     const charts = facets.map((cells, layer) => {
       const words = third ? `${third.name}: ${third.labels[layer]}` : `${first.name} by ${second.name}`;
       const chart = mount(make("div", { class: "chart" }), draw(cells, `Mean contribution, ${words}`));
@@ -499,9 +498,9 @@
     const most = Math.max(1e-12, ...row.near.map((near) => Math.abs(near[2])));
     const places = [];
     sides.forEach((side, which) => side.forEach(({ near, at }, place) => {
-      const angle = side.length === 1 ? 0 : -1.25 + (2.5 * place) / (side.length - 1);
-      const turn = which ? -1 : 1, far = near[3] > 1 ? 1.15 : 0.9;
-      places[at] = { x: turn * far * Math.cos(angle) * 0.9, y: -far * Math.sin(angle), id: near[0], label: near[1], value: near[2], turn };
+      const y = side.length === 1 ? 0 : 1 - (2 * place) / (side.length - 1);
+      const turn = which ? -1 : 1, far = near[3] > 1 ? 1.15 : 0.85;
+      places[at] = { x: turn * far * Math.sqrt(1 - 0.9 * y * y), y, id: near[0], label: near[1], value: near[2], turn };
     }));
     const longest = Math.max(...sides.map((side) => side.length));
     const height = Math.max(180, Math.min(420, 60 + 26 * longest));
@@ -509,7 +508,7 @@
     const letters = Math.floor((room - 8) / 6.4);
     return plot(width, `Neighbours of ${row.id} and what they add: ${places.map((p) => `${p.id} ${signed(p.value)}`).join(", ")}`, {
       height, margin: 18, marginLeft: room, marginRight: room, axis: null,
-      x: { domain: [-1.15, 1.15] }, y: { domain: [-1.2, 1.2] }, r: { domain: [0, most], range: [3, 13] },
+      x: { domain: [-1.2, 1.2] }, y: { domain: [-1.1, 1.1] }, r: { domain: [0, most], range: [3, 13] },
       marks: [
         Plot.link(row.links.map(([from, to]) => [places[from], places[to]]), { x1: (d) => d[0].x, y1: (d) => d[0].y, x2: (d) => d[1].x, y2: (d) => d[1].y, stroke: LINE }),
         Plot.link(places, { x1: 0, y1: 0, x2: "x", y2: "y", stroke: (d) => (d.value < 0 ? MINUS : PLUS), strokeOpacity: (d) => 0.25 + (0.6 * Math.abs(d.value)) / most, strokeWidth: 1.5 }),
@@ -518,7 +517,6 @@
         Plot.dot([0], { x: 0, y: 0, r: 9, fill: INK, stroke: "var(--paper)", strokeWidth: 2 }),
         Plot.text([shortened(row.id, 18)], { x: 0, y: 0, dy: 20, fill: INK, fontWeight: "bold", stroke: "var(--paper)", strokeWidth: 3 }),
       ],
-      opacity: { type: "identity" },
     });
   }
 
@@ -639,7 +637,7 @@
       height: 280, marginLeft: 54, marginBottom: 40, marginTop: 26,
       x: { label: "epoch", labelArrow: "none", labelAnchor: "center", ticks: ticksOf(width) }, y: { label, labelArrow: "none", grid: true, tickFormat, ticks: 5 },
       marks: [draw(lines.filter((d) => !d.shown), one), draw(lines.filter((d) => d.shown), true), Plot.dot(lines.filter((d) => d.chosen), { x: "epoch", y: "value", r: (d) => (d.shown ? 5 : 3), fill: INK, fillOpacity: (d) => (d.shown ? 1 : 0.5) })],
-      r: { type: "identity" }, opacity: { type: "identity" },
+      r: { type: "identity" },
     });
   }
 
