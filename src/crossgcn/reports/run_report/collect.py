@@ -109,9 +109,7 @@ def collect_run(
         content["performance"] = performance.measure_numbers(y, numbers, tests, degree)
     else:
         chances = [_softmax(each) for each in scores]
-        answers = [
-            _answers_of(run, one, each) for one, each in zip(run.runs, scores, strict=True)
-        ]
+        answers = [_answers_of(run, one, each) for one, each in zip(run.runs, scores, strict=True)]
         content["performance"] = performance.measure_classes(
             y, chances, tests, classes, degree, answers
         )

@@ -145,7 +145,10 @@ def embed_json(content: Any) -> str:
 
 
 def _render(template: str, content: Mapping[str, Any]) -> str:
-    scripts = [*(read_part("vendor", name) for name in LIBRARIES), read_part("templates", "page.js")]
+    scripts = [
+        *(read_part("vendor", name) for name in LIBRARIES),
+        read_part("templates", "page.js"),
+    ]
     page = {
         "data": Markup(embed_json(content)),
         "scripts": [Markup(script) for script in scripts],

@@ -85,7 +85,9 @@ def describe_in_words(terms: ColumnTerms, term: ColumnTerm, output: int) -> str:
         words = more if inside["slope"] > 0 else less
         if len(term.columns) == 1:
             return f"the higher, the {words}"
-        return f"both high or both low: {words} than each alone says" if len(term.columns) == 2 else ""
+        return (
+            f"both high or both low: {words} than each alone says" if len(term.columns) == 2 else ""
+        )
     return "; ".join(
         f"{shorten(' and '.join(cell['names']), 80)}: {more if cell['contribution'] > 0 else less} "
         f"({cell['contribution']:+.2g})"

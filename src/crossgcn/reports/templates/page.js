@@ -62,10 +62,12 @@
     return element;
   }
 
+  /** A chart is one picture for screen readers, described by its label, or hidden without one. */
   function plot(width, label, options) {
     const svg = Plot.plot({ width, style: { fontSize: "12px", overflow: "visible" }, ...options });
-    svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", label);
+    for (const part of svg.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label");
+    if (label) svg.setAttribute("role", "img"), svg.setAttribute("aria-label", label);
+    else svg.setAttribute("aria-hidden", "true");
     return svg;
   }
 
@@ -107,14 +109,13 @@
 
   /** A small bar with an error bar, all of one scale. */
   function miniBar(width, value, error, most) {
-    const svg = Plot.plot({
-      width, height: 16, margin: 0, marginRight: 2, axis: null, x: { domain: [0, most] },
+    const svg = plot(width, "", {
+      height: 16, margin: 0, marginRight: 2, axis: null, x: { domain: [0, most] },
       marks: [
         Plot.barX([value], { x: (d) => d, fill: PLUS, insetTop: 3, insetBottom: 3 }),
         ...(error ? [Plot.ruleY([value], { x1: value - error, x2: value + error, y: 0, stroke: INK, strokeWidth: 1.5 })] : []),
       ],
     });
-    svg.setAttribute("aria-hidden", "true");
     svg.setAttribute("preserveAspectRatio", "none");
     return svg;
   }
@@ -189,7 +190,7 @@
   /** The panel of what is chosen: beside the list, or right below the chosen row on small screens. */
   function placePanel(panel, beside, row) {
     if (WIDE.matches || !row) beside.append(panel);
-    else row.after(panel);
+    else row.after(make("li", {}, panel));
   }
 
   // ---- terms ----
