@@ -47,6 +47,7 @@ def measure_classes(
     kept = np.sort(largest[:_MOST_CLASSES])
     order = largest[::-1] if len(classes) == 2 else largest[:_MOST_CURVES]  # the rarer of two
     return {
+        "measure": "accuracy",
         "tested": len(truth),
         "curves": [
             _curves(y, probabilities, tests, label, names[label])
@@ -96,6 +97,7 @@ def measure_numbers(
         )
     ]
     return {
+        "measure": "RMSE",
         "tested": len(truth),
         "points": [briefs(pair) for pair in np.stack([truth, answers], axis=1)[kept]],
         "middle": brief(float(np.median(np.abs(truth - answers)))) if len(truth) else None,

@@ -624,8 +624,7 @@
   const legend = (names) => make("p", { class: "where" }, ...names.flatMap((name, at) => [make("span", { class: "legend", style: `background:${colourOf(at)}` }), ` ${name}  `]));
 
   function partsChart(width, parts, words) {
-    const isNumber = data.task === "number";
-    const label = isNumber ? "RMSE" : "accuracy";
+    const isNumber = data.task === "number", label = data.performance.measure;
     return dotsChart(width, `${label} by ${words}: ${parts.map((part) => `${part.name}: ${number(mean(part.values))}`).join(", ")}`, parts.map((part) => ({ name: `${part.name} (${counted(part.nodes, "node")})`, values: part.values })), { label, labelArrow: "none", tickFormat: isNumber ? (v) => number(v) : (v) => percent(v, 0) });
   }
 
