@@ -31,7 +31,7 @@ def report(
         int, option("How many nodes to explain one by one; mistakes come first.", min=0)
     ] = 400,
     crosses: Annotated[
-        int, option("How many terms of each number of columns, for each score.", min=1)
+        int, option("How many crosses for each score; three times as many columns.", min=1)
     ] = 20,
 ) -> Answer:
     """Write one HTML file about a run: scores, mistakes, terms, nodes.

@@ -35,7 +35,7 @@ def write_report(
         path: The page.
         comparison: A folder written by ``compare``, to show its answer.
         nodes: How many nodes to explain one by one.
-        crosses: How many terms of one column, of two and of three, for each score.
+        crosses: How many crosses of two columns, and of three, for each score.
         on_model: Called with the models explained and their number, then likewise with nodes.
         on_note: Called with a sentence about what the page cannot show.
     """

@@ -56,7 +56,7 @@ def collect_run(
         explained: The crosses of another model, as trained.
         unexplained: Why a model is not explained, as a sentence.
         comparison: From :func:`read_comparison`.
-        num_terms: How many terms of each number of columns are listed for each score.
+        num_terms: How many crosses of two columns, and of three, are listed for each score.
         num_nodes: How many nodes are explained one by one.
         on_node: Called with the number of nodes done and of all.
     """

@@ -44,7 +44,8 @@ def pack_terms(terms: ColumnTerms, most: int) -> dict[str, Any]:
     """Return the terms for the page.
 
     Args:
-        most: How many terms of one column, of two, and of three are listed for each score.
+        most: How many terms of two columns, and of three, are listed for each score; three
+            times as many of one column.
     """
     listed: dict[int, list[int]] = {}
     every = {id(term): term for term in terms.terms}
@@ -52,7 +53,7 @@ def pack_terms(terms: ColumnTerms, most: int) -> dict[str, Any]:
     for output in range(len(terms.outputs)):
         for size in sizes:
             found = [t for t in terms.strongest(output) if len(t.groups) == size]
-            for term in found[:most]:
+            for term in found[: 3 * most if size == 1 else most]:
                 listed.setdefault(id(term), []).append(output)
     items = [_pack_term(terms, every[each], outputs) for each, outputs in listed.items()]
     rest = None if terms.rest is None else briefs(terms.rest.importance)
