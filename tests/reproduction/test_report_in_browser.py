@@ -93,6 +93,7 @@ def test_contents_follow_the_reader_and_figures_the_scheme(browser: Browser, rep
     assert set(colours) == {"rgb(230, 233, 238)"}
     papers = page.evaluate(
         """() => [...document.querySelectorAll('figure svg path')]
-            .map(path => getComputedStyle(path).fill).filter(fill => fill === 'rgb(255, 255, 255)')"""
+            .map(path => getComputedStyle(path).fill)
+            .filter(fill => fill === 'rgb(255, 255, 255)')"""
     )
     assert papers == []
