@@ -424,7 +424,7 @@
         const button = make("button", { type: "button", "aria-expanded": row.steps ? String(isOpen) : null, "aria-controls": "node-panel", disabled: !row.steps, title: row.id }, row.id);
         const line = make("tr", { class: [wrong(row) ? "wrong" : "", isOpen ? "chosen" : ""].join(" ").trim() || null },
           make("th", { scope: "row" }, button),
-          ...columns.slice(1).map(([name], at) => make("td", {}, [named(row.true), named(row.predicted), isNumber ? (row.true === null ? "\u2014" : number(Math.abs(row.true - row.predicted))) : percent(row.probability), whole(row.degree)][at])));
+          ...[named(row.true), named(row.predicted), isNumber ? (row.true === null ? "\u2014" : number(Math.abs(row.true - row.predicted))) : percent(row.probability), whole(row.degree)].map((text) => make("td", {}, make("span", { class: "clamp", title: text }, text))));
         if (row.steps) line.addEventListener("click", () => { state.open = row; show(); body.querySelector("tr.chosen button")?.focus({ preventScroll: true }); });
         if (isOpen) opened = line;
         return line;
