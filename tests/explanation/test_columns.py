@@ -288,6 +288,8 @@ def hop_explainer(num_classes: int = 3, **settings: Any) -> HopExplainer:
     model = CrossHops(7, 4, num_classes, label_features=True, **settings).double().eval()
     for weight in model.parameters():
         torch.nn.init.normal_(weight, std=0.5).requires_grad_(False)
+    model.prior.copy_(graph.x.mean(dim=0))
+    model.strength.fill_(0.7)
     labels = neighbour_labels(graph.y, torch.arange(60), num_classes)
     classes = [f"c{label}" for label in range(num_classes)]
     return HopExplainer(model, graph, SPACE, classes, labels=labels)
