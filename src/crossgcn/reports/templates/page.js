@@ -91,7 +91,7 @@
     return plot(width, label, {
       marginLeft: left, marginRight: right, marginTop: narrow ? 10 : 4, marginBottom: 38, height: names.length * step + (narrow ? 48 : 42),
       x: { grid, ticks: ticksOf(width - left), nice: true, ...x },
-      y: { domain: keys, axis: null, padding: 0 },
+      y: { type: "band", domain: keys, axis: null, padding: 0 },
       marks: [...marks({ inset: narrow ? { insetTop: 18, insetBottom: 3 } : { insetTop: 4, insetBottom: 4 }, dy: narrow ? 7 : 0 }), text],
     });
   }
