@@ -44,7 +44,7 @@ def make_terms(columns: Sequence[str], outputs: Sequence[str], num_nodes: int = 
             groups.append(ColumnGroup(name, at, features, own, bool(place % 2), (40.0, 12.0)))
             blocks.append(values)
             first += values.shape[1]
-    keys = [(group,) for group in range(len(groups))]
+    keys: list[tuple[int, ...]] = [(group,) for group in range(len(groups))]
     keys += [(one, one + 1) for one in range(len(groups) - 2)] + [(0, 1, 2)]
     size = len(outputs)
     found = [
@@ -97,6 +97,7 @@ def make_content(
     names = [shorten(name) for name in classes]
     scores = [draws.normal(size=(size, len(classes))) for _ in tests]
     labels = nodes.Labels()
+    y: Any
     if is_number:
         y = draws.normal(size=size)
         performance = measure_numbers(y, [s[:, 0] + y for s in scores], tests, degree)

@@ -85,7 +85,7 @@ def test_a_page_reads_well_at_every_width_and_asks_for_nothing(open_page: Open, 
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(OUTSIDE, width) == []
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         paper, ink = page.evaluate(COLOURS)
         light = [sum(map(int, re.findall(r"\d+", colour)[:3])) > 384 for colour in (paper, ink)]
         assert light == [scheme == "light", scheme == "dark"]

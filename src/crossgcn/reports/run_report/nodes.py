@@ -100,7 +100,7 @@ def adjacency(edge_index: Any, num_nodes: int) -> sp.csr_array:
     others = sources != targets
     ends = (sources[others], targets[others])
     matrix = sp.coo_array((np.ones(len(ends[0]), np.int8), ends), (num_nodes, num_nodes)).tocsr()
-    return ((matrix + matrix.T) > 0).tocsr()
+    return sp.csr_array((matrix + matrix.T) > 0)
 
 
 def neighbourhood(

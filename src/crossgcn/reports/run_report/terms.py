@@ -115,7 +115,7 @@ def _pack_term(terms: ColumnTerms, term: ColumnTerm, outputs: Sequence[int]) -> 
         total = np.maximum(np.asarray(around.sum(axis=1)).reshape(-1, 1), 1e-12)
         inputs, around = (around @ inputs) / total, None
     axes = [_axis(group, inputs[:, group.columns], len(groups)) for group in groups]
-    inside = np.ones((len(inputs), 1), np.float32)
+    inside: Any = np.ones((len(inputs), 1), np.float32)
     for axis in axes:
         inside = (inside[:, :, np.newaxis] * axis.masks[:, np.newaxis]).reshape(len(inside), -1)
     if around is not None:
