@@ -13,7 +13,7 @@ from torch_geometric.nn import GCNConv
 
 from crossgcn import train_full_batch
 from crossgcn.data.splits import Split
-from crossgcn.data.stored import StoredGraph, open_graph
+from crossgcn.data.stored.open import StoredGraph, open_graph
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.prepared import receptive_field
 from crossgcn.graph.sampling.source import source_of
@@ -21,7 +21,7 @@ from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import Precision, RunConfig
 from crossgcn.training.device import multiplying_in
-from crossgcn.training.steps.full_batch import FullBatchStep
+from crossgcn.training.full_batch import FullBatchStep
 from research.benchmarks.harness.ours import raise_crosses
 
 __all__ = [

@@ -31,8 +31,6 @@ def write_report(
     """Write scores, curves, mistakes, terms and single nodes of a run to one HTML file.
 
     Args:
-        trained: The run.
-        path: The page.
         comparison: A folder written by ``compare``, to show its answer.
         nodes: How many nodes to explain one by one.
         crosses: How many crosses of two columns, and of three, for each score.

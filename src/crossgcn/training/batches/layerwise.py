@@ -17,8 +17,7 @@ from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.graph.matrix import make_rows
 from crossgcn.graph.sampling.batches import ExactRows
-from crossgcn.graph.sampling.blocks import adjacency_rows
-from crossgcn.graph.sampling.source import Features, GraphSource
+from crossgcn.graph.sampling.source import Features, GraphSource, adjacency_rows
 from crossgcn.layers.graph_convolution import GraphConvolution
 from crossgcn.models.node_classifier import NodeClassifier
 
@@ -85,12 +84,9 @@ class ChunkedRows(ExactRows):
         *,
         in_memory: bool = False,
     ) -> Tensor:
-        """Return a matrix with a row per node, on the CPU.
+        """Return a matrix with a row per node, on the CPU; rows of other nodes stay zero.
 
-        Args:
-            compute: Returns the rows of nodes.
-            nodes: The rows to compute, or all; the others stay zero.
-            in_memory: Keep the matrix in memory even if there is a folder.
+        ``in_memory`` keeps the matrix in memory even if there is a folder.
         """
         folder = None if in_memory else self._folder
         matrix = make_rows(self.source.num_nodes, width, self._dtype, folder)
