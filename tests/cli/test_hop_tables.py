@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Callable
@@ -127,21 +126,69 @@ def test_neighbours_are_called_what_the_user_calls_them(crossgcn: Command, run: 
     assert not any("neighbours" in name for name in columns)
 
 
-def test_the_page_lists_the_terms_that_explain_lists(
-    crossgcn: Command, run: Path, tmp_path: Path
+def page_data(path: Path) -> dict[str, Any]:
+    (script,) = re.findall(r'id="page-data">(.*?)</script>', path.read_text())
+    content: dict[str, Any] = json.loads(script)
+    return content
+
+
+def test_the_page_holds_what_explain_and_train_say(
+    crossgcn: Command, run: Path, answer: dict[str, Any], tmp_path: Path
 ) -> None:
     options = ("--nodes", 5, "--crosses", 3, "--out", "page.html")
     assert crossgcn("report", run, *options).returncode == 0
-    page = (tmp_path / "page.html").read_text()
-    for words in ("Terms that matter most", "test ROC-AUC", "Calibration"):
-        assert words in page
+    data = page_data(tmp_path / "page.html")
+    items = {tuple(item["columns"]): item for item in data["terms"]["items"]}
     explained = json.loads(crossgcn("explain", run, "--top", 3, "--json").stdout)
     for term in explained["terms"]:
-        assert html.escape(" × ".join(term["columns"])) in page
-        assert f"{term['importance']:.4g}" in page
-    (script,) = re.findall(r'id="node-data">(.*?)</script>', page)
-    data = json.loads(script)
-    assert len(data["nodes"]) == 5 and data["start"] == "start: the average over nodes"
+        output = str(data["classes"].index(term["class"]))
+        item = items[tuple(term["columns"])]
+        assert item["importance"][output] == pytest.approx(term["importance"], rel=1e-3)
+        assert item["error"][output] == pytest.approx(term["error"], rel=1e-3)
+    for metric in data["metrics"]:
+        assert metric["values"] == pytest.approx(answer["test"][metric["name"]], rel=1e-3)
+    by_class = data["performance"]["by_class"]
+    right = sum(row["tested"] * (row["recall"] or 0) for row in by_class)
+    accuracy = right / data["performance"]["tested"]
+    assert accuracy == pytest.approx(sum(answer["test"]["accuracy"]) / 2, abs=1e-3)
+    for row in data["nodes"]["rows"]:
+        one = json.loads(crossgcn("explain", run, "--node", row["id"], "--json").stdout)
+        assert row["score"] == pytest.approx(one["score"], rel=1e-3)
+        assert row["start"] == pytest.approx(one["average"], rel=1e-3)
+        near = [[each[0], each[2]] for each in row["near"][: len(one["neighbours"])]]
+        assert near == [[n["node"], pytest.approx(n["contribution"], rel=1e-3)]
+                        for n in one["neighbours"]]  # fmt: skip
+    assert len(data["nodes"]["rows"]) == 5
+
+
+def test_numbers_of_neighbours_are_shown_as_counts(
+    crossgcn: Command, run: Path, tmp_path: Path
+) -> None:
+    assert crossgcn("report", run, "--nodes", 3, "--out", "page.html").returncode == 0
+    data = page_data(tmp_path / "page.html")
+    item = next(i for i in data["terms"]["items"] if i["columns"] == ["number of friends"])
+    edges = open_run(run).data.edge_index
+    degree = torch.bincount(edges[1], minlength=300)
+    mean = sum(a * b for a, b in zip(item["axes"][0]["at"], item["counts"], strict=True)) / 300
+    assert mean == pytest.approx(float(degree.float().mean()), rel=0.01)
+
+
+def test_runs_side_by_side(crossgcn: Command, run: Path, shop: Path, tmp_path: Path) -> None:
+    tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
+    plain = ("--model", "cross-hops", "--order", 1, "--relation", "friends")
+    assert crossgcn("train", *tables, *QUICK, *plain, "--out", "plain").returncode == 0
+    done = crossgcn("report", "--compare", run, "plain", "--out", "runs.html")
+    assert done.returncode == 0, done.stderr
+    data = page_data(tmp_path / "runs.html")
+    assert data["runs"] == ["run", "plain"] and data["same_splits"]
+    assert ["order", ["2", "1"]] in data["settings"]
+    pairs = [term["values"] for term in data["terms"] if " × " in term["name"]]
+    assert all(values[0] is not None and values[1] is None for values in pairs)
+    assert "All runs have the same graph and the same splits" in Path("runs.html").read_text()
+    refused = crossgcn("report", run, "plain")
+    assert refused.returncode == 2 and "add --compare" in refused.stderr
+    refused = crossgcn("report", "--compare", run)
+    assert refused.returncode == 2 and "at least two" in refused.stderr
 
 
 def test_crosses_of_single_nodes_are_those_of_explain(

@@ -262,7 +262,7 @@ def test_the_report_is_one_page(crossgcn: Command, run: Path, tmp_path: Path) ->
     page = (tmp_path / "page.html").read_text()
     assert answer["bytes"] == len(page.encode()) < 3_000_000
     assert answer["nodes_shown"] == 40 and answer["nodes"] == 400
-    for word in ("predicting buys", "gender=female", "u_", "Calibration"):
+    for word in ("predicting buys", "gender", "u_", "Calibration"):
         assert word in page
 
 
@@ -420,4 +420,4 @@ def test_one_split_is_no_verdict_on_the_page(crossgcn: Command, shop: Path, run:
     assert compared["answers"]["crosses"]["verdict"] == "cannot tell"
     report = ("report", run, "--nodes", "2", "--comparison", "c", "--out", "page.html")
     assert crossgcn(*report).returncode == 0
-    assert "<b>Cannot tell whether crosses help</b>" in Path("page.html").read_text()
+    assert "Crosses help? Cannot tell" in Path("page.html").read_text()

@@ -19,7 +19,6 @@ from crossgcn.explanation import (
     strongest_crosses,
 )
 from crossgcn.explanation.reading import read_model
-from crossgcn.explanation.strongest import field_strengths
 
 SPACE = FeatureSpace(
     ("a=1", "a=2", "a=3", "b=1", "b=2", "b=3", "red", "tall", "age", "income"),
@@ -209,24 +208,6 @@ def test_one_column_names_no_cross_with_itself(
         assert len(members & {3, 4}) <= 1
     named = set(found["cross"])
     assert {"age & tag=a", "age<18 & language=en", "tag=a & tag=b"} <= named
-
-
-@pytest.mark.parametrize("aggregate_first", [False, True])
-def test_fields_are_as_strong_as_the_crosses_that_lists_name(aggregate_first: bool) -> None:
-    space = FeatureSpace(SPACE.names, ("a", "a", "a", "b", "b", "b", "a", "c", "c", "d"))
-    graph, model = draw_graph(), draw_model(2, aggregate_first=aggregate_first)
-    fields, strengths = field_strengths(model, graph, space=space)
-    assert fields == ("a", "b", "c", "d")
-    expected = np.zeros((4, 4))
-    found = strongest_crosses(model, graph, space=space, top=10_000)
-    for features, strength in zip(found["features"], found["strength"], strict=True):
-        ends = sorted(fields.index(space.fields[each]) for each in features)
-        if len(set(features)) == 2:
-            expected[ends[0], ends[1]] += abs(strength)
-            expected[ends[1], ends[0]] = expected[ends[0], ends[1]]
-    np.testing.assert_allclose(strengths, expected)
-    assert strengths[0, 0] > 0
-    assert strengths[1, 1] == strengths[2, 2] == 0
 
 
 def test_a_cross_is_stable_where_it_has_the_same_sign_and_half_the_weight() -> None:

@@ -22,6 +22,8 @@ FLAGS = (
     "--disable-sync",
 )
 WIDTHS = {"telephone": 390, "screen": 1280}
+AXE = Path(__file__).parents[1] / "vendor" / "axe.min.js"
+"""axe-core 4.14.0, unchanged as published; its licence is beside it."""
 
 # Playwright talks to the browser over pipes; only its event loop wants a pair of sockets.
 MARKS = [

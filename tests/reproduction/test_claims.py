@@ -87,6 +87,7 @@ def test_a_short_run_that_leaves_everything_open_is_no_test() -> None:
     assert judge(BEATS, accuracies, shortened=("2 splits",)).outcome == "not tested"
     refuted = judge(BEATS, against_gcn(LOW, LOW), shortened=("2 splits",))
     assert refuted.outcome == "not tested"
+    assert {check.outcome for check in refuted.checks} == {"not shown"}, "it refutes nothing"
 
 
 def test_either_of_two_rows_is_the_one_that_validation_takes() -> None:

@@ -76,3 +76,24 @@ def test_a_link_to_a_claim_goes_there(opened: Opened) -> None:
         "document.getElementById('citation-claim-1').getBoundingClientRect().top"
     )
     assert 0 <= top < 900
+
+
+def test_contents_follow_the_reader_and_figures_the_scheme(browser: Browser, report: Path) -> None:
+    page = Opened(browser.new_page(color_scheme="dark"), report).page
+    assert page.locator(".toc [aria-current]").inner_text() == "Verdicts"
+    last = page.locator(".toc a").last
+    last.click()
+    page.wait_for_function(
+        "[...document.querySelectorAll('.toc a')].at(-1).hasAttribute('aria-current')"
+    )
+    colours = page.evaluate(
+        """() => [...document.querySelectorAll('figure svg text')]
+            .map(text => getComputedStyle(text).fill)"""
+    )
+    assert set(colours) == {"rgb(230, 233, 238)"}
+    papers = page.evaluate(
+        """() => [...document.querySelectorAll('figure svg path')]
+            .map(path => getComputedStyle(path).fill)
+            .filter(fill => fill === 'rgb(255, 255, 255)')"""
+    )
+    assert papers == []

@@ -168,9 +168,9 @@ def test_the_page_stands_alone_and_its_links_lead_somewhere(html: str) -> None:
     assert len(page.identifiers) == len(set(page.identifiers))
     targets = {f"#{name}" for name in page.identifiers}
     assert {value for _, value in page.references} - targets == {"data:,"}
-    assert "<script" not in html and "@import" not in html and "url(http" not in html
+    assert html.count("<script") == 1 and "@import" not in html and "url(http" not in html
     without_namespaces = re.sub(r'xmlns(:\w+)?="[^"]+"', "", html)
-    assert "http" not in without_namespaces
+    assert "http:" not in without_namespaces and "https:" not in without_namespaces
 
 
 def test_the_page_is_small(html: str) -> None:
@@ -197,7 +197,7 @@ def test_names_are_shown_and_never_executed() -> None:
     item = TABLE.model_copy(update={"title": evil, "protocol": evil, "not_reproducible": evil})
     pairs = [(item, result_of(item, skipped=(evil,), environment={"commit": evil}))]
     html = render_html(pairs)
-    assert "<script" not in html
+    assert html.count("<script") == 1, "the page's own, which the policy allows by its hash"
     assert html.count("&lt;script&gt;") >= 4
     markdown = render_markdown(pairs)
     assert "<script" not in markdown.replace("\\<script", "")

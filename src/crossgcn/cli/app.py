@@ -28,8 +28,7 @@ COMMANDS = {
     "node's score, exactly.",
     "crossgcn.cli.predict": "Write what is predicted for nodes: classes with probabilities, or "
     "numbers.",
-    "crossgcn.cli.report": "Write one HTML file about a run: scores, curves, mistakes, crosses, "
-    "nodes.",
+    "crossgcn.cli.report": "Write one HTML file about a run: scores, mistakes, terms, nodes.",
     "crossgcn.cli.reproduce": "Reproduce the paper's tables and figures, with a verdict for every "
     "number.",
     "crossgcn.cli.bench": "Time training against PyTorch Geometric, both sides in turns, and print "

@@ -207,6 +207,8 @@ def value_text(group: ColumnGroup, values: Floats) -> str:
     flags = [name for name, value in zip(group.features, values, strict=True) if value == 1]
     if group.is_number and f"{group.name}=(missing)" not in flags:
         number = group.scale[0] + group.scale[1] * float(values[0])
+        if group.is_log:
+            return f"{np.expm1(number):,.0f}"
         if group.features[0].startswith(f"{group.name}="):  # the share of a class
             return f"{number:.0%} {group.features[0].removeprefix(f'{group.name}=')}"
         slack = 1e-4 * abs(group.scale[1])

@@ -13,6 +13,7 @@ from math import inf, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.tables.encode.numbers import MAX_DEVIATIONS
@@ -51,6 +52,7 @@ class ColumnGroup:
         is_number: Whether it is a number; then ``columns`` starts with the number itself.
         scale: Zero point and step of the number, ``number = zero + step * value``.
         limits: Least and largest number that the encoding tells apart.
+        is_log: Whether the number is the logarithm of a count plus one.
     """
 
     name: str
@@ -60,6 +62,7 @@ class ColumnGroup:
     is_number: bool
     scale: tuple[float, float] = (0.0, 1.0)
     limits: tuple[float, float] = (-inf, inf)
+    is_log: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class ColumnTerm:
         contributions: ``[nodes, outputs]``.
         importance: Standard deviation of the contributions over nodes, ``[outputs]``.
         error: Standard error of the importance, ``[outputs]``; ``None`` for a single model.
+        spread: Standard error of each contribution, ``[nodes, outputs]``, likewise.
     """
 
     groups: Key
@@ -79,6 +83,7 @@ class ColumnTerm:
     contributions: Floats
     importance: Floats
     error: Floats | None
+    spread: NDArray[np.float32] | None = None
 
     @property
     def name(self) -> str:
@@ -233,26 +238,34 @@ def group_columns(
     centers, deviations = (np.broadcast_to(a, plan.num_columns) for a in (centers, deviations))
     groups = []
     within = plan.num_features * (1 + plan.hops * (2 if plan.directed else 1))
+    sides = 2 if plan.directed else 1
     for name, columns in members.items():
         first = [c for c in columns if c < within and c % plan.num_features in are_numbers][:1]
         ordered = first + [c for c in columns if c not in first]
         zero, step, limits = 0.0, 1.0, (-inf, inf)
-        of_label = len(columns) == 1 and name.endswith(f": {target}")
-        if first or of_label:
-            column = space.fields[first[0] % plan.num_features] if first else target
+        if first:
+            column = space.fields[first[0] % plan.num_features]
             mean, deviation = (numbers or {}).get(column, (0.0, 1.0))
-            limits = number_limits(column, numbers if first else None)
-            zero = mean + deviation * float(centers[columns[0] if of_label else first[0]])
-            step = deviation * float(deviations[columns[0] if of_label else first[0]])
+            limits = number_limits(column, numbers)
+            zero = mean + deviation * float(centers[first[0]])
+            step = deviation * float(deviations[first[0]])
+        is_single, place = len(columns) == 1 and columns[0] >= within, columns[0] - within - sides
+        is_log = is_single and (place < 0 or place % (plan.num_labels + 1) == plan.num_labels)
+        if is_single:
+            known = {} if is_log or len(classes) > 1 else numbers or {}
+            mean, deviation = known.get(target, (0.0, 1.0))
+            zero = mean + deviation * float(centers[columns[0]])
+            step = deviation * float(deviations[columns[0]])
         groups.append(
             ColumnGroup(
                 name,
                 np.array(ordered),
                 tuple(features[c] for c in ordered),
                 columns[0] < plan.num_features,
-                bool(first) or (len(columns) == 1 and columns[0] >= within),
+                bool(first) or is_single,
                 (zero, step),
                 limits,
+                is_log,
             )
         )
     return tuple(groups)
@@ -325,22 +338,23 @@ def name_outputs(
 
 
 def error_over_models(models: Sequence[ColumnTerms]) -> ColumnTerms:
-    """Return the first, with the standard error of each importance over all of them."""
+    """Return the first, with standard errors of importances and contributions over all."""
     first, *others = models
-    importances = {term.columns: [term.importance] for term in first.terms}
+    same: dict[tuple[str, ...], list[ColumnTerm]] = {term.columns: [term] for term in first.terms}
     for other in others:
         for term in other.terms:
-            if term.columns in importances:
-                importances[term.columns].append(term.importance)
+            if term.columns in same:
+                same[term.columns].append(term)
 
-    def error(values: list[Floats]) -> Floats | None:
-        if len(values) < 2:
-            return None
-        spread: Floats = np.std(values, axis=0, ddof=1) / sqrt(len(values))
-        return spread
+    def with_errors(found: list[ColumnTerm]) -> ColumnTerm:
+        if len(found) < 2:
+            return found[0]
+        error = np.std([term.importance for term in found], axis=0, ddof=1)
+        spread = np.std([term.contributions for term in found], axis=0, ddof=1)
+        root = sqrt(len(found))
+        return replace(found[0], error=error / root, spread=(spread / root).astype(np.float32))
 
-    terms = tuple(replace(t, error=error(importances[t.columns])) for t in first.terms)
-    return replace(first, terms=terms)
+    return replace(first, terms=tuple(map(with_errors, same.values())))
 
 
 def make_term(
@@ -348,6 +362,7 @@ def make_term(
 ) -> ColumnTerm:
     """Measure the importance of a term, and its error by the jackknife over bags."""
     by_bag = contributions.reshape(len(contributions), bags, -1)
+    spread = by_bag.std(axis=1, ddof=1).astype(np.float32) / sqrt(bags) if bags > 1 else None
     by_bag = by_bag - by_bag.mean(axis=0)
     covariance = np.einsum("nbo,nco->obc", by_bag, by_bag) / len(by_bag)
     total, with_others = covariance.sum(axis=(1, 2)), covariance.sum(axis=2)
@@ -363,6 +378,7 @@ def make_term(
         contributions.reshape(len(contributions), bags, -1).mean(axis=1),
         np.sqrt(np.maximum(total, 0.0)) / bags,
         error,
+        spread,
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
+from torch_geometric.utils import k_hop_subgraph
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.explanation.columns import (
@@ -116,7 +118,7 @@ class HopExplainer:
             rows = [self._without(node, int(each)) for each in near]
             without = np.concatenate(rows) if rows else np.zeros((0, self.model.plan.num_columns))
         else:
-            without = self._without_each(node, near[:_MOST_NEIGHBOURS], into)
+            without = self._without_each(node, near[:_MOST_NEIGHBOURS])
         polynomial = Polynomial.of_model(self.model, self.contrast)
         everything = np.arange(without.shape[1])
         scores = polynomial.mean_of_bags(
@@ -135,32 +137,39 @@ class HopExplainer:
         columns = self._compute(self.data.x, self.data.edge_index[:, kept], weight, self.labels)
         return dense_rows(columns, np.array([node]), self.model)
 
-    def _without_each(self, node: int, near: Tensor, into: Tensor) -> Floats:
-        """Return the columns of copies of a node, each without one of its neighbours."""
-        data, count, num_nodes = self.data, len(near), self.data.num_nodes
+    def _without_each(self, node: int, near: Tensor) -> Floats:
+        """Return the columns of copies of a node, each without one of its neighbours.
+
+        Only the nodes that the columns depend on are looked at.
+        """
+        data, count = self.data, len(near)
         if not count:
             return np.zeros((0, self.model.plan.num_columns))
-        sources = data.edge_index[0, into]
-        kept = sources[None] != near[:, None]
+        nodes, (sources, targets), place, inside = k_hop_subgraph(
+            node, self.model.plan.hops, data.edge_index, True, data.num_nodes
+        )
+        into = (targets == place) & (sources != place)
+        kept = nodes[sources[into]] != near[:, None]
         copy, edge = kept.nonzero(as_tuple=True)
-        edges = torch.stack([sources[edge], num_nodes + copy])
+        copies = torch.stack([sources[into][edge], len(nodes) + copy])
         weight = data.get("edge_weight")
         if weight is not None:
-            weight = torch.cat([weight, weight[into][edge]])
+            weight = torch.cat([weight[inside], weight[inside][into][edge]])
         labels = self.labels
         if labels is not None:  # The copies must not see the node's own label.
             shown = labels.values[labels.known]
-            known = torch.cat([labels.known, labels.known.new_zeros(count)])
-            known[node] = False
+            known = torch.cat([labels.known[nodes], labels.known.new_zeros(count)])
+            known[place] = False
             labels = NeighbourLabels(
-                torch.cat([labels.values, labels.values[[node] * count]]),
+                labels.values[torch.cat([nodes, nodes[place].repeat(count)])],
                 known,
                 shown.mean(0) if labels.prior is None else labels.prior,
             )
-        x = data.x.to_dense() if data.x.layout != torch.strided else data.x
-        x = torch.cat([x, x[[node] * count]])
-        columns = self._compute(x, torch.cat([data.edge_index, edges], 1), weight, labels)
-        return dense_rows(columns, num_nodes + np.arange(count), self.model)
+        x = data.x[nodes] if data.x.layout == torch.strided else data.x.to_dense()[nodes]
+        x = torch.cat([x, x[place].repeat(count, 1)])
+        edges = torch.cat([torch.stack([sources, targets]), copies], 1)
+        columns = self._compute(x, edges, weight, labels)
+        return dense_rows(columns, len(nodes) + np.arange(count), self.model)
 
     def _compute(
         self, x: Tensor, edges: Tensor, weight: Tensor | None, labels: NeighbourLabels | None
@@ -197,8 +206,19 @@ class LayeredExplainer:
         self.groups = layered_groups(self.reading, space, relation, numbers)
         self.polynomial = Polynomial.of_layer(self.reading.layers[0])
 
+        self._flows: dict[tuple[int, int] | None, Flow] = {}
+
     def _flow(self, contrast: tuple[int, int] | None) -> Flow:
-        return Flow(self.reading, self._deviation * margins(len(self.classes), contrast))
+        if contrast not in self._flows:
+            margin = self._deviation * margins(len(self.classes), contrast)
+            self._flows[contrast] = Flow(self.reading, margin)
+        return self._flows[contrast]
+
+    @cached_property
+    def _beyond_average(self) -> Floats:
+        """The units of the first layer of all nodes, without their mean."""
+        units = self._units(self.reading.inputs.toarray())
+        return np.asarray(units - units.mean(axis=0))
 
     def terms(self, *, node: int | None = None, raw: bool = False) -> ColumnTerms:
         """Return the purified terms of all nodes."""
@@ -221,8 +241,7 @@ class LayeredExplainer:
 
     def neighbours(self, node: int) -> tuple[Ints, Floats]:
         """Return the neighbours of a node, and what each contributes beyond an average node."""
-        units = self._units(self.reading.inputs.toarray())
-        nodes, sums = self._flow(self.contrast).sources(node, units - units.mean(axis=0))
+        nodes, sums = self._flow(self.contrast).sources(node, self._beyond_average)
         others = nodes != node
         return nodes[others], sums[others]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.sparse as sp
 from torch import nn
 
 from crossgcn.data.features import FeatureSpace
@@ -22,13 +21,12 @@ from crossgcn.explanation.arguments import (
 from crossgcn.explanation.expansion import term_weights
 from crossgcn.explanation.occurrence import CrossRule, cross_products
 from crossgcn.explanation.pairs import pair_factors, top_pairs
-from crossgcn.explanation.reading import Floats, Graph, Reading, read_model
+from crossgcn.explanation.reading import Graph, Reading, read_model
 from crossgcn.explanation.tuples import LIMIT, TupleSearch
 
 Found = list[tuple[int, tuple[int, ...], float]]
 """Class, features and weight of each term."""
 
-_PAIRS_AT_ONCE = 200_000
 _STABLE = 0.5
 
 
@@ -160,37 +158,6 @@ def _tabulate(
     order = np.lexsort((-frame["strength"].abs().to_numpy(), frame["label"].to_numpy()))
     frame = frame.iloc[order].groupby("label", sort=False).head(top)
     return frame.drop(columns="label").reset_index(drop=True)
-
-
-def field_strengths(
-    model: nn.Module, graph: Graph, *, space: Names = None
-) -> tuple[tuple[str, ...], Floats]:
-    """Return the sum of |strength| of all pairs between two fields, over all classes.
-
-    Every pair that occurs and may be named counts, so the graph must be small enough to list
-    them. The strength of a pair is that of :func:`strongest_crosses`.
-
-    Returns:
-        The fields in the order of their features, and a symmetric matrix of them.
-    """
-    reading = read_model(model, graph)
-    space = check_features(space, reading.num_features)
-    fields = tuple(dict.fromkeys(space.fields))
-    position = {field: place for place, field in enumerate(fields)}
-    field_of = np.array([position[field] for field in space.fields])
-    sizes = abs(reading.inputs)
-    together = sp.coo_array(sp.triu(sizes.T @ sizes, k=1))
-    pairs = np.stack(together.coords, axis=1).astype(np.int64)
-    allowed = CrossRule.of(space, reading.features).allows(pairs[:, 0], pairs[:, 1])
-    pairs, occurrence = pairs[allowed], together.data[allowed] / reading.num_nodes
-    layer, readout = reading.layers[0], reading.readout()
-    strengths = np.zeros((len(fields), len(fields)))
-    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-        some = slice(start, start + _PAIRS_AT_ONCE)
-        weights = np.abs(term_weights(layer, pairs[some], reading.binary) @ readout.T).sum(axis=1)
-        ends = field_of[pairs[some]]
-        np.add.at(strengths, (ends[:, 0], ends[:, 1]), weights * occurrence[some])
-    return fields, strengths + strengths.T - np.diag(np.diag(strengths))
 
 
 def cross_stability(

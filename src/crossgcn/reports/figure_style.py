@@ -89,3 +89,17 @@ def to_svg(figure: Figure, name: str, label: str) -> str:
         f'style="max-width:{pixels}px"'
     )
     return text.replace("<svg", opening, 1)
+
+
+_VARIABLES: Final = {
+    "#ffffff": "paper", "white": "paper", "#000000": "ink", INK: "ink",
+    "#9aa1ad": "soft", "#8b93a1": "soft", "#e4e7ec": "grid",
+}  # fmt: skip
+"""The style variable of a page that takes the place of each colour of a figure."""
+
+
+def follow_scheme(svg: str) -> str:
+    """Return a figure whose paper, ink and grid follow the light or dark scheme of its page."""
+    for colour, name in _VARIABLES.items():
+        svg = re.sub(rf"(: ?){colour}\b", rf"\1var(--{name})", svg, flags=re.IGNORECASE)
+    return svg

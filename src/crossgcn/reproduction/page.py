@@ -14,6 +14,8 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from crossgcn.data.files import replacing
+from crossgcn.reports.figure_style import follow_scheme
+from crossgcn.reports.run_report.page import content_policy, read_part
 from crossgcn.reproduction import ITEM_NAMES
 from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.figures import draw_item
@@ -72,7 +74,7 @@ def write_report(folder: Path, pairs: Pairs, *, html: bool = True) -> None:
 
 
 def render_html(pairs: Pairs) -> str:
-    """Return the report as a single page without scripts or external files."""
+    """Return the report as a single page without external files."""
     return _html(ReportView(pairs))
 
 
@@ -177,7 +179,9 @@ def _told(value: Any) -> str:
 
 
 def _html(view: ReportView) -> str:
-    drawn = {s.item.name: Markup(s.figure) for s in view.sections if s.figure is not None}
+    drawn = {
+        s.item.name: Markup(follow_scheme(s.figure)) for s in view.sections if s.figure is not None
+    }
     return _render("report.html.j2", view, drawn) + "\n"
 
 
@@ -203,8 +207,14 @@ def _render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    script = read_part("templates", "page.js")
     return environment.get_template(template).render(
-        title=_TITLE, view=view, outcomes=OUTCOMES, counted=COUNTED, figures=figures
+        title=_TITLE,
+        view=view,
+        outcomes=OUTCOMES,
+        counted=COUNTED,
+        figures=figures,
+        page={"data": "", "scripts": [Markup(script)], "policy": content_policy([script])},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from typing import Final, Literal
@@ -318,6 +318,11 @@ def _evaluate_claim(claim: Claim, item: Item, result: ItemResult) -> ClaimResult
     checks = tuple(
         outcome for check in claim.checks for outcome in evaluate_check(check, item, result)
     )
+    if result.shortened:  # It may show a claim, but is too short to refute one.
+        checks = tuple(
+            replace(check, outcome="not shown") if check.outcome == "refuted" else check
+            for check in checks
+        )
     count = Counter(check.outcome for check in checks)
     unsettled = count["not tested"] > 0 and count["refuted"] == 0
     outcome: ClaimOutcome

@@ -1,145 +1,151 @@
-"""Collect the contents of a report from the folder that ``train`` wrote."""
+"""Collect the contents of a page from the folder that ``train`` wrote."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor
-from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.files import read_json_object
 from crossgcn.data.graph import is_labelled
 from crossgcn.data.seals import read_sealed_json
-from crossgcn.data.splits import Split
 from crossgcn.data.tables.graph import read_encoding
 from crossgcn.errors import BadInput
-from crossgcn.experiments.predict import score_nodes
+from crossgcn.experiments.predict import score_nodes, score_without_edges
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder, metrics_of_test
-from crossgcn.explanation.column_details import cell_text, term_records
-from crossgcn.explanation.columns import CROSS, ColumnTerms
-from crossgcn.explanation.node import NodeExplainer
-from crossgcn.explanation.run import ExplainedRun
-from crossgcn.explanation.strongest import field_strengths
+from crossgcn.explanation.columns import ColumnTerms
+from crossgcn.explanation.run import ExplainedRun, no_better_than_guessing, run_explainer
 from crossgcn.models.cross_hops import CrossHops
-from crossgcn.reports.format import count
-from crossgcn.reports.node_terms import TermsOfNodes
-from crossgcn.reports.run_report.scores import Calibration, Confusion, Errors
-from crossgcn.reports.run_report.view import (
-    ClassCrosses,
-    ColumnView,
-    ComparedModel,
-    ComparisonView,
-    CrossView,
-    Curve,
-    FieldStrengths,
-    LayerWeights,
-    NodeView,
-    Role,
-    RunView,
-    ScoreTerms,
-    Step,
-    TermView,
+from crossgcn.reports.format import count, get_metric, shorten
+from crossgcn.reports.run_report import nodes, performance
+from crossgcn.reports.run_report.terms import (
+    brief,
+    briefs,
+    describe_in_words,
+    pack_terms,
+    together,
 )
-from crossgcn.training.metrics import METRICS
+from crossgcn.training.metrics import METRICS, positive_class, predict_classes
 from crossgcn.training.records import RECORD
 
-STEPS = 7
-"""Number of bars of a waterfall, besides the bias and the rest."""
+_MOST_POINTS = 120
+_ROLES = ("other", "train", "validation", "test", "unlabelled")
+Content = dict[str, Any]
+Tick = Callable[[int, int], None]
 
-_MOST_PAIRS_OF_FEATURES = 2_000
-"""The largest number of features for which all pairs are summed for the heat map."""
 
-
-def view_run(
+def collect_run(
     run: RunFolder,
-    explained: ExplainedRun | None,
     *,
     terms: ColumnTerms | None = None,
-    num_terms: int = 10,
+    explained: ExplainedRun | None = None,
     unexplained: str = "",
-    comparison: ComparisonView | None = None,
+    comparison: Content | None = None,
+    num_terms: int = 20,
     num_nodes: int = 400,
-) -> RunView:
-    """Collect the contents of a report.
+    on_node: Tick = lambda *_: None,
+) -> Content:
+    """Collect the contents of the page of a run.
 
     Args:
-        run: The trained model with its graph.
-        explained: Its crosses; ``None`` for a model that has none to list.
         terms: The terms of a model that is a sum of terms of columns.
-        num_terms: How many of them to list for each score.
-        unexplained: Why it is not explained, as a sentence.
-        comparison: The answer of ``compare``.
-        num_nodes: How many nodes to explain one by one: first misclassified test nodes, then other
-            test nodes, then the others.
+        explained: The crosses of another model, as trained.
+        unexplained: Why a model is not explained, as a sentence.
+        comparison: From :func:`read_comparison`.
+        num_terms: How many crosses of two columns, and of three, are listed for each score.
+        num_nodes: How many nodes are explained one by one.
+        on_node: Called with the number of nodes done and of all.
     """
-    saved, data, test = run.saved, run.data, run.split.test
-    classes, num_classes = saved.preprocess.classes, data.num_classes
-    result = _read_result(run.folder)
-    nodes: tuple[NodeView, ...] = ()
-    scores = score_nodes(run)
-    is_number = data.y.is_floating_point()
-    probabilities, predicted = scores.softmax(dim=1), scores.argmax(dim=1)
+    saved, y = run.saved, run.data.y.numpy()
+    classes = [shorten(name) for name in saved.preprocess.classes]
+    is_number = run.data.y.is_floating_point()
     plan = None if saved.preprocess.encoding is None else read_encoding(saved.preprocess)[1]
-    space = saved.preprocess.space or FeatureSpace.unnamed(data.x.size(1))
-    known = data.y[is_labelled(data.y)]
-    counts = () if is_number else torch.bincount(known, minlength=num_classes).tolist()
-    metric, metrics = run.chosen.record["metric"], [metrics_of_test(o.record) for o in run.runs]
-    orders = [int(getattr(layer, "order", 1)) for layer in saved.model.layers]
-    if isinstance(saved.model, CrossHops):
-        orders = [saved.model.order]
-    if terms is not None and not is_number:
-        nodes = _nodes_of_terms(run, probabilities, num_nodes, terms)
-    elif explained is not None:
-        nodes = _nodes(run, probabilities, num_nodes)
-    return RunView(
-        title=run.config.dataset,
-        target="class" if plan is None else plan.target or "class",
-        num_nodes=len(run.ids),
-        num_edges=_num_edges(data),
-        num_columns=len(set(space.fields)),
-        class_sizes={} if is_number else dict(zip(classes, counts, strict=True)),
-        target_range=(float(known.min()), float(known.max())) if is_number else None,
-        model=run.config.model,
-        has_crosses=max(orders) > 1,
-        facts=_facts(run, orders, space, result),
-        columns=tuple(ColumnView(c.name, c.kind, c.reason) for c in plan.columns) if plan else (),
-        warnings=tuple(map(str, result.get("warnings", ()))),
-        test={
-            name: tuple(each[name] for each in metrics)
-            for name in sorted(metrics[0], key=lambda name: name != metric)
+    space = saved.preprocess.space or FeatureSpace.unnamed(run.data.x.size(1))
+    scores = [score_nodes(run, one).numpy() for one in run.runs]
+    graph = nodes.adjacency(run.data.edge_index, len(y))
+    degree = np.diff(graph.indptr)
+    result = _read_result(run.folder)
+    known = y[is_labelled(run.data.y).numpy()]
+    target = shorten((None if plan is None else plan.target) or "class")
+    content: Content = {
+        "title": shorten(run.config.dataset),
+        "target": target,
+        "task": "number" if is_number else "classes",
+        "classes": [] if is_number else classes,
+        "range": briefs([known.min(), known.max()]) if is_number else None,
+        "sizes": {
+            "nodes": len(run.ids),
+            "edges": _num_edges(run),
+            "columns": len(set(space.fields)),
         },
-        guess=float(np.mean([_guess(data.y, split) for split in run.splits])),
-        shown_split=run.chosen.record["split"]["index"] + 1,
-        curves=tuple(_curve(one, metric) for one in run.runs),
-        confusion=None if is_number else Confusion.measure(classes, data.y[test], predicted[test]),
-        calibration=None
-        if is_number
-        else Calibration.measure(
-            probabilities[test].max(dim=1).values, predicted[test] == data.y[test]
-        ),
-        errors=Errors.measure(data.y[test], scores[test, 0]) if is_number else None,
-        order_weights=_order_weights(run),
-        crosses=() if explained is None else _crosses(explained, classes, space),
-        terms=() if terms is None else _score_terms(terms, num_terms),
-        unexplained=unexplained,
-        fields=_fields(run, space) if explained is not None and max(orders) > 1 else None,
-        comparison=comparison,
-        nodes=nodes,
-        completeness=None if explained is None else explained.completeness,
-    )
+        "model": run.config.model,
+        "shown_split": run.chosen.record["split"]["index"] + 1,
+        "metrics": describe_metrics(run),
+        "guess": _guess(run),
+        "no_better": no_better_than_guessing(run),
+        "comparison": comparison,
+        "training": [_curve(one) for one in run.runs],
+        "order_weights": _order_weights(run),
+        "facts": _facts(run, space, result),
+        "columns": [
+            [shorten(c.name), shorten(c.kind), shorten(c.reason, 300)]
+            for c in (plan.columns if plan else ())
+        ],
+        "warnings": [shorten(str(each), 600) for each in result.get("warnings", ())],
+        "unexplained": unexplained,
+        "terms": None if terms is None else pack_terms(terms, num_terms),
+        "five": [] if terms is None else _five(terms),
+        "answers": _answers(run, terms, comparison),
+        "crosses": [] if explained is None else _crosses(explained, saved.preprocess.classes),
+        "completeness": None if explained is None else explained.completeness,
+    }
+    tests = [run.split_of(one).test.numpy() for one in run.runs]
+    if is_number:
+        numbers = [each[:, 0] for each in scores]
+        content["performance"] = performance.measure_numbers(y, numbers, tests, degree)
+    else:
+        chances = [_softmax(each) for each in scores]
+        answers = [_answers_of(run, one, each) for one, each in zip(run.runs, scores, strict=True)]
+        content["performance"] = performance.measure_classes(
+            y, chances, tests, classes, degree, answers
+        )
+    shown = scores[run.runs.index(run.chosen)]
+    content["nodes"] = _nodes(run, shown, graph, terms, explained, space, num_nodes, on_node)
+    return content
 
 
-def read_comparison(folder: Path, run: RunFolder) -> ComparisonView:
+def describe_metrics(run: RunFolder) -> list[Content]:
+    """Return every metric of the test nodes, the one that selected the epochs first."""
+    first = run.chosen.record["metric"]
+    tests = [metrics_of_test(one.record) for one in run.runs]
+    described = []
+    for name in sorted(tests[0], key=lambda name: name != first):
+        metric = get_metric(name)
+        values = [test[name] for test in tests]
+        spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        described.append(
+            {
+                "name": name,
+                "label": metric.label,
+                "percent": metric.percent,
+                "grows": name not in METRICS or METRICS[name].grows,
+                "values": briefs(values),
+                "text": metric.spread(float(np.mean(values)), spread)
+                + ("\u00a0%" if metric.percent else ""),
+            }
+        )
+    return described
+
+
+def read_comparison(folder: Path, run: RunFolder) -> Content:
     """Read the answer of ``compare`` from its folder; it must be about the graph of a run."""
     path = folder / "result.json"
     result = read_sealed_json(path, "give the folder that crossgcn compare made", "compare again")
-    metric = result.get("metric", "accuracy")
+    name = result.get("metric", "accuracy")
     record = next(folder.rglob(RECORD), None)
     if "answers" in result and record is not None:
         compared = read_json_object(record, "give the whole folder", "compare again")["dataset"]
@@ -151,23 +157,28 @@ def read_comparison(folder: Path, run: RunFolder) -> ComparisonView:
                 "comparison of the same tables with the same options"
             )
     try:
-        crosses: dict[str, Any] = result["answers"]["crosses"] or dict.fromkeys(
-            ("model", "against", "difference", "interval", "verdict")
-        )
-        helps: dict[Any, bool] = {"helps": True, "does not help": False}
-        return ComparisonView(
-            models=tuple(
-                ComparedModel(m["model"], _values(m, metric), m.get("parameters") or None)
-                for m in result["models"]
-            ),
-            with_crosses=crosses["model"],
-            without_crosses=crosses["against"],
-            difference=crosses["difference"],
-            interval=None if crosses["interval"] is None else tuple(crosses["interval"]),
-            crosses_help=helps.get(crosses["verdict"]),
-            verdict=" ".join(result["answer"]),
-            metric=metric,
-        )
+        metric, answers = get_metric(name), result["answers"]
+        models = []
+        for model in result["models"]:
+            values = model["test"][name] if "test" in model else model["test_accuracy"]
+            spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+            models.append(
+                {
+                    "name": shorten(model["model"]),
+                    "words": shorten(model.get("description") or ""),
+                    "glass_box": bool(model.get("glass_box")),
+                    "values": briefs(values),
+                    "text": metric.spread(float(np.mean(values)), spread),
+                    "parameters": model.get("parameters") or None,
+                }
+            )
+        return {
+            "metric": metric.label,
+            "percent": metric.percent,
+            "models": models,
+            "sentences": [shorten(sentence, 600) for sentence in result["answer"]],
+            "verdicts": {key: answers[key] and answers[key]["verdict"] for key in answers},
+        }
     except (KeyError, TypeError) as error:
         raise BadInput(
             f"{path}: is not a comparison on tables ({error!r}); make one with crossgcn compare "
@@ -175,27 +186,224 @@ def read_comparison(folder: Path, run: RunFolder) -> ComparisonView:
         ) from None
 
 
-def _values(model: dict[str, Any], metric: str) -> tuple[float, ...]:
-    return tuple(model["test"][metric] if "test" in model else model["test_accuracy"])
+def _softmax(scores: Any) -> Any:
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
 
 
-def _guess(y: Tensor, split: Split) -> float:
-    """Return how well the commonest class, or the mean number, of the training nodes does."""
-    own, truth = y[split.train], y[split.test]
+def _answers_of(run: RunFolder, one: FinishedRun, scores: Any) -> Any:
+    positive = positive_class(run.data.y.numpy()) if scores.shape[1] == 2 else None
+    return predict_classes(scores, positive, one.record.get("threshold"))
+
+
+def _guess(run: RunFolder) -> str:
+    """Say how well the commonest class, or the mean number, of the training nodes does."""
+    values, y = [], run.data.y
+    for one in run.runs:
+        split = run.split_of(one)
+        own, truth = y[split.train], y[split.test]
+        if y.is_floating_point():
+            values.append(float((truth - own.mean()).square().mean().sqrt()))
+        else:
+            values.append(float((truth == own.mode().values).float().mean()))
+    mean = float(np.mean(values))
     if y.is_floating_point():
-        return float((truth - own.mean()).square().mean().sqrt())
-    return float((truth == own.mode().values).float().mean())
+        return f"Always predicting the mean has a test RMSE of {mean:.4g}."
+    return f"Always predicting the most frequent class has a test accuracy of {100 * mean:.1f} %."
 
 
-def _curve(run: FinishedRun, metric: str) -> Curve:
+def _answers(
+    run: RunFolder, terms: ColumnTerms | None, comparison: Content | None
+) -> list[tuple[str, str]]:
+    """Answer in words how good the model is, and whether the graph and crosses matter."""
+    first, *_ = describe_metrics(run)
+    splits = len(run.runs)
+    over = "one split" if splits == 1 else f"mean ± standard deviation over {splits} splits"
+    answers = [("How well?", f"Test {first['label']} {first['text']} ({over}). {_guess(run)}")]
+    if comparison is None:
+        answers.append(
+            (
+                "Against simpler models?",
+                "Not compared with boosting and a linear model. crossgcn compare does that; give "
+                "its folder to report as --comparison.",
+            )
+        )
+    else:
+        named = {model["name"]: model for model in comparison["models"]}
+        best = max if METRICS.get(run.chosen.record["metric"], METRICS["accuracy"]).grows else min
+        glass = [model for model in comparison["models"] if model["glass_box"]]
+        chosen = best(glass or comparison["models"], key=lambda m: float(np.mean(m["values"])))
+        others = [named[n] for n in ("linear", "boosting", "boosting-hops") if n in named]
+        words = ", ".join(f"{each['name']} {each['text']}" for each in others if each != chosen)
+        answers.append(
+            (
+                "Against simpler models?",
+                f"Test {comparison['metric']}{' in %' if comparison['percent'] else ''}: "
+                f"{chosen['name']} {chosen['text']}" + (f"; {words}." if words else "."),
+            )
+        )
+        answers += [
+            (question, sentence)
+            for question, start in (
+                ("Does the graph matter?", "The graph"),
+                ("Do crosses matter?", "Crosses"),
+            )
+            for sentence in comparison["sentences"]
+            if sentence.startswith(start)
+        ]
+    if run.data.edge_index.size(1) and not any("graph" in question for question, _ in answers):
+        with_edges, without = score_without_edges(run)
+        metric = get_metric(run.chosen.record["metric"])
+        answers.append(
+            (
+                "Does the graph matter?",
+                f"With its edges the model has a test {metric.label} of {metric.show(with_edges)}, "
+                f"without them {metric.show(without)} (same model, not trained again).",
+            )
+        )
+    if terms is not None:
+        unit = "" if terms.unit == "margin" else f" ({terms.unit})"
+        parts = {
+            "single columns": [t for t in terms.terms if len(t.columns) == 1],
+            "crosses": [t for t in terms.terms if len(t.columns) > 1],
+        }
+        sums = {name: float(together(terms, some).mean()) for name, some in parts.items()}
+        near = [t for t in terms.terms if terms.whose(t) != "own"]
+        words = (
+            f"In this model single columns together have an importance of "
+            f"{sums['single columns']:.2g}{unit}, crosses {sums['crosses']:.2g}"
+        )
+        if near:
+            words += f"; terms with the neighbourhood {float(together(terms, near).mean()):.2g}"
+        answers.append(("What is it made of?", f"{words}. {_MEANING}"))
+    return answers
+
+
+_MEANING = "Importance is the standard deviation over nodes of what a term adds to the score."
+
+
+def _five(terms: ColumnTerms) -> list[Content]:
+    """Return the five terms that matter most, over all scores."""
+    ranked = sorted(terms.terms, key=lambda term: -float(term.importance.mean()))[:5]
+    return [
+        {
+            "name": shorten(term.name),
+            "whose": terms.whose(term),
+            "importance": f"{float(term.importance.mean()):.3g}",
+            "error": None if term.error is None else f"{float(term.error.mean()):.2g}",
+            "share": brief(
+                float(term.importance.mean()) / max(float(ranked[0].importance.mean()), 1e-12)
+            ),
+            "words": describe_in_words(terms, term, int(term.importance.argmax())),
+        }
+        for term in ranked
+    ]
+
+
+def _crosses(explained: ExplainedRun, classes: Sequence[str]) -> list[Content]:
+    """Return crosses and single features of each class, as trained."""
+
+    def rows(frame: pd.DataFrame, name: str) -> list[Content]:
+        return [
+            {
+                "name": shorten(row["cross"]),
+                "strength": brief(row["strength"]),
+                "weight": brief(row["weight"]),
+                "support": int(row["support"]),
+                "stability": row.get("stability"),
+                "drop": row.get("accuracy_drop"),
+            }
+            for row in frame[frame["class"] == name].to_dict("records")
+        ]
+
+    return [
+        {"name": shorten(name), "crosses": rows(explained.crosses, name),
+         "features": rows(explained.terms, name)}
+        for name in classes
+    ]  # fmt: skip
+
+
+def _nodes(
+    run: RunFolder,
+    scores: Any,
+    graph: Any,
+    terms: ColumnTerms | None,
+    explained: ExplainedRun | None,
+    space: FeatureSpace,
+    most: int,
+    on_node: Tick,
+) -> Content:
+    """Explain nodes one by one."""
+    y, is_number = run.data.y.numpy(), run.data.y.is_floating_point()
+    known = is_labelled(run.data.y).numpy()
+    roles = np.where(known, run.roles.numpy(), _ROLES.index("unlabelled"))
+    labels, packed = nodes.Labels(), []
+    predicted = scores[:, 0] if is_number else _answers_of(run, run.chosen, scores)
+    chances = None if is_number else _softmax(scores)
+    wrong = np.abs(np.where(known, y - predicted, 0.0) if is_number else known & (predicted != y))
+    order = nodes.order_nodes(
+        wrong.astype(np.float64), roles == _ROLES.index("test"), np.diff(graph.indptr), most
+    )
+    steps: dict[int, nodes.Steps] = {}
+    one_score = is_number or (terms is not None and len(terms.outputs) == 1)
+    outputs = {node: 0 if one_score else int(predicted[node]) for node in order}
+    if terms is not None:
+        steps = dict(nodes.steps_of_terms(terms, outputs))
+    elif explained is not None:
+        steps = dict(nodes.steps_as_trained(run, space, outputs))
+    explainer = None if terms is None else run_explainer(run)
+
+    def describe(node: int) -> list[Any]:
+        if not known[node]:
+            return [shorten(run.ids[node]), None]
+        return [shorten(run.ids[node]), brief(float(y[node])) if is_number else int(y[node])]
+
+    for done, node in enumerate(order, 1):
+        name, truth = describe(node)
+        row = {
+            "id": name,
+            "true": truth,
+            "predicted": brief(float(predicted[node])) if is_number else int(predicted[node]),
+            "probability": None if chances is None else brief(chances[node, int(predicted[node])]),
+            "role": int(roles[node]),
+            "degree": int(graph.indptr[node + 1] - graph.indptr[node]),
+        }
+        if node in steps:
+            row |= nodes.pack_steps(steps[node], labels)
+            if explainer is not None:
+                row |= nodes.neighbourhood(explainer, graph, node, steps[node].output, describe)
+        packed.append(row)
+        on_node(done, len(order))
+    return {
+        "rows": packed,
+        "labels": list(labels.texts),
+        "roles": _ROLES,
+        "all": len(y),
+        "meaning": "" if explainer is None else explainer.meaning,
+    }
+
+
+def _curve(run: FinishedRun) -> Content:
     """Read a learning curve; a metric that should shrink is recorded negated."""
-    metrics = run.curve()
+    metrics, metric = run.curve(), run.record["metric"]
     if not METRICS[metric].grows:
         metrics["validation_score"] = [-value for value in metrics["validation_score"]]
-    return Curve(metrics, run.record["best_epoch"])
+    epochs = metrics["epoch"]
+    places = np.unique(np.linspace(0, len(epochs) - 1, _MOST_POINTS).round().astype(int))
+    chosen = [place for place, epoch in enumerate(epochs) if epoch == run.record["best_epoch"]]
+    kept = sorted({*places.tolist(), *chosen}) if epochs else []
+    return {
+        "split": run.record["split"]["index"] + 1,
+        "chosen": run.record["best_epoch"],
+        **{
+            name: [brief(values[place]) for place in kept if place < len(values)]
+            for name, values in metrics.items()
+            if name in ("epoch", "train_loss", "validation_loss", "validation_score")
+        },
+    }
 
 
-def _read_result(folder: Path) -> dict[str, Any]:
+def _read_result(folder: Path) -> Content:
     """Return what ``train`` printed; empty if the run was stopped before its end."""
     path = folder / "result.json"
     if not path.exists():
@@ -204,23 +412,22 @@ def _read_result(folder: Path) -> dict[str, Any]:
     return read_sealed_json(path, again, again)
 
 
-def _num_edges(data: Data) -> int:
+def _num_edges(run: RunFolder) -> int:
     """Count the edges; an undirected edge, which is stored in both directions, counts once."""
-    edges = int(data.edge_index.size(1))
-    if data.get("directed"):
+    edges = int(run.data.edge_index.size(1))
+    if run.data.get("directed"):
         return edges
-    loops = int((data.edge_index[0] == data.edge_index[1]).sum())
+    loops = int((run.data.edge_index[0] == run.data.edge_index[1]).sum())
     return (edges - loops) // 2 + loops
 
 
-def _facts(
-    run: RunFolder, orders: Sequence[int], space: FeatureSpace, result: dict[str, Any]
-) -> dict[str, str]:
+def _facts(run: RunFolder, space: FeatureSpace, result: Content) -> dict[str, str]:
     config, record, labelled = run.config, run.chosen.record, is_labelled(run.data.y)
-    environment = record["environment"]
-    model, words = run.saved.model, f"order{'s' * (len(orders) > 1)}"
+    environment, model = record["environment"], run.saved.model
+    orders = [int(getattr(layer, "order", 1)) for layer in model.layers]
     hidden = f"{config.hidden_channels} hidden channels"
     if isinstance(model, CrossHops):
+        orders = [model.order]
         size = [
             count(model.plan.hops, "hop"),
             "labels of neighbours" if model.plan.num_labels else "",
@@ -230,7 +437,7 @@ def _facts(
         size = [count(config.num_layers, "layer"), hidden if config.num_layers > 1 else ""]
     parts = [
         config.model,
-        f"{words} {' and '.join(map(str, orders))}",
+        f"order{'s' * (len(orders) > 1)} {' and '.join(map(str, orders))}",
         *size,
         count(record["parameters"], "parameter"),
     ]
@@ -243,7 +450,7 @@ def _facts(
         "splits": config.splits,
         "seed": config.seed,
         "data": f"{count(len(labelled), 'node')}, {int(labelled.sum()):,} of them labelled; "
-        f"{count(_num_edges(run.data), 'edge')}; {count(run.data.x.size(1), 'feature')} of "
+        f"{count(_num_edges(run), 'edge')}; {count(run.data.x.size(1), 'feature')} of "
         f"{count(len(set(space.fields)), 'column')}",
         "finished": result.get("finished", "at an unknown time"),
         **environment["versions"],
@@ -252,148 +459,20 @@ def _facts(
         "device": environment.get("gpu", "cpu"),
         "commit": environment["commit"] or "unknown",
     }
-    return {name: str(value) for name, value in facts.items()}
+    return {shorten(name): shorten(str(value), 600) for name, value in facts.items()}
 
 
-def _order_weights(run: RunFolder) -> tuple[LayerWeights, ...]:
+def _order_weights(run: RunFolder) -> list[Content]:
     """Return absolute order weights: the projections can flip any sign."""
-    per_run = [one.record["order_weights"] for one in run.runs]
-    layers = zip(*per_run, strict=True)
-    trained = any(name.endswith("order_weights") for name, _ in run.saved.model.named_parameters())
-    return tuple(
-        LayerWeights(tuple(tuple(map(abs, weights)) for weights in layer), trained)
-        for layer in layers
-        if len(layer[0]) > 1
-    )
-
-
-def _crosses(
-    explained: ExplainedRun, classes: Sequence[str], space: FeatureSpace
-) -> tuple[ClassCrosses, ...]:
-    def views(frame: pd.DataFrame, name: str) -> tuple[CrossView, ...]:
-        return tuple(
-            CrossView(
-                name=row["cross"],
-                members=tuple(space.names[feature] for feature in row["features"]),
-                strength=row["strength"],
-                weight=row["weight"],
-                support=row["support"],
-                stability=row.get("stability"),
-                accuracy_drop=row.get("accuracy_drop"),
-            )
-            for row in frame[frame["class"] == name].to_dict("records")
-        )
-
-    return tuple(
-        ClassCrosses(name, views(explained.crosses, name), views(explained.terms, name))
-        for name in classes
-    )
-
-
-def _fields(run: RunFolder, space: FeatureSpace) -> FieldStrengths | None:
-    if len(space) > _MOST_PAIRS_OF_FEATURES:
-        return None
-    fields, values = field_strengths(run.saved.model, run.data, space=space)
-    return FieldStrengths(fields, tuple(map(tuple, values.tolist())))
-
-
-def _nodes(run: RunFolder, probabilities: Tensor, num_nodes: int) -> tuple[NodeView, ...]:
-    roles = _roles(run)
-    explainer = NodeExplainer(run.saved.model, run.data, run.saved.preprocess.space)
-    parts = explainer.top_crosses(_order_of_nodes(run, probabilities, roles)[:num_nodes], STEPS)
-    views = []
-    for node, rows in parts.groupby("node", sort=False):
-        steps = rows[rows["kind"] == "term"]
-        views.append(
-            _node_view(
-                run,
-                probabilities,
-                roles,
-                int(str(node)),
-                start=float(rows.loc[rows["kind"] == "bias", "contribution"].sum()),
-                steps=zip(steps["cross"], steps["contribution"], strict=True),
-                total=float(rows["logit"].iloc[0]),
-            )
-        )
-    return tuple(views)
-
-
-def _nodes_of_terms(
-    run: RunFolder, probabilities: Tensor, num_nodes: int, terms: ColumnTerms
-) -> tuple[NodeView, ...]:
-    roles = _roles(run)
-    nodes = TermsOfNodes(terms)
-    order = [node for node in _order_of_nodes(run, probabilities, roles) if node in nodes]
-    views = []
-    for node in order[:num_nodes]:
-        average, steps, score = nodes.of(node, int(probabilities[node].argmax()), STEPS)
-        view = _node_view(run, probabilities, roles, node, start=average, steps=steps, total=score)
-        views.append(view)
-    return tuple(views)
-
-
-def _order_of_nodes(run: RunFolder, probabilities: Tensor, roles: Sequence[Role]) -> list[int]:
-    """Return all nodes: misclassified test nodes, other test nodes, then the others."""
-    y, predicted = run.data.y, probabilities.argmax(dim=1)
-    wrong = (predicted != y) & (y >= 0)
-    first = np.array([0 if role == "test" else 1 for role in roles])
-    order: list[int] = np.lexsort((np.arange(len(y)), ~wrong.numpy(), first)).tolist()
-    return order
-
-
-def _node_view(
-    run: RunFolder,
-    probabilities: Tensor,
-    roles: Sequence[Role],
-    node: int,
-    *,
-    start: float,
-    steps: Iterable[tuple[str, float]],
-    total: float,
-) -> NodeView:
-    label = int(probabilities[node].argmax())
-    return NodeView(
-        id=run.ids[node],
-        true_class=int(run.data.y[node]) if run.data.y[node] >= 0 else None,
-        predicted_class=label,
-        probability=float(probabilities[node, label]),
-        role=roles[node],
-        start=start,
-        steps=tuple(Step(name, float(amount)) for name, amount in steps),
-        total=total,
-    )
-
-
-def _score_terms(terms: ColumnTerms, num: int) -> tuple[ScoreTerms, ...]:
-    """Return the most important terms of each score, and the most important pairs of columns."""
-
-    def views(output: int, order: int) -> tuple[TermView, ...]:
-        return tuple(
-            TermView(
-                CROSS.join(row["columns"]),
-                row["importance"],
-                row["error"],
-                f"slope {row['slope']:+.3g}"
-                if "slope" in row
-                else "; ".join(map(cell_text, row["cells"][:3])),
-            )
-            for row in term_records(terms, output, num, order)
-        )
-
-    listed = []
-    for output, name in enumerate(terms.outputs):
-        title = name if terms.unit == name else f"{name} ({terms.unit})"
-        listed += [
-            ScoreTerms(f"{title}: {of_what}", views(output, order))
-            for order, of_what in enumerate(("columns", "crosses of two", "crosses of three"), 1)
-        ]
-    return tuple(each for each in listed if each.terms)
-
-
-def _roles(run: RunFolder) -> list[Role]:
-    names: tuple[Role, ...] = ("other", "train", "validation", "test")
-    known = is_labelled(run.data.y).tolist()
+    layers = zip(*(one.record["order_weights"] for one in run.runs), strict=True)
+    learned = any(name.endswith("order_weights") for name, _ in run.saved.model.named_parameters())
     return [
-        names[role] if labelled else "unlabelled"
-        for role, labelled in zip(run.roles.tolist(), known, strict=True)
+        {
+            "name": f"layer {place}, order {order}",
+            "values": briefs(np.abs(weights)),
+            "learned": learned,
+        }
+        for place, layer in enumerate(layers, 1)
+        if len(layer[0]) > 1
+        for order, weights in enumerate(zip(*layer, strict=True), 1)
     ]

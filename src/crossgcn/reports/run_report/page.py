@@ -1,56 +1,34 @@
-"""Render the report of a run as one HTML file that loads nothing else."""
+"""Render contents as one HTML file that loads nothing else."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import islice
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from crossgcn.data.files import replacing
 from crossgcn.errors import WorkFailed
-from crossgcn.experiments.statistics import summarise
-from crossgcn.reports.format import (
-    Metric,
-    count,
-    get_metric,
-    percent,
-    readable,
-    shorten,
-    signed,
-)
-from crossgcn.reports.run_report.figures import confusion_matrix, draw_figures, field_matrix
-from crossgcn.reports.run_report.view import ClassCrosses, NodeView, Role, RunView
+from crossgcn.reports.format import count, readable
 
 MOST_BYTES: Final = 3_000_000
+LIBRARIES: Final[Mapping[str, str]] = {
+    "d3.min.js": "912111098ea99503a6f4967361d2bbdc9dbf58cf9c678c8e27e5b02d1a07f0c1",
+    "plot.min.js": "4358086467740777dd788d6b27a95cebdbaefdd50c730a3060117073bd7134cb",
+}
+"""The chart library in ``reports/vendor``, with the SHA-256 of each file."""
 
-_SPARE: Final = 2_000
-"""Bytes kept for the words that change with the number of nodes."""
-
-_DIGITS: Final = 5
-_MOST_FIELDS: Final = 20
-
-
-@dataclass(frozen=True)
-class Detail:
-    """How much the page shows: crosses per class, classes in the matrix, and columns."""
-
-    crosses: int
-    classes: int
-    columns: int
-
-
-DETAIL: Final = (Detail(20, 40, 500), Detail(8, 25, 200), Detail(3, 12, 50))
-"""From most to least; a page that is too big is rendered with the next."""
+_MOST_COLUMNS, _MOST_WARNINGS = 500, 40
+_SHARE_OF_NODES: Final = 0.4
+"""How much of the free room is kept for nodes when terms are cut."""
 
 
 @dataclass(frozen=True)
@@ -67,72 +45,95 @@ class RunReport:
         return len(self.html.encode())
 
 
-def write_run_report(path: Path, view: RunView, *, most_bytes: int = MOST_BYTES) -> RunReport:
-    """Write the page to a file atomically; the folder must exist."""
-    report = render_run_report(view, most_bytes=most_bytes)
-    with replacing(path) as file:
-        file.write(report.html.encode())
+def write_run_report(
+    path: Path, content: dict[str, Any], *, most_bytes: int = MOST_BYTES
+) -> RunReport:
+    """Write the page of a run to a file atomically; the folder must exist."""
+    report = render_run_report(content, most_bytes=most_bytes)
+    write_page(path, report.html)
     return report
 
 
-def render_run_report(view: RunView, *, most_bytes: int = MOST_BYTES) -> RunReport:
-    """Render the page: the same bytes for the same view, no request, no script but its own.
+def write_page(path: Path, html: str) -> None:
+    """Write a page to a file atomically."""
+    with replacing(path) as file:
+        file.write(html.encode())
 
-    Everything from the user's tables is shown as text. A page that would be larger than
-    ``most_bytes`` lists fewer crosses, classes and columns, then as many nodes as fit, and
-    says so.
+
+def render_run_report(content: dict[str, Any], *, most_bytes: int = MOST_BYTES) -> RunReport:
+    """Render the page of a run: the same bytes for the same content, no request.
+
+    A page that would be larger than ``most_bytes`` shows the inside of fewer terms, then as many
+    nodes as fit, and says so.
     """
-    figures = {name: svg and Markup(svg) for name, svg in draw_figures(view).items()}
-    start = "start: the average over nodes" if view.terms else "start: the bias"
-    frame = pack_nodes((), view.classes, 0, start)
-    for detail in DETAIL:
-        size = len(_render(view, figures, frame, detail).encode())
-        room = most_bytes - size - _SPARE
-        nodes = pack_nodes(view.nodes, view.classes, room, start)
-        enough = nodes.count == len(view.nodes) or room >= most_bytes // 5 or detail is DETAIL[-1]
-        if room >= 0 and enough:
-            page = _render(view, figures, nodes, detail)
-            return RunReport(page, nodes.count, view.num_nodes)
-    raise WorkFailed(
-        f"the report needs {size:,} bytes without a single node, but the limit is {most_bytes:,}: "
-        f"{len(view.classes):,} classes and {len(view.columns):,} columns are too many for a page"
-    )
-
-
-@dataclass(frozen=True)
-class PackedNodes:
-    """JSON for the page's script, and the number of nodes in it."""
-
-    text: str
-    count: int
-
-
-def pack_nodes(
-    nodes: Sequence[NodeView], classes: Sequence[str], room: int, start: str = "start: the bias"
-) -> PackedNodes:
-    """Put as many nodes as fit into ``room`` bytes into JSON that is safe inside a page.
-
-    Labels occur in many waterfalls and are written once; ``start`` is that of the first bar.
-    """
-    labels: dict[str, int] = {}
-    rows: list[str] = []
-    for node in nodes:
-        known = len(labels)
-        row = embed_json(_pack(node, labels))
-        new = list(islice(reversed(labels), len(labels) - known))
-        room -= sum(len(embed_json(text).encode()) + 1 for text in new) + len(row.encode()) + 1
-        if room < 0:
-            for label in new:
-                del labels[label]
-            break
-        rows.append(row)
-    frame = {
-        "classes": [shorten(name) for name in classes],
-        "roles": get_args(Role),
-        "start": start,
-        "labels": list(labels),
+    content = content | {
+        "columns": content["columns"][:_MOST_COLUMNS],
+        "more_columns": len(content["columns"][_MOST_COLUMNS:]),
+        "warnings": _cut_warnings(content["warnings"]),
     }
-    return PackedNodes(f'{embed_json(frame)[:-1]},"nodes":[{",".join(rows)}]}}', len(rows))
+    listed = content["nodes"] | {"left_out": 0}
+    frame = content | {"terms": None, "crosses": [], "nodes": listed | {"rows": []}}
+    room = most_bytes - len(_render("run_report.html.j2", frame).encode()) - 2_000
+    if room < 0:
+        raise WorkFailed(
+            f"the page needs {most_bytes - room:,} bytes without terms and nodes, but the limit is "
+            f"{most_bytes:,}: {len(content['classes']):,} classes and {len(content['columns']):,} "
+            "columns are too many for a page"
+        )
+    rows = [embed_json(row) for row in listed["rows"]]
+    needed = sum(len(row.encode()) + 1 for row in rows)
+    kept = min(needed, int(_SHARE_OF_NODES * room))
+    content = _cut_terms(content, room - kept)
+    room -= len(embed_json([content["terms"], content["crosses"]]).encode())
+    fitting = 0
+    for row in rows:
+        room -= len(row.encode()) + 1
+        if room < 0:
+            break
+        fitting += 1
+    content["nodes"] = listed | {"rows": listed["rows"][:fitting], "left_out": len(rows) - fitting}
+    html = _render("run_report.html.j2", content)
+    return RunReport(html, fitting, content["sizes"]["nodes"])
+
+
+def render_page(template: str, content: Mapping[str, Any]) -> str:
+    """Render another page with the same library, script and style."""
+    return _render(template, content)
+
+
+def _cut_warnings(warnings: list[str]) -> list[str]:
+    more = len(warnings) - _MOST_WARNINGS
+    if more <= 0:
+        return warnings
+    return [*warnings[:_MOST_WARNINGS], f"and {more:,} more, which crossgcn check prints"]
+
+
+def _cut_terms(content: dict[str, Any], room: int) -> dict[str, Any]:
+    """Leave out the inside of the least important terms, then terms, until they fit."""
+    terms, crosses = content["terms"], content["crosses"]
+    if terms is not None:
+        sizes = [len(embed_json(item).encode()) + 1 for item in terms["items"]]
+        order = sorted(
+            range(len(sizes)), key=lambda at: -max(terms["items"][at]["importance"].values())
+        )
+        kept, free = [], room - 500
+        for at in order:
+            item = terms["items"][at]
+            if sizes[at] > free:  # keep the bar at least
+                item = {k: item[k] for k in ("columns", "whose", "importance", "error")}
+            free -= len(embed_json(item).encode()) + 1
+            if free < 0:
+                break
+            kept.append(item)
+        terms = terms | {"items": kept, "left_out": len(sizes) - len(kept)}
+    for most in (20, 8, 3, 1):
+        crosses = [
+            side | {"crosses": side["crosses"][:most], "features": side["features"][:most]}
+            for side in content["crosses"]
+        ]
+        if len(embed_json(crosses).encode()) <= room:
+            break
+    return content | {"terms": terms, "crosses": crosses}
 
 
 def embed_json(content: Any) -> str:
@@ -143,79 +144,35 @@ def embed_json(content: Any) -> str:
     return text
 
 
-def _pack(node: NodeView, labels: dict[str, int]) -> list[Any]:
-    """Return one node as a row; new labels get the next number."""
-    steps: list[float] = []
-    for step in node.steps:
-        steps += [labels.setdefault(shorten(step.label), len(labels)), _round(step.contribution)]
-    return [
-        shorten(node.id),
-        -1 if node.true_class is None else node.true_class,
-        node.predicted_class,
-        round(node.probability, 4),
-        get_args(Role).index(node.role),
-        _round(node.start),
-        _round(node.total),
-        steps,
+def _render(template: str, content: Mapping[str, Any]) -> str:
+    scripts = [
+        *(read_part("vendor", name) for name in LIBRARIES),
+        read_part("templates", "page.js"),
     ]
-
-
-def _round(value: float) -> float:
-    return round(value, _DIGITS) + 0.0
-
-
-def _render(
-    view: RunView, figures: Mapping[str, str | None], nodes: PackedNodes, detail: Detail
-) -> str:
-    crosses = tuple(
-        ClassCrosses(name, crosses[: detail.crosses], terms[: detail.crosses])
-        for name, crosses, terms in view.crosses
-    )
-    fixed = [
-        str(layer)
-        for layer, each in enumerate(view.order_weights, start=1)
-        if not each.learned and max(map(len, each.weights), default=0) > 1
-    ]
-    num_splits = len(view.test[view.metric])
-    compared = len(view.comparison.models[0].test) if view.comparison is not None else 0
-    fields = view.fields
-    script = (files("crossgcn.reports") / "templates" / "run_report.js").read_text("utf-8")
     page = {
-        "figures": figures,
-        "crosses": crosses,
-        "cut_crosses": detail.crosses if crosses != view.crosses else None,
-        "fields": field_matrix(fields, _MOST_FIELDS) if fields and len(fields.fields) > 1 else None,
-        "confusion": view.confusion and confusion_matrix(view.confusion, detail.classes),
-        "nodes": nodes,
-        "detail": detail,
-        "metrics": [(get_metric(name), values) for name, values in view.test.items()],
-        "num_splits": num_splits,
-        "metric": get_metric(view.metric),
-        "compared_by": get_metric(view.comparison.metric if view.comparison else view.metric),
-        "greatest_cross": _largest(each.strength for side in crosses for each in side.crosses),
-        "greatest_term": _largest(each.strength for side in crosses for each in side.terms),
-        "fixed_layers": f"layer{'s' * (len(fixed) > 1)} {' and '.join(fixed)}" if fixed else "",
-        "comparison_splits": "split" if compared == 1 else f"{compared} splits",
-        "open_classes": 8,
-        "first": 6,
-        "most_warnings": 40,
-        "script": Markup(script),
-        "node_data": Markup(nodes.text),
-        "policy": _content_policy(script),
+        "data": Markup(embed_json(content)),
+        "scripts": [Markup(script) for script in scripts],
+        "licences": Markup(read_part("vendor", "LICENSES.txt").replace("--", "- -")),
+        "policy": content_policy(scripts),
     }
-    return _templates().get_template("run_report.html.j2").render(view=view, page=page) + "\n"
+    return _templates().get_template(template).render(content=content, page=page) + "\n"
 
 
-def _largest(strengths: Iterable[float]) -> float:
-    return max(map(abs, strengths), default=0.0)
+@cache
+def read_part(folder: str, name: str) -> str:
+    """Return a script or a text of the pages."""
+    return (files("crossgcn.reports") / folder / name).read_text("utf-8")
 
 
-def _content_policy(script: str) -> str:
-    """Return a content security policy that allows this one script and nothing else."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+def content_policy(scripts: Iterable[str]) -> str:
+    """Return a content security policy that allows these scripts and nothing else."""
+    hashes = [
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        for script in scripts
+    ]
     return (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
-        f"style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+        f"style-src 'unsafe-inline'; script-src {' '.join(hashes)}"
     )
 
 
@@ -227,33 +184,7 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalize,
+        finalize=lambda value: readable(value) if type(value) is str else value,
     )
-    environment.filters |= {
-        "count": count,
-        "lost": lambda drop: signed(100 * drop, 1).removeprefix("+"),
-        "name": shorten,
-        "number": "{:,}".format,
-        "percent": percent,
-        "difference": _difference,
-        "measure": "{:.4g}".format,
-        "signed": signed,
-        "spread": _spread,
-    }
+    environment.filters["count"] = count
     return environment
-
-
-def _spread(values: Sequence[float], metric: Metric) -> str:
-    """Return mean ± standard deviation, in percent if the metric is a share."""
-    summary = summarise(values)
-    return metric.spread(summary.mean, summary.sd) + ("\u00a0%" if metric.percent else "")
-
-
-def _difference(value: float, metric: Metric) -> str:
-    """Return a difference of a metric: in points if it is a share."""
-    return signed(100 * value, 1) if metric.percent else signed(value)
-
-
-def _finalize(value: Any) -> Any:
-    """Make text readable that is not our own markup."""
-    return readable(value) if type(value) is str else value

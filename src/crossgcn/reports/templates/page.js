@@ -1,0 +1,673 @@
+"use strict";
+/*
+ * The script of all pages. Contents come as JSON in #page-data; a page has the parts whose elements it has.
+ * Names from tables only ever become text: textContent, or the text marks of Plot.
+ * Colours are CSS variables, so that charts follow the light or dark scheme.
+ */
+(() => {
+  const PLUS = "var(--plus)", MINUS = "var(--minus)", SOFT = "var(--soft)", LINE = "var(--line)", INK = "var(--ink)";
+  const WHOSE = { own: "own", neighbourhood: "neighbourhood", both: "own and neighbourhood" };
+  const WIDE = window.matchMedia("(min-width: 900px)");
+  const find = (id) => document.getElementById(id);
+
+  // ---- elements and texts ----
+
+  function make(tag, attributes = {}, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
+    }
+    element.append(...children.filter((child) => child !== null));
+    return element;
+  }
+
+  const minus = (text) => text.replace("-", "\u2212");
+  const whole = (value) => value.toLocaleString("en");
+  const percent = (share, digits = 1) => (100 * share).toFixed(digits) + "\u00a0%";
+  function number(value, digits = 3) {
+    const size = Math.abs(value);
+    if (size >= 1e6) return minus((value / 1e6).toPrecision(3)) + "M";
+    if (size >= 1000) return minus(Math.round(value).toLocaleString("en"));
+    return minus(String(Number(value.toPrecision(digits))));
+  }
+  const signed = (value) => (Number(value.toPrecision(3)) > 0 ? "+" : "") + number(value);
+  const plusMinus = (error) => (error ? ` \u00b1 ${number(error, 2)}` : "");
+  const counted = (value, noun) => `${whole(value)} ${noun}${value === 1 ? "" : "s"}`;
+  const shortened = (text, most) => (text.length > most ? text.slice(0, Math.max(1, most - 1)) + "\u2026" : text);
+  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const deviation = (values) => Math.sqrt(values.reduce((sum, v) => sum + (v - mean(values)) ** 2, 0) / Math.max(1, values.length - 1));
+
+  function table(caption, head, rows) {
+    const header = make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text)));
+    const body = rows.map(([first, ...cells]) =>
+      make("tr", {}, make("th", { scope: "row" }, first), ...cells.map((text) => make("td", {}, text))));
+    return make("details", {}, make("summary", {}, caption), make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+      make("table", { class: "scores" }, make("thead", {}, header), make("tbody", {}, ...body))));
+  }
+
+  // ---- charts ----
+
+  /** Draw a chart into an element, and again whenever its width changes. */
+  function mount(element, draw) {
+    let drawn = 0;
+    const redraw = () => {
+      const width = Math.floor(element.clientWidth);
+      if (width < 40 || Math.abs(width - drawn) < 2) return;
+      drawn = width;
+      element.replaceChildren(...[draw(width)].flat());
+    };
+    new ResizeObserver(redraw).observe(element);
+    redraw();
+    return element;
+  }
+
+  /** A chart is one picture for screen readers, described by its label, or hidden without one. */
+  function plot(width, label, options) {
+    const svg = Plot.plot({ width, style: { fontSize: "12px", overflow: "visible" }, ...options });
+    for (const part of svg.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label");
+    if (label) svg.setAttribute("role", "img"), svg.setAttribute("aria-label", label);
+    else svg.setAttribute("aria-hidden", "true");
+    return svg;
+  }
+
+  const zeroLine = (orient) => Plot[orient === "x" ? "ruleX" : "ruleY"]([0], { stroke: SOFT, strokeWidth: 1 });
+  const ticksOf = (width) => Math.max(3, Math.min(8, Math.floor(width / 80)));
+
+  /** Rows with names: at the left, or above each row where there is little room. */
+  function rowsChart(width, label, names, marks, { x = {}, row = 26, right = 16, grid = true } = {}) {
+    const narrow = width < 460;
+    const left = narrow ? 2 : Math.min(320, Math.max(90, 14 + 6.6 * Math.max(...names.map((n) => n.length))), 0.42 * width);
+    const letters = Math.floor((narrow ? width : left - 12) / 6.6);
+    const step = narrow ? row + 16 : row;
+    const keys = names.map((_, at) => at);
+    const text = Plot.text(keys, {
+      y: (at) => at,
+      text: (at) => shortened(names[at], letters),
+      title: (at) => names[at],
+      fill: INK, stroke: "var(--paper)", strokeWidth: 3,
+      ...(narrow ? { frameAnchor: "left", textAnchor: "start", dy: -step / 2 + 7 } : { frameAnchor: "left", textAnchor: "end", dx: -10 }),
+    });
+    return plot(width, label, {
+      marginLeft: left, marginRight: right, marginTop: narrow ? 10 : 4, marginBottom: 38, height: names.length * step + (narrow ? 48 : 42),
+      x: { grid, ticks: ticksOf(width - left), nice: true, ...x },
+      y: { type: "band", domain: keys, axis: null, padding: 0 },
+      marks: [...marks({ inset: narrow ? { insetTop: 18, insetBottom: 3 } : { insetTop: 4, insetBottom: 4 }, dy: narrow ? 7 : 0 }), text],
+    });
+  }
+
+  /** Rows of small dots with their mean and standard deviation. */
+  function dotsChart(width, label, rows, x) {
+    const dots = rows.flatMap((row, at) => row.values.map((value) => ({ at, value })));
+    const means = rows.map((row, at) => ({ at, mean: mean(row.values), sd: row.values.length > 1 ? deviation(row.values) : 0, colour: row.colour ?? PLUS, text: row.text }));
+    return rowsChart(width, label, rows.map((row) => row.name), ({ dy }) => [
+      Plot.dot(dots, { x: "value", y: "at", r: 2.5, fill: (d) => rows[d.at].colour ?? PLUS, fillOpacity: 0.4, dy }),
+      Plot.ruleY(means, { x1: (d) => d.mean - d.sd, x2: (d) => d.mean + d.sd, y: "at", stroke: "colour", strokeWidth: 2, dy }),
+      Plot.dot(means, { x: "mean", y: "at", r: 5, fill: "colour", dy, tip: true, title: (d) => `${rows[d.at].name}\n${d.text ?? number(d.mean) + (d.sd ? " \u00b1 " + number(d.sd) : "")}` }),
+    ], { x });
+  }
+
+  /** A small bar with an error bar, all of one scale. */
+  function miniBar(width, value, error, most) {
+    const svg = plot(width, "", {
+      height: 16, margin: 0, marginRight: 2, axis: null, x: { domain: [0, most] },
+      marks: [
+        Plot.barX([value], { x: (d) => d, fill: PLUS, insetTop: 3, insetBottom: 3 }),
+        ...(error ? [Plot.ruleY([value], { x1: value - error, x2: value + error, y: 0, stroke: INK, strokeWidth: 1.5 })] : []),
+      ],
+    });
+    svg.setAttribute("preserveAspectRatio", "none");
+    return svg;
+  }
+
+  function colourScale(most, unit) {
+    return make("p", { class: "scale" }, number(-most), make("i", { "aria-hidden": "true" }), "+" + number(most), ` ${unit}`);
+  }
+
+  /** A heat map: blue raises, orange lowers, the deeper the more; empty cells have no nodes. */
+  function heatMap(width, label, rows, columns, cells, most, { text, title, xLabel, yLabel, square = false, upwards = false } = {}) {
+    const longest = (names) => Math.max(...names.map((name) => name.length), 1);
+    const left = Math.min(0.36 * width, 24 + 6.4 * longest(rows));
+    const cell = (width - left - 8) / columns.length;
+    const turned = 6.4 * longest(columns) > cell - 4;
+    const below = turned ? Math.min(120, 18 + 4.6 * longest(columns)) : 26;
+    const high = Math.max(22, Math.min(square ? cell : 40, square && rows.length < 4 ? 90 : 44));
+    return plot(width, label, {
+      marginLeft: left, marginRight: 8, marginTop: yLabel ? 24 : 8, marginBottom: below + (xLabel ? 18 : 0),
+      height: rows.length * high + below + 50,
+      x: { domain: columns.map((_, at) => at), label: xLabel ? shortened(xLabel, Math.floor((width - left) / 7)) : null, labelAnchor: "center", labelArrow: "none", tickFormat: (at) => shortened(columns[at], turned ? 24 : 60), tickRotate: turned ? -40 : 0, tickSize: 0, labelOffset: below + 10 },
+      y: { domain: rows.map((_, at) => at), label: yLabel ? shortened(yLabel, Math.floor(width / 7)) : null, labelArrow: "none", labelAnchor: "top", tickFormat: (at) => shortened(rows[at], Math.floor((left - 14) / 6.4)), tickSize: 0, reverse: upwards },
+      marks: [
+        Plot.cell(cells, { x: "column", y: "row", fill: (d) => (d.colour ?? (d.value < 0 ? MINUS : PLUS)), fillOpacity: (d) => 0.03 + (0.97 * Math.abs(d.shade ?? d.value)) / most, inset: 1, rx: 2, tip: true, title }),
+        Plot.cell(cells, { x: "column", y: "row", fill: "none", stroke: LINE, inset: 1, rx: 2 }),
+        ...(cell >= 38 ? [Plot.text(cells, { x: "column", y: "row", text, fill: (d) => (Math.abs(d.shade ?? d.value) > 0.6 * most ? "var(--on-colour)" : INK), fontSize: 11, pointerEvents: "none" })] : []),
+      ],
+    });
+  }
+
+  // ---- contents that follow the reader ----
+
+  function followReader() {
+    const links = [...document.querySelectorAll(".toc a")];
+    const sections = links.map((link) => find(link.hash.slice(1))).filter(Boolean);
+    let current = null;
+    const update = () => {
+      const line = 0.25 * window.innerHeight;
+      const atEnd = window.innerHeight + window.scrollY >= document.documentElement.scrollHeight - 4;
+      const passed = sections.filter((section) => section.getBoundingClientRect().top <= line);
+      const now = atEnd && window.scrollY > 0 ? sections.at(-1) : passed.at(-1) ?? sections[0];
+      if (now === current) return;
+      current = now;
+      for (const link of links) {
+        const here = link.hash === "#" + now.id;
+        if (here) link.setAttribute("aria-current", "location");
+        else link.removeAttribute("aria-current");
+        if (here) {
+          const list = link.closest(".toc");
+          list.scrollLeft = link.offsetLeft - 0.4 * list.clientWidth;
+          if (link.offsetTop < list.scrollTop || link.offsetTop > list.scrollTop + list.clientHeight - 40) list.scrollTop = link.offsetTop - 0.4 * list.clientHeight;
+        }
+      }
+    };
+    if (!sections.length) return;
+    window.addEventListener("scroll", update, { passive: true });
+    window.addEventListener("resize", update);
+    update();
+  }
+
+  followReader();
+  if (!find("page-data")) return;
+  const data = JSON.parse(find("page-data").textContent);
+
+  function select(label, names, onchange) {
+    const options = names.map((name, at) => make("option", { value: at }, name));
+    return make("label", { class: "wide" }, label + " ", make("select", { "aria-label": label, onchange: (event) => onchange(Number(event.target.value)) }, ...options));
+  }
+
+  const searchBox = (label, id, oninput) =>
+    make("label", { class: "wide" }, label + " ", make("input", { type: "search", id, "aria-label": label, autocomplete: "off", spellcheck: "false", oninput }));
+
+  /** The panel of what is chosen: beside the list, or right below the chosen row on small screens. */
+  function placePanel(panel, beside, row) {
+    if (WIDE.matches || !row) beside.append(panel);
+    else row.after(make("li", {}, panel));
+  }
+
+  // ---- terms ----
+
+  function unitOf(output) {
+    const { unit, outputs } = data.terms;
+    if (unit === "log-odds") return `log-odds of ${outputs[output]}`;
+    return unit === "margin" ? `score of ${outputs[output]} against the others` : unit;
+  }
+
+  function termBrowser(home) {
+    const { items, outputs } = data.terms;
+    const FIRST = 12;
+    const state = { output: 0, size: 0, whose: "", words: "", all: false, chosen: null };
+    const list = make("ul", { class: "rows", "aria-label": "Terms" });
+    const status = make("p", { class: "where", role: "status" });
+    const more = make("button", { type: "button", onclick: () => { state.all = true; show(); } });
+    const panel = make("div", { class: "panel", "aria-live": "polite", id: "term-panel" });
+    const beside = make("div", { class: "beside" });
+    const sizes = [...new Set(items.map((item) => item.columns.length))].sort();
+    const sizeNames = { 1: "single columns", 2: "pairs", 3: "triples" };
+    const restart = () => { state.all = false; state.chosen = null; show(); };
+
+    const matching = () => items
+      .filter((item) => String(state.output) in item.importance)
+      .filter((item) => !state.size || item.columns.length === state.size)
+      .filter((item) => !state.whose || (state.whose === "own") === (item.whose === "own"))
+      .filter((item) => item.columns.join(" \u00d7 ").toLowerCase().includes(state.words))
+      .sort((one, other) => other.importance[state.output] - one.importance[state.output]);
+
+    function show() {
+      const found = matching();
+      const shown = state.all ? found : found.slice(0, FIRST);
+      const most = Math.max(1e-12, ...items.filter((item) => String(state.output) in item.importance)
+        .map((item) => item.importance[state.output] + (item.error?.[state.output] ?? 0)));
+      if (!shown.includes(state.chosen)) state.chosen = shown[0] ?? null;
+      let row = null;
+      list.replaceChildren(...shown.map((item) => {
+        const chosen = item === state.chosen;
+        const value = item.importance[state.output], error = item.error?.[state.output];
+        const button = make("button", { type: "button", "aria-expanded": String(chosen), "aria-controls": "term-panel", onclick: () => choose(item) },
+          make("span", { class: "name" }, ...nameOf(item)),
+          make("span", { class: "amount" }, number(value) + plusMinus(error)),
+          make("span", { class: "track" }, miniBar(260, value, error, most)));
+        const line = make("li", { class: chosen ? "chosen" : null }, button);
+        if (chosen) row = line;
+        return line;
+      }));
+      more.hidden = shown.length === found.length;
+      more.textContent = `Show all ${found.length}`;
+      const inFile = items.length < data.terms.count ? ` (${whole(items.length)} of the model's ${whole(data.terms.count)} terms are in this file)` : "";
+      status.textContent = `${counted(found.length, "term")}${inFile}. Importance in ${unitOf(state.output)}.`;
+      if (state.chosen) {
+        drawPanel(state.chosen);
+        placePanel(panel, beside, row);
+      } else panel.replaceChildren(make("p", {}, "No term matches."));
+    }
+
+    function choose(item) {
+      state.chosen = item;
+      show();
+      list.querySelector("li.chosen button").focus({ preventScroll: true });
+    }
+
+    function drawPanel(item) {
+      const value = item.importance[state.output], error = item.error?.[state.output];
+      panel.replaceChildren(
+        make("h3", {}, ...nameOf(item)),
+        make("p", { class: "where" }, `Importance ${number(value)}${plusMinus(error)} (${unitOf(state.output)}).`),
+        ...insideOf(item, state.output, unitOf(state.output)));
+    }
+
+    const controls = make("div", { class: "controls", role: "search" },
+      searchBox("Find a column", "term-search", (event) => { state.words = event.target.value.trim().toLowerCase(); restart(); }),
+      outputs.length > 1 ? select("Score of", outputs, (at) => { state.output = at; restart(); }) : null,
+      select("Kind", ["all", ...sizes.map((size) => sizeNames[size] ?? `${size} columns`)], (at) => { state.size = at ? sizes[at - 1] : 0; restart(); }),
+      select("Whose", ["all", "only the node's own", "with the neighbourhood"], (at) => { state.whose = ["", "own", "near"][at]; restart(); }));
+    home.append(controls, status, make("div", { class: "two" }, make("div", {}, list, more), beside));
+    WIDE.addEventListener("change", show);
+    show();
+  }
+
+  function nameOf(item) {
+    const parts = item.columns.flatMap((column, at) => (at ? [" \u00d7 ", make("b", {}, column)] : [make("b", {}, column)]));
+    return [...parts, " ", make("span", { class: `whose ${item.whose}` }, WHOSE[item.whose])];
+  }
+
+  /** What is inside a term: a shape, bars, a heat map, or a heat map for each value of a third column. */
+  function insideOf(item, output, unit) {
+    if (!item.axes) {
+      return [make("p", {}, item.columns.length && "count" in data.terms ? "The inside of this term is not in this file, or has no columns to show." : "")];
+    }
+    const means = item.means[output], errors = item.errors?.[output], { axes, counts } = item;
+    const most = Math.max(1e-12, ...means.map(Math.abs));
+    const notes = axes.filter((axis) => axis.left_out).map((axis) => `${counted(axis.left_out, "rarer value")} of ${axis.name} left out.`);
+    if (axes.some((axis) => axis.share)) notes.push("Names of values stand for nodes where their share among the neighbours is high (upper quarter).");
+    const note = notes.length ? [make("p", { class: "where" }, notes.join(" "))] : [];
+    if (axes.length === 1) {
+      const [axis] = axes;
+      const rows = axis.labels.map((name, at) => ({ name, value: means[at], error: errors?.[at] ?? 0, nodes: counts[at], at: axis.at?.[at] }));
+      const head = [axis.name, "nodes", "adds", ...(errors ? ["standard error"] : [])];
+      const numbers = table("The numbers", head, rows.map((row) => [row.name, whole(row.nodes), signed(row.value), ...(errors ? [number(row.error, 2)] : [])]));
+      const draw = axis.at ? (width) => drawShape(width, axis, rows, item.histogram, unit) : (width) => drawLevels(width, axis, rows, unit);
+      return [mount(make("div", { class: "chart" }), draw), make("p", { class: "where" }, axis.at ? "Mean contribution by value; the band is two standard errors, the bars below are the numbers of nodes." : "Mean contribution of the nodes with each value, with two standard errors and the number of nodes."), ...note, numbers];
+    }
+    const [first, second, third] = axes;
+    const across = second.labels.length, deep = third ? third.labels.length : 1;
+    const facets = Array.from({ length: deep }, (_, layer) => first.labels.flatMap((_, row) => second.labels.map((_, column) => {
+      const at = (row * across + column) * deep + layer;
+      return { row, column, value: means[at], error: errors?.[at], nodes: counts[at] };
+    })).filter((cell) => cell.nodes));
+    const title = (d) => `${first.name}: ${first.labels[d.row]}\n${second.name}: ${second.labels[d.column]}\nadds ${signed(d.value)}${plusMinus(2 * (d.error ?? 0))}\n${counted(d.nodes, "node")}`;
+    const draw = (cells, words) => (width) => heatMap(width, words, first.labels, second.labels, cells, most, { text: (d) => signed(Number(d.value.toPrecision(2))), title, xLabel: second.name, yLabel: first.name, upwards: Boolean(first.at) });
+    const charts = facets.map((cells, layer) => {
+      const words = third ? `${third.name}: ${third.labels[layer]}` : `${first.name} by ${second.name}`;
+      const chart = mount(make("div", { class: "chart" }), draw(cells, `Mean contribution, ${words}`));
+      return third ? make("div", {}, make("h4", {}, words), chart) : chart;
+    });
+    const counting = facets.map((cells, layer) => cells.map((cell) => [first.labels[cell.row], second.labels[cell.column], ...(third ? [third.labels[layer]] : []), whole(cell.nodes), signed(cell.value), ...(errors ? [number(cell.error, 2)] : [])])).flat();
+    return [
+      third ? make("div", { class: "multiples" }, ...charts) : charts[0],
+      colourScale(most, unit),
+      make("p", { class: "where" }, `Mean contribution beyond what ${third ? "the columns and their pairs" : "each column does"} alone; empty cells have no nodes.`), ...note,
+      table("The numbers", [...axes.map((axis) => axis.name), "nodes", "adds", ...(errors ? ["standard error"] : [])], counting),
+    ];
+  }
+
+  function drawShape(width, axis, rows, histogram, unit) {
+    const known = rows.filter((row) => row.at !== undefined);
+    const missing = rows.find((row) => row.at === undefined);
+    const bars = histogram.counts.map((nodes, at) => ({ nodes, from: histogram.edges[at], to: histogram.edges[at + 1] }));
+    const values = [...histogram.edges, ...known.map((row) => row.at)];
+    const domain = [Math.min(...values), Math.max(...values)];
+    const frame = { width, marginLeft: 52, marginRight: 14 };
+    const x = { domain, ticks: ticksOf(width), tickFormat: (v) => number(v) };
+    const above = plot(width, `Contribution by ${axis.name}: ${known.map((row) => `${number(row.at)}: ${signed(row.value)}`).join(", ")}`, {
+      ...frame, height: 250, marginTop: 26, marginBottom: 6, x: { ...x, axis: null },
+      y: { grid: true, label: `adds (${shortened(unit, Math.floor(width / 8))})`, labelArrow: "none", tickFormat: (v) => number(v), ticks: 5 },
+      marks: [
+        zeroLine("y"),
+        Plot.areaY(known, { x: "at", y1: (d) => d.value - 2 * d.error, y2: (d) => d.value + 2 * d.error, fill: PLUS, fillOpacity: 0.2 }),
+        Plot.line(known, { x: "at", y: "value", stroke: PLUS, strokeWidth: 2 }),
+        Plot.dot(known, { x: "at", y: "value", r: 2.5, fill: PLUS, tip: true, title: (d) => `${axis.name}: ${d.name}\nadds ${signed(d.value)}${plusMinus(2 * (d.error ?? 0))}\n${counted(d.nodes, "node")}` }),
+        ...(missing ? [Plot.ruleY([missing.value], { stroke: MINUS, strokeDasharray: "4 3" }), Plot.text([missing.value], { y: (d) => d, frameAnchor: "right", text: () => "missing", fill: MINUS, dy: 9, textAnchor: "end" })] : []),
+      ],
+    });
+    const below = plot(width, `Histogram of ${axis.name}`, {
+      ...frame, height: 92, marginTop: 6, marginBottom: 36, x: { ...x, label: shortened(axis.name, Math.floor(width / 8)), labelAnchor: "center", labelArrow: "none" },
+      y: { label: null, ticks: 2, tickFormat: whole },
+      marks: [Plot.rectY(bars, { x1: "from", x2: "to", y: "nodes", fill: SOFT, fillOpacity: 0.6, insetRight: 1, tip: true, title: (d) => `${number(d.from)} to ${number(d.to)}\n${counted(d.nodes, "node")}` })],
+    });
+    return [above, below];
+  }
+
+  function drawLevels(width, axis, rows, unit) {
+    return rowsChart(width, `Contribution by ${axis.name}: ${rows.map((row) => `${row.name}: ${signed(row.value)}`).join(", ")}`, rows.map((row) => row.name), ({ inset, dy }) => [
+      zeroLine("x"),
+      Plot.barX(rows, { x: "value", y: (_, at) => at, fill: (d) => (d.value < 0 ? MINUS : PLUS), ...inset, tip: true, title: (d) => `${d.name}\nadds ${signed(d.value)}${plusMinus(2 * (d.error ?? 0))}\n${counted(d.nodes, "node")}` }),
+      Plot.ruleY(rows, { x1: (d) => d.value - 2 * d.error, x2: (d) => d.value + 2 * d.error, y: (_, at) => at, stroke: INK, dy }),
+      Plot.text(rows, { y: (_, at) => at, frameAnchor: "right", textAnchor: "start", dx: 6, dy, text: (d) => whole(d.nodes), fill: SOFT, fontSize: 11 }),
+    ], { x: { label: `adds (${shortened(unit, Math.floor(width / 9))})`, labelArrow: "none", tickFormat: (v) => number(v) }, right: 52 });
+  }
+
+  // ---- crosses as trained ----
+
+  function crossBrowser(home) {
+    const most = Math.max(1e-12, ...data.crosses.flatMap((side) => [...side.crosses, ...side.features].map((row) => Math.abs(row.strength))));
+    const show = (at) => {
+      const side = data.crosses[at];
+      shown.replaceChildren(...[["Crosses", side.crosses], ["Single features", side.features]].filter(([, rows]) => rows.length).flatMap(([title, rows]) => [
+        make("h3", {}, title),
+        mount(make("div", { class: "chart" }), (width) => rowsChart(width, `${title} of ${side.name}`, rows.map((row) => row.name), ({ inset }) => [
+          zeroLine("x"),
+          Plot.barX(rows, { x: "strength", y: (_, place) => place, fill: (d) => (d.strength < 0 ? MINUS : PLUS), ...inset, tip: true, title: (d) => `${d.name}\nstrength ${signed(d.strength)}` }),
+        ], { x: { label: "strength", domain: [-most, most], tickFormat: (v) => number(v) } })),
+        table("The numbers", [title.toLowerCase(), "strength", "weight", "nodes", "stable", "drop"], rows.map((row) => [row.name, signed(row.strength), signed(row.weight), whole(row.support), row.stability === null ? "\u2014" : percent(row.stability, 0), row.drop === null ? "\u2014" : (100 * row.drop).toFixed(1)])),
+      ]));
+      if (!shown.childElementCount) shown.append(make("p", {}, "No cross and no feature has an effect on this class."));
+    };
+    const shown = make("div");
+    home.append(make("div", { class: "controls" }, select("Score of", data.crosses.map((side) => side.name), show)), shown);
+    show(0);
+  }
+
+  // ---- nodes ----
+
+  function nodeBrowser(home) {
+    const { rows, roles } = data.nodes;
+    const isNumber = data.task === "number";
+    const PAGE = 12;
+    const state = { page: 0, words: "", label: -1, mistakes: false, sort: null, down: false, open: rows.find((row) => row.steps) ?? null };
+    const named = (value) => (value === null ? "unknown" : isNumber ? number(value) : data.classes[value]);
+    const wrong = (row) => !isNumber && row.true !== null && row.true !== row.predicted;
+    const collator = new Intl.Collator("en", { numeric: true });
+    const columns = [
+      ["id", (row) => row.id], ["true", (row) => (isNumber ? row.true ?? NaN : named(row.true))],
+      ["predicted", (row) => (isNumber ? row.predicted : named(row.predicted))],
+      isNumber ? ["error", (row) => (row.true === null ? -1 : Math.abs(row.true - row.predicted))] : ["probability", (row) => row.probability],
+      ["degree", (row) => row.degree],
+    ];
+    const head = make("tr", {}, ...columns.map(([name], at) => make("th", { scope: "col" }, make("button", { type: "button", onclick: () => { state.down = state.sort === at && !state.down; state.sort = at; restart(); } }, name))));
+    const body = make("tbody");
+    const status = make("span", { role: "status", id: "node-status" });
+    const back = make("button", { type: "button", onclick: () => { state.page -= 1; show(); } }, "Back");
+    const forth = make("button", { type: "button", onclick: () => { state.page += 1; show(); } }, "Next");
+    const panel = make("div", { class: "panel", "aria-live": "polite", id: "node-panel" });
+    const beside = make("div", { class: "beside" });
+    const restart = () => { state.page = 0; show(); };
+
+    function matching() {
+      const found = rows.filter((row) => (!state.mistakes || wrong(row)) && (state.label < 0 || row.true === state.label || row.predicted === state.label) && row.id.toLowerCase().includes(state.words));
+      if (state.sort !== null) {
+        const key = columns[state.sort][1], turn = state.down ? -1 : 1;
+        found.sort((one, other) => {
+          const [a, b] = [key(one), key(other)];
+          return turn * (typeof a === "number" ? a - b : collator.compare(a, b));
+        });
+      }
+      if (state.words) found.sort((one, other) => (other.id.toLowerCase() === state.words) - (one.id.toLowerCase() === state.words));
+      return found;
+    }
+
+    function show() {
+      const found = matching();
+      const last = Math.max(0, Math.ceil(found.length / PAGE) - 1);
+      state.page = Math.min(state.page, last);
+      const from = state.page * PAGE, page = found.slice(from, from + PAGE);
+      let opened = null;
+      body.replaceChildren(...page.map((row) => {
+        const isOpen = row === state.open;
+        const button = make("button", { type: "button", "aria-expanded": row.steps ? String(isOpen) : null, "aria-controls": "node-panel", disabled: !row.steps, title: row.id }, row.id);
+        const line = make("tr", { class: [wrong(row) ? "wrong" : "", isOpen ? "chosen" : ""].join(" ").trim() || null },
+          make("th", { scope: "row" }, button),
+          ...[named(row.true), named(row.predicted), isNumber ? (row.true === null ? "\u2014" : number(Math.abs(row.true - row.predicted))) : percent(row.probability), whole(row.degree)].map((text) => make("td", {}, make("span", { class: "clamp", title: text }, text))));
+        if (row.steps) line.addEventListener("click", () => { state.open = row; show(); body.querySelector("tr.chosen button")?.focus({ preventScroll: true }); });
+        if (isOpen) opened = line;
+        return line;
+      }));
+      [...head.cells].forEach((cell, at) => cell.setAttribute("aria-sort", state.sort !== at ? "none" : state.down ? "descending" : "ascending"));
+      back.disabled = state.page === 0;
+      forth.disabled = state.page === last;
+      status.textContent = `${page.length ? `${from + 1}\u2013${from + page.length} of ` : ""}${whole(found.length)} matching ${found.length === 1 ? "node" : "nodes"}`;
+      if (!state.open) return;
+      drawPanel(state.open);
+      if (WIDE.matches || !opened) beside.append(panel);
+      else opened.after(make("tr", { class: "opened" }, make("td", { colspan: columns.length }, panel)));
+    }
+
+    function drawPanel(row) {
+      const output = data.terms ? data.terms.outputs[row.output] : data.classes[row.output];
+      const unit = data.terms ? unitOf(row.output) : `score of ${output}`;
+      const truth = row.true === null ? "" : ` True: ${named(row.true)}.`;
+      panel.replaceChildren(
+        make("h3", {}, row.id),
+        make("p", {}, `Predicted: ${named(row.predicted)}${isNumber ? "" : ` (${percent(row.probability)})`}.${truth} Used for: ${roles[row.role]}.`),
+        make("h4", {}, `From the average to this ${isNumber ? "prediction" : "score"}`),
+        mount(make("div", { class: "chart waterfall" }), (width) => drawWaterfall(width, row, unit)),
+        ...neighbourhoodOf(row, unit, named));
+    }
+
+    const controls = make("div", { class: "controls", role: "search" },
+      searchBox("Find an id", "node-search", (event) => { state.words = event.target.value.trim().toLowerCase(); restart(); }),
+      isNumber ? null : select("True or predicted class", ["all", ...data.classes], (at) => { state.label = at - 1; restart(); }),
+      isNumber ? null : make("label", { class: "tick" }, make("input", { type: "checkbox", onchange: (event) => { state.mistakes = event.target.checked; restart(); } }), " only mistakes"));
+    const list = make("div", {}, make("table", { id: "node-table" }, make("thead", {}, head), body), make("div", { class: "pages" }, back, forth, status));
+    home.append(controls, make("div", { class: "two" }, list, beside));
+    WIDE.addEventListener("change", show);
+    show();
+  }
+
+  function drawWaterfall(width, row, unit) {
+    const bars = [{ name: data.terms ? "the average" : "the bias", from: 0, to: row.start, kind: "level", value: row.start }];
+    let level = row.start;
+    const add = (name, value, whose) => {
+      bars.push({ name, from: level, to: level + value, kind: value < 0 ? "minus" : "plus", value, whose });
+      level += value;
+    };
+    for (const [label, whose, value] of row.steps) add(data.nodes.labels[label], value, whose);
+    add("everything else", row.score - level, "");
+    bars.push({ name: "the score", from: 0, to: row.score, kind: "level", value: row.score });
+    const colour = { plus: PLUS, minus: MINUS, level: SOFT };
+    const links = bars.slice(0, -1).map((bar, at) => ({ x: bar.to, at }));
+    return rowsChart(width, `Waterfall: ${bars.map((bar) => `${bar.name} ${bar.kind === "level" ? number(bar.value) : signed(bar.value)}`).join(", ")}`, bars.map((bar) => bar.name), ({ inset, dy }) => [
+      zeroLine("x"),
+      Plot.tickX(links, { x: "x", y: "at", stroke: SOFT, insetTop: 4, insetBottom: -6 }),
+      Plot.barX(bars, { x1: "from", x2: "to", y: (_, at) => at, fill: (d) => colour[d.kind], ...inset, tip: true, title: (d) => `${d.name}\n${d.kind === "level" ? number(d.value) : signed(d.value)}${WHOSE[d.whose] ? `\n${WHOSE[d.whose]}` : ""}` }),
+      Plot.text(bars, { y: (_, at) => at, frameAnchor: "right", textAnchor: "start", dx: 8, dy, text: (d) => (d.kind === "level" ? number(d.value) : signed(d.value)), fill: INK }),
+    ], { x: { label: shortened(unit, Math.floor(width / 9)), labelArrow: "none", tickFormat: (v) => number(v) }, right: 58 });
+  }
+
+  function neighbourhoodOf(row, unit, named) {
+    if (!row.near) return [];
+    const title = make("h4", {}, `Its neighbourhood: ${counted(row.degree, "neighbour")}`);
+    if (!row.near.length) return [title, make("p", { class: "where" }, "No neighbour adds to this score.")];
+    const words = row.others > 0 ? ` The ${row.near.length} that count most are drawn; ${whole(row.others)} more are not.` : "";
+    return [
+      title,
+      mount(make("div", { class: "chart" }), (width) => drawNeighbourhood(width, row, named)),
+      make("p", { class: "where" }, `At the right those that raise the score, at the left those that lower it; the larger, the more. ${data.nodes.meaning}${words}`),
+      table("The neighbours in numbers", ["neighbour", data.target, "adds"], row.near.map(([id, label, value]) => [id, named(label), signed(value)])),
+    ];
+  }
+
+  function drawNeighbourhood(width, row, named) {
+    const sides = [row.near.map((near, at) => ({ near, at })).filter(({ near }) => near[2] >= 0), row.near.map((near, at) => ({ near, at })).filter(({ near }) => near[2] < 0)];
+    const most = Math.max(1e-12, ...row.near.map((near) => Math.abs(near[2])));
+    const places = [];
+    sides.forEach((side, which) => side.forEach(({ near, at }, place) => {
+      const y = side.length === 1 ? 0 : 1 - (2 * place) / (side.length - 1);
+      const turn = which ? -1 : 1, far = near[3] > 1 ? 1.15 : 0.85;
+      places[at] = { x: turn * far * Math.sqrt(1 - 0.9 * y * y), y, id: near[0], label: near[1], value: near[2], turn };
+    }));
+    const longest = Math.max(...sides.map((side) => side.length));
+    const height = Math.max(180, Math.min(420, 60 + 26 * longest));
+    const room = Math.min(0.36 * width, 170);
+    const letters = Math.floor((room - 8) / 6.4);
+    return plot(width, `Neighbours of ${row.id} and what they add: ${places.map((p) => `${p.id} ${signed(p.value)}`).join(", ")}`, {
+      height, margin: 18, marginLeft: room, marginRight: room, axis: null,
+      x: { domain: [-1.2, 1.2] }, y: { domain: [-1.1, 1.1] }, r: { domain: [0, most], range: [3, 13] },
+      marks: [
+        Plot.link(row.links.map(([from, to]) => [places[from], places[to]]), { x1: (d) => d[0].x, y1: (d) => d[0].y, x2: (d) => d[1].x, y2: (d) => d[1].y, stroke: LINE }),
+        Plot.link(places, { x1: 0, y1: 0, x2: "x", y2: "y", stroke: (d) => (d.value < 0 ? MINUS : PLUS), strokeOpacity: (d) => 0.25 + (0.6 * Math.abs(d.value)) / most, strokeWidth: 1.5 }),
+        Plot.dot(places, { x: "x", y: "y", r: (d) => Math.abs(d.value), fill: (d) => (d.value < 0 ? MINUS : PLUS), stroke: "var(--paper)", tip: true, title: (d) => `${d.id}\n${data.target}: ${named(d.label)}\nadds ${signed(d.value)}` }),
+        ...[1, -1].map((turn) => Plot.text(places.filter((p) => p.turn === turn), { x: "x", y: "y", dx: 17 * turn, textAnchor: turn > 0 ? "start" : "end", text: (d) => shortened(d.id, letters), fill: INK, fontSize: 11 })),
+        Plot.dot([0], { x: 0, y: 0, r: 9, fill: INK, stroke: "var(--paper)", strokeWidth: 2 }),
+        Plot.text([shortened(row.id, 18)], { x: 0, y: 0, dy: 20, fill: INK, fontWeight: "bold", stroke: "var(--paper)", strokeWidth: 3 }),
+      ],
+    });
+  }
+
+  // ---- performance and training ----
+
+  const share = { tickFormat: (value) => percent(value, 0), domain: [0, 1], grid: true, ticks: 5 };
+
+  function curveChart(width, curve, kind) {
+    const { name, [kind]: values } = curve, GRID = values[0].length - 1;
+    const lines = values.flatMap((line, split) => line.map((y, at) => ({ x: at / GRID, y, split })));
+    return plot(width, `${kind === "roc" ? "ROC" : "Precision-recall"} curves of ${name}, one for each of ${values.length} splits`, {
+      height: Math.min(380, 0.85 * width), marginLeft: 54, marginBottom: 42, marginTop: 26,
+      x: { ...share, label: kind === "roc" ? "share of the others taken for it" : "recall", labelArrow: "none", labelAnchor: "center" },
+      y: { ...share, label: kind === "roc" ? "share found" : "precision", labelArrow: "none" },
+      marks: [
+        kind === "roc" ? Plot.line([[0, 0], [1, 1]], { stroke: SOFT, strokeDasharray: "4 4" }) : Plot.ruleY([curve.share], { stroke: SOFT, strokeDasharray: "4 4" }),
+        Plot.line(lines, { x: "x", y: "y", z: "split", stroke: PLUS, strokeWidth: values.length > 1 ? 1.3 : 2, strokeOpacity: values.length > 1 ? 0.6 : 1 }),
+      ],
+    });
+  }
+
+  function mountCurves() {
+    const { curves } = data.performance;
+    for (const kind of ["roc", "precision"]) {
+      const home = document.querySelector(`[data-chart=${kind}]`);
+      if (!curves.length) {
+        home.append(make("p", { class: "where" }, "The test nodes have one class only."));
+        continue;
+      }
+      const show = (at) => {
+        const chart = make("div", { class: "chart" });
+        holder.replaceChildren(chart);
+        mount(chart, (width) => curveChart(width, curves[at], kind));
+      };
+      const holder = make("div");
+      home.append(curves.length > 1 ? make("div", { class: "controls" }, select("Class", curves.map((curve) => curve.name), show)) : make("p", { class: "where" }, `Class: ${curves[0].name}`), holder);
+      show(0);
+    }
+  }
+
+  const charts = {
+    metrics: (width) => {
+      const { metrics } = data;
+      const shares = metrics.filter((metric) => metric.percent), others = metrics.filter((metric) => !metric.percent);
+      const drawn = shares.length ? [dotsChart(width, `Test metrics: ${shares.map((m) => `${m.label} ${m.text}`).join(", ")}`, shares.map((m, at) => ({ name: `${m.label} ${m.text}`, values: m.values, text: m.text, colour: at || m !== metrics[0] ? SOFT : PLUS })), { tickFormat: (v) => percent(v, 0), label: null })] : [];
+      return [...drawn, make("p", { class: "numbers-line" }, ...others.map((m) => make("span", {}, make("b", {}, m.text), " " + m.label)))];
+    },
+    calibration: (width) => {
+      const { bins } = data.performance.calibration;
+      if (!bins.length) return make("p", {}, "There are no test nodes.");
+      return plot(width, `Calibration: ${bins.map((bin) => `${percent(bin.confidence, 0)} sure, ${percent(bin.right, 0)} right`).join("; ")}`, {
+        height: Math.min(380, 0.85 * width), marginLeft: 54, marginBottom: 42, marginTop: 26, r: { range: [2, 12] },
+        x: { ...share, label: "confidence", labelArrow: "none", labelAnchor: "center" }, y: { ...share, label: "share that is right", labelArrow: "none" },
+        marks: [
+          Plot.line([[0, 0], [1, 1]], { stroke: SOFT, strokeDasharray: "4 4" }),
+          Plot.ruleX(bins, { x: "confidence", y1: "confidence", y2: "right", stroke: MINUS }),
+          Plot.dot(bins, { x: "confidence", y: "right", r: "nodes", fill: PLUS, tip: true, title: (d) => `${percent(d.confidence)} sure\n${percent(d.right)} right\n${counted(d.nodes, "prediction")}` }),
+        ],
+      });
+    },
+    confusion: (width) => {
+      const { names, counts } = data.performance.confusion;
+      const totals = counts.map((row) => row.reduce((sum, value) => sum + value, 0));
+      const cells = counts.flatMap((row, at) => row.map((value, column) => ({ row: at, column, value, shade: totals[at] ? value / totals[at] : 0, colour: at === column ? PLUS : MINUS }))).filter((cell) => cell.value);
+      return heatMap(Math.max(width, 130 + 17 * names.length), `Confusion matrix of ${names.length} classes`, names, names, cells, 1, {
+        text: (d) => whole(d.value), xLabel: "predicted", yLabel: "true", square: names.length < 8,
+        title: (d) => `true: ${names[d.row]}\npredicted: ${names[d.column]}\n${counted(d.value, "node")}, ${percent(d.shade)} of the row`,
+      });
+    },
+    by_degree: (width) => partsChart(width, data.performance.by_degree, "number of neighbours"),
+    by_target: (width) => partsChart(width, data.performance.by_target, data.target),
+    predicted: (width) => {
+      const { points } = data.performance;
+      const ends = d3.extent(points.flat());
+      return plot(width, `Predicted against true ${data.target}, ${points.length} test nodes`, {
+        height: Math.min(420, 0.9 * width), marginLeft: 58, marginBottom: 42, marginTop: 26,
+        x: { label: "true", labelArrow: "none", labelAnchor: "center", grid: true, ticks: ticksOf(width), tickFormat: (v) => number(v) }, y: { label: "predicted", labelArrow: "none", grid: true, ticks: 6, tickFormat: (v) => number(v) },
+        marks: [Plot.line([[ends[0], ends[0]], [ends[1], ends[1]]], { stroke: SOFT, strokeDasharray: "4 4" }), Plot.dot(points, { r: 2, fill: PLUS, fillOpacity: 0.45 })],
+      });
+    },
+    residuals: (width) => plot(width, "True minus predicted, over predicted", {
+      height: Math.min(420, 0.9 * width), marginLeft: 58, marginBottom: 42, marginTop: 26,
+      x: { label: "predicted", labelArrow: "none", labelAnchor: "center", grid: true, ticks: ticksOf(width), tickFormat: (v) => number(v) }, y: { label: "true \u2212 predicted", labelArrow: "none", grid: true, ticks: 6, tickFormat: (v) => number(v) },
+      marks: [Plot.ruleY([0], { stroke: SOFT, strokeDasharray: "4 4" }), Plot.dot(data.performance.points, { x: (d) => d[1], y: (d) => d[0] - d[1], r: 2, fill: PLUS, fillOpacity: 0.45 })],
+    }),
+    comparison: (width) => {
+      const { models, percent: isShare, metric } = data.comparison;
+      return dotsChart(width, `Test ${metric} of ${models.length} models: ${models.map((m) => `${m.name} ${m.text}`).join(", ")}`, models.map((m) => ({ ...m, colour: m.glass_box ? PLUS : SOFT })), { label: `test ${metric}`, labelArrow: "none", tickFormat: isShare ? (v) => percent(v, 0) : (v) => number(v) });
+    },
+    loss: (width) => trainingChart(width, "loss", [["train_loss", PLUS], ["validation_loss", MINUS]], (v) => number(v)),
+    score: (width) => trainingChart(width, `validation ${data.metrics[0].label}`, [["validation_score", PLUS]], data.metrics[0].percent ? (v) => percent(v, 0) : (v) => number(v)),
+    order_weights: (width) => dotsChart(width, "Order weights", data.order_weights, { label: "|\u03b1|", labelArrow: "none", zero: true, tickFormat: (v) => number(v) }),
+    run_terms: (width) => {
+      const dots = data.terms.flatMap((term, at) => term.values.map((value, run) => ({ at, run, value }))).filter((d) => d.value !== null);
+      const spans = data.terms.map((term, at) => ({ at, values: term.values.filter((value) => value !== null) }));
+      return [legend(data.runs), rowsChart(width, "Importance of terms by run", data.terms.map((term) => term.name), ({ dy }) => [
+        Plot.ruleY(spans, { x1: (d) => Math.min(...d.values), x2: (d) => Math.max(...d.values), y: "at", stroke: LINE, strokeWidth: 2, dy }),
+        Plot.dot(dots, { x: "value", y: "at", r: 5, fill: (d) => colourOf(d.run), dy, tip: true, title: (d) => `${data.terms[d.at].name}\n${data.runs[d.run]}: ${number(d.value)}` }),
+      ], { x: { label: "importance", labelArrow: "none", zero: true, tickFormat: (v) => number(v) } })];
+    },
+  };
+
+  const colourOf = (run) => `var(--run-${run % 6})`;
+  const legend = (names) => make("p", { class: "where" }, ...names.flatMap((name, at) => [make("span", { class: "legend", style: `background:${colourOf(at)}` }), ` ${name}  `]));
+
+  function partsChart(width, parts, words) {
+    const isNumber = data.task === "number", label = data.performance.measure;
+    return dotsChart(width, `${label} by ${words}: ${parts.map((part) => `${part.name}: ${number(mean(part.values))}`).join(", ")}`, parts.map((part) => ({ name: `${part.name} (${counted(part.nodes, "node")})`, values: part.values })), { label, labelArrow: "none", tickFormat: isNumber ? (v) => number(v) : (v) => percent(v, 0) });
+  }
+
+  function trainingChart(width, label, metrics, tickFormat) {
+    const lines = metrics.flatMap(([name, colour]) => data.training.flatMap((run) => (run[name] ?? []).map((value, at) => ({ epoch: run.epoch[at], value, run: `${name} ${run.split}`, colour, shown: run.split === data.shown_split, chosen: run.epoch[at] === run.chosen }))));
+    if (!lines.length) return make("p", {}, "Not recorded.");
+    const one = data.training.length === 1;
+    const draw = (some, thick) => Plot.line(some, { x: "epoch", y: "value", z: "run", stroke: "colour", strokeWidth: thick ? 2 : 1, strokeOpacity: thick ? 1 : 0.35 });
+    return plot(width, `${label} over the epochs`, {
+      height: 280, marginLeft: 54, marginBottom: 40, marginTop: 26,
+      x: { label: "epoch", labelArrow: "none", labelAnchor: "center", ticks: ticksOf(width) }, y: { label, labelArrow: "none", grid: true, tickFormat, ticks: 5 },
+      marks: [draw(lines.filter((d) => !d.shown), one), draw(lines.filter((d) => d.shown), true), Plot.dot(lines.filter((d) => d.chosen), { x: "epoch", y: "value", r: (d) => (d.shown ? 5 : 3), fill: INK, fillOpacity: (d) => (d.shown ? 1 : 0.5) })],
+      r: { type: "identity" },
+    });
+  }
+
+  // ---- several runs ----
+
+  function runTables() {
+    const names = [...new Set(data.metrics.flat().map((metric) => metric.name))];
+    const of = (run, name) => data.metrics[run].find((metric) => metric.name === name);
+    const home = find("run-metrics");
+    for (const name of names.slice(0, 4)) {
+      const rows = data.runs.map((run, at) => ({ run, at, metric: of(at, name) })).filter((row) => row.metric);
+      const { label, percent: isShare } = rows[0].metric;
+      const chart = make("div", { class: "chart" });
+      home.append(make("figure", {}, chart, make("figcaption", {}, `Test ${label}; ${rows[0].metric.grows ? "more" : "less"} is better.`)));
+      mount(chart, (width) => dotsChart(width, `Test ${label}: ${rows.map((row) => `${row.run} ${row.metric.text}`).join(", ")}`, rows.map((row) => ({ name: `${row.run}  ${row.metric.text}`, values: row.metric.values, colour: colourOf(row.at) })), { label: null, tickFormat: isShare ? (v) => percent(v, 0) : (v) => number(v) }));
+    }
+    find("run-table").append(
+      make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "test metric"), ...data.runs.map((run) => make("th", { scope: "col" }, run)))),
+      make("tbody", {}, ...names.map((name) => make("tr", {}, make("th", { scope: "row" }, data.metrics.flat().find((m) => m.name === name).label), ...data.runs.map((_, at) => make("td", {}, of(at, name)?.text ?? "\u2014"))))));
+  }
+
+  if (find("term-browser")) termBrowser(find("term-browser"));
+  if (find("cross-browser")) crossBrowser(find("cross-browser"));
+  if (find("node-browser")) nodeBrowser(find("node-browser"));
+  if (data.performance?.curves) mountCurves();
+  if (find("run-metrics")) runTables();
+  for (const element of document.querySelectorAll("[data-chart]")) {
+    const draw = charts[element.dataset.chart];
+    if (!draw) continue;
+    element.classList.add("chart");
+    mount(element, draw);
+  }
+})();
