@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 
@@ -97,19 +98,13 @@ def list_settings(
 def inline_math(translator: Any, node: Any) -> None:
     """Write a formula as MathML, which browsers draw without a script."""
     translator.body.append(tex2mathml(node.astext()))
-    raise _skip()
+    raise SkipNode
 
 
 def block_math(translator: Any, node: Any) -> None:
     """Write a displayed formula."""
-    formula = node.astext()
+    formula = re.sub(r"\\dots\b", r"\\cdots", node.astext())  # docutils does not know the former
     if "&" in formula or r"\\" in formula:
         formula = rf"\begin{{aligned}}{formula}\end{{aligned}}"
     translator.body.append(f'<div class="math">{tex2mathml(formula, as_block=True)}</div>')
-    raise _skip()
-
-
-def _skip() -> Exception:
-    from docutils.nodes import SkipNode
-
-    return SkipNode()
+    raise SkipNode

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from math import inf, isnan
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,12 @@ TRAIN = "train us-county --target democratic_share --out share"
 EXPLAIN = "explain share --top 5"
 NODE = "explain share --node 6075 --top 5"
 """San Francisco."""
-CROSS = ("bachelor_rate", "rural_urban_code")
-RANGES = (0, 12, 15, 19, 26, 100)
-"""Of the number, in percent: about a fifth of the counties in each."""
+CROSS = {
+    "median_income": (35_000, 40_000, 45_000, 50_000, 60_000),
+    "unemployment_rate": (3, 4, 5, 6, 7),
+}
+"""The cross of the picture: of the crosses of two own columns, the most important one. Each column
+with the limits of its ranges."""
 
 
 def run(folder: Path, command: str) -> str:
@@ -47,17 +51,14 @@ def measure_cross(model: TableModel) -> dict[str, Any]:
     terms = model.terms()
     term = next(term for term in terms.terms if set(term.columns) == set(CROSS))
     counties = read_real("us-county").nodes.iloc[terms.nodes].reset_index(drop=True)
-    labels = [f"{low}–{high} %" for low, high in zip(RANGES[1:-2], RANGES[2:-1], strict=True)]
-    labels = [f"under {RANGES[1]} %", *labels, f"{RANGES[-2]} % or more"]
-    number = pd.cut(counties[CROSS[0]], RANGES, labels=labels, right=False)
-    cells = pd.Series(term.contributions[:, 0]).groupby([counties[CROSS[1]], number], observed=False)
-    means, counts = cells.mean().unstack(), cells.size().unstack()
+    ranges = [pd.cut(counties[name], [-inf, *at, inf], right=False) for name, at in CROSS.items()]
+    cells = pd.Series(term.contributions[:, 0]).groupby(ranges, observed=False)
+    means = cells.mean().unstack().to_numpy()
     return {
-        "columns": CROSS,
-        "ranges": labels,
-        "values": list(means.index),
-        "means": [[None if pd.isna(m) else round(m, 6) for m in row] for row in means.to_numpy()],
-        "counts": counts.to_numpy().tolist(),
+        "columns": list(CROSS),
+        "limits": list(CROSS.values()),
+        "means": [[None if isnan(mean) else round(mean, 6) for mean in row] for row in means],
+        "counts": cells.size().unstack().to_numpy().tolist(),
         "importance": float(term.importance[0]),
         "rank": 1 + terms.strongest(order=2).index(term),
         "num_crosses": len(terms.strongest(order=2)),
