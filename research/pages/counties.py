@@ -50,10 +50,10 @@ def cross_markdown(record: Record) -> str:
     )
     effect = 100 * abs(cross["means"][where[0]][where[1]])
     return (
-        f"Counties with a median income of {first} and an unemployment of {second} vote "
-        f"{effect:.1f} points less democratic than income and unemployment alone would have it. "
-        f"(Of {cross['num_crosses']} crosses of two columns in this model, number {cross['rank']} "
-        f"by importance; in a cell, points of the share, in cells of at least {_FEWEST} counties.)"
+        f"In counties with a median income of {first} and an unemployment of {second}, the model "
+        f"expects {effect:.1f} points less for the democrats than from what income and "
+        f"unemployment do alone.\nOf its {cross['num_crosses']} crosses of two columns this is "
+        f"number {cross['rank']} by importance; cells of fewer than {_FEWEST} counties are empty."
     )
 
 

@@ -25,8 +25,8 @@ PROJECT = Path(__file__).parents[2]
 OUT = PROJECT / "results" / "counties.json"
 
 TRAIN = "train us-county --target democratic_share --out share"
-EXPLAIN = "explain share --top 5"
-NODE = "explain share --node 6075 --top 5"
+EXPLAIN = "explain share --top 3"
+NODE = "explain share --node 6075 --top 3"
 """San Francisco."""
 CROSS = {
     "median_income": (35_000, 40_000, 45_000, 50_000, 60_000),
