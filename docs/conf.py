@@ -55,11 +55,12 @@ nitpick_ignore_regex = [
 ]
 
 
-def setup(app: Any) -> None:
+def setup(app: Any) -> dict[str, bool]:
     """Register what is done here beyond the settings."""
     app.connect("source-read", link_to_the_repository)
     app.connect("autodoc-process-docstring", list_settings)
     app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def link_to_the_repository(app: Any, page: str, source: list[str]) -> None:
