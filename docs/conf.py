@@ -69,6 +69,7 @@ def link_to_the_repository(app: Any, page: str, source: list[str]) -> None:
     The start page is README.md, whose links are relative to the checkout.
     """
     if page == "index":
+        app.env.note_dependency(str(DOCS.parent / "README.md"))
         readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
         readme = re.sub(r"\]\((?!\w+://|#|docs/)", "](../", readme).replace("](docs/", "](")
         source[0] = source[0].replace("<!-- README.md -->", readme)
@@ -80,7 +81,9 @@ def link_to_the_repository(app: Any, page: str, source: list[str]) -> None:
         inside = path.relative_to(DOCS.parent)
         if not path.exists():
             LOGGER.warning("%s links to %s, which is missing", page, inside)
-        return f"[{link['words']}]({REPOSITORY}/blob/HEAD/{inside})" if REPOSITORY else link["words"]
+        return (
+            f"[{link['words']}]({REPOSITORY}/blob/HEAD/{inside})" if REPOSITORY else link["words"]
+        )
 
     upwards = r"(?<!!)\[(?P<words>[^\]]+)\]\((?P<path>\.\./[\w./-]+)\)"
     source[0] = re.sub(upwards, rewrite, source[0])

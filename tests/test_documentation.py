@@ -17,6 +17,11 @@ PROJECT = Path(__file__).parents[1]
 API = sorted((PROJECT / "docs" / "api").glob("*.md"))
 
 
+PAGES = sorted(
+    page.name for page in (PROJECT / "docs").glob("*.md") if "```python" in page.read_text()
+)
+
+
 def run_page(name: str) -> dict[str, Any]:
     """Execute the Python blocks of a page, one after another, and return what they define."""
     blocks = re.findall(r"```python\n(.*?)```", (PROJECT / name).read_text(), re.DOTALL)
@@ -41,23 +46,12 @@ def test_the_code_in_the_page_about_tables_runs() -> None:
     assert len(names["terms"]) and len(names["predicted"]) == len(names["shop"].new_nodes)
 
 
-def test_the_code_in_the_page_about_explanations_runs() -> None:
-    names = run_page("docs/explanations.md")
-    assert set(names["table"]["class"]) == set(names["graph"].classes)
-    assert len(names["axes"].patches) == 10
-
-
 def test_the_code_in_the_page_about_scikit_learn_runs() -> None:
     names = run_page("docs/scikit_learn.md")
     assert min(names["accuracy"], names["accuracy_of_new"], names["search"].best_score_) > 0.95
     alone = names["CrossGCNClassifier"](epochs=60).fit(names["X"], names["y"])
     assert alone.score(names["X"], names["y"]) < 0.8
     assert len(names["crosses"]) and names["probabilities"].shape == (200, 2)
-
-
-def test_the_code_in_the_page_about_real_graphs_runs() -> None:
-    names = run_page("docs/real_graphs.md")
-    assert len(names["tables"].nodes) == names["graph"].data.num_nodes
 
 
 @pytest.mark.filterwarnings("ignore")  # Lightning's advice
@@ -125,3 +119,8 @@ def test_the_numbers_in_the_text_about_the_paper_are_those_of_the_records() -> N
         cell = result.find("20 per class", row, "one layer")
         assert cell is not None
         assert words.format(f"{100 * fmean(cell.test_accuracy):.1f}") in text
+
+
+def test_the_code_of_every_page_is_run_by_a_test_above() -> None:
+    run = set(re.findall(r'run_page\("docs/(\w+\.md)"\)', Path(__file__).read_text()))
+    assert set(PAGES) == run | {"extending.md"}  # by test_extending.py

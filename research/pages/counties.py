@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,9 @@ def draw_cross(record: Record) -> Figure:
         if not np.isnan(value):
             ink = "white" if abs(value) > 0.6 * reach else "#222222"
             axes.text(x, y, f"{value:+.1f}", ha="center", va="center", color=ink)
-    for axis, name, limits in zip((axes.xaxis, axes.yaxis), (across, up), cross["limits"], strict=True):
+    for axis, name, limits in zip(
+        (axes.xaxis, axes.yaxis), (across, up), cross["limits"], strict=True
+    ):
         names = _ranges(name, limits)
         axis.set_ticks(range(len(names)), names)
         axis.set_label_text(name)
@@ -101,7 +104,7 @@ def _ranges(column: str, limits: Sequence[int]) -> list[str]:
 
     between = [
         f"{text(low).removesuffix(' %')}–{text(high).removeprefix('$')}"
-        for low, high in zip(limits[:-1], limits[1:], strict=True)
+        for low, high in pairwise(limits)
     ]
     return [f"under {text(limits[0])}", *between, f"{text(limits[-1])} or more"]
 

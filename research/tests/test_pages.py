@@ -16,7 +16,9 @@ def test_the_tables_are_those_of_the_records() -> None:
 
 def test_the_picture_of_a_cross_shows_every_cell_of_the_record() -> None:
     cross = read("counties")["cross"]
-    drawn = {text.get_position(): text.get_text() for text in draw_cross({"cross": cross}).axes[0].texts}
+    drawn = {
+        text.get_position(): text.get_text() for text in draw_cross({"cross": cross}).axes[0].texts
+    }
     assert len(drawn) == np.count_nonzero(np.asarray(cross["counts"]) >= 5)
     for (row, column), text in drawn.items():
         assert float(text) == pytest.approx(100 * cross["means"][row][column], abs=0.051)
