@@ -27,12 +27,11 @@ html_title = "crossgcn"
 html_static_path = ["_static"]
 html_css_files = ["wide_tables.css"]
 html_math_renderer = "mathml"
-html_show_sphinx = html_copy_source = False
+html_show_sphinx = html_show_copyright = html_copy_source = False
 
-myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_fence_as_directive = ["math"]
 myst_heading_anchors = 3
-suppress_warnings = ["misc.highlighting_failure"]  # blocks of commands with their output
+highlight_language = "text"
 
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True

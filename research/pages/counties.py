@@ -72,7 +72,8 @@ def draw_cross(record: Record) -> Figure:
     for (x, y), value in np.ndenumerate(points):
         if not np.isnan(value):
             ink = "white" if abs(value) > 0.6 * reach else "#222222"
-            axes.text(x, y, f"{value:+.1f}", ha="center", va="center", color=ink)
+            text = f"{value:+.1f}" if abs(value) >= 0.05 else "0"
+            axes.text(x, y, text, ha="center", va="center", color=ink)
     for axis, name, limits in zip(
         (axes.xaxis, axes.yaxis), (across, up), cross["limits"], strict=True
     ):
@@ -100,10 +101,10 @@ def _drawn_cells(cross: Record) -> list[tuple[int, int]]:
 
 def _ranges(column: str, limits: Sequence[int]) -> list[str]:
     def text(limit: int) -> str:
-        return f"${limit:,}" if column == "median_income" else f"{limit} %"
+        return f"${limit // 1000}k" if column == "median_income" else f"{limit} %"
 
     between = [
-        f"{text(low).removesuffix(' %')}–{text(high).removeprefix('$')}"
+        f"{text(low).removesuffix(' %').removesuffix('k')}–{text(high).removeprefix('$')}"
         for low, high in pairwise(limits)
     ]
     return [f"under {text(limits[0])}", *between, f"{text(limits[-1])} or more"]
