@@ -37,8 +37,9 @@ QUICK = {
     "links": (*ONE_RUN, "--workers", "1"),
     "reproduce": ("--quick", *ONE_RUN, "--datasets", "citeseer", "--workers", "1"),
 }
-STAND_INS = {"cora": "citeseer", "pubmed": "citeseer", "cuda": "cpu"}
-"""What every machine has, in place of what it may lack."""
+STAND_INS = {"cora": "citeseer", "pubmed": "citeseer", "cuda": "cpu", "wandb": "tensorboard"}
+"""What every machine has, in place of what it may lack; wandb starts a process with sockets, and
+``tests/training`` has a test of it."""
 
 BEFORE = {
     "explanations.md": (

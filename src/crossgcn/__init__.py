@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from crossgcn.experiments.statistics import paired_difference, summarise
     from crossgcn.explanation.explain import explain, explain_terms
     from crossgcn.graph import PreparedGraph
-    from crossgcn.graph.sampling.loader import NeighborLoader
+    from crossgcn.graph.sampling.sampler import NeighborLoader
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
     from crossgcn.layers.crossify import crossed_maps, crossify
     from crossgcn.models.baselines import GCN, GIN, MLP
@@ -61,7 +61,7 @@ _HOMES = {
     "experiments.statistics": ("paired_difference", "summarise"),
     "explanation.explain": ("explain", "explain_terms"),
     "graph": ("PreparedGraph",),
-    "graph.sampling.loader": ("NeighborLoader",),
+    "graph.sampling.sampler": ("NeighborLoader",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
     "layers.crossify": ("crossed_maps", "crossify"),
     "models.baselines": ("GCN", "GIN", "MLP"),

@@ -16,9 +16,8 @@ from torch_geometric.nn.resolver import activation_resolver, normalization_resol
 
 from crossgcn.errors import BadInput, check_count, unknown_name
 from crossgcn.graph import EdgeKind, PreparedGraph, SparseMatrix
-from crossgcn.graph.sampling.blocks import sampled_blocks
 from crossgcn.graph.sampling.sampler import CSRSampler
-from crossgcn.graph.sampling.source import source_of
+from crossgcn.graph.sampling.source import sampled_blocks, source_of
 from crossgcn.kernels.sampling import ALL
 from crossgcn.layers import CrossFeatureTransform, FeatureDropout
 from crossgcn.layers.feature_transform import reset_parameters
