@@ -23,7 +23,7 @@ x = csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 2))
 x.clone(), x.to(torch.float64), x.t(), x @ torch.ones(2, 1), torch.eye(2).to_sparse_csr()
 torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 2))
 
-import crossgcn, crossgcn.training.steps.step
+import crossgcn, crossgcn.training.loop
 kernels = sorted({"crossgcn.kernels.gpu", "crossgcn.kernels.cpu"} & sys.modules.keys())
 
 from test_fresh_process import learn_embeddings

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from crossgcn.training.steps.full_batch import FullBatchStep
+from crossgcn.training.full_batch import FullBatchStep
 from research.benchmarks.harness.command import Options, main
 from research.benchmarks.harness.memory import peak_bytes
 from research.benchmarks.harness.ours import build_ours, prepare, training_step

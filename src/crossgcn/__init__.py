@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from crossgcn.training.config import RunConfig
     from crossgcn.training.full_batch import train_full_batch
     from crossgcn.training.run_log import log_to
-    from crossgcn.workflows.compare import compare
-    from crossgcn.workflows.links import predict_links
+    from crossgcn.workflows.compare import compare, predict_links
+    from crossgcn.workflows.reproduce import reproduce
     from crossgcn.workflows.table_model import TableModel, from_tables
     from crossgcn.workflows.tune import tune
 
@@ -75,8 +75,8 @@ _HOMES = {
     "training.config": ("RunConfig",),
     "training.full_batch": ("train_full_batch",),
     "training.run_log": ("log_to",),
-    "workflows.compare": ("compare",),
-    "workflows.links": ("predict_links",),
+    "workflows.compare": ("compare", "predict_links"),
+    "workflows.reproduce": ("reproduce",),
     "workflows.table_model": ("TableModel", "from_tables"),
     "workflows.tune": ("tune",),
 }
@@ -122,6 +122,7 @@ __all__ = [  # noqa: RUF022
     "paired_difference",
     "predict_links",
     "read_graph",
+    "reproduce",
     "save_graph",
     "save_model",
     "summarise",

@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from crossgcn.errors import WorkFailed
 from crossgcn.reproduction import ITEM_NAMES
 from crossgcn.reproduction.collect import read_item_result
 
@@ -54,6 +55,20 @@ def test_what_is_missing_and_what_is_shortened_is_said_first(crossgcn: Command) 
     assert "shortened: 2 of 20 training sets" in said
     assert "shortened: 2 of 500 epochs" in said
     assert "runs to do: about" in said
+
+
+def test_what_failed_is_said_beside_one_json_object(
+    crossgcn: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(name: str) -> None:
+        raise WorkFailed(f"{name} cannot be counted")
+
+    monkeypatch.setattr("crossgcn.reproduction.collect.dataset_statistics", fail)
+    done = crossgcn("reproduce", "datasets", "--datasets", "citeseer", "--json")
+    assert done.returncode == 1
+    (item,) = json.loads(done.stdout)["items"]
+    assert item["cells"] == [] and "citeseer cannot be counted" in item["failed"][0]
+    assert "crossgcn: datasets: " in done.stderr
 
 
 def test_a_folder_with_results_is_not_written_over(crossgcn: Command) -> None:

@@ -18,10 +18,10 @@ from crossgcn.experiments.compare import TableExperiment
 DATA = os.environ.get("CROSSGCN_DATA", "")
 MODELS = ["cross-hops-1", "cross-hops-2"]
 QUICK = {
-    "num_splits": 8,
+    "num_splits": 5,
     "bags": 2,
-    "epochs": 20,
-    "patience": 6,
+    "epochs": 12,
+    "patience": 4,
     "batch_size": 128,
     "learning_rate": 0.01,
 }

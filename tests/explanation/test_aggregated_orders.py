@@ -20,9 +20,9 @@ from crossgcn import (
     explain,
 )
 from crossgcn.explanation import NodeExplainer, explain_node
+from crossgcn.explanation.expansion import fold, term_weights
 from crossgcn.explanation.occurrence import cross_products
 from crossgcn.explanation.reading import NotASum, read_layer, read_model
-from crossgcn.explanation.terms import fold, term_weights
 from crossgcn.models.node_classifier import NodeClassifier, calibrate
 
 

@@ -209,6 +209,27 @@ def test_numbers_are_shown_in_their_unit_and_the_largest_as_such() -> None:
     age = group_columns(model.plan, SPACE, ["a", "b"], numbers=numbers)[2]
     for value, text in ((-0.55, "34.5"), (MAX_DEVIATIONS, "≥ "), (-MAX_DEVIATIONS, "≤ ")):
         assert value_text(age, np.array([value, 0.2])).startswith(text)
+    assert value_text(age, np.array([-4.0 + 1e-9, 0.2])) == "0"
+
+
+@pytest.mark.parametrize(("classes", "unit"), [(["no", "yes"], "% yes"), (["sales"], "")])
+def test_the_neighbourhood_of_a_node_is_shown_in_its_unit(classes: list[str], unit: str) -> None:
+    model, graph = CrossHops(7, 4, len(classes), hops=1, label_features=True), make_graph()
+    model.center += 0.25
+    model.deviation *= 0.5
+    if not unit:
+        model.predict_number(100.0, 20.0)
+    y = torch.arange(graph.num_nodes) % 2 if unit else torch.arange(graph.num_nodes) / 100
+    labels = neighbour_labels(y, torch.arange(len(y)), len(classes))
+    numbers = {"age": (40.0, 10.0)}
+    explainer = HopExplainer(model, graph, SPACE, classes, labels=labels, numbers=numbers)
+    held = answer_node(explainer, 0).total.held
+    row, groups = explainer.own_row(0)[0], {group.name: group for group in explainer.groups}
+    age, label = "neighbours: age", "neighbours: label" if unit else "neighbours: sales"
+    mean, share = (0.25 + 0.5 * row[groups[name].columns[0]] for name in (age, label))
+    assert float(held[age]) == pytest.approx(40 + 10 * mean, rel=1e-3)
+    assert held[label] == (f"{share:.0%} yes" if unit else f"{100 + 20 * share:.4g}")
+    assert "number of neighbours" not in held
 
 
 def test_equal_bags_have_no_error_and_others_have_one() -> None:

@@ -215,5 +215,9 @@ def test_too_many_triples_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert terms.rest is not None
         total = terms.constant + np.sum(list(found.values()), axis=0) + terms.rest
         np.testing.assert_allclose(total, terms.scores, atol=1e-9 * np.abs(total).max())
+    assert terms.rest is not None
+    by_group = terms.rest_by_group.sum(axis=1)  # A triple counts for each of its groups.
+    by_group -= by_group.mean(axis=0)
+    np.testing.assert_allclose(by_group, 3 * terms.rest, atol=1e-9 * np.abs(by_group).max())
     monkeypatch.setattr(purify, "_MOST_CANDIDATES", 3)
     assert not Terms(polynomial, values, groups).chosen[3]

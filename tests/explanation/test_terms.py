@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from small_models import draw_transform, enumerate_terms
 from torch_geometric.data import Data
 
-from crossgcn.explanation.expansion import Expansion
+from crossgcn.explanation.expansion import Expansion, count_terms, fold, list_terms, term_weights
 from crossgcn.explanation.reading import read_layer, read_model
-from crossgcn.explanation.terms import count_terms, fold, list_terms, term_weights
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -14,8 +14,8 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from crossgcn import CrossFeatureTransform, CrossGCN
+from crossgcn.explanation.expansion import fold
 from crossgcn.explanation.reading import LayerReading
-from crossgcn.explanation.terms import fold
 
 
 def live(model: nn.Module, seed: int = 0) -> Any:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from crossgcn.graph import SparseMatrix
 from crossgcn.links.edge_splits import EdgeSplit, find_pairs, make_edge_splits, message_edges
 from crossgcn.links.predictor import LinkPredictor, area_under_curve
 from crossgcn.links.settings import LinkSettings
-from crossgcn.links.training import LinkBatches, TrainedLinks, train_links
+from crossgcn.links.training import LinkBatches, train_links
 from crossgcn.models.node_classifier import calibrate
 from crossgcn.training.config import RunConfig
 
@@ -54,11 +55,12 @@ def make_predictor(seed: int = 0, preset: str = "cross-gcn", **settings: Any) ->
 
 def train(
     data: Data, split: EdgeSplit, predictor: LinkPredictor, *, seed: int = 0, **changes: Any
-) -> TrainedLinks:
+) -> SimpleNamespace:
     steps = LinkBatches(data, split, predictor.encoder.propagations, folds=FOLDS, seed=seed)
     config = RunConfig(**{"epochs": 9, "weight_decay": 0.0} | changes)
     x = SparseMatrix.from_torch(data.x)
-    return train_links(predictor, x, steps, split, config, seed=seed, hits_at=(5,))
+    found, history = train_links(predictor, x, steps, split, config, seed=seed, hits_at=(5,))
+    return SimpleNamespace(**found, history=history)
 
 
 class Seen:

@@ -10,9 +10,9 @@ from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.prepared import choose_device
-from crossgcn.reproduction.epoch_time import measure_epoch_seconds
+from crossgcn.reproduction.run import measure_epoch_seconds
 from crossgcn.training.config import RunConfig
-from crossgcn.training.steps.full_batch import FullBatchStep
+from crossgcn.training.full_batch import FullBatchStep
 
 MODELS = ["gcn", "gin", "cross-gcn", "cross-gcn-release", "cross-gcn-release-fix"]
 

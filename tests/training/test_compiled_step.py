@@ -17,9 +17,10 @@ from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
+from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.model_batch import can_be_compiled, stack_models
-from crossgcn.training.steps.full_batch import FullBatchStep
-from crossgcn.training.steps.targets import NodeScorer, find_targets
+from crossgcn.training.objective import find_targets
+from crossgcn.training.scoring import NodeScorer
 
 pytest.importorskip("numba")
 IN_PYTORCH = ("gin", "semi-emb", "cross-grand", "grand")
@@ -191,7 +192,7 @@ def test_scores_without_dropout_are_those_of_the_model(
     nodes = torch.arange(0, 90, 4)
     stacked = stack_models([model])
     targets = find_targets(stacked, graph, small_graph.y, [nodes], torch.device("cpu"))
-    scorer = NodeScorer(stacked, targets)
+    scorer = NodeScorer(stacked, targets, RunConfig(), small_graph.y)
     assert scorer._network is not None
     x = graph.x if isinstance(graph.x, Tensor) else small_graph.x.to_dense()
     for _ in range(2):

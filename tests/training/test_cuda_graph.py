@@ -14,12 +14,11 @@ from crossgcn.layers.graph_convolution import GraphConvolution
 from crossgcn.layers.other_crossings.dcn_v2 import CrossNetworkV2
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training import loop
+from crossgcn.training import full_batch, loop
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import WARM_UPS
+from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.selection import TrainedModel
-from crossgcn.training.steps import full_batch
-from crossgcn.training.steps.full_batch import FullBatchStep
 
 
 def recorded_on_the_cpu(

@@ -19,9 +19,9 @@ from crossgcn.models.baselines import SemiEmb
 from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.adam import Adam
+from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.objective import make_optimizer, order_weight_penalty
 from crossgcn.training.selection import Diverged, EpochMetrics, TrainedModel
-from crossgcn.training.steps.full_batch import FullBatchStep
 
 OF_GRAPHS = [name for name, preset in PRESETS.items() if preset.inputs != "hops"]
 """Models that are trained over a whole graph; the others read rows of columns."""

@@ -11,9 +11,9 @@ from torch_geometric.data import Data
 
 from crossgcn import PreparedGraph, RunConfig, build_model, make_splits
 from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint
+from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.loop import fit
 from crossgcn.training.selection import Diverged, TrainedModel
-from crossgcn.training.steps.full_batch import FullBatchStep
 
 EPOCHS = 9
 

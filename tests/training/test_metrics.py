@@ -124,7 +124,9 @@ def test_no_other_threshold_is_better(metric: str, positive: int) -> None:
     found = choose_threshold(y, scores, positive, metric)
     goal = "balanced_accuracy" if metric == "roc_auc" else metric
     best = compute(goal, y, scores, positive, found)
-    others = [compute(goal, y, scores, positive, each) for each in np.linspace(0.001, 0.999, 999)]
+    chances = np.unique(1 / (1 + np.exp(scores[:, 1 - positive] - scores[:, positive])))
+    between = [0.0, *(chances[1:] + chances[:-1]) / 2, 1.0]
+    others = [compute(goal, y, scores, positive, each) for each in between]
     assert best == pytest.approx(max(others)) and best > compute(goal, y, scores) - 1e-12
 
 

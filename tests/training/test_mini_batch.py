@@ -22,13 +22,14 @@ from crossgcn.graph.sampling.batches import NodeBatches
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.batches import scoring as mini_batch_scoring
-from crossgcn.training.batches.scoring import ExactScorer
+from crossgcn.training import scoring as node_scoring
 from crossgcn.training.batches.step import score_part
 from crossgcn.training.batches.train import check_batches, hop_fanouts, train_in_batches
 from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint
 from crossgcn.training.config import RunConfig
 from crossgcn.training.distributed import Processes
+from crossgcn.training.objective import Loss
+from crossgcn.training.scoring import ExactScorer
 from crossgcn.training.selection import Diverged, TrainedModel
 
 SPLIT = Split(torch.arange(30), torch.arange(30, 60), torch.arange(60, 90))
@@ -134,7 +135,7 @@ def test_parts_of_a_batch_add_up_to_it(rows: int, parts: int, wide: int, seed: i
     scores.requires_grad_()
     (slope,) = torch.autograd.grad(cross_entropy(scores, labels), scores)
     pieces = [
-        score_part(own, of_own, rows)
+        score_part(Loss(wide), own, of_own, rows)
         for own, of_own in zip(
             scores.detach().tensor_split(parts), labels.tensor_split(parts), strict=True
         )
@@ -152,7 +153,9 @@ def test_validation_sees_whole_neighbourhoods(
     small_graph: Data, source: MemoryGraph, by_fields: bool, name: str
 ) -> None:
     model = make(name, dropout=0.5).train()
-    scorer = ExactScorer(model, source, SPLIT.validation, torch.device("cpu"), "fp32", Processes())
+    scorer = ExactScorer(
+        model, source, SPLIT.validation, RunConfig(), torch.device("cpu"), Processes()
+    )
     scorer.by_fields = by_fields
     graph = PreparedGraph(small_graph.x, small_graph.edge_index)
     with torch.no_grad():
@@ -203,7 +206,7 @@ def test_hidden_values_of_a_graph_on_disk_are_kept_in_the_runs_folder(
         return make_rows(rows, width, dtype, folder)
 
     monkeypatch.setattr("crossgcn.training.batches.layerwise.make_rows", make_and_tell)
-    monkeypatch.setattr("crossgcn.training.batches.scoring._fields_are_small", lambda *_: False)
+    monkeypatch.setattr("crossgcn.training.scoring._fields_are_small", lambda *_: False)
     out = tmp_path / "run"
     source = source_of(stored if on_disk else small_graph)
     train_in_batches(
@@ -319,13 +322,13 @@ def _same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
 def test_wide_features_count_for_what_is_kept(
     width: int, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mini_batch_scoring, "_KEPT_BYTES", 30_000)
+    monkeypatch.setattr(node_scoring, "_KEPT_BYTES", 30_000)
     edges = torch.stack([torch.arange(60), torch.arange(60).roll(1)])
     x = torch.randn(60, width, generator=torch.Generator().manual_seed(0))
     source = MemoryGraph(x, edges, y=torch.arange(60) % 3)
     model = build_model("gcn", width, 3, num_layers=2, hidden_channels=4, dropout=0.0)
     nodes = torch.arange(20)
-    scorer = ExactScorer(model, source, nodes, torch.device("cpu"), "fp32", Processes())
+    scorer = ExactScorer(model, source, nodes, RunConfig(), torch.device("cpu"), Processes())
     scorer.by_fields = True
     first = scorer()
     assert (scorer._kept is not None) == kept

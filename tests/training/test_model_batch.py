@@ -22,6 +22,7 @@ from crossgcn.graph import ModelBatchMatrix, PreparedGraph
 from crossgcn.models.baselines import GIN
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training import full_batch
 from crossgcn.training.model_batch import (
     can_be_compiled,
     can_be_stacked,
@@ -30,7 +31,6 @@ from crossgcn.training.model_batch import (
     unstack_state,
 )
 from crossgcn.training.selection import Diverged, TrainedModel
-from crossgcn.training.steps import full_batch
 
 SEEDS = [11, 2**32 - 1, 0]
 RATES: dict[str, Any] = {"epochs": 8, "learning_rate": 0.02}

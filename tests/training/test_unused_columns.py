@@ -24,12 +24,12 @@ from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.sampling.source import source_of
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training import unused_columns
 from crossgcn.training.batches.train import train_mini_batch
 from crossgcn.training.config import RunConfig
+from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.selection import Diverged, TrainedModel
-from crossgcn.training.steps import unused_columns
-from crossgcn.training.steps.full_batch import FullBatchStep
-from crossgcn.training.steps.unused_columns import find_unused_columns, follow_decay
+from crossgcn.training.unused_columns import find_unused_columns, follow_decay
 
 SPARSE = [name for name, (preset, _) in ARCHITECTURES.items() if preset != "deep-walk"]
 DECAY = 0.05

@@ -21,7 +21,7 @@ from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import Precision, RunConfig
 from crossgcn.training.device import multiplying_in
-from crossgcn.training.steps.full_batch import FullBatchStep
+from crossgcn.training.full_batch import FullBatchStep
 from research.benchmarks.harness.ours import raise_crosses
 
 __all__ = [

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.device import multiplying_in
-from crossgcn.training.steps.full_batch import FullBatchStep
+from crossgcn.training.full_batch import FullBatchStep
 from research.benchmarks.harness.peer_training import PeerTraining
 from research.benchmarks.harness.peers import NaiveCrossConv, PeerModel
 

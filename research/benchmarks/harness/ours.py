@@ -11,7 +11,7 @@ from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import Precision, RunConfig
-from crossgcn.training.steps.full_batch import FullBatchStep
+from crossgcn.training.full_batch import FullBatchStep
 
 __all__ = ["build_ours", "prepare", "raise_crosses", "training_step"]
 

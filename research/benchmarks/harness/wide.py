@@ -20,7 +20,7 @@ from crossgcn.layers import CrossGCNConv
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
-from crossgcn.training.steps.full_batch import FullBatchStep
+from crossgcn.training.full_batch import FullBatchStep
 
 __all__ = [
     "EmbeddingBags",

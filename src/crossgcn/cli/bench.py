@@ -13,6 +13,7 @@ import typer
 
 import crossgcn
 from crossgcn.cli.command import RUN, JsonOption, argument, command, option
+from crossgcn.cli.running import new_folder
 from crossgcn.errors import BadInput, unknown_name
 
 
@@ -50,8 +51,6 @@ def bench(
         if name not in known:
             raise unknown_name("benchmark", name, known)
     if out is None:
-        from crossgcn.cli.running import new_folder
-
         out = new_folder("bench")
     arguments = [sys.executable, "-m", "research.benchmarks", *(names or ())]
     arguments += ["--seed", str(seed), "--out", str(out.absolute())]

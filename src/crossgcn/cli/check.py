@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from crossgcn.cli.command import RUN, Answer, command, option
+from crossgcn.cli.running import make_folder, status
 from crossgcn.cli.tables import EdgesArgument, NodesArgument, TableOptions, refuse_edges_of
 from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
@@ -30,7 +31,6 @@ def check(
     Errors prevent it (exit code 2), warnings do not. Each names file, row, value and remedy.
     Without --target, columns are listed and everything but the target is checked.
     """
-    from crossgcn.cli.running import make_folder, status
     from crossgcn.data.stored.format import is_graph_folder
 
     for folder in filter(is_graph_folder, filter(None, (nodes, edges))):

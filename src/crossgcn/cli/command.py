@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, fields, is_dataclass
-from functools import partial, wraps
+from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
@@ -95,13 +93,9 @@ class Answer:
         from crossgcn.cli.output import print_json, print_line
 
         if self.folder is not None:
-            from crossgcn.data.files import write_json
-            from crossgcn.data.seals import add_checksum
+            from crossgcn.training.records import write_summary
 
-            # Through JSON, whose keys are all texts.
-            write_json(
-                self.folder / "result.json", add_checksum(json.loads(json.dumps(self.summary)))
-            )
+            write_summary(self.folder, self.summary)
         if as_json:
             print_json(self.summary)
         else:
@@ -125,28 +119,16 @@ def answer_console() -> Console:
     return console if console.is_terminal else SafeConsole(width=200)
 
 
-class OptionGroup(ABC):
-    """Options that a command takes as one dict; none of them has a default."""
-
-    @abstractmethod
-    def annotations(self) -> dict[str, Any]:
-        """Return the type and help of each option, as Typer takes them."""
-
-    @abstractmethod
-    def read(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return what the command gets for the values of these options."""
-
-
 def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
     """Make a function a command for Typer, and print the answer that it returns.
 
-    A group of options, which is a dataclass such as ``RunOptions`` or a dict annotated with an
-    :class:`OptionGroup`, becomes single options. ``--seed`` and ``--json`` are added unless the
+    A group of options, which is a dataclass such as ``RunOptions`` or a dict annotated with
+    ``SettingOptions``, becomes single options. ``--seed`` and ``--json`` are added unless the
     function takes them itself.
     """
     hints = get_type_hints(function, include_extras=True)
     parameters: dict[str, Parameter] = {}
-    groups: dict[str, tuple[list[str], Callable[[dict[str, Any]], Any]]] = {}
+    groups: dict[str, tuple[list[str], Callable[..., Any]]] = {}
 
     def add(name: str, annotation: Any, default: Any) -> None:
         parameters[name] = Parameter(
@@ -155,7 +137,7 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
 
     for name, parameter in signature(function).parameters.items():
         kind = hints[name]
-        notes = [note for note in get_args(kind) if isinstance(note, OptionGroup)]
+        notes = [note for note in get_args(kind) if hasattr(note, "annotations")]
         if notes:
             types = notes[0].annotations()
             groups[name] = list(types), notes[0].read
@@ -163,7 +145,8 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
                 add(each, annotation, None)
         elif is_dataclass(kind):
             types = get_type_hints(kind, include_extras=True)
-            groups[name] = list(types), partial(_make, kind)
+            make: Any = kind
+            groups[name] = list(types), make
             for field in fields(kind):
                 add(field.name, types[field.name], field.default)
         else:
@@ -186,7 +169,7 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
         for name in added:
             del values[name]
         for name, (names, read) in groups.items():
-            values[name] = read({each: values.pop(each) for each in names})
+            values[name] = read(**{each: values.pop(each) for each in names})
         with ExitStack() as stack:
             _running.append(stack)
             stack.callback(_running.pop)
@@ -231,7 +214,3 @@ _running: list[ExitStack] = []
 def until_end(context: AbstractContextManager[Any]) -> None:
     """Enter a context, and leave it when the running command has written all its results."""
     _running[-1].enter_context(context)
-
-
-def _make(kind: Any, values: dict[str, Any]) -> Any:
-    return kind(**values)

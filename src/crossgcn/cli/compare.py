@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,6 @@ from rich.text import Text
 from crossgcn.cli.command import Answer, command, option, option_name
 from crossgcn.cli.options import (
     MODEL,
-    MODEL_OPTIONS,
     SETTINGS,
     TRAINING,
     DatasetArgument,
@@ -22,10 +20,12 @@ from crossgcn.cli.options import (
     parse_names,
     parse_numbers,
 )
+from crossgcn.cli.output import duration
+from crossgcn.cli.running import run_with_progress, show_progress, terminal
 from crossgcn.cli.tables import EdgesArgument, TableOptions, is_table
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRIALS
-from crossgcn.models.catalogue import PRESETS, get_preset
+from crossgcn.models.catalogue import MODEL_OPTIONS, PRESETS, get_preset, settings_of_models
 from crossgcn.training.config import RunConfig
 
 _OF_ALL_CANDIDATES = {"bias", "hops", "label_features", "bags"}
@@ -111,17 +111,12 @@ def _compare_presets(
     from crossgcn.workflows.compare import check_baseline
 
     check_baseline(baseline, names)
-    refuse_unused(settings, names, PRESETS)
-
-    from crossgcn.cli.running import run_with_progress
-
     configs = [
-        RunConfig.create(
-            dataset=dataset, model=name, num_layers=depth, **settings_of(name, settings)
-        )
+        RunConfig.create(dataset=dataset, model=name, num_layers=depth, **own)
         for depth in depths
-        for name in names
+        for name, own in settings_of_models(names, settings).items()
     ]
+
     started = time.perf_counter()
     all_runs, folder = run_with_progress(configs, run, name="compare", save_models=False)
 
@@ -135,27 +130,6 @@ def _compare_presets(
     return Answer(summary, [comparison_table(summary), "", *verdicts], folder)
 
 
-def settings_of(model: str, settings: Settings) -> Settings:
-    """Leave out the settings that a model does not have."""
-    left_out = MODEL_OPTIONS - get_preset(model).options
-    return {name: value for name, value in settings.items() if name not in left_out}
-
-
-def refuse_unused(settings: Settings, names: Sequence[str], known: Iterable[str]) -> None:
-    """Refuse an option that none of the models named has; suggest those of ``known`` that do."""
-    for each, value in settings.items():
-        if value is None or each not in MODEL_OPTIONS:
-            continue
-        if any(each in get_preset(name).options for name in names):
-            continue
-        others = ", ".join(name for name in known if each in get_preset(name).options)
-        raise BadInput(
-            f"{option_name(each)} has no effect: {' and '.join(names)} "
-            f"{'does' if len(names) == 1 else 'do'} not have it; leave it out, or add to --models "
-            f"one that has it ({others})"
-        )
-
-
 def _compare_on_tables(
     nodes: str,
     edges: Path | None,
@@ -166,7 +140,6 @@ def _compare_on_tables(
     baseline: str | None,
     tuning: int,
 ) -> Answer:
-    depth = settings["num_layers"]
     given = {
         name: value
         for name, value in settings.items()
@@ -181,19 +154,15 @@ def _compare_on_tables(
             )
     if given.get("label_features") == "auto":
         raise BadInput("compare takes --label-features true or false; auto is for crossgcn train")
-    from crossgcn.workflows.compare import ComparisonOnTables, check_baseline
+    from crossgcn.workflows.compare import check_baseline, compare_on_tables, table_experiment
 
     check_baseline(baseline, names or list(CANDIDATES))
     graph = tables.load(nodes, edges, run.out)
     assert graph is not None
 
-    from crossgcn.cli.running import show_progress, terminal
     from crossgcn.reports.terminal.compare import candidates_table
 
-    on_tables = ComparisonOnTables(
-        graph, names, tuning=tuning, settings={**given, "num_layers": depth}
-    )
-    experiment = on_tables.experiment
+    experiment = table_experiment(graph, names, tuning, settings)
     notes = terminal()
     count = len(experiment.splits)
     trials = f"{tuning} trial{'s' * (tuning > 1)}"
@@ -202,12 +171,12 @@ def _compare_on_tables(
     untold = list(experiment.skipped)
 
     def tell(seconds: float, skipped: float) -> None:
-        notes.print(f"{words}: about {_amount(seconds)} more", markup=False, highlight=False)
+        notes.print(f"{words}: about {duration(seconds)} more", markup=False, highlight=False)
         if untold:
             package = "pip install 'crossgcn[interpret]' and " * experiment.needs_package
             notes.print(
                 f"left out: {' and '.join(untold)} would take about "
-                f"{_amount(skipped)}; {package}add them by --models all",
+                f"{duration(skipped)}; {package}add them by --models all",
                 markup=False,
                 highlight=False,
             )
@@ -215,7 +184,9 @@ def _compare_on_tables(
 
     name = f"{Path(nodes).stem}-compare"
     with show_progress(run, words, name, unit="runs") as (folder, work):
-        summary, comparison = on_tables.run(baseline=baseline, out=folder, on_estimate=tell, **work)
+        summary, comparison = compare_on_tables(
+            graph, experiment, baseline=baseline, out=folder, on_estimate=tell, **work
+        )
     summary |= {"dataset": nodes, "out": str(folder)}
     recommended = comparison.of(comparison.recommended).train_options
     options = recommended or ("--model", "cross-hops")
@@ -225,7 +196,3 @@ def _compare_on_tables(
     sentences = map(Text, summary["answer"])
     then = f"\nNext: {summary['next']}"
     return Answer(summary, [candidates_table(summary), "", *sentences, then], folder)
-
-
-def _amount(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

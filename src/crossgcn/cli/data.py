@@ -13,6 +13,7 @@ from rich.text import Text
 
 from crossgcn.cli.command import Answer, argument, command, option
 from crossgcn.cli.output import print_line
+from crossgcn.cli.running import make_folder, progress_bar, status
 from crossgcn.cli.tables import TableOptions
 from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
 from crossgcn.errors import BadInput, unknown_name
@@ -65,8 +66,6 @@ def import_graph(
     def warn(words: str) -> None:
         warnings.append(words)
         print_line(f"warning: {words}", error=True)
-
-    from crossgcn.cli.running import progress_bar
 
     with progress_bar("importing") as show:
         from crossgcn.data.stored.import_graph import build_graph
@@ -137,7 +136,6 @@ def get_dataset(
     if name not in DATASET_NAMES:
         raise unknown_name("dataset", name, DATASET_NAMES)
 
-    from crossgcn.cli.running import make_folder, status
     from crossgcn.data.datasets.registry import available, fetch
 
     path = None
@@ -171,7 +169,6 @@ def show_folder(
     verify: Annotated[bool, option("Read all files and check their hashes.", "--verify")] = False,
 ) -> Answer:
     """Show what a graph folder contains."""
-    from crossgcn.cli.running import status
     from crossgcn.data.stored.open import open_graph
 
     graph = open_graph(folder)

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from crossgcn.cli.command import Answer, SeedOption, argument, command, option
 from crossgcn.cli.data import FolderOption, MemoryOption, folder_answer
+from crossgcn.cli.running import progress_bar
 from crossgcn.errors import BadInput
 
 
@@ -45,8 +46,6 @@ def example_graph(
     seed: SeedOption = 0,
 ) -> Answer:
     """Generate a graph of any size with heavy-tailed degrees and learnable labels."""
-    from crossgcn.cli.running import progress_bar
-
     with progress_bar("drawing") as show:
         from crossgcn.data.datasets.drawn_graphs import large_graph
 

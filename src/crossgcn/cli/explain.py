@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from crossgcn.cli.command import Answer, RunArgument, command, option
+from crossgcn.cli.running import make_folder, progress_bar, status
 from crossgcn.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
     from crossgcn.experiments.run_folder import RunFolder
+
+
+class _Found(NamedTuple):
+    """The answer, all its terms for ``--csv``, and the listed tables for ``--out``."""
+
+    answer: Answer
+    terms: Callable[[], Any]
+    tables: Mapping[str, Any]
 
 
 @command
@@ -66,11 +75,11 @@ def explain(
     A score is a sum of terms: of single columns and of crosses, of the node itself and of its
     neighbourhood. A cross is what its columns do together, without what each does alone.
     """
-    from crossgcn.cli.running import status
-
+    if csv is not None and (csv.is_dir() or not csv.parent.is_dir()):
+        raise BadInput(f"{csv}: give the name of a file in an existing folder as --csv")
     with status("reading the run"):
+        from crossgcn.data.tables.export import write_table
         from crossgcn.experiments.run_folder import open_run
-        from crossgcn.explanation.layered import NotByColumn
 
         trained = open_run(run)
     classes = trained.saved.preprocess.classes
@@ -81,97 +90,113 @@ def explain(
         raise BadInput("--against names another class than --class: give both")
     if order is not None and node is not None:
         raise BadInput("--order chooses terms of whole classes: leave it out with --node")
-    is_hops = trained.config.model == "cross-hops"
-    if raw and not is_hops:
-        return _explain_trained(trained, node, class_name, top, order, csv, out, "")
+    _check_order(trained, order)
+    found = _find(trained, node, class_name, against, top, order, raw)
+    tables: dict[Path, Any] = {} if csv is None else {csv: found.terms()}
+    if out is not None:
+        tables |= {make_folder(out) / name: frame for name, frame in found.tables.items()}
+    for path, frame in tables.items():
+        write_table(path, frame.drop(columns=["features", "columns"], errors="ignore"))
+    return found.answer
+
+
+def _find(
+    trained: RunFolder,
+    node: str | None,
+    class_name: str | None,
+    against: str | None,
+    top: int,
+    order: int | None,
+    raw: bool,
+) -> _Found:
+    """Explain by columns; as trained for --raw, or where terms by column do not exist."""
+    from crossgcn.explanation.layered import NotByColumn
+
+    classes, why = trained.saved.preprocess.classes, ""
     contrast = None
     if class_name is not None and (against is not None or len(classes) == 2):
         first = classes.index(class_name)
         contrast = (first, 1 - first if against is None else classes.index(against))
-    _check_order(trained, order)
-    try:
-        if node is None:
-            return _explain_classes(trained, class_name, contrast, top, order, raw, csv, out)
-        return _explain_node(trained, node, class_name, contrast, top, raw, csv, out)
-    except NotByColumn as reason:
-        if contrast is not None and len(classes) > 2:
-            raise
-        return _explain_trained(trained, node, class_name, top, order, csv, out, str(reason))
+    if not raw or trained.config.model == "cross-hops":
+        try:
+            if node is None:
+                return _classes(trained, class_name, contrast, top, order, raw)
+            return _node(trained, node, class_name, contrast, top, raw)
+        except NotByColumn as reason:
+            if contrast is not None and len(classes) > 2:
+                raise
+            why = str(reason)
+    if order == 1:
+        raise BadInput("--order 1: crosses as trained have at least two features; give 2 or more")
+    if node is None:
+        return _classes_as_trained(trained, class_name, top, order, why)
+    return _node_as_trained(trained, node, class_name, top)
 
 
-def _explain_classes(
+def _classes(
     trained: RunFolder,
     class_name: str | None,
     contrast: tuple[int, int] | None,
     top: int,
     order: int | None,
     raw: bool,
-    csv: Path | None,
-    out: Path | None,
-) -> Answer:
-    from crossgcn.cli.running import progress_bar
+) -> _Found:
     from crossgcn.explanation.column_details import term_records, terms_frame
     from crossgcn.explanation.run import explain_columns, no_better_than_guessing
     from crossgcn.reports.terminal.explain import column_tables
 
     with progress_bar("explaining models") as show:
         terms = explain_columns(trained, raw=raw, contrast=contrast, on_model=show)
-    outputs = [
-        output
+    outputs = {
+        name: output
         for output, name in enumerate(terms.outputs)
         if contrast is not None or class_name in (None, name)
-    ]
-    records = [row for output in outputs for row in term_records(terms, output, top, order)]
-    _write_csv(csv, lambda: terms.to_frame())
-    _write(out, {"terms.csv": terms_frame(records)})
+    }
+    records = [row for each in outputs.values() for row in term_records(terms, each, top, order)]
     warning = no_better_than_guessing(trained)
-    summary = _summary(trained, terms.unit, raw) | {
+    summary = _summary(trained, raw, terms.unit) | {
         "num_nodes": len(terms.nodes),
         "num_models": len(trained.runs),
-        "average": {terms.outputs[output]: float(terms.average[output]) for output in outputs},
-        "by_number_of_columns": {
-            terms.outputs[output]: terms.by_size(output) for output in outputs
-        },
+        "average": {name: float(terms.average[each]) for name, each in outputs.items()},
+        "by_number_of_columns": {name: terms.by_size(each) for name, each in outputs.items()},
         "unlisted": {str(size): count for size, count in terms.num_unlisted.items()},
+        "unlisted_by_column": {
+            terms.outputs[output]: terms.unlisted_columns(output) for output in outputs
+        },
         "warning": warning,
         "terms": records,
     }
-    return Answer(summary, column_tables(terms, records, warning))
+    answer = Answer(summary, column_tables(terms, records, warning))
+    return _Found(answer, terms.to_frame, {"terms.csv": terms_frame(records)})
 
 
-def _explain_node(
+def _node(
     trained: RunFolder,
     node: str,
     class_name: str | None,
     contrast: tuple[int, int] | None,
     top: int,
     raw: bool,
-    csv: Path | None,
-    out: Path | None,
-) -> Answer:
-    from crossgcn.cli.running import status
+) -> _Found:
     from crossgcn.explanation.one_node import answer_node
     from crossgcn.explanation.run import run_explainer
     from crossgcn.reports.terminal.explain import column_node_tables
 
     place = trained.find(node)
     with status("explaining the model"):
-        answer = answer_node(run_explainer(trained, contrast=contrast), place, class_name, raw=raw)
-    _write_csv(csv, lambda: answer.total.frame)
-    _write(out, {"terms.csv": answer.total.frame})
-    summary = _summary(trained, answer.total.unit, raw) | {"node": node}
-    return Answer(
-        summary | answer.to_json(top, trained.ids),
-        column_node_tables(answer, node, trained.ids, top),
-    )
+        found = answer_node(run_explainer(trained, contrast=contrast), place, class_name, raw=raw)
+    summary = _summary(trained, raw, found.total.unit) | {"node": node}
+    summary |= found.to_json(top, trained.ids)
+    answer = Answer(summary, column_node_tables(found, node, trained.ids, top))
+    return _Found(answer, lambda: found.total.frame, {"terms.csv": found.total.frame})
 
 
-def _summary(trained: RunFolder, unit: str, raw: bool) -> dict[str, Any]:
+def _summary(trained: RunFolder, raw: bool, unit: str | None = None) -> dict[str, Any]:
     return {
         "run": str(trained.folder),
         "model": trained.config.model,
         "classes": list(trained.saved.preprocess.classes),
-        "unit": unit,
+        **({} if unit is None else {"unit": unit}),
         "purified": not raw,
     }
 
@@ -192,90 +217,46 @@ def _check_order(trained: RunFolder, order: int | None) -> None:
         )
 
 
-def _explain_trained(
-    trained: RunFolder,
-    node: str | None,
-    class_name: str | None,
-    top: int,
-    order: int | None,
-    csv: Path | None,
-    out: Path | None,
-    reason: str,
-) -> Answer:
-    """List products of features as trained: for --raw, or because terms by column do not exist."""
-    if order == 1:
-        raise BadInput("--order 1: crosses as trained have at least two features; give 2 or more")
-    _check_order(trained, order)
-    if node is None:
-        return _classes_as_trained(trained, class_name, top, order, csv, out, reason)
-    return _node_as_trained(trained, node, class_name, top, csv, out)
-
-
 def _classes_as_trained(
-    trained: RunFolder,
-    class_name: str | None,
-    top: int,
-    order: int | None,
-    csv: Path | None,
-    out: Path | None,
-    reason: str,
-) -> Answer:
-    from crossgcn.cli.running import progress_bar
+    trained: RunFolder, class_name: str | None, top: int, order: int | None, reason: str
+) -> _Found:
     from crossgcn.explanation.run import explain_run
     from crossgcn.reports.terminal.explain import class_tables
 
     with progress_bar("explaining models") as show:
         explained = explain_run(trained, top=top, order=order, on_model=show)
+    crosses, terms = explained.crosses, explained.terms
     if class_name is not None:
-        explained = replace(
-            explained,
-            crosses=explained.crosses[explained.crosses["class"] == class_name],
-            terms=explained.terms[explained.terms["class"] == class_name],
-        )
-    _write_csv(csv, lambda: explained.crosses)
-    _write(out, {"crosses.csv": explained.crosses, "features.csv": explained.terms})
-    summary = {
-        "run": str(trained.folder),
-        "model": trained.config.model,
-        "classes": list(trained.saved.preprocess.classes),
-        "purified": False,
-        "crosses": _records(explained.crosses),
-        "features": _records(explained.terms),
+        crosses, terms = (frame[frame["class"] == class_name] for frame in (crosses, terms))
+        explained = replace(explained, crosses=crosses, terms=terms)
+    summary = _summary(trained, raw=True) | {
+        "crosses": _records(crosses),
+        "features": _records(terms),
         "num_models": explained.num_models,
         "completeness": explained.completeness,
         "complete": explained.complete,
     }
-    return Answer(summary, class_tables(explained, min(top, 5), len(trained.ids), reason))
+    answer = Answer(summary, class_tables(explained, min(top, 5), len(trained.ids), reason))
+    return _Found(answer, lambda: crosses, {"crosses.csv": crosses, "features.csv": terms})
 
 
-def _node_as_trained(
-    trained: RunFolder,
-    node: str,
-    class_name: str | None,
-    top: int,
-    csv: Path | None,
-    out: Path | None,
-) -> Answer:
+def _node_as_trained(trained: RunFolder, node: str, class_name: str | None, top: int) -> _Found:
     from crossgcn.explanation.node import explain_node
     from crossgcn.reports.terminal.explain import node_tables
 
-    preprocess = trained.saved.preprocess
-    classes = preprocess.classes
+    classes = trained.saved.preprocess.classes
     explanation = explain_node(
         trained.saved.model,
         trained.data,
         trained.find(node),
         target=None if class_name is None else classes.index(class_name),
-        space=preprocess.space,
+        space=trained.saved.preprocess.space,
     )
 
     def named(frame: Any) -> Any:
         return frame.assign(source=[trained.ids[place] for place in frame["source"]])
 
-    _write_csv(csv, lambda: explanation.by_cross)
-    if out is not None:
-        tables = {"terms.csv": named(explanation.frame), "crosses.csv": explanation.by_cross}
-        _write(out, tables)
+    crosses = explanation.by_cross
     summary = {
         "run": str(trained.folder),
         "node": node,
@@ -284,37 +265,15 @@ def _node_as_trained(
         "bias": explanation.bias,
         "left_out": explanation.left_out,
         "completeness": explanation.completeness,
-        "crosses": _records(explanation.by_cross.head(top)),
-        "other_terms": float(explanation.by_cross["contribution"].iloc[top:].sum()),
+        "crosses": _records(crosses.head(top)),
+        "other_terms": float(crosses["contribution"].iloc[top:].sum()),
         "nodes": _records(named(explanation.by_node.head(top))),
     }
-    return Answer(summary, node_tables(explanation, trained.ids, classes, top))
+    tables = {"terms.csv": named(explanation.frame), "crosses.csv": crosses}
+    answer = Answer(summary, node_tables(explanation, trained.ids, classes, top))
+    return _Found(answer, lambda: crosses, tables)
 
 
 def _records(frame: Any) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
     return records
-
-
-def _write_csv(path: Path | None, make: Callable[[], Any]) -> None:
-    if path is None:
-        return
-    if path.is_dir() or not path.parent.is_dir():
-        raise BadInput(f"{path}: give the name of a file in an existing folder as --csv")
-    _write_table(path, make())
-
-
-def _write(out: Path | None, frames: dict[str, Any]) -> None:
-    if out is None:
-        return
-    from crossgcn.cli.running import make_folder
-
-    folder = make_folder(out)
-    for name, frame in frames.items():
-        _write_table(folder / name, frame)
-
-
-def _write_table(path: Path, frame: Any) -> None:
-    from crossgcn.data.tables.export import write_table
-
-    write_table(path, frame.drop(columns=["features", "columns"], errors="ignore"))

@@ -9,10 +9,8 @@ from typing import Annotated, Literal
 from rich.text import Text
 
 from crossgcn.cli.command import Answer, command, option
-from crossgcn.cli.compare import refuse_unused, settings_of
 from crossgcn.cli.options import (
     MODEL,
-    MODEL_OPTIONS,
     SETTINGS,
     DatasetArgument,
     RunOptions,
@@ -21,7 +19,8 @@ from crossgcn.cli.options import (
     parse_names,
     parse_numbers,
 )
-from crossgcn.cli.tables import EdgesArgument, TableOptions, cross_in_first_layer
+from crossgcn.cli.running import check_workers, show_progress, status
+from crossgcn.cli.tables import EdgesArgument, TableOptions
 from crossgcn.links.settings import (
     DEFAULT_RANKS,
     LINK_DEFAULTS,
@@ -32,8 +31,7 @@ from crossgcn.links.settings import (
     check_encoder,
     encoder_names,
 )
-from crossgcn.models.catalogue import get_preset
-from crossgcn.training.config import RunConfig
+from crossgcn.models.catalogue import MODEL_OPTIONS, get_preset, settings_of_models
 
 _EDGES = "Edges"
 _DEFAULTS = LinkSettings()
@@ -112,36 +110,27 @@ def links(
     for name in names:
         check_encoder(name)
     ranks = None if hits_at is None else tuple(parse_numbers(hits_at, "--hits-at"))
-    refuse_unused(settings, names, encoder_names())
-
-    from crossgcn.cli.running import check_workers, show_progress, status
+    settings_of_models(names, settings, encoder_names())
 
     check_workers(run.workers, run.threads)
     link_settings = LinkSettings(embedding_channels, decoder, folds, ranks)
     graph = tables.load(dataset, edges, run.out, for_links=True)
-    defaults = {**LINK_DEFAULTS, **({} if graph is None else {"bias": True})}
-    configs = {}
-    for name in names:
-        own = settings_of(name, settings)
-        config = RunConfig.create(
-            defaults=defaults, dataset=dataset, model=name, num_layers=num_layers, **own
-        )
-        configs[name] = config if graph is None else cross_in_first_layer(config)
     started = time.perf_counter()
     with status(f"loading {dataset or 'citeseer'}"):
-        from crossgcn.links.compare import LinkExperiment
+        from crossgcn.workflows.compare import link_experiment
 
-        experiment = LinkExperiment(
-            configs,
+        experiment = link_experiment(
+            graph or dataset,
+            names,
             link_settings,
-            None if graph is None else graph.data,
+            settings | {"num_layers": num_layers},
             num_splits=num_splits,
             validation_share=validation_share,
             test_share=test_share,
             negatives=negatives,
         )
     words = f"{', '.join(names)} × {num_splits} split{'s' * (num_splits > 1)}"
-    stem = Path(configs[names[0]].dataset).stem
+    stem = Path(experiment.configs[names[0]].dataset).stem
     with show_progress(run, words, f"{stem}-links") as (folder, work):
         comparison = experiment.run(out=folder, **work)
 

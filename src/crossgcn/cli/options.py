@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from crossgcn.cli.command import RUN, OptionGroup, argument, option, option_name
-from crossgcn.cli.tables import TABLE_DEFAULTS
+from crossgcn.cli.command import RUN, argument, option, option_name
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
-from crossgcn.models.catalogue import PRESETS
+from crossgcn.models.catalogue import MODEL_OPTIONS, PRESETS
 from crossgcn.training.config import RunConfig
+from crossgcn.workflows.table_settings import TABLE_DEFAULTS
 
 MODEL, DETAILS, TRAINING = "Model", "Model, in detail", "Training"
 RECIPE = "cross-grand and grand (default: the model's)"
@@ -44,44 +44,44 @@ ConfigOption = Annotated[
         panel=RUN,
     ),
 ]
-ResumeOption = Annotated[
-    bool, option("Continue in --out; keep finished runs.", "--resume", panel=RUN)
-]
-WorkersOption = Annotated[
-    int | None,
-    option("Processes that share the runs on a CPU. [default: one per core]", panel=RUN),
-]
-ThreadsOption = Annotated[int, option("Threads of each run.", panel=RUN)]
-DeviceOption = Annotated[
-    str,
-    option(
-        "auto (a GPU if there is one), cpu, cuda or cuda:N. A GPU trains all runs of a model at "
-        "once.",
-        panel=RUN,
-    ),
-]
-
-
-LogOption = Annotated[
-    Literal["tensorboard", "mlflow", "wandb"] | None,
-    option(
-        "Also write every run to TensorBoard (into --out), MLflow or Weights & Biases.", panel=RUN
-    ),
-]
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class WorkOptions:
+    """Where the work is done."""
+
+    resume: Annotated[
+        bool, option("Continue in --out; keep finished runs.", "--resume", panel=RUN)
+    ] = False
+    workers: Annotated[
+        int | None,
+        option("Processes that share the runs on a CPU. [default: one per core]", panel=RUN),
+    ] = None
+    threads: Annotated[int, option("Threads of each run.", panel=RUN)] = 1
+    device: Annotated[
+        str,
+        option(
+            "auto (a GPU if there is one), cpu, cuda or cuda:N. A GPU trains all runs of a model "
+            "at once.",
+            panel=RUN,
+        ),
+    ] = "auto"
+
+
+@dataclass(frozen=True)
+class RunOptions(WorkOptions):
     """Where the work is done and where its results go."""
 
     out: Annotated[
         Path | None, option("Folder for the results. [default: a new one in runs/]", panel=RUN)
     ] = None
-    resume: ResumeOption = False
-    workers: WorkersOption = None
-    threads: ThreadsOption = 1
-    device: DeviceOption = "auto"
-    log: LogOption = None
+    log: Annotated[
+        Literal["tensorboard", "mlflow", "wandb"] | None,
+        option(
+            "Also write every run to TensorBoard (into --out), MLflow or Weights & Biases.",
+            panel=RUN,
+        ),
+    ] = None
 
 
 _PANELS = {
@@ -97,15 +97,12 @@ _PANELS = {
 }
 _FLAGS = {"aggregate_first": "--aggregate-first/--transform-first", "bias": "--bias/--no-bias"}
 
-MODEL_OPTIONS = frozenset().union(*(preset.options for preset in PRESETS.values()))
-"""Settings that only some models have."""
-
 SETTINGS = tuple(name for name in RunConfig.model_fields if name not in ("dataset", "test_curve"))
 """Settings that are options: ``dataset`` is an argument, ``test_curve`` serves our figures."""
 
 
 @dataclass(frozen=True, eq=False)
-class SettingOptions(OptionGroup):
+class SettingOptions:
     """The options of a command that are settings of a run.
 
     Attributes:
@@ -150,7 +147,7 @@ class SettingOptions(OptionGroup):
         words += [f"{value} in {' and '.join(models)}" for value, models in of_models.items()]
         return "; ".join(words)
 
-    def read(self, values: Settings) -> Settings:
+    def read(self, **values: Any) -> Settings:
         """Parse the settings that are given as text."""
         return {
             name: _parse(name, value) if isinstance(value, str) else value

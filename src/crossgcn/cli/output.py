@@ -39,6 +39,14 @@ def print_json(content: dict[str, Any]) -> None:
     print_line(json.dumps(content, ensure_ascii=False))
 
 
+def duration(seconds: float) -> str:
+    """Return ``45 s``, ``3 min`` or ``1 h 30 min``."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
 def show_notes() -> None:
     """Print each :class:`~crossgcn.errors.Note` as one line, without its place in the code."""
     warnings.formatwarning = _describe_warning

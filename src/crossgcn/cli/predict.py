@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from crossgcn.cli.command import Answer, RunArgument, argument, command, option
+from crossgcn.cli.running import status, terminal
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ def predict(
     for table in (nodes, edges):
         if table is not None and out.exists() and table.exists() and out.samefile(table):
             raise BadInput(f"--out {out} is one of the tables: give the name of another file")
-    from crossgcn.cli.running import status, terminal
 
     console = terminal()
     with status("reading the model"):

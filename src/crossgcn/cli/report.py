@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from crossgcn.cli.command import Answer, RunArgument, command, option
+from crossgcn.cli.running import progress_bar, status, terminal
 from crossgcn.errors import BadInput
 
 
@@ -28,8 +29,6 @@ def report(
 
     The page needs no network and no other file, and is smaller than 3 MB.
     """
-    from crossgcn.cli.running import progress_bar, status, terminal
-
     path = run / "report.html" if out is None else out
     if path.is_dir() or not path.parent.is_dir():
         raise BadInput(f"{path}: give the name of a file in an existing folder as --out")

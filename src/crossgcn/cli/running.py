@@ -30,8 +30,8 @@ from crossgcn.cli.command import VERBOSITY, until_end
 from crossgcn.cli.options import RunOptions, available_cores
 from crossgcn.cli.output import SafeConsole, print_line
 from crossgcn.cli.torchrun import join_others, leads, refuse_unjoined
-from crossgcn.data.files import holding, is_empty, remove_left_overs
 from crossgcn.errors import BadInput
+from crossgcn.models.catalogue import get_preset
 from crossgcn.training.launch import find_launch
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
     A folder that contains earlier results is refused unless ``resume`` is set. The folder is
     locked until the command ends.
     """
+    from crossgcn.data.files import holding, is_empty, remove_left_overs  # imports NumPy
+
     if out is None:
         if resume:
             raise BadInput("--resume needs --out DIR, the folder of the run to continue")
@@ -215,11 +217,8 @@ def run_with_progress(
     """Train all configurations with a progress bar; return the results and their folder.
 
     Args:
-        configs: One configuration per model.
-        run: The user's options.
         name: End of the name of the folder, without ``--out``.
         save_models: Save the weights of each run, and make the folder a saved model.
-        graph: The user's tables; without them, the dataset is loaded by its name.
         training: Saved with the models: how to train them again.
     """
     check_workers(run.workers, run.threads)
@@ -254,3 +253,12 @@ def run_with_progress(
         ids = None if graph is None else graph.ids
         choose_model(folder, run_folder_name(configs[0]), experiment.data, experiment.splits, ids)
     return results, folder
+
+
+def is_explainable(folder: Path, model: str) -> bool:
+    """Return whether ``crossgcn explain`` can read the model saved in a folder."""
+    from crossgcn.explanation.reading import can_be_explained
+    from crossgcn.training.checkpoints import load_model
+
+    of_features = get_preset(model).inputs == "features"
+    return model == "cross-hops" or (of_features and can_be_explained(load_model(folder)))

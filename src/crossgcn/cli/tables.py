@@ -8,40 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 
 from crossgcn.cli.command import argument, option, option_name
+from crossgcn.cli.running import status, terminal
 from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
-from crossgcn.workflows.table_settings import (
-    TABLE_DEFAULTS,
-    cross_in_first_layer,
-    table_defaults,
-)
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.data.tables.plan import TableChoices
 
-__all__ = [
-    "TABLE_DEFAULTS",
-    "EdgesArgument",
-    "NodesArgument",
-    "TableOptions",
-    "cross_in_first_layer",
-    "is_table",
-    "refuse_edges_of",
-    "refuse_table_in_config",
-    "table_defaults",
-]
-
+_TEXT_ENDINGS = (".csv", ".tsv", ".tab")
 TABLE_ENDINGS = (
-    ".csv",
-    ".tsv",
-    ".tab",
-    ".csv.gz",
-    ".tsv.gz",
-    ".tab.gz",
-    ".parquet",
-    ".pq",
-    ".xlsx",
+    *(*_TEXT_ENDINGS, *(f"{ending}.gz" for ending in _TEXT_ENDINGS)),
+    *(".parquet", ".pq", ".xlsx"),
 )
 
 NodesArgument = Annotated[Path, argument("Table of nodes: CSV, TSV, Parquet or XLSX.", "NODES")]
@@ -153,13 +131,9 @@ class TableOptions:
     ) -> TableGraph | None:
         """Read tables, the user's or known ones; return nothing for another dataset.
 
-        What was decided about the columns, and warnings, go to stderr.
-
-        Args:
-            dataset: Table of nodes, or another dataset; the options are refused with that.
-            edges: Table of edges.
-            out: Folder of the results, which must not be that of the tables.
-            for_links: Edges are predicted, so they are needed and a target is not.
+        What was decided about the columns, and warnings, go to stderr. The options are refused
+        with a dataset that is no table, and a folder ``out`` that is that of the tables.
+        ``for_links``, edges are needed and a target is not.
         """
         if not is_table(dataset):
             self._refuse(dataset or "citeseer", edges)
@@ -168,7 +142,6 @@ class TableOptions:
             refuse_edges_of(dataset, edges)
         else:
             self._check_files(dataset, edges, out, for_links)
-        from crossgcn.cli.running import status, terminal
 
         with status(f"reading {dataset}"):
             from crossgcn.data.datasets.real import load_real

@@ -16,9 +16,10 @@ from crossgcn.cli.options import (
     SettingOptions,
     Settings,
 )
+from crossgcn.cli.running import is_explainable, run_with_progress
 from crossgcn.cli.tables import EdgesArgument, TableOptions, refuse_table_in_config
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
-from crossgcn.models.catalogue import get_preset
+from crossgcn.errors import BadInput
 from crossgcn.training.config import read_training
 from crossgcn.workflows.table_settings import configure_for_tables
 
@@ -46,15 +47,13 @@ def train(
     what explain, predict and report take; crossgcn train --config RUN/config.json repeats the run
     in it.
     """
-    if config is not None and config.suffix == ".json" and dataset is None:
-        dataset, edges, tables = _as_trained(config, edges, tables)
+    if config is not None and config.suffix == ".json":
+        dataset, edges, tables = _as_trained(config, dataset, edges, tables)
     graph = tables.load(dataset, edges, run.out)
     chosen = configure_for_tables(graph, {"dataset": dataset, **settings}, config_file=config)
     if graph is None:
         refuse_table_in_config(chosen.dataset, config, "train")
     started = time.perf_counter()
-
-    from crossgcn.cli.running import run_with_progress
 
     training = {
         "dataset": _absolute(chosen.dataset),
@@ -66,11 +65,9 @@ def train(
         [chosen], run, name=chosen.model, save_models=True, graph=graph, training=training
     )
 
-    from crossgcn.explanation.reading import can_be_explained
     from crossgcn.reports.summaries import summarise_training
     from crossgcn.reports.terminal.tables import order_weight_lines, training_table
     from crossgcn.reproduction.items import paper_result
-    from crossgcn.training.checkpoints import load_model
 
     summary = summarise_training(runs, paper_result)
     summary |= {
@@ -95,25 +92,33 @@ def train(
                 f"labels of neighbours: validation preferred them in {sum(map(bool, with_labels))} "
                 f"of {len(with_labels)} runs"
             )
-        of_features = get_preset(chosen.model).inputs == "features"
-        if chosen.model == "cross-hops" or (of_features and can_be_explained(load_model(folder))):
+        if is_explainable(folder, chosen.model):
             yield f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
 
     return Answer(summary, shown(), folder)
 
 
 def _as_trained(
-    config: Path, edges: Path | None, tables: TableOptions
+    config: Path, dataset: str | None, edges: Path | None, tables: TableOptions
 ) -> tuple[str, Path | None, TableOptions]:
     """Return the dataset, the edges and the table options of an earlier run.
 
-    Edges and options that are given now take precedence.
+    Edges and options that are given now take precedence. A dataset that is given now is another
+    one, unless the earlier one were data frames, which are no files.
     """
     earlier = read_training(config)
+    before = earlier.get("dataset", "citeseer")
+    if dataset is not None and before is not None:
+        return dataset, edges, tables
+    if dataset is None and before is None:
+        raise BadInput(
+            f"{config}: the model was trained on data frames; write them to files and give these: "
+            f"crossgcn train NODES EDGES --config {config}"
+        )
     if edges is None and earlier.get("edges") is not None:
         edges = Path(earlier["edges"])
     options = earlier.get("tables", {}) | tables.given()
-    return str(earlier.get("dataset", "citeseer")), edges, TableOptions(**options)
+    return str(dataset or before), edges, TableOptions(**options)
 
 
 def _absolute(dataset: str | Path) -> str:

@@ -8,27 +8,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.text import Text
 
-from crossgcn.cli import options
-from crossgcn.cli.command import Answer, command
+from crossgcn.cli.command import Answer, command, option
 from crossgcn.cli.options import (
+    MODEL,
     SETTINGS,
+    ConfigOption,
+    DatasetArgument,
     RunOptions,
     SettingOptions,
     Settings,
     parse_numbers,
 )
-from crossgcn.cli.tables import (
-    TABLE_DEFAULTS,
-    EdgesArgument,
-    TableOptions,
-    refuse_table_in_config,
-    table_defaults,
-)
+from crossgcn.cli.running import check_workers, is_explainable, show_progress
+from crossgcn.cli.tables import EdgesArgument, TableOptions, refuse_table_in_config
 from crossgcn.models.catalogue import get_preset
 from crossgcn.training.config import RunConfig
+from crossgcn.workflows.table_settings import TABLE_DEFAULTS, table_defaults
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,65 +37,62 @@ _NAMES = tuple(name for name in SETTINGS if name != "num_layers")
 
 @command
 def tune(
-    dataset: options.DatasetArgument = None,
+    dataset: DatasetArgument = None,
     edges: EdgesArgument = None,
     num_layers: Annotated[
         str | None,
-        typer.Option(
-            help="Number of graph convolutions: 2, or 1,2,3 to search among these. \\[default: 2]",
-            rich_help_panel=options.MODEL,
+        option(
+            "Number of graph convolutions: 2, or 1,2,3 to search among these. [default: 2]",
+            panel=MODEL,
         ),
     ] = None,
-    trials: Annotated[
-        int,
-        typer.Option(help="Trials, and as many for the twin.", rich_help_panel=_SEARCH),
-    ] = 30,
+    trials: Annotated[int, option("Trials, and as many for the twin.", panel=_SEARCH)] = 30,
     timeout: Annotated[
         float | None,
-        typer.Option(
-            help="Start no further trial after this time; the twin has as many.",
+        option(
+            "Start no further trial after this time; the twin has as many.",
             metavar="SECONDS",
-            rich_help_panel=_SEARCH,
+            panel=_SEARCH,
         ),
     ] = None,
     search_splits: Annotated[
         int | None,
-        typer.Option(
-            help="Number of splits that a trial uses: fewer are faster and noisier. The chosen "
-            "settings are trained on all. \\[default: all]",
+        option(
+            "Number of splits that a trial uses: fewer are faster and noisier. The chosen "
+            "settings are trained on all. [default: all]",
             metavar="N",
-            rich_help_panel=_SEARCH,
+            panel=_SEARCH,
         ),
     ] = None,
     fix: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Fix a setting, as --dropout 0.5 and the other options do; may be repeated.",
+        option(
+            "Fix a setting, as --dropout 0.5 and the other options do; may be repeated.",
             metavar="NAME=VALUE",
-            rich_help_panel=_SEARCH,
+            panel=_SEARCH,
         ),
     ] = None,
     space: Annotated[
         Path | None,
-        typer.Option(
-            help="TOML file with your own search space: dropout = { low = 0.0, high = 0.8 }, "
+        option(
+            "TOML file with your own search space: dropout = { low = 0.0, high = 0.8 }, "
             "weight_decay = { low = 1e-5, high = 1e-2, log = true }, hidden_channels = [16, 32]. "
-            "\\[default: the model's]",
+            "[default: the model's]",
             metavar="FILE",
-            rich_help_panel=_SEARCH,
+            panel=_SEARCH,
         ),
     ] = None,
     twin: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Also tune the same model without crosses, and compare the two.",
             "--twin/--no-twin",
-            help="Also tune the same model without crosses, and compare the two.",
-            rich_help_panel=_SEARCH,
+            panel=_SEARCH,
         ),
     ] = True,
     *,
     settings: Annotated[Settings, SettingOptions(_NAMES)],
-    config: options.ConfigOption = None,
+    config: ConfigOption = None,
     tables: TableOptions,
     run: RunOptions,
 ) -> Answer:
@@ -141,14 +135,12 @@ def tune(
     if graph is None:
         refuse_table_in_config(first.dataset, config, "tune")
 
-    from crossgcn.cli.running import check_workers, show_progress
-
     check_workers(run.workers, run.threads)
     tuning = make_tuning(searches, graph, search_splits)
     started = time.perf_counter()
-    names = " and ".join(search.name for search in searches)
+    searched = " and ".join(search.name for search in searches)
     count = tuning.search_splits
-    words = f"{names}: {trials} trial{'s' * (trials > 1)} × {count} split{'s' * (count > 1)}"
+    words = f"{searched}: {trials} trial{'s' * (trials > 1)} × {count} split{'s' * (count > 1)}"
     name = f"{Path(first.dataset).stem}-{first.model}-tune"
     with show_progress(run, words, name) as (folder, work):
         result = tuning.run(out=folder, trials=trials, timeout=timeout, **work)
@@ -168,7 +160,9 @@ def tune(
         yield from map(Text, tuning_notes(summary))
         file = ("--config", str(folder / "best.toml"))
         if first.splits == "stratified":
-            steps = _uses_of(result.ours.folder, first.model)
+            chosen = result.ours.folder
+            names = ["predict", *["explain"] * is_explainable(chosen, first.model)]
+            steps = " or ".join(shlex.join(["crossgcn", name, str(chosen)]) for name in names)
         elif graph is not None:
             steps = tables.command("train", str(dataset), edges, *file)
         else:
@@ -177,15 +171,3 @@ def tune(
         yield f"\nNext: {steps}\nFigure of the search: {figure}"
 
     return Answer(summary, shown(), folder)
-
-
-def _uses_of(folder: Path, model: str) -> str:
-    """Return what to type next with a saved model."""
-    from crossgcn.explanation.reading import can_be_explained
-    from crossgcn.training.checkpoints import load_model
-
-    commands = ["predict"]
-    of_features = get_preset(model).inputs == "features"
-    if model == "cross-hops" or (of_features and can_be_explained(load_model(folder))):
-        commands.append("explain")
-    return " or ".join(shlex.join(["crossgcn", command, str(folder)]) for command in commands)

@@ -484,19 +484,22 @@ def _known(preset: Preset, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in others}
 
 
+_TRAIN_OPTIONS = (
+    *("order", "aggr", "num_layers", "hidden_channels", "learning_rate", "hops", "bags"),
+    "label_features",
+)
+"""Settings of a candidate that ``crossgcn train`` must be told, where they are not its defaults."""
+
+
 def train_options(config: RunConfig) -> tuple[str, ...]:
     """Return the options of ``crossgcn train`` that give this configuration on tables."""
     preset, words = get_preset(config.model), ["--model", config.model]
-    if isinstance(config.order, int):
-        words += ["--order", str(config.order)]
-    elif config.order is not None:
-        words += ["--order", ",".join(map(str, config.order))]
-    if config.aggr is not None:
-        words += ["--aggr", config.aggr]
-    for name in ("num_layers", "hidden_channels", "learning_rate", "hops", "bags"):
+    for name in _TRAIN_OPTIONS:
         value = getattr(config, name)
         usual = preset.training.get(name, RunConfig.model_fields[name].default)
-        if value != usual:
-            words += [f"--{name.replace('_', '-')}", f"{value:g}"]
+        if value not in (None, usual):
+            parts = value if isinstance(value, tuple) else (value,)
+            text = ",".join(f"{x:g}" if isinstance(x, float) else str(x).lower() for x in parts)
+            words += [f"--{name.replace('_', '-')}", text]
     decay = f"{config.weight_decay:g}"
     return (*words, "--dropout", f"{config.dropout:g}", "--weight-decay", decay)

@@ -40,7 +40,7 @@ from crossgcn.training.metrics import (
     check_threshold,
     task_of_outputs,
 )
-from crossgcn.training.pool import train_many
+from crossgcn.training.pool import count_epochs, train_many
 from crossgcn.training.records import write_record
 from crossgcn.training.trainer import SHARED_SETTINGS, Run, Trainer
 
@@ -220,14 +220,7 @@ class Experiment:
             folders = [out / name if out else None for name in self.folders]
             tried = [_variants(*pair) for pair in zip(self.configs, folders, strict=True)]
             runs = [run for variant in chain(*tried) for run in self.runs_of(*variant)]
-            total, done = sum(run.config.epochs for run in runs), 0
-
-            def count(epochs: int) -> None:
-                nonlocal done
-                done += epochs
-                if on_epochs is not None:
-                    on_epochs(done, total)
-
+            count = count_epochs(runs, on_epochs)
             records = iter(train_many(trainer, runs, workers=workers, on_epochs=count))
             results = []
             for config, folder, variants in zip(self.configs, folders, tried, strict=True):

@@ -139,7 +139,8 @@ class NodeSum:
     Attributes:
         output: The class, or the target that is a number.
         frame: All terms (``term``, ``columns``, ``whose``, ``contribution``), the largest first.
-        held: What the node has in its own columns, by column: ``{"gender": "female"}``.
+        held: What the node has, by column: ``{"gender": "female", "neighbours: age": "34.2"}``.
+            Of the neighbourhood: means of numbers, and the share of the second of two classes.
     """
 
     output: str
@@ -188,7 +189,8 @@ def node_sum(terms: ColumnTerms, node: int, output: int) -> NodeSum:
     held = {
         group.name: value_text(group, terms.inputs[row, group.columns])
         for group in terms.groups
-        if group.own and len(group.columns)
+        if len(group.columns) and (group.own or (group.is_number and group.scale != (0.0, 1.0)))
+        if group.own or terms.neighbours is None
     }
     return NodeSum(terms.outputs[output], terms.unit, average, score, frame, held)
 
@@ -205,7 +207,10 @@ def value_text(group: ColumnGroup, values: Floats) -> str:
     flags = [name for name, value in zip(group.features, values, strict=True) if value == 1]
     if group.is_number and f"{group.name}=(missing)" not in flags:
         number = group.scale[0] + group.scale[1] * float(values[0])
+        if group.features[0].startswith(f"{group.name}="):  # the share of a class
+            return f"{number:.0%} {group.features[0].removeprefix(f'{group.name}=')}"
         slack = 1e-4 * abs(group.scale[1])
+        number = number if abs(number) > 1e-6 * abs(group.scale[1]) else 0.0
         sign = "≥ " if number > group.limits[1] - slack else ""
         sign = "≤ " if number < group.limits[0] + slack else sign
         return sign + (f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}")

@@ -107,6 +107,10 @@ class ColumnTerms:
             neighbourhood of each other, ``[nodes, nodes]``. Columns of the neighbourhood are
             then those of the neighbours themselves, not their means.
         num_unlisted: How many sets of 2, 3, ... columns are in ``rest``.
+        rows: The positions in ``nodes`` that ``values`` and ``base_values`` are of, for rows of
+            an estimator; all by default.
+        unlisted_by_group: Importance of the sets in ``rest`` with each group, ``[groups,
+            outputs]``.
     """
 
     outputs: tuple[str, ...]
@@ -120,6 +124,8 @@ class ColumnTerms:
     inputs: Floats
     neighbours: Any = None
     num_unlisted: Mapping[int, int] = field(default_factory=dict)
+    rows: Ints | None = None
+    unlisted_by_group: Floats | None = None
 
     @property
     def all_terms(self) -> tuple[ColumnTerm, ...]:
@@ -130,12 +136,14 @@ class ColumnTerms:
     def values(self) -> Floats:
         """The contributions, ``[nodes, terms]``, or ``[nodes, terms, outputs]`` of many."""
         values = np.stack([term.contributions for term in self.all_terms], axis=1)
+        values = values if self.rows is None else values[self.rows]
         return values[:, :, 0] if len(self.outputs) == 1 else values
 
     @property
     def base_values(self) -> Floats:
         """The average of each node, ``[nodes]``, or ``[nodes, outputs]`` of many."""
-        base: Floats = np.repeat(self.average[np.newaxis], len(self.nodes), axis=0)
+        count = len(self.nodes if self.rows is None else self.rows)
+        base: Floats = np.repeat(self.average[np.newaxis], count, axis=0)
         return base[:, 0] if len(self.outputs) == 1 else base
 
     @property
@@ -155,6 +163,14 @@ class ColumnTerms:
             size = len(term.columns)
             sums[size] = sums.get(size, 0.0) + term.contributions[:, output]
         return {size: float(sums[size].std()) for size in sorted(sums)}
+
+    def unlisted_columns(self, output: int = 0) -> dict[str, float]:
+        """Return the importance of the crosses in ``rest`` with each column, the largest first."""
+        if self.unlisted_by_group is None:
+            return {}
+        sizes = self.unlisted_by_group[:, output]
+        largest = np.argsort(-sizes, kind="stable")
+        return {self.groups[group].name: float(sizes[group]) for group in largest}
 
     def whose(self, term: ColumnTerm) -> str:
         """Return whose columns a term is made of: the node's own, its neighbourhood's or both."""
@@ -192,7 +208,8 @@ def group_columns(
         target: The column that is predicted, if it holds classes.
         relation: What neighbours are called.
         scale: How the model standardises its columns.
-        numbers: Mean and deviation by which the table's numbers were standardised.
+        numbers: Mean and deviation by which the table's numbers, and a number as target, were
+            standardised.
     """
     if len(classes) == 1:
         labels, target = [classes[0]], classes[0]
@@ -220,12 +237,13 @@ def group_columns(
         first = [c for c in columns if c < within and c % plan.num_features in are_numbers][:1]
         ordered = first + [c for c in columns if c not in first]
         zero, step, limits = 0.0, 1.0, (-inf, inf)
-        if first:
-            column = space.fields[first[0] % plan.num_features]
+        of_label = len(columns) == 1 and name.endswith(f": {target}")
+        if first or of_label:
+            column = space.fields[first[0] % plan.num_features] if first else target
             mean, deviation = (numbers or {}).get(column, (0.0, 1.0))
-            limits = number_limits(column, numbers)
-            zero = mean + deviation * float(centers[first[0]])
-            step = deviation * float(deviations[first[0]])
+            limits = number_limits(column, numbers if first else None)
+            zero = mean + deviation * float(centers[columns[0] if of_label else first[0]])
+            step = deviation * float(deviations[columns[0] if of_label else first[0]])
         groups.append(
             ColumnGroup(
                 name,
@@ -290,6 +308,7 @@ def column_terms(
         tuple(groups),
         inputs,
         num_unlisted=terms.num_unlisted,
+        unlisted_by_group=terms.rest_by_group.std(axis=0),
     )
 
 

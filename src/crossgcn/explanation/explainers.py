@@ -63,6 +63,9 @@ class HopExplainer:
     ) -> None:
         self.model, self.data, self.classes, self.labels = model, data, classes, labels
         self.contrast = contrast
+        if model.target_scale is not None:
+            mean, deviation = as_array(model.target_scale).tolist()
+            numbers = {**(numbers or {}), classes[0]: (mean, deviation)}
         self.groups = group_columns(
             model.plan, space, classes, target, relation, scale=model.scale, numbers=numbers
         )

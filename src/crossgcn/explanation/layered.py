@@ -155,8 +155,8 @@ def layered_groups(
                 tuple(space.names[c] for c in ordered),
                 not whole,
                 bool(number),
-                (numbers or {}).get(name, (0.0, 1.0)),
-                number_limits(name, numbers),
+                (0.0, 1.0) if whole else (numbers or {}).get(name, (0.0, 1.0)),
+                number_limits(name, None if whole else numbers),
             )
         )
     place = ColumnGroup(POSITION, np.zeros(0, np.int64), (), False, False)

@@ -19,9 +19,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from crossgcn.explanation.expansion import block_products
 from crossgcn.explanation.occurrence import SLACK, Best, CrossRule, PairOccurrence, root_mean_square
 from crossgcn.explanation.reading import Bools, Floats, Ints, LayerReading
-from crossgcn.explanation.terms import block_products
 
 MEETINGS = 500_000_000
 """The largest number of co-occurring entries, over all nodes, that the sparse search visits."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
-from functools import lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import combinations, permutations, takewhile
 from math import comb
 
@@ -63,6 +63,8 @@ class Terms:
         constant: What no term has, ``[bags * outputs]``; complete after :meth:`purify`.
         rest: The sum of the terms that are not listed, if there are any, without what leading
             functions of single groups explain of it: that is in the terms of these groups.
+        rest_by_group: The same of the terms with each group, ``[nodes, groups, outputs]``, mean
+            over bags.
     """
 
     def __init__(
@@ -77,17 +79,14 @@ class Terms:
         self.scores = self._parts.only(tuple(range(len(groups))))
         self.constant = self._parts.only(())[0].copy()
         self.rest: Floats | None = None
+        self.rest_by_group = np.zeros((len(values), 0, self.scores.shape[1] // polynomial.bags))
         self._num_groups = len(groups)
 
     def purify(self) -> Iterator[tuple[Key, Floats]]:
         """Yield each term, ``[nodes, bags * outputs]``; afterwards ``rest`` is complete."""
         moved: dict[Key, Floats] = {}
         if self.num_unlisted and not self._raw:
-            columns = dict.fromkeys((group,) for group in range(self._num_groups))
-            fits = self._spaces.regress(
-                tuple(range(self._num_groups)), self._unlisted(), {1: columns}
-            )
-            moved = dict(fits)
+            moved = self._move_unlisted()
         total = np.zeros_like(self.scores)
         for key in (key for size in reversed(self.chosen) for key in self.chosen[size]):
             term = self._parts.interaction(key) + moved.pop(key, 0.0)
@@ -102,13 +101,27 @@ class Terms:
             rest = self.scores - self.constant - total
             self.rest = rest if self._raw else self._center(rest)
 
-    def _unlisted(self) -> Floats:
-        """Return the sum of the terms that are not listed, before anything is moved."""
-        rest = self.scores - self._parts.only(())[0]
-        for keys in self.chosen.values():
-            for key in keys:
-                rest = rest - self._parts.interaction(key)
-        return np.asarray(rest)
+    def _move_unlisted(self) -> dict[Key, Floats]:
+        """Return what single groups explain of the terms that are not listed."""
+        everything = tuple(range(self._num_groups))
+        total = self.scores - self._parts.only(())[0]
+        each = [self.scores - self._parts.without(group) for group in everything]
+        for key in (key for keys in self.chosen.values() for key in keys):
+            term = self._parts.interaction(key)
+            total = total - term
+            for group in key:
+                each[group] -= term
+        width = total.shape[1]
+        means = [self._polynomial.mean_of_bags(part) for part in each]
+        rest = np.concatenate([total, *means], axis=1)
+        moved = {}
+        for key, fit in self._spaces.regress(
+            everything, rest, {1: dict.fromkeys((group,) for group in everything)}
+        ):
+            moved[key] = fit[:, :width]
+            rest = rest - fit
+        self.rest_by_group = rest[:, width:].reshape(len(rest), self._num_groups, -1)
+        return moved
 
     @property
     def num_unlisted(self) -> dict[int, int]:
@@ -161,6 +174,14 @@ class _Parts:
                 return scores
             self._scores[key] = scores
         return self._scores[key]
+
+    def without(self, group: int) -> Floats:
+        """Return the scores with one group at its mean, without the bias."""
+        return self._polynomial.evaluate(self._whole - self._projected[group])
+
+    @cached_property
+    def _whole(self) -> Floats:
+        return np.asarray(reduce(np.add, self._projected, self._base))
 
     def interaction(self, key: Key) -> Floats:
         """Return what groups contribute together and in no subset."""

@@ -17,12 +17,12 @@ from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import metrics_of_test
 from crossgcn.explanation.arguments import check_nodes
 from crossgcn.explanation.columns import ColumnTerms, error_over_models
+from crossgcn.explanation.expansion import fold, term_weights
 from crossgcn.explanation.explainers import Explainer, HopExplainer, LayeredExplainer
 from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.occurrence import cross_products
 from crossgcn.explanation.reading import Floats, Graph, Ints, Reading, read_model
 from crossgcn.explanation.strongest import cross_stability, first_order_terms, strongest_crosses
-from crossgcn.explanation.terms import fold, term_weights
 from crossgcn.models.cross_hops import CrossHops
 
 if TYPE_CHECKING:

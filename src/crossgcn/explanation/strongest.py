@@ -19,10 +19,10 @@ from crossgcn.explanation.arguments import (
     check_integer,
     name_cross,
 )
+from crossgcn.explanation.expansion import term_weights
 from crossgcn.explanation.occurrence import CrossRule, cross_products
 from crossgcn.explanation.pairs import pair_factors, top_pairs
 from crossgcn.explanation.reading import Floats, Graph, Reading, read_model
-from crossgcn.explanation.terms import term_weights
 from crossgcn.explanation.tuples import LIMIT, TupleSearch
 
 Found = list[tuple[int, tuple[int, ...], float]]

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from crossgcn.explanation.expansion import term_weights
 from crossgcn.explanation.occurrence import SLACK, Best, CrossRule
 from crossgcn.explanation.reading import Floats, Ints, LayerReading, binary_columns
-from crossgcn.explanation.terms import term_weights
 
 LIMIT = 5_000_000
 """How many tuples the search visits for one class before it gives up."""

@@ -27,7 +27,7 @@ from crossgcn.links.settings import (
 from crossgcn.links.training import LinkTrainer
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision
-from crossgcn.training.pool import train_many
+from crossgcn.training.pool import count_epochs, train_many
 from crossgcn.training.trainer import Record, Run
 
 _SHARED = ("dataset", "seed", "epochs", "learning_rate", "weight_decay", "precision")
@@ -60,10 +60,8 @@ class LinkResult:
 class LinkComparison:
     """The results of all encoders; the first is the baseline.
 
-    Attributes:
-        metrics: In the order in which they are shown.
-        test_to_train: Test edges per training edge. It corrects intervals for the overlap of the
-            splits, which are drawn from the same edges.
+    ``test_to_train``, test edges per training edge, corrects intervals for the overlap of the
+    splits, which are drawn from the same edges.
     """
 
     results: tuple[LinkResult, ...]
@@ -134,15 +132,7 @@ class LinkExperiment:
         device: str = "cpu",
         on_epochs: Callable[[int, int], None] | None = None,
     ) -> LinkComparison:
-        """Train every encoder on every split.
-
-        Args:
-            out: Folder for the records; runs that are finished there are not repeated.
-            workers: Processes that share the work. With more than one, a script must guard its
-                entry with ``if __name__ == "__main__"``.
-            device: ``cpu``, ``cuda`` or ``auto``.
-            on_epochs: Called regularly with the epochs done and the epochs in all.
-        """
+        """Train every encoder on every split; see :meth:`crossgcn.Experiment.run`."""
         place = choose_device(device)
         for config in self.configs.values():
             check_precision(config.precision, place)
@@ -152,14 +142,7 @@ class LinkExperiment:
             for split in range(len(self.splits))
             for name, config in self.configs.items()
         ]
-        total, done = sum(run.config.epochs for run in runs), 0
-
-        def count(epochs: int) -> None:
-            nonlocal done
-            done += epochs
-            if on_epochs is not None:
-                on_epochs(done, total)
-
+        count = count_epochs(runs, on_epochs)
         trainer = LinkTrainer(self.data, self.splits, self.settings, threads=threads, device=place)
         records = train_many(trainer, runs, workers=workers, on_epochs=count)
         split = self.splits[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from crossgcn.links.settings import LinkSettings
 from crossgcn.models.node_classifier import calibrate
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import enough_memory, multiplying_in
-from crossgcn.training.loop import fit
+from crossgcn.training.loop import Step, fit
 from crossgcn.training.objective import order_weight_penalty
 from crossgcn.training.records import (
     EPOCHS,
@@ -34,7 +33,6 @@ from crossgcn.training.records import (
     write_table,
 )
 from crossgcn.training.selection import Diverged
-from crossgcn.training.steps.step import Step
 from crossgcn.training.trainer import OnEpochs, Record, Run, RunTrainer, seeded, using_threads
 
 
@@ -142,22 +140,6 @@ class LinkStep(Step):
         return scores.float().cpu()
 
 
-@dataclass(frozen=True)
-class TrainedLinks:
-    """A trained predictor.
-
-    Attributes:
-        test: Every metric of :func:`~crossgcn.links.predictor.link_metrics` on the test pairs.
-        history: ``epoch``, ``train_loss`` (of its own step, with dropout) and ``validation_auc``
-            of each epoch.
-    """
-
-    best_epoch: int
-    validation_auc: float
-    test: dict[str, float]
-    history: list[dict[str, float]]
-
-
 def train_links(
     predictor: LinkPredictor,
     x: Tensor | SparseMatrix,
@@ -168,7 +150,7 @@ def train_links(
     seed: int,
     hits_at: Sequence[int],
     on_epochs: Callable[[int], None] | None = None,
-) -> TrainedLinks:
+) -> tuple[Record, list[dict[str, float]]]:
     """Minimise the cross-entropy of edges and negative pairs; keep the best validation epoch.
 
     The selected epoch is the first with the strictly best area under the ROC curve on the
@@ -180,7 +162,10 @@ def train_links(
         x: Features of all nodes, on the same device.
         seed: Decides the dropped entries.
         hits_at: The ranks of Hits@K.
-        on_epochs: As for :func:`~crossgcn.training.loop.fit`.
+
+    Returns:
+        ``best_epoch``, ``validation_auc`` and ``test``, every metric of the test pairs; and
+        ``epoch``, ``train_loss`` (with dropout) and ``validation_auc`` of each epoch.
     """
     step = LinkStep(predictor, x, batches, config, seed)
     held_out, labels = _join(split.validation, split.validation_negatives)
@@ -201,19 +186,16 @@ def train_links(
         )
     test = step.score_pairs(_join(split.test, split.test_negatives)[0].to(step.device)).numpy()
     num_test = split.test.size(1)
-    return TrainedLinks(
-        result.best_epoch,
-        result.validation_score,  # the score that selects, here the area under the curve
-        link_metrics(test[:num_test], test[num_test:], hits_at),
-        [
-            {
-                "epoch": metrics.epoch,
-                "train_loss": metrics.train_loss,
-                "validation_auc": metrics.validation_score,
-            }
-            for metrics in result.history
-        ],
-    )
+    found = {
+        "best_epoch": result.best_epoch,
+        "validation_auc": result.validation_score,
+        "test": link_metrics(test[:num_test], test[num_test:], hits_at),
+    }
+    history = [
+        {"epoch": m.epoch, "train_loss": m.train_loss, "validation_auc": m.validation_score}
+        for m in result.history
+    ]
+    return found, history
 
 
 _OF_NODES = ("splits", "train", "test_curve")
@@ -243,8 +225,7 @@ class LinkTrainer(RunTrainer):
             edge_index=data.edge_index, edge_weight=data.get("edge_weight"), num_nodes=len(data.y)
         )
 
-    def identity(self, run: Run) -> Record:
-        """Return what makes a run this run; a record with equal entries is its result."""
+    def identity(self, run: Run) -> Record:  # noqa: D102
         config = {k: v for k, v in run.config.identity().items() if k not in _OF_NODES}
         return {
             "config": config,
@@ -285,7 +266,7 @@ class LinkTrainer(RunTrainer):
                     seed=seed,
                     device=self.device,
                 )
-                result = train_links(
+                found, history = train_links(
                     predictor.to(self.device),
                     self.x.to(self.device),
                     batches,
@@ -300,14 +281,12 @@ class LinkTrainer(RunTrainer):
         record |= {
             "status": "done",
             "parameters": parameters,
-            "best_epoch": result.best_epoch,
-            "validation_auc": result.validation_auc,
-            "test": result.test,
+            **found,
             "seconds": time.perf_counter() - started,
         }
         if run.folder is not None:
             clear_run(run.folder)
-            write_table(run.folder / EPOCHS, list(result.history[0]), result.history)
+            write_table(run.folder / EPOCHS, list(history[0]), history)
             write_record(run.folder, record)
         return record
 

@@ -202,6 +202,35 @@ def get_preset(name: str) -> Preset:
     return PRESETS[name]
 
 
+MODEL_OPTIONS = frozenset().union(*(preset.options for preset in PRESETS.values()))
+"""Settings that only some models have."""
+
+
+def settings_of_models(
+    models: Sequence[str], settings: Mapping[str, Any], known: Sequence[str] = tuple(PRESETS)
+) -> dict[str, dict[str, Any]]:
+    """Return the settings that each model has; ``None`` means not given.
+
+    Raises:
+        BadInput: If none of the models has a setting; it names those of ``known`` that do.
+    """
+    for name, value in settings.items():
+        if value is None or name not in MODEL_OPTIONS:
+            continue
+        if not any(name in get_preset(model).options for model in models):
+            others = ", ".join(model for model in known if name in get_preset(model).options)
+            raise BadInput(
+                f"--{name.replace('_', '-')} has no effect: {' and '.join(models)} "
+                f"{'does' if len(models) == 1 else 'do'} not have it; leave it out, or add to "
+                f"--models one that has it ({others})"
+            )
+    left_out = {model: MODEL_OPTIONS - get_preset(model).options for model in models}
+    return {
+        model: {name: value for name, value in settings.items() if name not in left_out[model]}
+        for model in models
+    }
+
+
 def has_orders(model: str, transform: str | Sequence[str] | None) -> bool:
     """Return whether ``order`` has an effect in at least one layer of a model."""
     names = {transform} if isinstance(transform, str) else set(transform or ("cross",))

@@ -52,7 +52,7 @@ class CellResult(CellPlace):
         candidates: What it chose from.
         test_accuracy: Fractions, one per split (one per seed if there is a single split).
         validation_accuracy: Likewise, at the selected epochs.
-        timing: For ``timing``: the record of :mod:`crossgcn.reproduction.epoch_time`.
+        timing: For ``timing``: the record of a measurement (:mod:`crossgcn.reproduction.run`).
         statistics: For ``statistics``: our value, by name.
     """
 

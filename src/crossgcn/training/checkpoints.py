@@ -36,7 +36,7 @@ from crossgcn.data.seals import (
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.distributed import processes
+from crossgcn.training.distributed import State, processes
 
 CONFIG, WEIGHTS, PREPROCESS = "config.json", "model.safetensors", "preprocess.json"
 MODEL_FILES = (WEIGHTS, PREPROCESS, CONFIG)
@@ -45,8 +45,6 @@ MODEL_FILES = (WEIGHTS, PREPROCESS, CONFIG)
 FORMAT = 2
 
 CHECKPOINT = "resume.safetensors"
-
-State = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -185,33 +183,13 @@ class Checkpoint:
     every: int = 1
 
     def save(self, epoch: int, step: State, selection: State) -> None:
-        """Replace the file, if a checkpoint is due after this epoch.
-
-        Raises:
-            WorkFailed: If it cannot be written; the one before is kept.
-        """
-        if processes().leads and self.every and epoch % self.every == 0:
-            self.write(epoch, _named(step, selection))
-
-    def load(self, step: State, selection: State) -> None:
-        """Copy the file's tensors into these, in all processes, if there is a file.
-
-        Raises:
-            BadInput: If the file is damaged, or of another run.
-        """
-        group = processes()
-        wanted = _named(step, selection)
-        found = self.read() if group.leads else None
-        if found is not None:
-            self._check_shapes(found, wanted)
-        tensors = group.share_tensors(found)
-        if tensors is not None:
-            for name, own in wanted.items():
-                own.copy_(tensors[name])
-
-    def write(self, epoch: int, tensors: State) -> None:
-        """Replace the file as a whole or not at all."""
-        tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        """Replace the file, if a checkpoint is due after this epoch."""
+        if not processes().leads or not self.every or epoch % self.every:
+            return
+        tensors = {
+            name: value.detach().cpu().contiguous()
+            for name, value in _named(step, selection).items()
+        }
         identity = json.dumps(dict(self.identity))
         header = {"run": identity, "sha256": _digest(identity, tensors)}
         try:
@@ -224,6 +202,18 @@ class Checkpoint:
                 f"({error.strerror}); the one before is kept: make room, and continue with "
                 "--resume, or give a larger --checkpoint-every"
             ) from None
+
+    def load(self, step: State, selection: State) -> None:
+        """Copy the file's tensors into these, in all processes, if there is a file."""
+        group = processes()
+        wanted = _named(step, selection)
+        found = self.read() if group.leads else None
+        if found is not None:
+            self._check_shapes(found, wanted)
+        tensors = group.share_tensors(found)
+        if tensors is not None:
+            for name, own in wanted.items():
+                own.copy_(tensors[name])
 
     def _check_shapes(self, found: State, wanted: State) -> None:
         for name, own in wanted.items():

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.layers.catalogue import AGGREGATIONS, ORDER_AGGREGATIONS, TRANSFORMS
-from crossgcn.models.catalogue import PRESETS, get_preset
+from crossgcn.models.catalogue import MODEL_OPTIONS, PRESETS, get_preset
 from crossgcn.training.metrics import METRICS
 
 Precision = Literal["fp32", "tf32", "bf16"]
@@ -25,47 +25,13 @@ _PROTOCOLS: dict[str, dict[str, Any]] = {
     "public": {},
     "stratified": {"num_splits": 5, "train": "all"},
 }
-_OPTIONAL_MODEL_SETTINGS = (
-    "laplacian_weight",
-    "aggr",
-    "transform",
-    "scaling",
-    "residual",
-    "input_dropout",
-    "hops",
-    "label_features",
-    "bags",
-    "node_drop",
-    "draws",
-    "consistency",
-    "temperature",
-    "warm_up",
-)
-MODEL_SETTINGS = (
-    "num_layers",
-    "hidden_channels",
-    "dropout",
-    "order",
-    "order_weights",
-    "first_order",
-    "aggregate_first",
-    "bias",
-    *_OPTIONAL_MODEL_SETTINGS,
-)
-"""Arguments of a model; the other settings are about its training."""
+_ALWAYS_RECORDED = {
+    *("dataset", "model", "num_layers", "hidden_channels", "order", "order_weights", "bias"),
+    *("first_order", "aggregate_first", "dropout", "epochs", "learning_rate", "weight_decay"),
+    *("splits", "train", "seed"),
+}
+"""The other settings are part of a run's identity only where they were changed."""
 
-_OPTIONAL = (
-    "test_curve",
-    "precision",
-    "batch_size",
-    "fanout",
-    "evaluate_every",
-    "metric",
-    "patience",
-    "class_weight",
-    "threshold",
-    *_OPTIONAL_MODEL_SETTINGS,
-)
 _NOT_OF_ONE_RUN = {"num_splits", "repeats", "checkpoint_every"}
 
 
@@ -305,12 +271,21 @@ class RunConfig(BaseModel):
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that one run depends on; optional ones only if they were changed."""
-        at_default = {name for name in _OPTIONAL if getattr(self, name) == _default(name)}
+        optional = RunConfig.model_fields.keys() - _ALWAYS_RECORDED
+        at_default = {name for name in optional if getattr(self, name) == _default(name)}
         return self.model_dump(mode="json", exclude=_NOT_OF_ONE_RUN | at_default)
 
     def run_seed(self, split: int, repeat: int) -> int:
         """Return the seed of one run; all models have the same one on a split."""
         return self.seed + split + 1000 * repeat
+
+
+MODEL_SETTINGS = tuple(
+    name
+    for name in RunConfig.model_fields
+    if name in MODEL_OPTIONS or name in ("num_layers", "hidden_channels", "dropout")
+)
+"""Arguments of a model; the other settings are about its training."""
 
 
 def training_config(**settings: Any) -> RunConfig:

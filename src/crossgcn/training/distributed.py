@@ -38,10 +38,7 @@ def _store_of_this_start(store: Store, launch: Launch, timeout: float) -> Store:
 
     ``torchrun`` keeps its store when it restarts processes, with the keys of those before; and
     its count of restarts, which could tell them apart, differs between machines. So the first
-    process numbers the starts and waits until every other one has joined.
-
-    Raises:
-        LostProcess: If another process does not join within ``timeout`` seconds.
+    process numbers the starts and waits, up to ``timeout`` seconds, until the others joined.
     """
     token, end = secrets.token_hex(8), time.monotonic() + timeout
     if launch.rank == 0:
@@ -82,11 +79,7 @@ State = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of this training.
-
-    Attributes:
-        world_size: The number of processes; with one, nothing is sent.
-    """
+    """The processes of this training; with one, nothing is sent."""
 
     rank: int = 0
     world_size: int = 1
@@ -152,11 +145,7 @@ def processes() -> Processes:
 
 
 def process_device(name: str, launch: Launch) -> torch.device:
-    """Return where a process trains: each has a GPU of its machine to itself.
-
-    Raises:
-        BadInput: If there are more processes than GPUs, or one GPU is named for all.
-    """
+    """Return where a process trains: each has a GPU of its machine to itself."""
     device = choose_device(name)
     if device.type != "cuda" or launch.world_size == 1:
         return device
@@ -176,11 +165,7 @@ def process_device(name: str, launch: Launch) -> torch.device:
 
 @contextmanager
 def joined_processes(launch: Launch, device: torch.device) -> Iterator[Processes]:
-    """Join the other processes, and leave them at the end of the block.
-
-    Raises:
-        LostProcess: If another process cannot be reached, or is lost within the block.
-    """
+    """Join the other processes, and leave them at the end of the block."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
     with lost_processes_named():

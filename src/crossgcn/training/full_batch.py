@@ -1,21 +1,188 @@
-"""Train on the whole graph: one model, or several side by side."""
+"""Train on the whole graph: one model, or several of one architecture side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
-from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.graph.prepared import choose_device
+from crossgcn.kernels import has_triton
+from crossgcn.models.node_classifier import NodeClassifier, calibrate
 from crossgcn.training.config import RunConfig, training_config
-from crossgcn.training.loop import fit
-from crossgcn.training.metrics import check_defined, check_threshold, selecting_metric
+from crossgcn.training.device import capture, check_precision, multiplying_in
+from crossgcn.training.loop import Step
+from crossgcn.training.model_batch import (
+    State,
+    can_be_compiled,
+    can_be_stacked,
+    stack_models,
+    state_shapes,
+    unstack_state,
+)
+from crossgcn.training.objective import Objective, class_weights, find_targets, scale_node_weights
+from crossgcn.training.scoring import NodeScorer, check_scoring, fit_and_test
 from crossgcn.training.selection import Diverged, EpochMetrics, TrainedModel
-from crossgcn.training.steps.full_batch import FullBatchStep
+from crossgcn.training.unused_columns import find_unused_columns
+
+if TYPE_CHECKING:
+    from crossgcn.training.compiled.network import CompiledStep
+
+_OUTPUTS_PER_WORD = 4
+"""float32 numbers in the 16 bytes that a GPU's thread reads at once."""
+
+
+class FullBatchStep(Step):
+    """Models of one architecture, trained side by side as one stacked model.
+
+    A step makes as many kernel calls for twenty models as for one. Each model is trained as it
+    would be alone. On the CPU, a single model whose layers they support is trained by compiled
+    kernels if Numba is installed; on a GPU with Triton, steps can be recorded as a CUDA graph.
+
+    Args:
+        models: Their weights are the start; they are not changed.
+        nodes: The training nodes of each model.
+        device: ``cpu``, ``cuda``, or ``auto``.
+        node_weights: Weight of each training node in the loss, ``[nodes]``, for a single model.
+
+    Attributes:
+        model: All models in one, without the weights of unused columns.
+        graph: The graph without these columns.
+    """
+
+    model: NodeClassifier
+
+    def __init__(
+        self,
+        models: Sequence[NodeClassifier],
+        graph: PreparedGraph,
+        y: Tensor,
+        nodes: Sequence[Tensor],
+        config: RunConfig,
+        *,
+        seeds: Sequence[int],
+        device: str | torch.device = "cpu",
+        node_weights: Tensor | None = None,
+    ) -> None:
+        device = choose_device(device)
+        check_precision(config.precision, device)
+        models = _calibrated(models, graph, nodes)
+        unused = find_unused_columns(models[0], graph)
+        if unused is not None:
+            models, graph = unused.narrow_models(models), unused.narrow_graph(graph)
+        self.graph, self.y = graph, y
+        if can_be_stacked(models[0]):
+            whole_words = _OUTPUTS_PER_WORD if device.type == "cuda" else 1
+            model = stack_models(models, round_outputs_to=whole_words)
+        else:
+            (single,) = models
+            model = deepcopy(single)
+        super().__init__(model.to(device), config, seeds, unused)
+        self.shapes = state_shapes(models[0])
+        self._start = [weight.detach().clone() for weight in model.parameters()]
+        self.objective = Objective(
+            model, graph, y, nodes, config.weight_decay, self.device, self.count
+        )
+        targets = self.objective.targets
+        of_models = [
+            class_weights(config.class_weight, y[own], targets.num_classes) for own in nodes
+        ]
+        known = [weights.to(self.device) for weights in of_models if weights is not None]
+        if known:
+            loss = replace(targets.loss, class_weights=torch.stack(known))
+            self.objective.targets = targets = replace(targets, loss=loss)
+        of_nodes = scale_node_weights(node_weights, nodes[0].numel())
+        if of_nodes is not None:
+            of_draws = of_nodes.repeat(model.draws).unsqueeze(0).to(self.device)
+            self.objective.targets = replace(targets, node_weights=of_draws)
+        self._replay: Callable[[], None] | None = None
+        self._compiled: CompiledStep | None = None
+        is_weighted = known or of_nodes is not None
+        if self.device.type == "cpu" and can_be_compiled(model) and not is_weighted:
+            from crossgcn.training.compiled.network import CompiledStep
+
+            self._compiled = CompiledStep(self.objective, self.optimizer, seeds[0])
+
+    @property
+    def capturable(self) -> bool:  # type: ignore[override]
+        """Whether a step can be recorded as a CUDA graph."""
+        return (
+            self.device.type == "cuda"
+            and has_triton()
+            and self.config.metric in (None, "accuracy")
+            and self.model.target_scale is None
+            and all(getattr(module, "capturable", True) for module in self.model.modules())
+        )
+
+    def run(self) -> None:
+        """Do one step: forward, backward and Adam."""
+        self.count += 1
+        if self._compiled is not None:
+            loss, right = self._compiled(int(self.count))
+            self.losses = torch.tensor([loss])
+            self.accuracies = torch.tensor([right]) / self.objective.targets.counts.double()
+            return
+        self.model.train()
+        with multiplying_in(self.config.precision, self.device):
+            done = self.objective()
+            gradients = done.gradients(self.optimizer.weights)
+        self.optimizer.step(gradients)
+        self.losses, self.accuracies = done.losses, done.accuracies
+
+    def __call__(self) -> Tensor:
+        """Do one step, replayed from a CUDA graph if possible, and return the losses."""
+        if not self.capturable:
+            self.run()
+            return self.losses
+        if self._replay is None:
+            self._replay = capture(self.run, self.restart, self.device)
+        self._replay()
+        return self.losses
+
+    def restart(self) -> None:
+        """Return to the initial weights and the first step, in place."""
+        with torch.no_grad():
+            for weight, start in zip(self.model.parameters(), self._start, strict=True):
+                weight.copy_(start)
+        self.optimizer.reset()
+        self.count.zero_()
+
+    def release(self) -> None:
+        """Free all memory but the model's and the graph's."""
+        del self.objective
+        self._compiled, self._replay = None, None
+
+    def scorer(self, nodes: Sequence[Tensor]) -> NodeScorer:
+        """Return a scorer of the model on other nodes, one set for each model."""
+        targets = find_targets(self.model, self.graph, self.y, nodes, self.device)
+        return NodeScorer(self.model, targets, self.config, self.y)
+
+    @property
+    def states(self) -> list[State]:
+        """The current state of each model, on the CPU."""
+        state = {name: value.detach().cpu() for name, value in self.model.state_dict().items()}
+        states = [state]
+        if self.model.num_models is not None:
+            states = [unstack_state(state, i, self.shapes) for i in range(self.model.num_models)]
+        return self.widen(states, [int(self.count)] * len(states))
+
+
+def _calibrated(
+    models: Sequence[NodeClassifier], graph: PreparedGraph, nodes: Sequence[Tensor]
+) -> Sequence[NodeClassifier]:
+    """Return calibrated copies of models that need it, each by its own training nodes."""
+    if models[0].is_calibrated:
+        return models
+    copies = [deepcopy(model) for model in models]
+    for model, own in zip(copies, nodes, strict=True):
+        calibrate(model, *graph.view(own, model.propagations))
+    return copies
 
 
 def train_full_batch(
@@ -40,7 +207,6 @@ def train_full_batch(
     Args:
         model: Trained in place; holds the selected weights afterwards.
         y: Class of each node, ``-1`` where unknown.
-        split: The nodes that train, select and test.
         seed: Decides the dropped entries; drawn by torch's generator when left out.
         device: ``cpu``, ``cuda``, or ``auto``.
         on_epoch: Called with the metrics of each epoch; an exception raised in it stops the
@@ -70,10 +236,8 @@ def train_model_batch(
     config: RunConfig,
     seeds: Sequence[int],
     *,
-    read_test: bool = True,
     device: str | torch.device = "cpu",
-    on_epochs: Callable[[int], None] | None = None,
-    on_metrics: Callable[[EpochMetrics], None] | None = None,
+    **more: Any,
 ) -> list[TrainedModel | Diverged]:
     """Train several models of one architecture, each on its own split, in the same steps.
 
@@ -82,32 +246,12 @@ def train_model_batch(
 
     Args:
         models: Their weights are the start; they are not changed.
-        y: Class of each node, ``-1`` where unknown.
         seeds: One per model; decides the dropped entries.
-        read_test: Score the test nodes at the end.
-        device: ``cpu``, ``cuda``, or ``auto``.
-        on_epochs: As for :func:`~crossgcn.training.loop.fit`; likewise ``on_metrics``.
+        **more: As for :func:`~crossgcn.training.scoring.fit_and_test`.
     """
     train, validation, test = (
         [getattr(split, role) for split in splits] for role in ("train", "validation", "test")
     )
-    num_classes = models[0].num_outputs
-    metric = selecting_metric(config.metric, num_classes)
-    check_threshold(config.threshold, num_classes)
-    for nodes in validation:
-        check_defined(metric, y[nodes].numpy(), num_classes)
+    check_scoring(config, models[0].num_outputs, *(y[nodes] for nodes in validation))
     step = FullBatchStep(models, graph, y, train, config, seeds=seeds, device=device)
-    curve, selector = step.scorer(test) if config.test_curve else None, step.scorer(validation)
-
-    def read() -> list[dict[str, float]]:
-        thresholds = None if config.threshold is None else selector.choose_thresholds()
-        return (curve or step.scorer(test)).evaluate(thresholds)
-
-    return fit(
-        step,
-        validation=selector,
-        curve=curve,
-        test=read if read_test else None,
-        on_epochs=on_epochs,
-        on_metrics=on_metrics,
-    )
+    return fit_and_test(step, step.scorer, validation, test, **more)

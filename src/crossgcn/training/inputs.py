@@ -57,11 +57,7 @@ class Inputs:
         return {**self.__dict__, "_data": None}
 
     def prepare(self, configs: Iterable[RunConfig]) -> None:
-        """Prepare the inputs of these configurations.
-
-        Raises:
-            BadInput: If embeddings cannot be learned here.
-        """
+        """Prepare the inputs of these configurations."""
         for config in configs:
             if takes_hops(config):
                 self._columns(config.hops or HopPlan.hops)
@@ -98,9 +94,7 @@ class Inputs:
     def hop_columns(self, hops: int, split: Split, *, labels: bool) -> Features:
         """Return the columns of all nodes and their neighbourhoods, not standardised.
 
-        Args:
-            split: Its training nodes are those whose labels neighbours show.
-            labels: Whether neighbours show labels.
+        With ``labels``, neighbours show those of the split's training nodes.
         """
         columns = self._columns(hops)
         if not labels:
@@ -114,26 +108,20 @@ class Inputs:
 
     def _columns(self, hops: int) -> HopColumns:
         if hops not in self._hops:
-            source, group = self._source(), processes()
+            source, stored = self._source(), getattr(self._graph, "stored", None)
             settings: dict[str, Any] = {"directed": self._is_directed}
-            stored = getattr(self._graph, "stored", None)
+            if stored is not None and self._folder is not None:
+                settings["identity"] = {"graph": stored.fingerprint, "hops": hops, **settings}
             if stored is not None:
                 settings["folder"] = self._folder or Path(tempfile.gettempdir())
-            if stored is None or self._folder is None:
-                self._hops[hops] = HopColumns(source, hops, **settings)
-                return self._hops[hops]
-            settings["identity"] = {
-                "graph": stored.fingerprint,
-                "hops": hops,
-                "directed": self._is_directed,
-            }
 
             def compute() -> None:
                 self._hops[hops] = HopColumns(source, hops, **settings)
 
-            # The other processes wait for the first, and read what it has written.
-            group.share(compute)
-            if not group.leads:
+            is_kept = "identity" in settings
+            if is_kept:  # the other processes wait for the first, and read what it has written
+                processes().share(compute)
+            if not is_kept or not processes().leads:
                 compute()
         return self._hops[hops]
 
@@ -186,9 +174,7 @@ def rows_of_hops(
 
     Their scale and smoothing are set in the model.
 
-    Args:
-        y: Class or number of each node.
-        labels: The labels that neighbours show, if the model reads them.
+    ``labels`` are those that neighbours show, if the model reads them.
     """
     parts, scale = [hops.without_labels], hops.scale
     if labels is not None:

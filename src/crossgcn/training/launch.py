@@ -38,11 +38,7 @@ class Launch:
 
 
 def find_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
-    """Read the variables that ``torchrun`` sets; ``None`` in a process that it did not start.
-
-    Raises:
-        BadInput: If they contradict each other.
-    """
+    """Read the variables that ``torchrun`` sets; ``None`` in a process that it did not start."""
     values = os.environ if environment is None else environment
     if not all(name in values for name in _NAMES):
         return None

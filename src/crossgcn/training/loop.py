@@ -1,27 +1,105 @@
 """The training loop: every model of this package is trained by :func:`fit`.
 
-A :class:`~crossgcn.training.steps.step.Step` does the work of one epoch, scorers evaluate the
-weights, a :class:`~crossgcn.training.selection.Selection` keeps the best ones, and a
+A :class:`Step` does the work of one epoch, scorers evaluate the weights, a
+:class:`~crossgcn.training.selection.Selection` keeps the best ones, and a
 :class:`~crossgcn.training.checkpoints.Checkpoint` lets a training that was stopped go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
+from torch import Tensor, nn
 
+from crossgcn.layers import FeatureDropout
 from crossgcn.training.checkpoints import Checkpoint
+from crossgcn.training.config import RunConfig
 from crossgcn.training.device import capture
+from crossgcn.training.model_batch import State, state_shapes
+from crossgcn.training.objective import make_optimizer
 from crossgcn.training.run_log import epoch_hooks
 from crossgcn.training.selection import Diverged, EpochMetrics, Scores, Selection, TrainedModel
-from crossgcn.training.steps.step import Step
+from crossgcn.training.unused_columns import UnusedColumns
 
 Scorer = Callable[[], Scores]
 """Returns losses and scores that should grow of the weights as they are now, ``[models]`` each."""
 
 _EPOCHS_PER_WAIT = 25
 """Epochs of a CUDA graph that are queued before the loop waits for them."""
+
+
+class Step:
+    """A model in training; :meth:`run` does the work of one epoch.
+
+    The dropped entries depend on the seed and the number of the step alone.
+
+    Args:
+        model: Trained in place, on its device; one model, or several stacked.
+        unused: The columns that were removed from the model before.
+
+    Attributes:
+        losses: Of the last epoch, on the training nodes and with dropout, ``[models]``; likewise
+            ``accuracies``.
+        count: Steps of the optimiser so far, a tensor on the device.
+        capturable: Whether an epoch can be recorded as a CUDA graph.
+        shapes: Shape of each tensor in the state of a single model.
+    """
+
+    losses: Tensor
+    accuracies: Tensor
+    capturable: bool = False
+    steps_per_epoch: int = 1
+    shapes: Mapping[str, torch.Size]
+
+    def __init__(
+        self,
+        model: nn.Module,
+        config: RunConfig,
+        seeds: Sequence[int],
+        unused: UnusedColumns | None = None,
+    ) -> None:
+        self.model, self.config, self._unused = model, config, unused
+        self.device = next(model.parameters()).device
+        self.shapes = state_shapes(model)
+        self.count = torch.zeros((), dtype=torch.long, device=self.device)
+        of_models = torch.tensor(list(seeds), device=self.device)
+        for module in model.modules():
+            if isinstance(module, FeatureDropout):
+                module.follow(of_models, self.count)
+        self.optimizer = make_optimizer(model, config.learning_rate, config.weight_decay)
+
+    def run(self) -> None:
+        """Train for one epoch."""
+        raise NotImplementedError
+
+    def restart(self) -> None:
+        """Return to the initial weights and the first step, in place; for capturable steps."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Free all memory but the model's: there are no more epochs."""
+
+    def state(self) -> State:
+        """Return the tensors that a checkpoint keeps; they are written to in place."""
+        tensors = {f"weights.{name}": value for name, value in self.model.state_dict().items()}
+        tensors["count"] = self.count
+        names = {id(weight): name for name, weight in self.model.named_parameters()}
+        for group in self.optimizer.groups:
+            means = zip(group.weights, group.means, group.squares, group.steps, strict=True)
+            for weight, *own in means:
+                for what, value in zip(("mean", "square", "step"), own, strict=True):
+                    tensors[f"adam.{names[id(weight)]}.{what}"] = value
+        return tensors
+
+    def widen(self, states: list[State], epochs: Sequence[int]) -> list[State]:
+        """Return states with the weights of unused columns, after so many epochs each."""
+        if self._unused is None:
+            return states
+        steps = [self.steps_per_epoch * epoch for epoch in epochs]
+        return self._unused.widen(
+            states, steps, self.config.learning_rate, self.config.weight_decay
+        )
 
 
 def fit(
@@ -54,31 +132,8 @@ def fit(
     """
     patience = None if validation is None else step.config.patience
     selection = Selection(step.model, step.shapes, step.config.epochs, patience)
-    _run_epochs(step, selection, validation, curve, checkpoint, on_epochs, on_metrics)
-    if validation is None:
-        selection.keep_last()
-    selection.restore()
-    step.release()
-    tested: list[dict[str, float]] | None = None
-    if test is not None and selection.sound.any():
-        tested = test()
-    states = step.widen(selection.best_states(), selection.best_epoch.tolist())
-    return [
-        selection.result(position, state, None if tested is None else tested[position])
-        for position, state in enumerate(states)
-    ]
-
-
-def _run_epochs(
-    step: Step,
-    selection: Selection,
-    validation: Scorer | None,
-    curve: Scorer | None,
-    checkpoint: Checkpoint | None,
-    on_epochs: Callable[[int], None] | None,
-    on_metrics: Callable[[EpochMetrics], None] | None,
-) -> None:
     epochs, every = step.config.epochs, step.config.evaluate_every
+    report = on_epochs or (lambda count: None)
     hooks = list(enumerate(epoch_hooks(len(selection.best_epoch))))
     if on_metrics is not None:
         hooks.append((0, on_metrics))
@@ -105,8 +160,8 @@ def _run_epochs(
     if checkpoint is not None:
         checkpoint.load(step.state(), selection.state())
         reported = int(selection.epoch)
-        if reported and on_epochs is not None:
-            on_epochs(reported)
+        if reported:
+            report(reported)
     for epoch in range(reported + 1, epochs + 1):
         # Asked before each epoch, so that a training resumed where it should end does end.
         if reported == epoch - 1 and not selection.goes_on():
@@ -128,8 +183,20 @@ def _run_epochs(
         for position, hook in hooks:
             for metrics in selection.metrics(position, first=reported):
                 hook(metrics)
-        if on_epochs is not None:
-            on_epochs(epoch - reported)
+        report(epoch - reported)
         reported = epoch
-    if on_epochs is not None and reported < epochs and selection.sound.any():
-        on_epochs(epochs - reported)  # stopped early: there is nothing left to do
+    if reported < epochs and selection.sound.any():
+        report(epochs - reported)  # stopped early: there is nothing left to do
+    del run_epoch  # a CUDA graph keeps memory
+    if validation is None:
+        selection.keep_last()
+    selection.restore()
+    step.release()
+    tested: list[dict[str, float]] | None = None
+    if test is not None and selection.sound.any():
+        tested = test()
+    states = step.widen(selection.best_states(), selection.best_epoch.tolist())
+    return [
+        selection.result(position, state, None if tested is None else tested[position])
+        for position, state in enumerate(states)
+    ]

@@ -96,11 +96,7 @@ def check_defined(name: str, y: Array, num_classes: int) -> None:
 
 
 def positive_class(y: Array) -> int:
-    """Return the rarer of two classes, the second if both are equally frequent.
-
-    Args:
-        y: Class of each node; negative where unknown.
-    """
+    """Return the rarer of two classes, the second if both are equally frequent."""
     return int((y == 1).sum() <= (y == 0).sum())
 
 
@@ -114,11 +110,7 @@ def check_threshold(threshold: str | None, num_classes: int) -> None:
 def choose_threshold(y: Array, scores: Array, positive: int, metric: str | None = None) -> float:
     """Return the probability from which on the positive class is best predicted.
 
-    Args:
-        y: Class of each validation node.
-        scores: Of both classes, before softmax.
-        positive: The class whose probability is compared with the threshold.
-        metric: What to maximise: accuracy or f1_macro; otherwise balanced accuracy.
+    What counts is the metric if it is accuracy or f1_macro; otherwise balanced accuracy.
     """
     import numpy as np
 

@@ -1,7 +1,9 @@
-r"""The objective of training, and the rule for weight decay.
+r"""The objective of training: losses, further terms, and the rule for weight decay.
 
 .. math:: \Gamma = \frac{1}{M}\sum_{i=1}^{M} l(\hat{\mathbf{y}}_i, \mathbf{y}_i)
     + \frac{\lambda}{2}\|\mathbf{\Theta}\|_F^2
+
+The loss of classes is the cross-entropy, that of a number the squared error, standardised.
 
 NOTE[D5] The rule for every model: Θ is every matrix of every layer, and the order weights
 of ``"learned"``; never a bias or a ``"gated"`` order weight. The released code averages over
@@ -19,11 +21,166 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from crossgcn.graph import ModelBatchMatrix, PreparedGraph, SparseMatrix
+from crossgcn import kernels
+from crossgcn.errors import BadInput
+from crossgcn.graph import ModelBatchMatrix, PreparedGraph, SparseMatrix, stack_inputs
+from crossgcn.graph.matrix import ModelInputs
+from crossgcn.graph.prepared import move_inputs
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.adam import Adam
-from crossgcn.training.steps.targets import find_targets
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss of one model or several, its gradient, and a score that should grow.
+
+    Attributes:
+        class_weights: Multiplies the loss of each row, ``[num_classes]``, or one row per model.
+        target_scale: Mean and standard deviation of numbers; scores are standardised.
+    """
+
+    num_classes: int
+    class_weights: Tensor | None = None
+    target_scale: Tensor | None = None
+
+    def __call__(
+        self, scores: Tensor, labels: Tensor, counts: Tensor, node_weights: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute the loss of each model.
+
+        Args:
+            scores: ``[models, rows, width]``; those of the classes come first.
+            labels: Classes ``[models, rows]``, where rows of a negative label do not count; or
+                numbers, where rows of NaN do not count.
+            counts: Rows of each model that count, ``[models]``.
+            node_weights: Multiplies the loss of each row, ``[models, rows]``; their mean is 1.
+
+        Returns:
+            The mean loss ``[models]``; the accuracy, or R² for numbers, ``[models]`` in float64;
+            and the gradient of the loss for the scores.
+        """
+        if labels.is_floating_point():
+            assert self.target_scale is not None
+            mean, deviation = self.target_scale
+            known = ~labels.isnan()
+            wanted = ((labels - mean) / deviation).nan_to_num().to(scores.dtype)
+            error = torch.where(known, scores[..., 0] - wanted, 0.0)
+            weighted = error if node_weights is None else error * node_weights
+            losses = (error * weighted).sum(dim=1) / (2 * counts)
+            slope = torch.zeros_like(scores)
+            slope[..., 0] = weighted / counts.unsqueeze(1)
+            return losses, (1 - 2 * losses).double(), slope
+        losses, accuracies, slope = kernels.score(scores, labels, counts, self.num_classes)
+        own = node_weights
+        if self.class_weights is not None:
+            of_models = self.class_weights.expand(labels.size(0), self.num_classes)
+            of_rows = of_models.gather(1, labels.clamp(min=0)).to(scores.dtype)
+            own = of_rows if own is None else own * of_rows
+        if own is not None:
+            chances = scores[..., : self.num_classes].log_softmax(dim=-1)
+            each = -chances.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+            losses = (each * own * (labels >= 0)).sum(dim=1) / counts
+            slope = slope * own.unsqueeze(-1)
+        return losses, accuracies, slope
+
+
+def class_weights(
+    wanted: str | Sequence[float] | None, y: Tensor, num_classes: int
+) -> Tensor | None:
+    """Return the weight of each class in the loss, ``[num_classes]``; ``None`` if all are one.
+
+    ``wanted`` is the setting ``class_weight``, and ``y`` the classes of the training nodes.
+    ``"balanced"`` gives every class the same total, as in scikit-learn.
+    """
+    if wanted is None:
+        return None
+    if num_classes == 1:
+        raise BadInput("class_weight is for classes, and the target is a number; leave it out")
+    if isinstance(wanted, str):
+        counts = torch.bincount(y, minlength=num_classes).clamp(min=1)
+        return y.numel() / (num_classes * counts.float())
+    if len(wanted) != num_classes:
+        raise BadInput(
+            f"class_weight has {len(wanted)} weights for {num_classes} classes; give one per class"
+        )
+    return torch.tensor(wanted, dtype=torch.float32)
+
+
+def scale_node_weights(weights: Tensor | None, num_nodes: int) -> Tensor | None:
+    """Return weights of training nodes with a mean of 1, after checking their number."""
+    if weights is None:
+        return None
+    if weights.shape != (num_nodes,):
+        raise BadInput(f"{weights.numel()} weights for {num_nodes} training nodes; give one each")
+    return weights / weights.mean()
+
+
+def fit_target_scale(model: NodeClassifier, y: Tensor) -> None:
+    """Make a model predict numbers in their unit, by those of the training nodes."""
+    own = y.double()
+    deviation = float(own.std()) if own.numel() > 1 else 0.0
+    model.predict_number(float(own.mean()), deviation or 1.0)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The nodes on which models are scored, on the models' device.
+
+    Attributes:
+        inputs: The model's inputs, cut down to the rows it needs.
+        labels: ``[models, nodes]``; -1 where a model has fewer nodes than another.
+        counts: Nodes of each model, ``[models]``.
+        node_weights: As for :class:`Loss`.
+    """
+
+    inputs: ModelInputs
+    labels: Tensor
+    counts: Tensor
+    loss: Loss
+    node_weights: Tensor | None = None
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; 1 for a number."""
+        return self.loss.num_classes
+
+    def score(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return losses, accuracies and gradient of scores ``[models, nodes, width]``.
+
+        Scores of one model may have two dimensions.
+        """
+        of_models = scores.detach().view(*self.labels.shape, -1)
+        losses, accuracies, slope = self.loss(
+            of_models, self.labels, self.counts, self.node_weights
+        )
+        return losses, accuracies, slope.view_as(scores)
+
+
+def find_targets(
+    model: NodeClassifier,
+    graph: PreparedGraph,
+    y: Tensor,
+    nodes: Sequence[Tensor],
+    device: torch.device,
+) -> Targets:
+    """Cut a graph down to the inputs with which a model, or several stacked, score their nodes."""
+    views: dict[int, ModelInputs] = {}
+    for own in nodes:
+        if id(own) not in views:
+            views[id(own)] = graph.view(own, model.propagations)
+    inputs = [views[id(own)] for own in nodes]
+    unknown = torch.nan if y.is_floating_point() else -1
+    size = (len(nodes), max(own.numel() for own in nodes))
+    labels = torch.full(size, unknown, dtype=y.dtype)
+    for row, own in zip(labels, nodes, strict=True):
+        row[: own.numel()] = y[own]
+    return Targets(
+        move_inputs(inputs[0] if model.num_models is None else stack_inputs(inputs), device),
+        labels.to(device),
+        torch.tensor([own.numel() for own in nodes], device=device),
+        Loss(model.num_outputs, target_scale=model.target_scale),
+    )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
@@ -40,7 +40,6 @@ def train_many(
     """Train all runs, except those whose records are on disk already, and return their records.
 
     Args:
-        runs: In the order in which their records are returned.
         workers: Processes that share the runs. A GPU uses one, and so does each process of
             ``torchrun``: these share every mini-batch instead.
         on_epochs: Called regularly with the number of epochs done since the last call, including
@@ -93,6 +92,24 @@ def train_many(
             else:
                 raise result
     return [records[position] for position in sorted(records)]
+
+
+def count_epochs(
+    runs: Iterable[Run], on_epochs: Callable[[int, int], None] | None, more: int = 0
+) -> Callable[[int], None]:
+    """Return a function that adds up work, and reports what is done and all there is.
+
+    All there is are the epochs of the runs, times their cost, and ``more``.
+    """
+    total, done = sum(run.config.epochs * run.cost for run in runs) + more, 0
+
+    def count(units: int) -> None:
+        nonlocal done
+        done += units
+        if on_epochs is not None:
+            on_epochs(done, total)
+
+    return count
 
 
 def _describe(run: Run, record: Record) -> str:

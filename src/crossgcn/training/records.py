@@ -95,6 +95,11 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
     write_json(folder / RECORD, add_checksum(content))
 
 
+def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Write what a command found as ``result.json``; through JSON, whose keys are all texts."""
+    write_json(folder / "result.json", add_checksum(json.loads(json.dumps(summary))))
+
+
 def clear_run(folder: Path) -> None:
     """Make a run's folder, and delete the files of an earlier run in it."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -107,14 +112,8 @@ def finished_run(
 ) -> dict[str, Any] | None:
     """Return the record of a run that was finished before, or ``None``.
 
-    A record or a file that differs from its SHA-256 is not used; a :class:`Note` says so.
-
-    Args:
-        wanted: The run's identity; the record must have equal entries.
-        with_model: Whether its weights must be there too.
-
-    Raises:
-        BadInput: If another run was finished there, which would be lost.
+    A record or a file that differs from its SHA-256 is not used; a :class:`Note` says so. A
+    record with other entries than ``wanted``, the run's identity, is refused: it would be lost.
     """
     if not (folder / RECORD).exists():
         return None

@@ -1,7 +1,7 @@
 """Write runs to TensorBoard, MLflow or Weights & Biases while they train.
 
-Each is an adapter of a few lines with two hooks: ``epoch`` and ``finish``. Where they write is
-their own business: TensorBoard into the folder of the run, the others where their environment
+Each is an adapter of a few lines: ``epoch`` writes the metrics of an epoch, ``finish`` the results
+of the run. TensorBoard writes into the folder of the run, the others where their environment
 variables say (``MLFLOW_TRACKING_URI``, ``WANDB_MODE``, ...).
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import os
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -31,28 +30,7 @@ _VARIABLE = "CROSSGCN_LOG"
 _PROJECT = "crossgcn"
 
 
-class RunLog(ABC):
-    """One run as a logger sees it.
-
-    Args:
-        name: Of the run.
-        folder: Of the run, if it has one.
-        settings: Its configuration.
-    """
-
-    @abstractmethod
-    def __init__(self, name: str, folder: Path | None, settings: dict[str, Any]) -> None: ...
-
-    @abstractmethod
-    def epoch(self, number: int, metrics: dict[str, float]) -> None:
-        """Write the metrics of an epoch."""
-
-    @abstractmethod
-    def finish(self, results: dict[str, float], failed: bool) -> None:
-        """Write the results of the run, and close the log."""
-
-
-class _TensorBoard(RunLog):
+class _TensorBoard:
     def __init__(self, name: str, folder: Path | None, settings: dict[str, Any]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
@@ -69,7 +47,7 @@ class _TensorBoard(RunLog):
         self.writer.close()
 
 
-class _MLflow(RunLog):
+class _MLflow:
     def __init__(self, name: str, folder: Path | None, settings: dict[str, Any]) -> None:
         import mlflow
 
@@ -91,7 +69,7 @@ class _MLflow(RunLog):
         self.client.set_terminated(self.id, "FAILED" if failed else "FINISHED")
 
 
-class _WandB(RunLog):
+class _WandB:
     def __init__(self, name: str, folder: Path | None, settings: dict[str, Any]) -> None:
         import wandb
 
@@ -112,6 +90,7 @@ class _WandB(RunLog):
         self.run.finish(exit_code=int(failed))
 
 
+RunLog = _TensorBoard | _MLflow | _WandB
 _LOGS: dict[str, type[RunLog]] = {"tensorboard": _TensorBoard, "mlflow": _MLflow, "wandb": _WandB}
 
 

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from crossgcn.errors import WorkFailed
 from crossgcn.training.device import WARM_UPS
-from crossgcn.training.model_batch import unstack_state
+from crossgcn.training.model_batch import State, unstack_state
 
-State = dict[str, Tensor]
 Scores = tuple[Tensor, Tensor]
 """Losses and accuracies (or another score that should grow), ``[models]`` each."""
 

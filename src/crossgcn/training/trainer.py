@@ -35,9 +35,9 @@ from crossgcn.training.device import (
 from crossgcn.training.distributed import processes
 from crossgcn.training.full_batch import train_model_batch
 from crossgcn.training.inputs import Inputs
-from crossgcn.training.losses import fit_target_scale
 from crossgcn.training.metrics import positive_class, selecting_metric, task_of_outputs
 from crossgcn.training.model_batch import can_be_stacked
+from crossgcn.training.objective import fit_target_scale
 from crossgcn.training.records import (
     clear_run,
     describe_dataset,
@@ -70,13 +70,10 @@ class Run:
 
 
 class RunTrainer(ABC):
-    """Trains runs for :func:`~crossgcn.training.pool.train_many`.
-
-    Attributes:
-        save_models: Whether a finished run must have saved weights.
-    """
+    """Trains runs for :func:`~crossgcn.training.pool.train_many`."""
 
     save_models = False
+    """Whether a finished run must have saved weights."""
     device: torch.device
 
     @abstractmethod
@@ -87,14 +84,9 @@ class RunTrainer(ABC):
     def train(
         self, runs: Sequence[Run], on_epochs: OnEpochs | None = None
     ) -> list[Record | WorkFailed]:
-        """Train the runs of one model batch, and write each one's record.
+        """Train runs of one configuration; return the record of each, or why it diverged.
 
-        Args:
-            runs: Of one configuration; they differ in split, repeat and folder.
-            on_epochs: As for :func:`~crossgcn.training.loop.fit`.
-
-        Returns:
-            The record of each run; where it diverged, the reason.
+        Each record is written to the folder of its run.
         """
 
     def prepare(self, runs: Iterable[Run]) -> None:  # noqa: B027
@@ -161,11 +153,10 @@ class Trainer(RunTrainer):
         self.inputs.prepare(run.config for run in runs)
 
     def model_batches(self, runs: Mapping[int, Run]) -> list[list[int]]:
-        """Return the positions of the runs to be trained together.
+        """Return the positions of runs to be trained together.
 
-        On a GPU, these are all runs of one configuration that fit into its memory. On the CPU
-        each run is trained alone: processes share the runs, and compiled kernels train a single
-        model.
+        On a GPU: all runs of one configuration that fit into its memory. On the CPU each alone,
+        because processes share the runs, and compiled kernels train a single model.
         """
         if self.device.type == "cpu":
             return super().model_batches(runs)
@@ -202,8 +193,7 @@ class Trainer(RunTrainer):
         with using_threads(self.threads):
             for record in records:
                 record["environment"] = describe_environment(self.device)
-            train = self._train_full_batch if config.batch_size is None else self._train_in_batches
-            results = train(runs, models, on_epochs)
+            results = self._fit(runs, models, read_test=self.read_test, on_epochs=on_epochs)
         seconds = (time.perf_counter() - started) / len(runs)
         return [
             self._write(run, record, result, seconds)
@@ -221,51 +211,27 @@ class Trainer(RunTrainer):
         settings = config.model_settings()
         return settings | {"directed": True} if self.inputs.is_directed(config) else settings
 
-    def _train_full_batch(
-        self, runs: Sequence[Run], models: Sequence[NodeClassifier], on_epochs: OnEpochs | None
+    def _fit(
+        self, runs: Sequence[Run], models: Sequence[NodeClassifier], **more: Any
     ) -> list[TrainedModel | Diverged]:
-        config = runs[0].config
-        graph = self.inputs.of(config)
-        check_memory(models[0], graph, self.device)
-        with enough_memory(describe_sizes(models[0], graph), self.device):
-            return train_model_batch(
-                models,
-                graph,
-                self.y,
-                [self.splits[run.split] for run in runs],
-                config,
-                [config.run_seed(run.split, run.repeat) for run in runs],
-                read_test=self.read_test,
-                device=self.device,
-                on_epochs=on_epochs,
-            )
-
-    def _train_in_batches(
-        self, runs: Sequence[Run], models: Sequence[NodeClassifier], on_epochs: OnEpochs | None
-    ) -> list[TrainedModel | Diverged]:
-        ((run,), (model,)) = runs, models
-        config, checkpoint = run.config, None
+        config, splits = runs[0].config, [self.splits[run.split] for run in runs]
+        seeds = [config.run_seed(run.split, run.repeat) for run in runs]
+        more |= {"device": self.device}
+        if config.batch_size is None:
+            graph = self.inputs.of(config)
+            check_memory(models[0], graph, self.device)
+            with enough_memory(describe_sizes(models[0], graph), self.device):
+                return train_model_batch(models, graph, self.y, splits, config, seeds, **more)
+        ((run,), (model,), (split,), (seed,)) = runs, models, splits, seeds
         if run.folder is not None:
             path = run.folder / CHECKPOINT
-            checkpoint = Checkpoint(path, self.identity(run), config.checkpoint_every)
-        split = self.splits[run.split]
+            more["checkpoint"] = Checkpoint(path, self.identity(run), config.checkpoint_every)
         source = (
             self.inputs.hop_source(model, split)
             if isinstance(model, CrossHops)
             else self.inputs.source_of(config)
         )
-        result = train_in_batches(
-            model,
-            source,
-            split,
-            config,
-            seed=config.run_seed(run.split, run.repeat),
-            read_test=self.read_test,
-            device=self.device,
-            checkpoint=checkpoint,
-            on_epochs=on_epochs,
-        )
-        return [result]
+        return [train_in_batches(model, source, split, config, seed=seed, **more)]
 
     def _write(
         self, run: Run, record: Record, result: TrainedModel | Diverged, seconds: float
@@ -352,11 +318,7 @@ def shared_settings(config: RunConfig) -> tuple[Any, ...]:
 
 
 class JointTrainer(RunTrainer):
-    """Trains the runs of several experiments, each by the trainer of its dataset and splits.
-
-    Args:
-        trainers: By :func:`shared_settings`; all on the same device.
-    """
+    """Trains runs of several experiments by the trainer of their :func:`shared_settings`."""
 
     def __init__(self, trainers: Mapping[tuple[Any, ...], Trainer]) -> None:
         self.trainers: dict[tuple[Any, ...], Trainer] = dict(trainers)

@@ -1,111 +1,104 @@
-"""Compare models: on tables, to answer what helps there; on known datasets, preset by preset."""
+"""Compare models: on tables, on known datasets, and by the links that they predict."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crossgcn.data.files import write_json
-from crossgcn.data.seals import add_checksum
 from crossgcn.data.tables.graph import TableGraph
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS
 from crossgcn.experiments.compare import TableComparison, TableExperiment
 from crossgcn.experiments.experiment import Experiment
-from crossgcn.models.catalogue import PRESETS, get_preset
+from crossgcn.links.compare import LinkExperiment
+from crossgcn.links.settings import (
+    LINK_DEFAULTS,
+    NUM_EDGE_SPLITS,
+    LinkSettings,
+    check_encoder,
+    encoder_names,
+)
+from crossgcn.models.catalogue import settings_of_models
 from crossgcn.reports.summaries import summarise_comparison
 from crossgcn.reports.terminal.compare import summarise_candidates
+from crossgcn.reports.terminal.links import summarise_links
 from crossgcn.reproduction.items import paper_result
 from crossgcn.training.config import RunConfig
 from crossgcn.training.metrics import positive_class
-from crossgcn.training.records import describe_environment
-from crossgcn.workflows.table_settings import table_defaults
+from crossgcn.training.records import describe_environment, write_summary
+from crossgcn.workflows.table_settings import cross_in_first_layer, table_defaults
 
 
-class ComparisonOnTables:
-    """The models that ``compare`` trains on a user's tables, and the summary of their results.
+def table_experiment(
+    graph: TableGraph, models: Sequence[str] | None, tuning: int, settings: Mapping[str, Any]
+) -> TableExperiment:
+    """Return what ``compare`` trains on a user's tables.
 
     Args:
-        graph: The tables.
         models: Names of candidates; all that are installed by default.
         tuning: Trials per model.
         settings: Settings for every model; those that are ``None`` are left out.
     """
+    given = {name: value for name, value in settings.items() if value is not None}
+    depth = given.pop("num_layers", 2)
+    return TableExperiment(
+        graph.data,
+        models,
+        num_trials=tuning,
+        defaults={"num_layers": depth, **table_defaults(graph, given.get("splits"))},
+        settings={**given, "dataset": graph.data.name},
+    )
 
-    def __init__(
-        self,
-        graph: TableGraph,
-        models: Sequence[str] | None = None,
-        *,
-        tuning: int = DEFAULT_TRIALS,
-        settings: Mapping[str, Any],
-    ) -> None:
-        given = {name: value for name, value in settings.items() if value is not None}
-        depth = given.pop("num_layers", 2)
-        self.graph, self.tuning = graph, tuning
-        self.experiment = TableExperiment(
-            graph.data,
-            models,
-            num_trials=tuning,
-            defaults={"num_layers": depth, **table_defaults(graph, given.get("splits"))},
-            settings={**given, "dataset": graph.data.name},
-        )
 
-    def run(
-        self,
-        *,
-        baseline: str | None = None,
-        threads: int = 1,
-        on_estimate: Callable[[float, float], None] = lambda *_: None,
-        **work: Any,
-    ) -> tuple[dict[str, Any], TableComparison]:
-        """Train all models; return the summary, as ``crossgcn compare --json`` prints it.
+def compare_on_tables(
+    graph: TableGraph,
+    experiment: TableExperiment,
+    *,
+    baseline: str | None = None,
+    threads: int = 1,
+    on_estimate: Callable[[float, float], None] = lambda *_: None,
+    **work: Any,
+) -> tuple[dict[str, Any], TableComparison]:
+    """Train all models; return the summary, as ``crossgcn compare --json`` prints it.
 
-        Args:
-            baseline: The model that the others are paired with.
-            threads: Threads of each run.
-            on_estimate: Called with the seconds that the remaining runs will take, and those of
-                the models that were left out.
-            work: Further arguments of :meth:`TableExperiment.run
-                <crossgcn.experiments.compare.TableExperiment.run>`.
-        """
-        started, graph = time.perf_counter(), self.graph
-        left_out: dict[str, Any] = {"models": self.experiment.skipped, "seconds": None}
+    ``baseline`` is the model that the others are paired with. The other arguments are those of
+    :meth:`TableExperiment.run <crossgcn.experiments.compare.TableExperiment.run>`.
+    """
+    started, tuning = time.perf_counter(), experiment.num_trials
+    left_out: dict[str, Any] = {"models": experiment.skipped, "seconds": None}
 
-        def estimate(seconds: float, skipped: float) -> None:
-            on_estimate(seconds, skipped)
-            if left_out["seconds"] is None:
-                left_out["seconds"] = skipped
+    def estimate(seconds: float, skipped: float) -> None:
+        on_estimate(seconds, skipped)
+        if left_out["seconds"] is None:
+            left_out["seconds"] = skipped
 
-        comparison = self.experiment.run(threads=threads, on_estimate=estimate, **work)
-        config = self.experiment.experiment.configs[0]
-        environment = describe_environment()
-        summary = {
-            "dataset": graph.data.name,
-            "target": graph.plan.target,
-            "splits": config.splits,
-            "num_splits": len(self.experiment.splits),
-            "train": config.train,
-            "seed": config.seed,
-            "epochs": config.epochs,
-            "trials": self.tuning,
-            "tuned": {
-                name: [dict(trial) for trial in CANDIDATES[name].trials[: self.tuning]]
-                for name in self.experiment.names
-            },
-            **summarise_candidates(comparison, baseline),
-            **_positive_class(graph),
-            "left_out": left_out if left_out["models"] else None,
-            "seconds": sum(result.seconds for result in comparison.results),
-            "versions": environment["versions"],
-            "threads": threads,
-            "commit": environment["commit"],
-            "wall_seconds": time.perf_counter() - started,
-        }
-        return summary, comparison
+    comparison = experiment.run(threads=threads, on_estimate=estimate, **work)
+    config, environment = experiment.experiment.configs[0], describe_environment()
+    summary = {
+        "dataset": graph.data.name,
+        "target": graph.plan.target,
+        "splits": config.splits,
+        "num_splits": len(experiment.splits),
+        "train": config.train,
+        "seed": config.seed,
+        "epochs": config.epochs,
+        "trials": tuning,
+        "tuned": {
+            name: [dict(trial) for trial in CANDIDATES[name].trials[:tuning]]
+            for name in experiment.names
+        },
+        **summarise_candidates(comparison, baseline),
+        **_positive_class(graph),
+        "left_out": left_out if left_out["models"] else None,
+        "seconds": sum(result.seconds for result in comparison.results),
+        "versions": environment["versions"],
+        "threads": threads,
+        "commit": environment["commit"],
+        "wall_seconds": time.perf_counter() - started,
+    }
+    return summary, comparison
 
 
 def compare_tables(
@@ -123,10 +116,9 @@ def compare_tables(
     """Compare models on tables; for the arguments see :func:`compare`."""
     check_baseline(baseline, models or list(CANDIDATES))
     folder = None if out is None else Path(out)
-    summary, _ = ComparisonOnTables(graph, models, tuning=tuning, settings=settings).run(
-        baseline=baseline, out=folder, workers=workers, threads=threads, device=device
-    )
-    return keep_summary(summary, folder)
+    experiment = table_experiment(graph, models, tuning, settings)
+    work: dict[str, Any] = {"out": folder, "workers": workers, "threads": threads, "device": device}
+    return keep_summary(compare_on_tables(graph, experiment, baseline=baseline, **work)[0], folder)
 
 
 def compare(
@@ -166,7 +158,7 @@ def compare(
     folder = None if out is None else Path(out)
     configs = [
         RunConfig.create(dataset=dataset, model=name, **own)
-        for name, own in settings_of(models, settings).items()
+        for name, own in settings_of_models(models, settings).items()
     ]
     runs = Experiment(configs).run(
         out=folder, workers=workers, threads=threads, device=device, on_epochs=on_epochs
@@ -184,23 +176,6 @@ def check_baseline(baseline: str | None, names: Sequence[str]) -> None:
         )
 
 
-def settings_of(models: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the settings that each model has; refuse those that none of them has."""
-    of_presets = {each for preset in PRESETS.values() for each in preset.options}
-    chosen = {
-        name: {
-            each: value
-            for each, value in settings.items()
-            if each not in of_presets or each in get_preset(name).options
-        }
-        for name in models
-    }
-    for each in settings:
-        if not any(each in own for own in chosen.values()):
-            raise BadInput(f"{each} has no effect: none of {', '.join(models)} has it")
-    return chosen
-
-
 def _positive_class(graph: TableGraph) -> dict[str, str]:
     if graph.data.num_classes != 2:
         return {}
@@ -211,5 +186,75 @@ def keep_summary(summary: dict[str, Any], folder: Path | None) -> dict[str, Any]
     """Write a summary to ``result.json`` in its folder, as the commands do."""
     if folder is not None:
         summary["out"] = str(folder)
-        write_json(folder / "result.json", add_checksum(json.loads(json.dumps(summary))))
+        write_summary(folder, summary)
     return summary
+
+
+def link_experiment(
+    dataset: str | TableGraph | None,
+    models: Sequence[str],
+    link_settings: LinkSettings | None,
+    settings: Mapping[str, Any],
+    **splits: Any,
+) -> LinkExperiment:
+    """Return the comparison of encoders, with the defaults for links.
+
+    Args:
+        settings: Fields of :class:`~crossgcn.RunConfig`, for the models that have them.
+        **splits: As for :class:`~crossgcn.links.compare.LinkExperiment`.
+    """
+    for name in models:
+        check_encoder(name)
+    graph = dataset if isinstance(dataset, TableGraph) else None
+    defaults = {**LINK_DEFAULTS, **({} if graph is None else {"bias": True})}
+    named: dict[str, Any] = {} if graph is not None else {"dataset": dataset}
+    configs = {
+        name: RunConfig.create(defaults=defaults, model=name, **named, **own)
+        for name, own in settings_of_models(models, settings, encoder_names()).items()
+    }
+    if graph is None:
+        return LinkExperiment(configs, link_settings, **splits)
+    configs = {name: cross_in_first_layer(config) for name, config in configs.items()}
+    return LinkExperiment(configs, link_settings, graph.data, **splits)
+
+
+def predict_links(
+    dataset: str | TableGraph,
+    models: Sequence[str] = ("gcn", "cross-gcn"),
+    *,
+    link_settings: LinkSettings | None = None,
+    num_splits: int = NUM_EDGE_SPLITS,
+    num_layers: int = 2,
+    out: Path | str | None = None,
+    workers: int = 1,
+    threads: int = 1,
+    device: str = "cpu",
+    on_epochs: Callable[[int, int], None] | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Train encoders to predict missing edges, and pair their results split by split.
+
+    Args:
+        dataset: A known dataset, a graph file or a graph folder; or tables that
+            :func:`~crossgcn.load_tables` read.
+        models: Names of presets; the first is the baseline.
+        link_settings: Embeddings, decoder, folds and ranks.
+        num_splits: Random splits of the edges.
+        num_layers: Layers of each encoder.
+        out: Folder for the records and ``result.json``; finished runs in it are not repeated.
+        workers: Number of processes.
+        threads: Threads of each run.
+        device: ``cpu``, ``cuda`` or ``auto``.
+        on_epochs: Called with the epochs done and the epochs in total.
+        **settings: Fields of :class:`~crossgcn.RunConfig`, for the models that have them.
+
+    Returns:
+        The summary that ``crossgcn links --json`` prints.
+    """
+    own = {"num_layers": num_layers, **settings}
+    experiment = link_experiment(dataset, models, link_settings, own, num_splits=num_splits)
+    folder = None if out is None else Path(out)
+    comparison = experiment.run(
+        out=folder, workers=workers, threads=threads, device=device, on_epochs=on_epochs
+    )
+    return keep_summary(summarise_links(comparison), folder)

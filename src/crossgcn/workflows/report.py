@@ -25,8 +25,6 @@ def write_report(
     """Write scores, curves, mistakes, crosses and single nodes of a run to one HTML file.
 
     Args:
-        trained: The run.
-        path: The page.
         comparison: A folder written by ``compare``, to show its answer.
         nodes: How many nodes to explain one by one.
         crosses: How many crosses per class.

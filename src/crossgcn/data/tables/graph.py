@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -79,7 +80,9 @@ def load_tables(
     problems = check_tables(node_table, edge_table, plan)
     paths = [table for table in (nodes, edges) if table is not None]
     are_files = all(isinstance(table, str | Path) for table in paths)
-    command = ["crossgcn", "check", *map(str, paths), *_as_options(choices)]
+    command = ["crossgcn", "check", *map(str, paths)]
+    for name, value in choices_as_options(choices).items():
+        command += [f"--{name.replace('_', '-')}", str(value)]
     refuse_errors(problems, node_table.name, shlex.join(command) if are_files else None)
     ids = tuple(node_table.frame[plan.id_column].tolist())
     encoder = TableEncoder.fit(node_table, plan)
@@ -159,18 +162,17 @@ def refuse_errors(problems: Sequence[Problem], name: str, command: str | None) -
     raise BadInput("\n".join(lines))
 
 
-def _as_options(choices: TableChoices) -> list[str]:
-    """Return the user's choices as options of the command line."""
-    words = []
+def choices_as_options(choices: TableChoices) -> dict[str, Any]:
+    """Return the user's choices by the names of the options of the command line."""
+    options = {}
     for field in fields(choices):
         value = getattr(choices, field.name)
         if value == field.default:
             continue
-        option = "ignore" if field.name == "ignored" else field.name.replace("_", "-")
         if isinstance(value, tuple):
             value = ",".join(name.replace(",", "\\,") for name in value)
-        words += [f"--{option}", str(value)]
-    return words
+        options["ignore" if field.name == "ignored" else field.name] = value
+    return options
 
 
 def describe_encoding(graph: TableGraph) -> Preprocess:

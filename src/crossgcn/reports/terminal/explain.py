@@ -22,6 +22,7 @@ from crossgcn.reports.terminal.tables import text_columns
 _BAR = 12
 _TRACK = 20
 _NOTHING = 1e-3
+_UNLISTED = 4
 _WHOSE_NAMES = {"own": "own", "neighbourhood": "neighbourhood", "both": "own × neighbourhood"}
 
 
@@ -160,9 +161,9 @@ def column_tables(
             f"{'one column' if size == 1 else f'{size} columns'} {value:#.3g}"
             for size, value in terms.by_size(output).items()
         ]
-        if terms.rest is not None:
-            sums.append(f"crosses that are not listed {float(terms.rest.importance[output]):#.3g}")
         yield Text(f"importance of all terms together: of {', of '.join(sums)}")
+        if terms.rest is not None:
+            yield Text(_unlisted(terms, output))
     legend = (
         "importance: standard deviation of the term over nodes, in the unit of the score (±: "
         "standard error). inside: mean contribution of the nodes that have these values; low and "
@@ -176,13 +177,20 @@ def column_tables(
     if terms.unit == "margin":
         legend += " margin: the score of the class minus the mean score of the others."
     yield Text(legend, style="dim")
-    if terms.num_unlisted:
-        counts = [f"{number:,} of {size} columns" for size, number in terms.num_unlisted.items()]
-        yield Text(
-            f"Not listed: {' and '.join(counts)}, the weakest or too many to compare; they are "
-            "one sum in the scores.",
-            style="dim",
-        )
+
+
+def _unlisted(terms: ColumnTerms, output: int) -> str:
+    """Say how many crosses are not listed, how much they matter, and which columns are in them."""
+    assert terms.rest is not None
+    counts = [f"{number:,} of {size} columns" for size, number in terms.num_unlisted.items()]
+    text = (
+        f"not listed one by one, the weakest or too many to compare: {' and '.join(counts)}, "
+        f"importance together {float(terms.rest.importance[output]):#.3g}"
+    )
+    largest = list(terms.unlisted_columns(output).items())[:_UNLISTED]
+    if not largest:
+        return text
+    return f"{text}; those with {', '.join(f'{name} {size:#.3g}' for name, size in largest)}"
 
 
 def _terms_table(title: str, rows: Sequence[dict[str, Any]], largest: float) -> Table:

@@ -84,12 +84,9 @@ class ChunkedRows(ExactRows):
         *,
         in_memory: bool = False,
     ) -> Tensor:
-        """Return a matrix with a row per node, on the CPU.
+        """Return a matrix with a row per node, on the CPU; rows of other nodes stay zero.
 
-        Args:
-            compute: Returns the rows of nodes.
-            nodes: The rows to compute, or all; the others stay zero.
-            in_memory: Keep the matrix in memory even if there is a folder.
+        ``in_memory`` keeps the matrix in memory even if there is a folder.
         """
         folder = None if in_memory else self._folder
         matrix = make_rows(self.source.num_nodes, width, self._dtype, folder)

@@ -18,10 +18,9 @@ from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import multiplying_in
 from crossgcn.training.distributed import Processes
-from crossgcn.training.losses import score
-from crossgcn.training.objective import order_weight_penalty
-from crossgcn.training.steps.step import Step
-from crossgcn.training.steps.unused_columns import UnusedColumns
+from crossgcn.training.loop import Step
+from crossgcn.training.objective import Loss, order_weight_penalty
+from crossgcn.training.unused_columns import UnusedColumns
 
 BAG_SHARE = 0.9
 """Share of the training nodes that each bag of a model is trained on."""
@@ -44,7 +43,7 @@ class MiniBatchStep(Step):
         processes: The processes that share each batch.
         in_bag: Which nodes train which bag of the model, bool ``[bags, nodes]``; all train a
             model without bags.
-        class_weights: As for :func:`crossgcn.training.losses.score`.
+        class_weights: As for :class:`~crossgcn.training.objective.Loss`.
         node_weights: Weight of each node in the loss, ``[nodes]``.
 
     Attributes:
@@ -70,8 +69,8 @@ class MiniBatchStep(Step):
         own_seed = (seed + _SEED_STRIDE * processes.rank) % 2**32
         super().__init__(model, config, [own_seed], unused)
         self.batches, self.processes = batches, processes
-        self._in_bag, self._class_weights = in_bag, class_weights
-        self._node_weights = node_weights
+        self._in_bag, self._node_weights = in_bag, node_weights
+        self._loss = Loss(model.num_outputs, class_weights, model.target_scale)
         # The same for all batches, so that processes that see parts of a batch agree on it.
         self._bag_share = 1.0 if in_bag is None else BAG_SHARE
         self.steps_per_epoch = len(batches)
@@ -122,29 +121,16 @@ class MiniBatchStep(Step):
         labels, weights = batch.labels, None
         if self._node_weights is not None:
             weights = self._node_weights[batch.targets].to(scores.device)
+        everywhere = batch.num_targets_everywhere
         if self._in_bag is None:
-            return score_part(
-                scores,
-                labels,
-                batch.num_targets_everywhere,
-                class_weights=self._class_weights,
-                node_weights=weights,
-                target_scale=self.model.target_scale,
-            )
+            return score_part(self._loss, scores, labels, everywhere, weights)
         unknown = torch.nan if labels.is_floating_point() else -1
         of_bags = torch.where(self._in_bag[:, batch.targets], labels, unknown).to(scores.device)
-        count = self._bag_share * batch.num_targets_everywhere
-        losses, right, slope = score(
-            scores.detach(),
-            of_bags,
-            torch.full((scores.size(0),), count, device=scores.device),
-            scores.size(-1),
-            class_weights=self._class_weights,
-            node_weights=None if weights is None else weights.expand(of_bags.shape),
-            target_scale=self.model.target_scale,
-        )
+        counts = torch.full((scores.size(0),), self._bag_share * everywhere, device=scores.device)
+        if weights is not None:
+            weights = weights.expand(of_bags.shape)
+        losses, right, slope = self._loss(scores.detach(), of_bags, counts, weights)
         # Each bag's loss has the gradient that it has alone; the reported loss is their mean.
-        everywhere = batch.num_targets_everywhere
         loss, right = losses.double().mean() * everywhere, right.mean() * everywhere
         if labels.is_floating_point():
             right = labels.numel() - 2 * loss
@@ -158,21 +144,13 @@ def batch_inputs(batch: Batch, device: torch.device) -> ModelInputs:
 
 
 def score_part(
+    loss_of: Loss,
     scores: Tensor,
     labels: Tensor,
     num_everywhere: int,
-    *,
-    class_weights: Tensor | None = None,
     node_weights: Tensor | None = None,
-    target_scale: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Score one part of a set of nodes.
-
-    Args:
-        scores: Of the part's nodes, ``[nodes, classes]``; there may be none.
-        num_everywhere: The number of nodes in all parts.
-        class_weights: As for :func:`crossgcn.training.losses.score`; likewise ``target_scale``.
-        node_weights: Weight of each of the nodes, ``[nodes]``.
+    """Score one part, which may be empty, of a set of ``num_everywhere`` nodes.
 
     Returns:
         The sum of the losses and the number of correct predictions (of numbers, what adds up to
@@ -181,14 +159,11 @@ def score_part(
     """
     count = torch.tensor([num_everywhere], device=scores.device)
     exact = scores.detach().to(torch.promote_types(scores.dtype, torch.float32))
-    losses, accuracies, slope = score(
+    losses, accuracies, slope = loss_of(
         exact.unsqueeze(0),
         labels.to(scores.device).unsqueeze(0),
         count,
-        scores.size(-1),
-        class_weights=class_weights,
-        node_weights=None if node_weights is None else node_weights.unsqueeze(0),
-        target_scale=target_scale,
+        None if node_weights is None else node_weights.unsqueeze(0),
     )
     loss, right = losses[0].double() * count[0], (accuracies[0] * count[0]).round()
     if labels.is_floating_point():

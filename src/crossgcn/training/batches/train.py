@@ -1,7 +1,7 @@
 """Train on batches of nodes with sampled neighbours, and evaluate on whole neighbourhoods.
 
 Training sees a sample of each neighbourhood. Validation and test nodes are scored with all
-their neighbours (:mod:`~crossgcn.training.batches.scoring`). Several processes share every
+their neighbours (:class:`~crossgcn.training.scoring.ExactScorer`). Several processes share every
 batch and give the result of one, up to rounding and to which entries are dropped.
 """
 
@@ -22,22 +22,15 @@ from crossgcn.graph.prepared import choose_device
 from crossgcn.graph.sampling.source import GraphSource, StoredSource
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier, calibrate
-from crossgcn.training.batches.scoring import ExactScorer
 from crossgcn.training.batches.step import BAG_SHARE, MiniBatchStep, batches_of
 from crossgcn.training.checkpoints import Checkpoint
 from crossgcn.training.config import RunConfig, training_config
 from crossgcn.training.device import check_precision, enough_memory
 from crossgcn.training.distributed import processes
-from crossgcn.training.loop import fit
-from crossgcn.training.losses import class_weights, scale_node_weights
-from crossgcn.training.metrics import (
-    check_defined,
-    check_threshold,
-    positive_class,
-    selecting_metric,
-)
+from crossgcn.training.objective import class_weights, scale_node_weights
+from crossgcn.training.scoring import ExactScorer, check_scoring, fit_and_test
 from crossgcn.training.selection import Diverged, TrainedModel
-from crossgcn.training.steps.unused_columns import find_unused_columns
+from crossgcn.training.unused_columns import find_unused_columns
 
 FANOUT = 50
 """Neighbours sampled for each node in each hop by default."""
@@ -61,10 +54,8 @@ def train_mini_batch(
     Args:
         model: Trained in place; holds the selected weights afterwards.
         source: The graph, in memory or on disk, with its labels.
-        split: The nodes that train, select and test.
         seed: Decides the batches, the sampled neighbours and the dropped entries.
         read_test: Score the test nodes at the end.
-        device: ``cpu``, ``cuda``, or ``auto``.
         checkpoints: Where checkpoints are written; training continues from one that exists.
         scratch: Keep matrices with a row per node (hidden values, sums of features) in temporary
             files in this folder instead of in memory.
@@ -81,10 +72,7 @@ def train_mini_batch(
     if config.batch_size is None:
         raise BadInput("train_mini_batch needs batch_size, the training nodes of a step")
     result = train_in_batches(
-        model,
-        source,
-        split,
-        config,
+        *(model, source, split, config),
         seed=seed,
         read_test=read_test,
         device=device,
@@ -116,15 +104,9 @@ def train_in_batches(
     Without validation nodes, the last epoch is kept. Where there is a checkpoint and the graph is
     on disk, matrices with a row per node are kept in temporary files beside the checkpoint.
     ``node_weights`` are those of the training nodes in the loss.
-
-    Raises:
-        WorkFailed: If a batch does not fit into memory; the message says what to lower.
     """
     refuse_batches(model)
-    metric = selecting_metric(config.metric, model.num_outputs)
-    check_threshold(config.threshold, model.num_outputs)
-    if metric != "accuracy":
-        check_defined(metric, source.labels[split.validation].numpy(), model.num_outputs)
+    check_scoring(config, model.num_outputs, source.labels[split.validation])
     device = choose_device(device)
     check_precision(config.precision, device)
     fanouts = hop_fanouts(config.fanout, model.propagations)
@@ -176,34 +158,15 @@ def train_in_batches(
             node_weights=of_nodes,
         )
 
-        positive = positive_class(source.labels.numpy()) if model.num_outputs == 2 else None
-
         def scorer(nodes: Tensor) -> ExactScorer:
-            return ExactScorer(
-                trained,
-                source,
-                nodes,
-                device,
-                config.precision,
-                group,
-                scratch,
-                config.metric,
-                positive,
-            )
+            return ExactScorer(trained, source, nodes, config, device, group, scratch)
 
-        def read() -> list[dict[str, float]]:
-            thresholds = None
-            if config.threshold is not None and selector is not None:
-                thresholds = selector.choose_thresholds()
-            return (curve or scorer(split.test)).evaluate(thresholds)
-
-        curve = scorer(split.test) if config.test_curve else None
-        selector = scorer(split.validation) if split.validation.numel() else None
-        (result,) = fit(
+        (result,) = fit_and_test(
             step,
-            validation=selector,
-            curve=curve,
-            test=read if read_test else None,
+            scorer,
+            split.validation if split.validation.numel() else None,
+            split.test,
+            read_test=read_test,
             checkpoint=checkpoint,
             on_epochs=on_epochs,
         )
@@ -213,11 +176,7 @@ def train_in_batches(
 
 
 def _draw_bags(model: NodeClassifier, nodes: Tensor, labels: Tensor, seed: int) -> Tensor | None:
-    """Return which nodes train which bag, ``[bags, nodes]``; ``None`` for a model without bags.
-
-    Raises:
-        BadInput: If a bag would have no node of a class.
-    """
+    """Return which nodes train which bag, ``[bags, nodes]``; ``None`` for a model without bags."""
     bags = getattr(model, "bags", 1)
     if bags == 1:
         return None

@@ -21,9 +21,7 @@ from crossgcn.kernels import has_numba
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.adam import Adam
-from crossgcn.training.model_batch import can_be_stacked
-
-State = dict[str, Tensor]
+from crossgcn.training.model_batch import State, can_be_stacked
 
 _ROWS = 1 << 16
 _WORTHWHILE = 1 << 16

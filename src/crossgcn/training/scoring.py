@@ -1,0 +1,298 @@
+"""Score nodes with the weights as they are: to select epochs, and once on the test nodes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crossgcn.graph.matrix import SparseMatrix
+from crossgcn.graph.sampling.batches import Batch, NodeBatches
+from crossgcn.graph.sampling.source import Features, GraphSource
+from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.batches.layerwise import infer
+from crossgcn.training.batches.step import batch_inputs, score_part
+from crossgcn.training.config import RunConfig
+from crossgcn.training.device import multiplying_in
+from crossgcn.training.distributed import Processes
+from crossgcn.training.loop import Step, fit
+from crossgcn.training.metrics import (
+    METRICS,
+    check_defined,
+    check_threshold,
+    choose_threshold,
+    compute,
+    evaluate,
+    positive_class,
+    selecting_metric,
+)
+from crossgcn.training.model_batch import can_be_compiled
+from crossgcn.training.objective import Loss, Targets
+from crossgcn.training.selection import Diverged, TrainedModel
+
+if TYPE_CHECKING:
+    from crossgcn.training.compiled.network import CompiledNetwork
+
+_NODES_AT_ONCE = 1024
+_KEPT_BYTES = 256 << 20
+"""Receptive fields up to this size are kept from one evaluation to the next, per process."""
+
+Nodes = TypeVar("Nodes")
+Predicted = Iterator[tuple[NDArray[Any], NDArray[Any]]]
+"""Labels and scores of each model's nodes."""
+
+
+class Scorer(ABC):
+    """Scores nodes with the weights as they are at each call.
+
+    Args:
+        y: Class or number of every node of the graph.
+    """
+
+    def __init__(self, model: NodeClassifier, config: RunConfig, y: Tensor) -> None:
+        self.model, self.precision = model, config.precision
+        self.metric = config.metric if model.target_scale is None else config.metric or "r2"
+        self.positive = positive_class(y.numpy(force=True)) if model.num_outputs == 2 else None
+
+    @abstractmethod
+    def _score(self, *, keep: bool) -> tuple[Tensor, Tensor, Predicted]:
+        """Return losses and accuracies, ``[models]`` each, and the predictions, if kept."""
+
+    @abstractmethod
+    def _predict(self) -> Predicted:
+        """Return what is predicted."""
+
+    @torch.no_grad()
+    def __call__(self) -> tuple[Tensor, Tensor]:
+        """Return losses and the metric, negated if it should shrink, ``[models]`` each."""
+        if self.metric is None or self.metric == "accuracy":
+            return self._score(keep=False)[:2]
+        losses, accuracies, predicted = self._score(keep=True)
+        sign = 1 if METRICS[self.metric].grows else -1
+        values = [sign * compute(self.metric, *own, self.positive) for own in predicted]
+        return losses, torch.tensor(values, dtype=torch.float64, device=accuracies.device)
+
+    @torch.no_grad()
+    def evaluate(self, thresholds: Sequence[float] | None = None) -> list[dict[str, float]]:
+        """Return every metric of the task, for each model; the accuracy alone by default."""
+        if thresholds is not None:
+            return [
+                evaluate(*own, self.positive, threshold) | {"threshold": threshold}
+                for own, threshold in zip(self._predict(), thresholds, strict=True)
+            ]
+        if self.metric is None:
+            return [{"accuracy": accuracy} for accuracy in self()[1].tolist()]
+        return [evaluate(*own, self.positive) for own in self._predict()]
+
+    @torch.no_grad()
+    def choose_thresholds(self) -> list[float]:
+        """Return the best decision threshold of each model on these nodes."""
+        assert self.positive is not None
+        return [choose_threshold(*own, self.positive, self.metric) for own in self._predict()]
+
+
+def fit_and_test(
+    step: Step,
+    scorer: Callable[[Nodes], Scorer],
+    validation: Nodes | None,
+    test: Nodes,
+    *,
+    read_test: bool = True,
+    **more: Any,
+) -> list[TrainedModel | Diverged]:
+    """Train for all epochs, select one on validation nodes, and only then score the test nodes.
+
+    Args:
+        scorer: Makes a scorer of nodes.
+        validation: Without it, the last epoch is selected.
+        **more: Further arguments of :func:`~crossgcn.training.loop.fit`.
+    """
+    config = step.config
+    curve = scorer(test) if config.test_curve else None
+    selector = None if validation is None else scorer(validation)
+
+    def read() -> list[dict[str, float]]:
+        thresholds = None
+        if config.threshold is not None and selector is not None:
+            thresholds = selector.choose_thresholds()
+        return (curve or scorer(test)).evaluate(thresholds)
+
+    return fit(step, validation=selector, curve=curve, test=read if read_test else None, **more)
+
+
+def check_scoring(config: RunConfig, num_classes: int, *validation: Tensor) -> None:
+    """Refuse a metric or a threshold that does not fit the target or the validation labels."""
+    metric = selecting_metric(config.metric, num_classes)
+    check_threshold(config.threshold, num_classes)
+    for labels in validation if metric != "accuracy" else ():
+        check_defined(metric, labels.numpy(), num_classes)
+
+
+class NodeScorer(Scorer):
+    """Scores nodes of a graph in memory."""
+
+    def __init__(
+        self, model: NodeClassifier, targets: Targets, config: RunConfig, y: Tensor
+    ) -> None:
+        super().__init__(model, config, y)
+        self.targets, self.device = targets, targets.labels.device
+        self._network: CompiledNetwork | None = None
+        if self.device.type == "cpu" and can_be_compiled(model):
+            from crossgcn.training.compiled.network import CompiledNetwork
+
+            self._network = CompiledNetwork(model, targets)
+
+    def _score(self, *, keep: bool) -> tuple[Tensor, Tensor, Predicted]:
+        if self._network is None:
+            scores = self._scores()
+            losses, accuracies, _ = self.targets.score(standardised(self.model, scores))
+        else:
+            with np.errstate(all="ignore"):
+                scores = torch.from_numpy(self._network.forward())
+                loss, right = self._network.loss()
+            losses, accuracies = torch.tensor([loss]), torch.tensor([right])
+            accuracies = accuracies / self.targets.counts.double()
+        return losses, accuracies, self._by_model(scores)
+
+    def _predict(self) -> Predicted:
+        return self._by_model(self._scores())
+
+    def _scores(self) -> Tensor:
+        self.model.eval()
+        with multiplying_in(self.precision, self.device):
+            scores: Tensor = self.model(*self.targets.inputs)
+        return scores
+
+    def _by_model(self, scores: Tensor) -> Predicted:
+        scores = scores.view(*self.targets.labels.shape, -1)[..., : self.targets.num_classes]
+        counts = self.targets.counts.tolist()
+        for labels, own, count in zip(self.targets.labels, scores, counts, strict=True):
+            yield labels[:count].numpy(force=True), own[:count].float().numpy(force=True)
+
+
+def standardised(model: NodeClassifier, scores: Tensor) -> Tensor:
+    """Convert scores of a model in evaluation from the unit of the target."""
+    if model.target_scale is None:
+        return scores
+    return (scores - model.target_scale[0]) / model.target_scale[1]
+
+
+class ExactScorer(Scorer):
+    """Scores nodes with all their neighbours.
+
+    If the nodes' receptive fields are far smaller than the graph, only these are computed; they
+    are cut out once and kept, unless they are large. Otherwise all nodes are scored, layer by
+    layer, with hidden values in temporary files if there is a folder for them. Either way the
+    processes share the work.
+    """
+
+    def __init__(
+        self,
+        model: NodeClassifier,
+        source: GraphSource,
+        nodes: Tensor,
+        config: RunConfig,
+        device: torch.device,
+        processes: Processes,
+        folder: Path | None = None,
+    ) -> None:
+        super().__init__(model, config, source.labels)
+        self.source, self.nodes, self.device = source, nodes, device
+        self.processes, self.folder = processes, folder
+        self._loss = Loss(model.num_outputs, target_scale=model.target_scale)
+        self.by_fields = _fields_are_small(source, nodes, len(model.propagations))
+        self._kept: list[Batch] | None = None
+        self._sorted, self._order = nodes.sort()
+        self._batches = NodeBatches(
+            source,
+            nodes,
+            model.propagations,
+            fanouts=None,
+            batch_size=_NODES_AT_ONCE * processes.world_size,
+            shuffle=False,
+            rank=processes.rank,
+            world_size=processes.world_size,
+        )
+
+    def _score(self, *, keep: bool) -> tuple[Tensor, Tensor, Predicted]:
+        self.model.eval()
+        count = self.nodes.numel()
+        totals = torch.zeros(2, dtype=torch.float64, device=self.device)
+        parts = []
+        with multiplying_in(self.precision, self.device):
+            for targets, scores, labels in self._scores():
+                own = standardised(self.model, scores)
+                totals += torch.stack(score_part(self._loss, own, labels, count)[:2])
+                if keep:
+                    parts.append((targets, scores.double()))
+        means = self.processes.add_up(totals) / count
+        if not keep:
+            return means[:1], means[1:], iter(())
+        gathered = torch.zeros(count, self.model.num_outputs, dtype=torch.float64).to(self.device)
+        for targets, scores in parts:
+            places = self._order[torch.searchsorted(self._sorted, targets)]
+            gathered[places.to(self.device)] = scores
+        gathered = self.processes.add_up(gathered)
+        labels = self.source.labels[self.nodes]
+        return means[:1], means[1:], iter([(labels.numpy(), gathered.cpu().numpy())])
+
+    def _predict(self) -> Predicted:
+        return self._score(keep=True)[2]
+
+    def _scores(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        if not self.by_fields:
+            yield self._layer_by_layer()
+            return
+        for batch in self._kept if self._kept is not None else self._cut_out():
+            scores = self.model(*batch_inputs(batch, self.device))
+            yield batch.targets, scores, batch.labels
+
+    def _layer_by_layer(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return nodes, scores and labels of this process's share of the nodes."""
+        rank, world_size = self.processes.rank, self.processes.world_size
+        scores = infer(
+            self.model,
+            self.source,
+            nodes=self.nodes,
+            folder=self.folder,
+            device=self.device,
+            rank=rank,
+            world_size=world_size,
+        )
+        nodes, own_scores = (all_.tensor_split(world_size)[rank] for all_ in (self.nodes, scores))
+        return nodes, own_scores.to(self.device), self.source.labels[nodes]
+
+    def _cut_out(self) -> Iterator[Batch]:
+        """Yield receptive fields of this process's share; keep them if they are small."""
+        kept, size = [], 0
+        for batch in self._batches.epoch(0):
+            size += sum(_bytes_of(part) for part in (batch.x, *batch.blocks))
+            if size <= _KEPT_BYTES:
+                kept.append(batch)
+            else:
+                kept.clear()
+            yield batch
+        if size <= _KEPT_BYTES:
+            self._kept = kept
+
+
+def _bytes_of(matrix: Features) -> int:
+    if not isinstance(matrix, SparseMatrix):
+        return matrix.nbytes
+    return sum(part.nbytes for part in (matrix.row_offsets, matrix.columns, matrix.values))
+
+
+def _fields_are_small(source: GraphSource, nodes: Tensor, hops: int) -> bool:
+    """Whether the receptive fields are likely a small part of the graph."""
+    if hops <= 1:
+        return True
+    entries = source.neighbours.numel()
+    neighbours = int((source.offsets[nodes + 1] - source.offsets[nodes]).sum()) + nodes.numel()
+    growth = (entries / max(source.num_nodes, 1) + 1) ** (hops - 1)
+    return bool(neighbours * growth <= (entries + source.num_nodes) / 4)

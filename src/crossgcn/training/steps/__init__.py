@@ -1,1 +1,0 @@
-"""Training steps: what one epoch or batch computes."""
