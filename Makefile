@@ -7,6 +7,7 @@
 # make test-newest    the same with the newest versions there are; both install torch with CUDA, 3 GB
 # make test-wheel     build wheel and sdist, check them, and run each in an empty environment
 # make constraints    pin what is installed in .venv now
+# make docs           the documentation as a site, in docs/_build/html; runs the tutorials
 # make lint           ruff and mypy
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ BIN := .venv/bin
 WORKERS ?= logical
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: run test test-slow test-research test-oldest test-newest test-wheel coverage constraints lint clean
+.PHONY: run test test-slow test-research test-oldest test-newest test-wheel coverage constraints docs lint clean
 
 run: .venv/installed
 	$(BIN)/crossgcn compare citeseer --models gcn,cross-gcn-release-fix,cross-gcn --num-layers 1,2
@@ -68,13 +69,16 @@ constraints: .venv/installed-for-development
 coverage: .venv/installed-for-development
 	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=92
 
+docs: .venv/installed-for-development
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -j 2 docs docs/_build/html
+
 lint: .venv/installed-for-development
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 clean:
-	rm -rf .venv .venv-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
+	rm -rf .venv .venv-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* docs/_build
 
 .venv:
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" \
@@ -86,5 +90,5 @@ clean:
 	@touch $@
 
 .venv/installed-for-development: pyproject.toml constraints.txt | .venv
-	$(BIN)/pip install -q -c constraints.txt -e ".[dev,all]"
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev,all,docs]"
 	@touch $@ .venv/installed

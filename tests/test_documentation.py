@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 from pathlib import Path
 from statistics import fmean
@@ -9,9 +10,16 @@ from typing import Any
 
 import pytest
 
+import crossgcn
 from crossgcn.reproduction.collect import read_item_result
 
 PROJECT = Path(__file__).parents[1]
+API = sorted((PROJECT / "docs" / "api").glob("*.md"))
+
+
+PAGES = sorted(
+    page.name for page in (PROJECT / "docs").glob("*.md") if "```python" in page.read_text()
+)
 
 
 def run_page(name: str) -> dict[str, Any]:
@@ -24,24 +32,18 @@ def run_page(name: str) -> dict[str, Any]:
     return names
 
 
-def test_the_code_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_in_the_page_for_a_start_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    names = run_page("README.md")
-    assert names["out"].shape == (100, 32)
+    names = run_page("docs/getting_started.md")
     assert names["data"].num_classes == 3
     assert len(names["cross"].test_accuracy) == 5
-    assert names["probabilities"].shape == (100, 2)
 
 
 def test_the_code_in_the_page_about_tables_runs() -> None:
     names = run_page("docs/own_tables.md")
-    assert set(names["crosses"]["class"]) == set(names["graph"].classes)
-
-
-def test_the_code_in_the_page_about_explanations_runs() -> None:
-    names = run_page("docs/explanations.md")
-    assert set(names["table"]["class"]) == set(names["graph"].classes)
-    assert len(names["axes"].patches) == 10
+    assert len(names["terms"]) and len(names["predicted"]) == len(names["shop"].new_nodes)
 
 
 def test_the_code_in_the_page_about_scikit_learn_runs() -> None:
@@ -49,43 +51,55 @@ def test_the_code_in_the_page_about_scikit_learn_runs() -> None:
     assert min(names["accuracy"], names["accuracy_of_new"], names["search"].best_score_) > 0.95
     alone = names["CrossGCNClassifier"](epochs=60).fit(names["X"], names["y"])
     assert alone.score(names["X"], names["y"]) < 0.8
-    assert len(names["crosses"]) and len(names["predicted"]) == len(names["shop"].new_nodes)
-
-
-def test_the_code_in_the_page_about_real_data_runs() -> None:
-    names = run_page("docs/real_data.md")
-    assert len(names["tables"].nodes) == names["graph"].data.num_nodes
-
-
-def test_the_code_in_the_page_about_building_blocks_runs() -> None:
-    names = run_page("docs/building_blocks.md")
-    assert names["scores"].shape == (100, 7)
-    assert names["crossed_maps"](names["crossed"])
+    assert len(names["crosses"]) and names["probabilities"].shape == (200, 2)
 
 
 @pytest.mark.filterwarnings("ignore")  # Lightning's advice
-def test_the_code_in_the_page_about_loggers_and_lightning_runs(
+def test_the_code_in_the_page_about_pyg_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("lightning")
     monkeypatch.chdir(tmp_path)
-    names = run_page("docs/loggers.md")
-    assert len(names["runs"].records) == 2
-    data, model = names["data"], names["model"].eval()
+    names = run_page("docs/pyg.md")
+    assert names["crossed_maps"](names["crossed"])
+    data, model = names["citeseer"], names["trained"].eval()
     known = data.train_mask
     found = model(data.x, data.edge_index)[known].argmax(dim=1)
     assert (found == data.y[known]).float().mean() > 0.9
 
 
+@pytest.mark.parametrize("page", API, ids=lambda page: page.stem)
+def test_the_examples_of_the_api_pages_print_what_they_show(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "\n".join(re.findall(r"```pycon\n(.*?)```", page.read_text(), re.DOTALL))
+    examples = doctest.DocTestParser().get_doctest(text, {}, page.stem, str(page), 0)
+    failed = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False).run(examples).failed
+    assert examples.examples and not failed
+
+
+def test_every_public_name_is_documented_with_an_example() -> None:
+    pages = "".join(page.read_text() for page in API)
+    documented = re.findall(r"^\.\. (?:auto\w+|py:data):: crossgcn\.(\w+)$", pages, re.MULTILINE)
+    assert sorted(documented) == sorted(crossgcn.__all__)
+    examples = "".join(re.findall(r"```pycon\n(.*?)```", pages, re.DOTALL))
+    without_imports = re.sub(r">>> from crossgcn import (\(.*?\)|[^\n]*)", "", examples, flags=re.S)
+    for name in crossgcn.__all__:
+        assert re.search(rf"\b{name}\b", without_imports), name
+
+
 def test_every_deviation_has_its_note_in_the_code() -> None:
-    listed = set(re.findall(r"\*\*(D\d+)\*\*", (PROJECT / "docs" / "deviations.md").read_text()))
+    listed = set(re.findall(r"\*\*(D\d+)\*\*", (PROJECT / "docs" / "paper.md").read_text()))
     code = "".join(path.read_text() for path in (PROJECT / "src").rglob("*.py"))
     code += "".join(path.read_text() for path in (PROJECT / "src").rglob("*.toml"))
     assert listed == set(re.findall(r"NOTE\[(D\d+)\]", code))
 
 
 def test_the_paper_map_names_files_and_tests_that_exist() -> None:
-    text = (PROJECT / "docs" / "paper_map.md").read_text()
+    page = (PROJECT / "docs" / "paper.md").read_text()
+    text = page.partition("## From the paper to the code to the test")[2]
+    assert text
     tests = "".join(path.read_text() for path in (PROJECT / "tests").rglob("test_*.py"))
     for name in set(re.findall(r"\btest_\w+(?!\w*\.py)\b", text)):
         assert f"def {name}(" in tests or list((PROJECT / "tests").rglob(f"{name}.py")), name
@@ -94,8 +108,8 @@ def test_the_paper_map_names_files_and_tests_that_exist() -> None:
         assert any(candidate.exists() for candidate in found), path
 
 
-def test_the_numbers_in_the_readmes_text_are_those_of_the_records() -> None:
-    text = " ".join((PROJECT / "README.md").read_text().split())
+def test_the_numbers_in_the_text_about_the_paper_are_those_of_the_records() -> None:
+    text = " ".join((PROJECT / "docs" / "paper.md").read_text().split())
     result = read_item_result(PROJECT / "results" / "paper" / "citeseer-cross.json")
     for row, words in (
         ("gated (ours)", "reaches {} %"),
@@ -105,3 +119,8 @@ def test_the_numbers_in_the_readmes_text_are_those_of_the_records() -> None:
         cell = result.find("20 per class", row, "one layer")
         assert cell is not None
         assert words.format(f"{100 * fmean(cell.test_accuracy):.1f}") in text
+
+
+def test_the_code_of_every_page_is_run_by_a_test_above() -> None:
+    run = set(re.findall(r'run_page\("docs/(\w+\.md)"\)', Path(__file__).read_text()))
+    assert set(PAGES) == run | {"extending.md"}  # by test_extending.py

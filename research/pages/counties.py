@@ -1,57 +1,120 @@
-"""Render the README's example, the counties of the United States, as Markdown."""
+"""The README's example, the counties of the United States: its picture, and what is printed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-from crossgcn.explanation.column_details import cell_text
-from crossgcn.reports.format import get_metric, markdown_table
+import numpy as np
+from matplotlib.figure import Figure
+
+from crossgcn.data.files import replacing
+from crossgcn.reports.figure_style import figure_style
+from crossgcn.reports.format import get_metric
 
 Record = Mapping[str, Any]
 
+_FEWEST = 5
+"""Counties in a cell that is drawn."""
 
-def counties_markdown(record: Record, compared: Record) -> str:
-    """Render the scores, the answer of ``compare``, the most important terms and one node.
+
+def counties_markdown(record: Record) -> str:
+    """Render the scores, and what ``explain`` prints of all counties and of one.
 
     Args:
         record: What ``research/scripts/measure_counties.py`` wrote.
-        compared: What ``compare --json`` printed for the same target.
     """
-    trained, node = record["train"], record["node"]
+    trained = record["train"]
     measured = [
         f"{get_metric(name).label} {get_metric(name).spread(*_mean_and_sd(values))}"
         for name, values in trained["test"].items()
     ]
-    rows = [
-        [
-            " × ".join(term["columns"]),
-            f"{term['importance']:.4f} ± {term['error']:.4f}",
-            f"slope {term['slope']:+.4f}"
-            if "slope" in term
-            else "; ".join(map(cell_text, term["cells"][:2])),
-        ]
-        for size, shown in ((1, 6), (2, 3))
-        for term in [term for term in record["terms"] if len(term["columns"]) == size][:shown]
-    ]
-    parts = [f"{node['average']:.3f} (the average county)"]
-    parts += [
-        f"{' × '.join(term['columns'])} {term['contribution']:+.3f}" for term in node["terms"]
-    ]
-    parts.append(f"all other terms {node['other_terms']:+.3f}")
-    return "\n\n".join(
-        [
-            f"`train us-county --target democratic_share`: {', '.join(measured)} on test nodes, "
-            f"{len(trained['test'][trained['metric']])} splits.",
-            f"`compare`, {len(compared['models'])} models: *{' '.join(compared['answer'])}*",
-            "`explain`, in shares of the vote (the six strongest columns and three strongest "
-            "crosses):",
-            markdown_table(["term", "importance", "inside"], rows),
-            f"`explain --node {node['node']}` (San Francisco): {node['score']:.3f} = "
-            + "; ".join(parts)
-            + ".",
-        ]
+    train, terms, node = record["printed"]
+    shown = {
+        train: [", ".join(measured) + " on test nodes"],
+        terms: _until(record["printed"][terms], "importance of all terms"),
+        node: _until(record["printed"][node], " neighbour "),
+    }
+    lines = [line for command in shown for line in ("", f"$ crossgcn {command}", *shown[command])]
+    return "\n".join(["```text", *lines[1:], "```"])
+
+
+def cross_markdown(record: Record) -> str:
+    """Say what the picture shows."""
+    cross = record["cross"]
+    where = min(_drawn_cells(cross), key=lambda cell: cross["means"][cell[0]][cell[1]])
+    first, second = (
+        _ranges(name, at)[position]
+        for name, at, position in zip(cross["columns"], cross["limits"], where, strict=True)
     )
+    effect = 100 * abs(cross["means"][where[0]][where[1]])
+    return (
+        f"In counties with a median income of {first} and an unemployment of {second}, the model "
+        f"expects {effect:.1f} points less for the democrats than from what income and "
+        f"unemployment do alone.\nOf its {cross['num_crosses']} crosses of two columns this is "
+        f"number {cross['rank']} by importance; cells of fewer than {_FEWEST} counties are empty."
+    )
+
+
+def draw_cross(record: Record) -> Figure:
+    """Draw the mean contribution of the cross in each cell."""
+    cross = record["cross"]
+    across, up = cross["columns"]
+    points = np.full((len(cross["means"]), len(cross["means"][0])), np.nan)
+    for row, column in _drawn_cells(cross):
+        points[row, column] = 100 * cross["means"][row][column]
+    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+    axes = figure.subplots()
+    reach = float(np.nanmax(np.abs(points)))
+    axes.imshow(points.T, cmap="RdBu", vmin=-reach, vmax=reach, origin="lower", aspect="auto")
+    for (x, y), value in np.ndenumerate(points):
+        if not np.isnan(value):
+            ink = "white" if abs(value) > 0.6 * reach else "#222222"
+            text = f"{value:+.1f}" if abs(value) >= 0.05 else "0"
+            axes.text(x, y, text, ha="center", va="center", color=ink)
+    for axis, name, limits in zip(
+        (axes.xaxis, axes.yaxis), (across, up), cross["limits"], strict=True
+    ):
+        names = _ranges(name, limits)
+        axis.set_ticks(range(len(names)), names)
+        axis.set_label_text(name)
+    axes.grid(False)
+    axes.tick_params(length=0)
+    axes.set_title(f"{across} × {up}: points of the democratic share", loc="left")
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    return figure
+
+
+def write_cross(path: Path, record: Record) -> None:
+    """Draw the cross as a PNG file."""
+    with figure_style("county-cross"), replacing(path) as file:
+        draw_cross(record).savefig(file, format="png", dpi=110, metadata={"Software": None})
+
+
+def _drawn_cells(cross: Record) -> list[tuple[int, int]]:
+    counts = np.asarray(cross["counts"])
+    return [(int(row), int(column)) for row, column in np.argwhere(counts >= _FEWEST)]
+
+
+def _ranges(column: str, limits: Sequence[int]) -> list[str]:
+    def text(limit: int) -> str:
+        return f"${limit // 1000}k" if column == "median_income" else f"{limit} %"
+
+    between = [
+        f"{text(low).removesuffix(' %').removesuffix('k')}–{text(high).removeprefix('$')}"
+        for low, high in pairwise(limits)
+    ]
+    return [f"under {text(limits[0])}", *between, f"{text(limits[-1])} or more"]
+
+
+def _until(printed: str, end: str) -> list[str]:
+    """Return the lines before the one that begins so, without empty ones at the edges."""
+    lines = [line.rstrip() for line in printed.splitlines()]
+    last = next((i for i, line in enumerate(lines) if line.startswith(end)), len(lines))
+    return "\n".join(lines[:last]).strip("\n").splitlines()
 
 
 def _mean_and_sd(values: list[float]) -> tuple[float, float]:

@@ -25,7 +25,7 @@ from research.findings.page import (
 from research.findings.records import FindingsRecord, read_record
 from research.findings.tables import TABLE_NAMES, FindingsTable, read_search, read_table
 from research.pages.benchmarks import benchmark_markdown, read_floors, speed_markdown
-from research.pages.counties import counties_markdown
+from research.pages.counties import counties_markdown, cross_markdown, write_cross
 from research.pages.links import links_markdown
 from research.pages.real_graphs import real_graphs_in_brief, real_graphs_markdown
 from research.pages.results import (
@@ -123,18 +123,16 @@ def render() -> Iterator[tuple[Path, str]]:
     """Yield each page with its updated text."""
     protocol = read("paper_protocol")
     items = {item.name: (item, result) for item, result in reproduction()}
-    make_run = comparison_markdown(read("make_run"))
-    counties = real_graphs()["us-county, democratic_share"]
+    counties = read("counties")
     blocks = {
         "README.md": {
-            "make run": make_run,
+            "cross": cross_markdown(counties),
+            "counties": counties_markdown(counties),
             "real graphs": real_graphs_in_brief(real_graphs()),
-            "counties": counties_markdown(read("counties"), counties),
-            "citation": item_markdown(*items["citation"]),
-            "speed": speed_markdown(measured()),
         },
+        "docs/paper.md": {"citation": item_markdown(*items["citation"])},
         "results/README.md": {
-            "make run": make_run,
+            "make run": comparison_markdown(read("make_run")),
             "protocol": protocol_markdown(protocol, GRAPHS),
             "citeseer-cross": comparison_markdown(protocol["citeseer-cross"]),
             "bias": protocol_markdown({name: read(f"bias_{name}") for name in GRAPHS}, GRAPHS),
@@ -147,7 +145,10 @@ def render() -> Iterator[tuple[Path, str]]:
     blocks["docs/real_graphs.md"] = {"real graphs": real_graphs_markdown(real_graphs())}
     blocks["docs/links.md"] = {"links": links_markdown(read("links"))}
     scale = scale_markdown(measured(), figure="../../docs/figures/scale.png")
-    blocks["docs/scale.md"] = {"measured": scale.pop("measured")}
+    blocks["docs/scale.md"] = {
+        "speed": speed_markdown(measured()),
+        "measured": scale.pop("measured"),
+    }
     blocks["research/scale/README.md"] = scale
     drawn = {path.stem: f"figures/{path.name}" for path in REPRODUCTION.glob("figures/*.svg")}
     yield REPRODUCTION / "report.md", render_markdown(reproduction(), figures=drawn)
@@ -165,6 +166,7 @@ if __name__ == "__main__":
             write_differences(FIGURES / f"findings-{table.name}.png", table, record)
     if (fitted := fit_to_records(measured())) is not None:
         write_scale_figure(FIGURES / "scale.png", fitted)
+    write_cross(FIGURES / "county-cross.png", read("counties"))
     for path, text in render():
         with replacing(path) as file:
             file.write(text.encode())

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from research.scripts.update_results import render
+import numpy as np
+import pytest
+
+from research.pages.counties import draw_cross
+from research.scripts.update_results import read, render
 
 
 def test_the_tables_are_those_of_the_records() -> None:
@@ -8,3 +12,21 @@ def test_the_tables_are_those_of_the_records() -> None:
         assert path.read_text() == text, (
             f"{path.name}: run python -m research.scripts.update_results"
         )
+
+
+def test_the_picture_of_a_cross_shows_every_cell_of_the_record() -> None:
+    cross = read("counties")["cross"]
+    drawn = {
+        text.get_position(): text.get_text() for text in draw_cross({"cross": cross}).axes[0].texts
+    }
+    assert len(drawn) == np.count_nonzero(np.asarray(cross["counts"]) >= 5)
+    for (row, column), text in drawn.items():
+        assert float(text) == pytest.approx(100 * cross["means"][row][column], abs=0.051)
+
+
+def test_a_cross_excludes_what_its_columns_do_alone() -> None:
+    cross = read("counties")["cross"]
+    means, counts = (np.nan_to_num(np.array(cross[key], float)) for key in ("means", "counts"))
+    for axis in (0, 1):
+        average = (means * counts).sum(axis) / counts.sum(axis)
+        assert np.abs(average).max() < 0.15 * np.abs(means).max()

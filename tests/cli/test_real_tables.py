@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -17,7 +16,6 @@ from conftest_fixtures import run_command
 Command = Callable[..., CompletedProcess[str]]
 
 QUICK = ("--num-splits", "2", "--epochs", "2", "--workers", "1", "--json")
-README = Path(__file__).parents[2] / "README.md"
 DATA = os.environ.get("CROSSGCN_DATA", "")
 
 
@@ -168,21 +166,3 @@ def test_public_splits_are_refused_where_there_are_none(crossgcn: Command) -> No
     done = crossgcn("train", "us-county", "--splits", "public")
     assert done.returncode == 2
     assert "--splits public is not for these tables" in done.stderr
-
-
-def test_the_commands_of_the_readmes_first_example_run(crossgcn: Command) -> None:
-    text = README.read_text(encoding="utf-8").partition("## First example")[2]
-    lines = text.split("```")[1].splitlines()
-    commands = [shlex.split(line, comments=True)[1:] for line in lines if "crossgcn " in line]
-    assert [words[0] for words in commands] == [
-        *("check", "compare", "train", "explain", "report"),
-        "train",
-    ]
-    few = ("--epochs", "2", "--workers", "1", "--num-splits")
-    quick = {
-        "train": (*few, "1", "--bags", "2"),
-        "compare": (*few, "2", "--models", "majority-or-mean,linear"),
-    }
-    for words in commands:
-        done = crossgcn(*words, *quick.get(words[0], ()))
-        assert done.returncode == 0, done.stderr

@@ -72,6 +72,9 @@ def test_new_tables_explanations_reports_and_folders(fitted: TableModel, tmp_pat
     assert {"gender", "age"} & {name for names in fitted.explain()["columns"] for name in names}
     one = fitted.explain(SHOP.nodes["customer"].iloc[0], top=5)
     assert "contribution" in one.columns
+    terms = fitted.terms()
+    total = terms.base_values + terms.values.sum(axis=1)
+    assert total == pytest.approx(terms.scores)
     page = fitted.report(tmp_path / "report.html")
     assert "<html" in page.read_text()
     fitted.save(tmp_path / "saved")

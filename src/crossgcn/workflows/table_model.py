@@ -26,7 +26,8 @@ from crossgcn.experiments.candidates import DEFAULT_TRIALS
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
 from crossgcn.experiments.predict import predictions_frame, score_known_nodes, score_new_nodes
 from crossgcn.experiments.run_folder import RunFolder, choose_model, open_run
-from crossgcn.explanation.explain import explain
+from crossgcn.explanation.columns import ColumnTerms
+from crossgcn.explanation.explain import explain, explain_terms
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.workflows.compare import compare_tables
 from crossgcn.workflows.report import write_report
@@ -168,18 +169,27 @@ class TableModel:
             top: How many crosses or terms.
             order: Number of features of a cross, or of columns of a term; not for a node.
         """
+        chosen = None if node is None else self.run.find(str(node))
+        return explain(**self._explained(), node=chosen, top=top, order=order)
+
+    def terms(self, *, contrast: tuple[str, str] | None = None) -> ColumnTerms:
+        """Return the scores of all nodes as sums of purified terms, for plots and arrays.
+
+        Args:
+            contrast: Two of the classes: why the first and not the second.
+        """
+        return explain_terms(**self._explained(), contrast=contrast)
+
+    def _explained(self) -> dict[str, Any]:
         run = self.run
         of_labels = isinstance(run.saved.model, CrossHops) and run.saved.model.plan.num_labels
-        return explain(
-            run.saved.model,
-            run.data,
-            node=None if node is None else run.find(str(node)),
-            feature_names=run.saved.preprocess.space,
-            classes=run.saved.preprocess.classes,
-            train_nodes=run.split.train if of_labels else None,
-            top=top,
-            order=order,
-        )
+        return {
+            "model": run.saved.model,
+            "data": run.data,
+            "feature_names": run.saved.preprocess.space,
+            "classes": run.saved.preprocess.classes,
+            "train_nodes": run.split.train if of_labels else None,
+        }
 
     def predict(self, nodes: AnyTable | None = None, edges: AnyTable | None = None) -> pd.DataFrame:
         """Return what is predicted for each node: a class with probabilities, or a number.
