@@ -2,6 +2,7 @@
 # make test           lint, types and tests, on all cores
 # make test-slow      the paper's full protocol on all graphs (set CROSSGCN_DATA)
 # make test-research  tests of the benchmarks and of the pages of results
+# make test-mutation  change the core at random places: tests must fail for 85 % (an hour)
 # make coverage       branch coverage of src/; fails below 92 %
 # make test-oldest    layer and model tests with the oldest versions that pyproject.toml allows
 # make test-newest    the same with the newest versions there are; both install torch with CUDA, 3 GB
@@ -19,7 +20,7 @@ WORKERS ?= logical
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: run test test-slow test-research test-oldest test-newest test-wheel coverage constraints \
-	sbom audit lint clean
+	sbom audit test-mutation lint clean
 
 run: .venv/installed
 	$(BIN)/crossgcn compare citeseer --models gcn,cross-gcn-release-fix,cross-gcn --num-layers 1,2
@@ -79,7 +80,11 @@ sbom: .venv/installed-for-development .venv-supply/installed
 		--output-reproducible --of JSON -o dist/crossgcn.cdx.json $(BIN)/python
 
 audit: .venv-supply/installed
-	.venv-supply/bin/pip-audit --require-hashes --disable-pip -r constraints.txt
+	.venv-supply/bin/pip-audit --strict --require-hashes --disable-pip -r constraints.txt || { echo \
+		"audit: a version is vulnerable, or no advisory service could be asked about it: see above"; exit 1; }
+
+test-mutation: .venv/installed-for-development
+	OMP_NUM_THREADS=1 $(BIN)/python -m research.scripts.mutate
 
 coverage: .venv/installed-for-development
 	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=92
