@@ -51,6 +51,9 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 }  # fmt: skip
 
 
+CHANGED = (ast.Compare, ast.BinOp, ast.AugAssign, ast.BoolOp, ast.UnaryOp, ast.Constant, ast.Return)
+
+
 class Mutant(NamedTuple):
     """One change of one file; ``site`` counts the places where a file can be changed."""
 
@@ -81,9 +84,10 @@ def _change(node: ast.AST) -> bool:
     elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
         node.value = not node.value if isinstance(node.value, bool) else node.value + 1
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
-        node.op = ast.UAdd() if isinstance(node.op, ast.USub) else ast.Not()
         if isinstance(node.op, ast.Not):
             node.operand = ast.UnaryOp(ast.Not(), node.operand)
+        else:
+            node.op = ast.UAdd()
     elif isinstance(node, ast.Return) and node.value is not None:
         if isinstance(node.value, ast.Constant) and node.value.value is None:
             return False
@@ -96,7 +100,9 @@ def _change(node: ast.AST) -> bool:
 def mutants_of(source: str, file: str = "") -> list[tuple[Mutant, ast.Module]]:
     """Return every mutant of a source, with its syntax tree."""
     found = []
-    for site in range(sum(1 for _ in _parts(ast.parse(source)))):
+    for site, candidate in enumerate(_parts(ast.parse(source))):
+        if not isinstance(candidate, CHANGED):
+            continue
         tree = ast.parse(source)
         node = next(part for i, part in enumerate(_parts(tree)) if i == site)
         before = ast.unparse(node)
