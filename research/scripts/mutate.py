@@ -41,7 +41,7 @@ AREAS = {
 }
 """Sources below ``src/crossgcn`` and the tests nearest to them, by area."""
 
-SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+SWAPS: dict[type[ast.AST], Any] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
@@ -78,9 +78,9 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
 def _change(node: ast.AST) -> bool:
     """Change a node in place; return whether it can be changed."""
     if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
-        node.ops[0] = SWAPS[type(node.ops[0])]()  # type: ignore[assignment]
+        node.ops[0] = SWAPS[type(node.ops[0])]()
     elif isinstance(node, ast.BinOp | ast.AugAssign | ast.BoolOp) and type(node.op) in SWAPS:
-        node.op = SWAPS[type(node.op)]()  # type: ignore[assignment]
+        node.op = SWAPS[type(node.op)]()
     elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
         node.value = not node.value if isinstance(node.value, bool) else node.value + 1
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
@@ -155,8 +155,8 @@ def run_tests(tests: Sequence[str], mutant: tuple[Mutant, ast.Module] | None, li
     return "timeout"
 
 
-def run_area(area: str, count: int, seed: int, reasons: dict[tuple[str, ...], str]) -> Any:
-    """Run a sample of the mutants of one area, and return its part of the record."""
+def run_area(area: str, count: int, seed: int, reasons: dict[Any, str]) -> Iterator[Any]:
+    """Run a sample of the mutants of one area; yield its part of the record after each of them."""
     files, tests = AREAS[area]
     root = PROJECT / "src" / "crossgcn"
     everything = [each for file in files for each in mutants_of((root / file).read_text(), file)]
@@ -165,26 +165,20 @@ def run_area(area: str, count: int, seed: int, reasons: dict[tuple[str, ...], st
     if run_tests(tests, None, 900) != "survived":
         raise SystemExit(f"{area}: its tests fail without a mutant; run pytest {' '.join(tests)}")
     limit = 30 + 4 * (time.monotonic() - start)
-    survivors, outcomes = [], []
+    record: dict[str, Any] = {"files": files, "tests": tests, "mutants": len(everything)}
+    record |= {"sample": 0, "killed": 0, "timeouts": 0, "survivors": []}
     for mutant in sample:
-        outcomes.append(run_tests(tests, mutant, limit))
-        if outcomes[-1] == "survived":
+        outcome = run_tests(tests, mutant, limit)
+        record["sample"] += 1
+        if outcome == "survived":
             file, _, line, before, after = mutant[0]
-            reason = reasons.get((file, before, after), "")
-            survivors.append(
-                {"file": file, "line": line, "before": before, "after": after, "reason": reason}
-            )
+            found = {"file": file, "line": line, "before": before, "after": after}
+            record["survivors"].append(found | {"reason": reasons.get((file, before, after), "")})
             print(f"{area}: {file}:{line}: {before}  ->  {after}", flush=True)
-    print(f"{area}: {len(sample) - len(survivors)} of {len(sample)} killed", flush=True)
-    return {
-        "files": files,
-        "tests": tests,
-        "mutants": len(everything),
-        "sample": len(sample),
-        "killed": outcomes.count("killed"),
-        "timeouts": outcomes.count("timeout"),
-        "survivors": survivors,
-    }
+        else:
+            record["killed" if outcome == "killed" else "timeouts"] += 1
+        yield record
+    print(f"{area}: {len(sample) - len(record['survivors'])} of {len(sample)} killed", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -195,23 +189,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RECORD)
     given = parser.parse_args(arguments)
-    for heavy in (
-        "hypothesis",
-        "numba",
-        "pandas",
-        "pytest",
-        "scipy.stats",
-        "sklearn",
-        "torch_geometric",
-    ):
+    for heavy in ("numba", "pandas", "pytest", "scipy.stats", "sklearn", "torch_geometric"):
         __import__(heavy)  # once, before the forks
     record = json.loads(given.out.read_text()) if given.out.exists() else {"areas": {}}
     known = [each for area in record["areas"].values() for each in area["survivors"]]
     reasons = {(each["file"], each["before"], each["after"]): each["reason"] for each in known}
     record["seed"] = given.seed
     for area in given.areas or AREAS:
-        record["areas"][area] = run_area(area, given.sample, given.seed, reasons)
-        given.out.write_text(json.dumps(record, indent=1) + "\n")
+        for part in run_area(area, given.sample, given.seed, reasons):
+            record["areas"][area] = part
+            given.out.write_text(json.dumps(record, indent=1) + "\n")
     parts = record["areas"].values()
     return int(any(len(part["survivors"]) > 0.15 * part["sample"] for part in parts))
 

@@ -245,3 +245,9 @@ def test_nodes_with_a_number_are_one_class_and_nodes_without_are_none() -> None:
     numbers = torch.tensor([0.5, float("nan"), -3.0])
     assert strata(numbers).tolist() == [0, -1, 0]
     assert strata(torch.tensor([2, -1, 0])).tolist() == [2, -1, 0]
+
+
+def test_three_labelled_nodes_of_a_class_are_enough_to_stratify() -> None:
+    data = toy(y=torch.tensor([0, 0, 0, 0, 1, 1, 1, -1, -1, -1]), roles=None)
+    (split,) = make_splits(data, "stratified", num_splits=1)
+    assert all(1 in data.y[nodes] for nodes in (split.train, split.validation, split.test))
