@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crossgcn.reports.format import markdown_table
+from research.scripts.mutate import AREAS
 
 
 def mutation_markdown(record: dict[str, Any]) -> str:
@@ -18,6 +19,7 @@ def mutation_markdown(record: dict[str, Any]) -> str:
             place = f"`{each['file']}`, line {each['line']}"
             change = f"`{_cell(each['before'])}` → `{_cell(each['after'])}`"
             survivors.append([place, change, each["reason"] or "not read yet"])
+    rows += [[name, "", "0", "not run yet"] for name in AREAS if name not in record["areas"]]
     parts = [markdown_table(["area", "mutants", "drawn", "killed"], rows)]
     if survivors:
         parts.append(markdown_table(["survivor", "change", "why no test fails"], survivors))

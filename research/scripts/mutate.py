@@ -181,11 +181,28 @@ def run_area(area: str, count: int, seed: int, reasons: dict[Any, str]) -> Itera
     print(f"{area}: {len(sample) - len(record['survivors'])} of {len(sample)} killed", flush=True)
 
 
+def run_survivors(part: dict[str, Any]) -> None:
+    """Run the survivors of one area again, after tests were added, and update its record."""
+    root = PROJECT / "src" / "crossgcn"
+    mutants = {
+        (mutant.file, mutant.line, mutant.before, mutant.after): (mutant, tree)
+        for file in part["files"]
+        for mutant, tree in mutants_of((root / file).read_text(), file)
+    }
+    left = []
+    for each in part["survivors"]:
+        mutant = mutants[each["file"], each["line"], each["before"], each["after"]]
+        left += [each] if run_tests(part["tests"], mutant, 900) == "survived" else []
+    part["killed"] += len(part["survivors"]) - len(left)
+    part["survivors"] = left
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the areas that are named, or all; exit code 1 below 85 % killed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("areas", nargs="*", help=f"of {', '.join(AREAS)}")
     parser.add_argument("--sample", type=int, default=50, help="mutants of each area")
+    parser.add_argument("--survivors", action="store_true", help="only those of the record, again")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RECORD)
     given = parser.parse_args(arguments)
@@ -195,7 +212,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = [each for area in record["areas"].values() for each in area["survivors"]]
     reasons = {(each["file"], each["before"], each["after"]): each["reason"] for each in known}
     record["seed"] = given.seed
-    for area in given.areas or AREAS:
+    for area in given.areas or (record["areas"] if given.survivors else AREAS):
+        if given.survivors:
+            run_survivors(record["areas"][area])
+            given.out.write_text(json.dumps(record, indent=1) + "\n")
+            continue
         for part in run_area(area, given.sample, given.seed, reasons):
             record["areas"][area] = part
             given.out.write_text(json.dumps(record, indent=1) + "\n")
