@@ -14,6 +14,7 @@ import json
 import os
 import random
 import signal
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from importlib.machinery import SourceFileLoader
@@ -122,6 +123,7 @@ def _load_changed(mutant: Mutant, tree: ast.Module) -> None:
         is_changed = name == changed
         return compile(tree, loader.path, "exec") if is_changed else original(loader, name)
 
+    sys.modules.pop(changed, None)
     SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
 
 
