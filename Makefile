@@ -2,11 +2,14 @@
 # make test           lint, types and tests, on all cores
 # make test-slow      the paper's full protocol on all graphs (set CROSSGCN_DATA)
 # make test-research  tests of the benchmarks and of the pages of results
+# make test-mutation  change the core at random places: tests must fail for 85 % (an hour)
 # make coverage       branch coverage of src/; fails below 92 %
 # make test-oldest    layer and model tests with the oldest versions that pyproject.toml allows
 # make test-newest    the same with the newest versions there are; both install torch with CUDA, 3 GB
 # make test-wheel     build wheel and sdist, check them, and run each in an empty environment
-# make constraints    pin what is installed in .venv now
+# make constraints    pin all packages, with hashes; UPGRADE=--upgrade for newer versions
+# make sbom           software bill of materials of .venv: dist/crossgcn.cdx.json
+# make audit          compare the pinned versions with known vulnerabilities; needs a network
 # make docs           the documentation as a site, in docs/_build/html; runs the tutorials
 # make lint           ruff and mypy
 
@@ -17,7 +20,8 @@ BIN := .venv/bin
 WORKERS ?= logical
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: run test test-slow test-research test-oldest test-newest test-wheel coverage constraints docs lint clean
+.PHONY: run test test-slow test-research test-oldest test-newest test-wheel coverage constraints \
+	docs sbom audit test-mutation lint clean
 
 run: .venv/installed
 	$(BIN)/crossgcn compare citeseer --models gcn,cross-gcn-release-fix,cross-gcn --num-layers 1,2
@@ -48,12 +52,15 @@ test-oldest test-newest: test-%: .venv-%/constraints.txt
 
 test-wheel: .venv/installed-for-development
 	rm -rf dist .venv-empty
-	$(BIN)/python -m build
+	$(BIN)/python -m build --no-isolation
 	$(BIN)/twine check --strict dist/*
 	$(PYTHON) -m venv .venv-empty
-	.venv-empty/bin/pip install -q -c constraints.txt dist/*.whl
+	$(call install_torch_without_cuda,.venv-empty)
+	$(call install,.venv-empty,--group install -r .venv/requirements.txt)
+	.venv-empty/bin/pip install -q --no-deps dist/*.whl
+	.venv-empty/bin/pip check
 	$(try_installed)
-	.venv-empty/bin/pip install -q --force-reinstall --no-deps dist/*.tar.gz
+	.venv-empty/bin/pip install -q --force-reinstall --no-deps --no-build-isolation dist/*.tar.gz
 	$(try_installed)
 
 define try_installed
@@ -62,9 +69,23 @@ cd dist && PYTHONPATH= ../.venv-empty/bin/crossgcn train us-county --num-splits 
 cd dist && PYTHONPATH= ../.venv-empty/bin/crossgcn explain run > run/terms.txt && rm -r run
 endef
 
-constraints: .venv/installed-for-development
-	{ head -1 constraints.txt; $(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//'; } > .venv/pins
-	mv .venv/pins constraints.txt
+constraints: .venv-supply/installed
+	.venv-supply/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes $(UPGRADE) \
+		--only-binary :all: --no-annotate --custom-compile-command "make constraints" \
+		--all-extras --group install --group supply -o constraints.txt pyproject.toml
+
+# Of what is installed, with licences and who needs what.
+sbom: .venv/installed-for-development .venv-supply/installed
+	mkdir -p dist
+	.venv-supply/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library \
+		--output-reproducible --of JSON -o dist/crossgcn.cdx.json $(BIN)/python
+
+audit: .venv-supply/installed
+	.venv-supply/bin/pip-audit --strict --require-hashes --disable-pip -r constraints.txt || { echo \
+		"audit: a version is vulnerable, or no advisory service could be asked about it: see above"; exit 1; }
+
+test-mutation: .venv/installed-for-development
+	OMP_NUM_THREADS=1 $(BIN)/python -m research.scripts.mutate
 
 coverage: .venv/installed-for-development
 	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=92
@@ -80,15 +101,44 @@ lint: .venv/installed-for-development
 clean:
 	rm -rf .venv .venv-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* docs/_build
 
-.venv:
+# The sections of pyproject.toml, one requirement a line. A folder cannot have a hash, so its
+# requirements are installed with hashes first and the folder itself without its requirements.
+PROJECT := import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+REQUIRED := $(PROJECT); print(*project["dependencies"], sep="\n")
+EXTRAS := $(PROJECT); extras = sum(project["optional-dependencies"].values(), []); \
+	print(*(each for each in extras if not each.startswith("crossgcn")), sep="\n")
+
+# $(call install,ENVIRONMENT,WHAT): wheels only, each with a hash that constraints.txt lists.
+# An older pip cannot take hashes from constraints, so the pinned one is installed first.
+HASHED := -m pip install -q --require-hashes --only-binary :all:
+define install
+sed -n '/^pip==/,/[^\\]$$/p' constraints.txt > $(1)/pip.txt
+$(1)/bin/python $(HASHED) -r $(1)/pip.txt
+$(1)/bin/python $(HASHED) -c constraints.txt $(2)
+endef
+
+# pip prefers a build whose hash its index names to one in a folder, so this one is asked for first.
+define install_torch_without_cuda
+$(1)/bin/python $(HASHED) --no-deps -r constraints-cpu.txt 2>/dev/null || true
+endef
+
+.venv .venv-supply:
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" \
 		|| { echo "crossgcn needs Python 3.11 or newer: make PYTHON=python3.11 ..."; exit 1; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $@
 
-.venv/installed: pyproject.toml constraints.txt | .venv
-	$(BIN)/pip install -q -c constraints.txt -e .
+.venv/installed: pyproject.toml constraints.txt constraints-cpu.txt | .venv
+	$(BIN)/python -c '$(REQUIRED)' > .venv/requirements.txt
+	$(call install_torch_without_cuda,.venv)
+	$(call install,.venv,--group install -r .venv/requirements.txt)
+	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv/installed-for-development: pyproject.toml constraints.txt | .venv
-	$(BIN)/pip install -q -c constraints.txt -e ".[dev,all,docs]"
-	@touch $@ .venv/installed
+.venv/installed-for-development: .venv/installed
+	$(BIN)/python -c '$(EXTRAS)' > .venv/extras.txt
+	$(call install,.venv,-r .venv/extras.txt)
+	@touch $@
+
+.venv-supply/installed: pyproject.toml constraints.txt | .venv-supply
+	$(call install,.venv-supply,--group supply)
+	@touch $@

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
+import subprocess
 import tomllib
 from importlib.metadata import requires
 from pathlib import Path
@@ -34,7 +36,7 @@ def needed_here() -> dict[str, Requirement]:
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
             continue
         name = canonicalize_name(requirement.name)
-        if name in ("crossgcn", "setuptools"):  # the latter comes with the environment
+        if name == "crossgcn":
             continue
         found.setdefault(name, requirement)
         for wanted in {"", *requirement.extras}:
@@ -55,19 +57,64 @@ def release_pages() -> ModuleType:
     return module
 
 
+def pins() -> dict[str, tuple[str, list[str]]]:
+    """Version and hashes of every package in constraints.txt."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for part in re.split(r"\n(?=\S)", (PROJECT / "constraints.txt").read_text()):
+        if pin := re.match(r"([A-Za-z0-9._-]+)==([^ ;]+)", part):
+            found[canonicalize_name(pin[1])] = pin[2], re.findall(r"--hash=sha256:(\w+)", part)
+    return found
+
+
 def test_every_package_that_an_extra_brings_is_pinned() -> None:
-    lines = (PROJECT / "constraints.txt").read_text().splitlines()[1:]
-    pinned = {canonicalize_name(line.partition("==")[0]) for line in lines}
-    assert set(needed_here()) <= pinned
+    assert set(needed_here()) <= set(pins())
 
 
 def test_every_pin_is_within_the_range_of_pyproject() -> None:
-    lines = (PROJECT / "constraints.txt").read_text().splitlines()[1:]
-    pins = {canonicalize_name(name): pin for name, _, pin in (x.partition("==") for x in lines)}
     for requirement in own_requirements():
-        name = canonicalize_name(requirement.name)
-        if name in pins:
-            assert requirement.specifier.contains(pins[name]), requirement
+        if requirement.name == "crossgcn":  # extras made of extras
+            continue
+        version, _ = pins()[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(version), requirement
+
+
+def test_every_pin_has_hashes() -> None:
+    for name, (_, hashes) in pins().items():
+        assert hashes and all(len(each) == 64 for each in hashes), name
+
+
+def test_what_builds_and_installs_the_project_is_pinned_too() -> None:
+    content = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    groups = [content["build-system"]["requires"], *content["dependency-groups"].values()]
+    for requirement in (Requirement(text) for group in groups for text in group):
+        version, _ = pins()[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(version), requirement
+
+
+def test_both_builds_of_torch_are_the_same_version() -> None:
+    text = (PROJECT / "constraints-cpu.txt").read_text()
+    pin = re.search(r"^torch==([0-9.]+)\+cpu \\\n +--hash=sha256:\w{64}$", text, re.MULTILINE)
+    assert pin is not None
+    assert pin[1] == pins()["torch"][0]
+
+
+def test_lists_of_packages_name_no_registry() -> None:
+    for path in PROJECT.glob("constraints*.txt"):
+        assert "://" not in path.read_text()
+        assert "index" not in path.read_text()
+
+
+@pytest.mark.parametrize("name", ["run", "test", "test-wheel", "sbom"])
+def test_make_installs_packages_by_hash_only(name: str) -> None:
+    """All but the project itself, which is installed without its requirements."""
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    asked = [shutil.which("make") or "", "--dry-run", "--always-make", name]
+    recipe = subprocess.run(asked, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    installs = [line for line in recipe.splitlines() if "pip install" in line]
+    assert installs
+    for line in installs:
+        assert "--require-hashes" in line or "--no-deps" in line, line
 
 
 def test_every_dependency_has_a_lower_bound_that_test_oldest_can_install() -> None:

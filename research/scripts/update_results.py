@@ -27,6 +27,7 @@ from research.findings.tables import TABLE_NAMES, FindingsTable, read_search, re
 from research.pages.benchmarks import benchmark_markdown, read_floors, speed_markdown
 from research.pages.counties import counties_markdown, cross_markdown, write_cross
 from research.pages.links import links_markdown
+from research.pages.mutation import mutation_markdown
 from research.pages.real_graphs import real_graphs_in_brief, real_graphs_markdown
 from research.pages.results import (
     comparison_markdown,
@@ -144,6 +145,7 @@ def render() -> Iterator[tuple[Path, str]]:
     blocks["docs/findings.md"] = findings()
     blocks["docs/real_graphs.md"] = {"real graphs": real_graphs_markdown(real_graphs())}
     blocks["docs/links.md"] = {"links": links_markdown(read("links"))}
+    blocks["docs/promises.md"] = {"mutation": mutation_markdown(read("mutation"))}
     scale = scale_markdown(measured(), figure="../../docs/figures/scale.png")
     blocks["docs/scale.md"] = {
         "speed": speed_markdown(measured()),

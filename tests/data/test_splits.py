@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data import Split, load_dataset, make_splits, validate_split
 from crossgcn.data.datasets.registry import PLANETOID_NAMES
-from crossgcn.data.splits import LABELS_SHA256
+from crossgcn.data.splits import LABELS_SHA256, strata
 from crossgcn.errors import BadInput
 
 needs_authors_splits = pytest.mark.skipif(
@@ -151,6 +151,7 @@ def test_public_takes_each_row_of_roles() -> None:
     assert splits[1].test.tolist() == [2]
     (first,) = make_splits(toy(roles=rows), "public", num_splits=1)
     assert equal(first, splits[0])
+    assert len(make_splits(toy(roles=rows), "public", num_splits=2)) == 2
     with pytest.raises(BadInput, match="num_splits is 3, but toy has 2 public split"):
         make_splits(toy(roles=rows), "public", num_splits=3)
 
@@ -238,3 +239,15 @@ def test_a_class_too_small_for_three_sets_is_named() -> None:
     data = toy(y=torch.tensor([0, 0, 0, 0, 1, 1, -1, 0, -1, -1]))
     with pytest.raises(BadInput, match=r"class 1 has 2 labelled nodes.*at least 3.*join it"):
         make_splits(data, "stratified")
+
+
+def test_nodes_with_a_number_are_one_class_and_nodes_without_are_none() -> None:
+    numbers = torch.tensor([0.5, float("nan"), -3.0])
+    assert strata(numbers).tolist() == [0, -1, 0]
+    assert strata(torch.tensor([2, -1, 0])).tolist() == [2, -1, 0]
+
+
+def test_three_labelled_nodes_of_a_class_are_enough_to_stratify() -> None:
+    data = toy(y=torch.tensor([0, 0, 0, 0, 1, 1, 1, -1, -1, -1]), roles=None)
+    (split,) = make_splits(data, "stratified", num_splits=1)
+    assert all(1 in data.y[nodes] for nodes in (split.train, split.validation, split.test))

@@ -92,3 +92,17 @@ def test_different_numbers_of_splits_cannot_be_paired() -> None:
 def test_nothing_cannot_be_averaged() -> None:
     with pytest.raises(BadInput, match="nothing to average"):
         summarise([])
+
+
+def test_an_interval_is_of_95_percent_unless_told() -> None:
+    difference = paired_difference([0.5, 0.7, 0.6], [0.4, 0.5, 0.6])
+    assert difference.interval() == difference.interval(0.95)
+
+
+@given(fractions, st.floats(0, 10))
+def test_overlapping_splits_never_narrow_the_error(values: list[float], ratio: float) -> None:
+    plain = paired_difference(values, [0.0] * len(values))
+    corrected = paired_difference(values, [0.0] * len(values), test_to_train=ratio)
+    assert plain.standard_error is not None and corrected.standard_error is not None
+    variance = plain.standard_error**2 * (1 + ratio * len(values))
+    assert corrected.standard_error == pytest.approx(math.sqrt(variance))
