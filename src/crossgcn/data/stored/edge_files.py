@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from crossgcn.data.tables.frames import reporting_damage
 from crossgcn.data.tables.read import PARQUET, WORKBOOKS, read_batches, read_headers, read_table
 from crossgcn.data.tables.table import CellKind, Table
 from crossgcn.errors import BadInput
@@ -70,18 +71,11 @@ class EdgeFile:
         return pd.DataFrame()
 
     def _sample_parquet(self) -> pd.DataFrame:
-        import pyarrow.parquet as pq
+        with reporting_damage(str(self.path)), self.path.open("rb") as file:
+            import pyarrow.parquet as pq
 
-        try:
-            with self.path.open("rb") as file:
-                batch = next(pq.ParquetFile(file).iter_batches(SAMPLE_ROWS), None)
-        except (OSError, ValueError, NotImplementedError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise BadInput(
-                f"{self.path} cannot be read as Parquet ({reason}); it is cut short or damaged: "
-                "write it again"
-            ) from None
-        return pd.DataFrame() if batch is None else batch.to_pandas(types_mapper=pd.ArrowDtype)
+            batch = next(pq.ParquetFile(file).iter_batches(SAMPLE_ROWS), None)
+            return pd.DataFrame() if batch is None else batch.to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def no_edges(path: Path) -> BadInput:

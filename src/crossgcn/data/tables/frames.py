@@ -208,7 +208,7 @@ def read_workbook_batches(
 
 def read_parquet(path: Path, name: str) -> Table:
     """Read a whole file."""
-    with _reporting_damage(name), path.open("rb") as file:
+    with reporting_damage(name), path.open("rb") as file:
         # With a path instead of a file, pyarrow makes columns of folders called a=b.
         frame = pd.read_parquet(file, engine="pyarrow", dtype_backend="pyarrow")
     return make_table(frame, name)
@@ -216,7 +216,7 @@ def read_parquet(path: Path, name: str) -> Table:
 
 def read_parquet_headers(path: Path, name: str) -> tuple[str, ...]:
     """Return the headers of a file."""
-    with _reporting_damage(name), path.open("rb") as file:
+    with reporting_damage(name), path.open("rb") as file:
         import pyarrow.parquet as pq
 
         headers = tuple(pq.ParquetFile(file).schema_arrow.names)
@@ -232,10 +232,10 @@ def read_parquet_batches(
 
     num_read = 0
     with path.open("rb") as file:
-        with _reporting_damage(name):
+        with reporting_damage(name):
             batches = pq.ParquetFile(file).iter_batches(batch_rows, columns=list(columns))
         while True:
-            with _reporting_damage(name, f" after row {num_read:,}" if num_read else ""):
+            with reporting_damage(name, f" after row {num_read:,}" if num_read else ""):
                 batch = next(batches, None)
             if batch is None:
                 return
@@ -265,7 +265,8 @@ def _cast(column: pa.Array, header: str, kind: CellKind, name: str, first_row: i
 
 
 @contextmanager
-def _reporting_damage(name: str, after: str = "") -> Iterator[None]:
+def reporting_damage(name: str, after: str = "") -> Iterator[None]:
+    """Refuse a Parquet file that cannot be read; ``after`` says where."""
     try:
         yield
     except ImportError:

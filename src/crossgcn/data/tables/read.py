@@ -10,6 +10,7 @@ from typing import Literal
 
 import pandas as pd
 
+from crossgcn.data.seals import check_listed
 from crossgcn.data.tables.delimited import (
     read_delimited,
     read_delimited_batches,
@@ -130,4 +131,5 @@ def _find_format(source: Path | str, role: Role) -> Format:
         raise BadInput(f"{name} is a folder; give the file of {role} in it")
     if not path.exists():
         raise BadInput(f"{name} does not exist; give the table of {role}")
+    check_listed(path)
     return FORMATS[ending]
