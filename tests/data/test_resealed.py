@@ -36,6 +36,17 @@ def test_arrays_that_do_not_fit(graph_file: Path, name: str, value: Any, words: 
         read_graph(graph_file)
 
 
+@pytest.mark.parametrize("place", [30, 32])
+def test_arrays_hidden_by_a_flipped_bit(graph_file: Path, place: int) -> None:
+    """Of the length of a comment, or of further fields, in the archive's list."""
+    content = bytearray(graph_file.read_bytes())
+    entry = content.rindex(b"PK\1\2", 0, content.rindex(b"PK\1\2"))
+    content[entry + place] ^= 64
+    graph_file.write_bytes(content)
+    with pytest.raises(BadInput, match=r"not an \.npz file, or cut short"):
+        read_graph(graph_file)
+
+
 @pytest.mark.parametrize("name", ["encoding", "extra"])
 def test_a_description_of_another_type(name: str) -> None:
     with pytest.raises(BadInput, match="is not an object"):

@@ -53,7 +53,7 @@ class Command:
 
     arguments: tuple[str, ...]
     again: tuple[str, ...] = ()
-    weight: int = 2
+    weight: int = 6
 
 
 COMMANDS = {
@@ -297,16 +297,16 @@ ABORTS = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGKILL, 127)
 
 FAULTS = {
     "kill": Fault(kill, 200, (-signal.SIGKILL,)),
-    "terminate": Fault(terminate, 40, (130,)),
-    "stop and continue": Fault(stop_and_continue, 40),
-    "full disk": Fault(full_disk, 200),
-    "file size limit": Fault(file_size_limit, 40),
-    "read-only folder": Fault(read_only_folder, 17),
-    "descriptor limit": Fault(descriptor_limit, 40),
-    "memory limit": Fault(memory_limit, 40, ABORTS),
-    "two writers": Fault(two_writers, 34),
-    "clock moved back": Fault(clock_moved_back, 34),
-    "closed streams": Fault(closed_streams, 40, (120,)),
+    "terminate": Fault(terminate, 20, (130,)),
+    "stop and continue": Fault(stop_and_continue, 20),
+    "full disk": Fault(full_disk, 110),
+    "file size limit": Fault(file_size_limit, 30),
+    "read-only folder": Fault(read_only_folder, 20),
+    "descriptor limit": Fault(descriptor_limit, 30),
+    "memory limit": Fault(memory_limit, 30, ABORTS),
+    "two writers": Fault(two_writers, 20),
+    "clock moved back": Fault(clock_moved_back, 20),
+    "closed streams": Fault(closed_streams, 20, (120,)),
 }
 MOUNTED = ("full disk", "read-only folder")
 
@@ -401,7 +401,7 @@ class Harness:
     def try_once(self, fault: str, number: int) -> dict[str, Any]:
         """Disturb a command, run it again, and return what happened."""
         names = [name for name in self.names for _ in range(COMMANDS[name].weight)]
-        name = names[number % len(names)]
+        name = names[number * 7 % len(names)]
         command, (expected, seconds, written) = COMMANDS[name], self.expected[name]
         folder = self._copy(name)
         trial = Trial(command, folder, Random(f"{fault} {number}"), seconds, written)

@@ -39,15 +39,18 @@ from safetensors import safe_open
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 from safetensors.torch import save as save_torch_tensors
+from torch_geometric.data import Data
 
-from crossgcn.data import read_planetoid, seals
+from crossgcn.data import load_dataset, read_planetoid, seals
 from crossgcn.data.datasets import registry
 from crossgcn.data.files import read_npz, write_json, write_npz
 from crossgcn.data.graph_file import save_graph
 from crossgcn.data.stored import format as stored_format
+from crossgcn.data.tables.graph import load_tables
+from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import CrossGCNError
 from crossgcn.training import checkpoints
-from crossgcn.training.records import describe_environment, digest
+from crossgcn.training.records import describe_dataset, describe_environment, digest
 
 OUTCOMES = ("refused", "identical", "different", "traceback", "crash", "hang")
 CHUNK, PATIENCE, MEMORY = 500, 60.0, 4 << 30
@@ -77,6 +80,25 @@ def ask(*arguments: object, files: tuple[str, ...] = ()) -> Answer:
 def trained(*arguments: object) -> Answer:
     """Train; return a hash of the weights."""
     return ask("train", *arguments, *QUICK, files=("out/model.safetensors",))
+
+
+def read(reader: Callable[[], Data]) -> Answer:
+    """Read a graph; return a hash of it. The command line catches the same errors."""
+    try:
+        data = reader()
+    except CrossGCNError as error:
+        return error.exit_code, str(error)
+    except OSError as error:
+        return 1, str(error)
+    parts = [data.get(name) for name in ("edge_index", "edge_weight", "y", "roles")]
+    return 0, describe_dataset(data)["sha256"] + digest(
+        *(each for each in parts if each is not None)
+    )
+
+
+def mostly(reader: Callable[[], Answer], *commands: Callable[[], Answer]) -> Asks:
+    """Ask the reader, and each of the commands once in twenty times."""
+    return (*[reader] * (20 - len(commands)), *commands)
 
 
 @dataclass(frozen=True)
@@ -151,10 +173,12 @@ def make_parquet() -> None:
 
 def ask_tables(ending: str) -> Asks:
     nodes, edges, *target = (str(each).replace(".csv", ending) for each in OWN)
+    choices = TableChoices(target="kind")
     imported = ("data", "import", edges, "--nodes", nodes, *target, "--out", "out")
-    return (
+    return mostly(
+        partial(read, lambda: load_tables(nodes, edges, choices).data),
         partial(ask, "check", nodes, edges, *target, "--json"),
-        partial(ask, *imported, files=("out/graph.json",)),
+        *[partial(ask, *imported, files=("out/graph.json",))] * 3,
         partial(trained, nodes, edges, *target, "--model", "cross-gcn"),
     )
 
@@ -201,16 +225,6 @@ def make_toy() -> None:
     write_toy(Path("files"))
 
 
-def read_own_planetoid() -> Answer:
-    try:
-        data = read_planetoid(Path("files"), "toy")
-    except CrossGCNError as error:
-        return error.exit_code, str(error)
-    x = data.x
-    parts = (x.crow_indices(), x.col_indices(), x.values(), data.edge_index, data.y, data.roles)
-    return 0, digest(*parts)
-
-
 def make_graphsage() -> None:
     random = np.random.default_rng(0)
     nodes = [{"id": f"t{node}", "val": node % 5 == 3, "test": node % 5 == 4} for node in range(60)]
@@ -224,8 +238,10 @@ def make_graphsage() -> None:
     np.save("files/own-feats.npy", random.normal(3.0, 5.0, (60, 4)))
 
 
-def ask_graphsage() -> Answer:
-    return trained("files/own-G.json", "--splits", "public", "--model", "cross-gcn")
+ask_graphsage = mostly(
+    partial(read, lambda: load_dataset("files/own-G.json")),
+    partial(trained, "files/own-G.json", "--splits", "public", "--model", "cross-gcn"),
+)
 
 
 def listed(make: Callable[[], None]) -> Callable[[], None]:
@@ -262,6 +278,26 @@ def make_checkpoint() -> None:
 def resumed(out: str) -> tuple[object, ...]:
     settings = ("--splits", "public", "--model", "cross-gcn", "--epochs", 4, *BATCHES)
     return (*settings, "--workers", 1, "--out", out)
+
+
+def read_checkpoint() -> Answer:
+    """Continue from the file into tensors of the right shapes."""
+    with safe_open(Path("sound", checkpoints.CHECKPOINT), "pt") as file:
+        identity = json.loads(file.metadata()["run"])
+        names = list(file.keys())
+        state = {name: torch.zeros_like(file.get_tensor(name)) for name in names}
+    parts: dict[str, dict[str, torch.Tensor]] = {"step": {}, "selection": {}}
+    for name, tensor in state.items():
+        part, _, own = name.partition(".")
+        parts[part][own] = tensor
+    path = Path("files", checkpoints.CHECKPOINT)
+    try:
+        if path.exists():  # a removed file is no checkpoint
+            checkpoints.Checkpoint(path, identity).load(parts["step"], parts["selection"])
+            return 0, digest(*(state[name] for name in sorted(state)))
+        return 2, "no checkpoint"
+    except CrossGCNError as error:
+        return error.exit_code, str(error)
 
 
 def ask_checkpoint() -> Answer:
@@ -373,28 +409,34 @@ def edit_checkpoint(random: Random) -> None:
         path.write_bytes(save_torch_tensors(tensors, header))
 
 
-train_npz = partial(trained, "files/small.npz", "--splits", "public")
+ask_npz = mostly(
+    partial(read, lambda: load_dataset("files/small.npz")),
+    partial(trained, "files/small.npz", "--splits", "public"),
+)
+ask_point = mostly(read_checkpoint, ask_checkpoint)
+ask_toy = partial(read, lambda: read_planetoid(Path("files"), "toy"))
+ask_cora = mostly(partial(read, lambda: load_dataset("cora")), ask_planetoid)
 
 KINDS = {
     "run folder": Kind(make_run, ask_run()),
     "graph folder": Kind(make_graph_folder, ask_graph_folder()),
-    "npz": Kind(make_graph_file, (train_npz,)),
-    "Planetoid": Kind(make_planetoid, (ask_planetoid,)),
-    "GraphSAGE": Kind(listed(make_graphsage), (ask_graphsage,)),
-    "resume point": Kind(make_checkpoint, (ask_checkpoint,)),
+    "npz": Kind(make_graph_file, ask_npz),
+    "Planetoid": Kind(make_planetoid, ask_cora),
+    "GraphSAGE": Kind(listed(make_graphsage), ask_graphsage),
+    "resume point": Kind(make_checkpoint, ask_point),
     "Parquet": Kind(make_parquet, ask_tables(".parquet"), has_checksums=False),
     "CSV": Kind(make_tables, ask_tables(".csv"), has_checksums=False),
-    "Planetoid without checksums": Kind(make_toy, (read_own_planetoid,), has_checksums=False),
-    "GraphSAGE without checksums": Kind(make_graphsage, (ask_graphsage,), has_checksums=False),
+    "Planetoid without checksums": Kind(make_toy, (ask_toy,), has_checksums=False),
+    "GraphSAGE without checksums": Kind(make_graphsage, ask_graphsage, has_checksums=False),
     "run folder, resealed": Kind(make_run, ask_run(), edit_run, False),
     "graph folder, resealed": Kind(make_graph_folder, ask_graph_folder(), edit_graph_folder, False),
     "npz, resealed": Kind(
         make_graph_file,
-        (train_npz,),
+        ask_npz,
         lambda random: edit_npz(Path("files/small.npz"), random),
         False,
     ),
-    "resume point, resealed": Kind(make_checkpoint, (ask_checkpoint,), edit_checkpoint, False),
+    "resume point, resealed": Kind(make_checkpoint, ask_point, edit_checkpoint, False),
 }
 """By name. Without checksums, or with new ones, another value is another file, not damage."""
 

@@ -199,6 +199,9 @@ def read_npz(path: Path) -> Arrays:
             check_unpacked(path, sum(info.file_size for info in archive.infolist()))
             for info in archive.infolist():
                 member = info.filename
+                # A wrong length in the list of arrays hides those that follow.
+                if b"PK\1\2" in info.comment + info.extra:
+                    raise zipfile.BadZipFile("its list of arrays is damaged")
                 with archive.open(info) as file:
                     arrays[member.removesuffix(".npy")] = _read_array(file, info.file_size)
     except zipfile.BadZipFile as error:
