@@ -25,7 +25,7 @@ from torch.nn import functional
 from crossgcn.data.datasets.real import load_real
 from crossgcn.data.files import write_json
 from crossgcn.data.splits import make_splits
-from crossgcn.workflows.table_settings import hop_dropout
+from crossgcn.workflows.table_settings import hop_settings
 
 RECORD = Path(__file__).parents[2] / "results" / "hop_settings.json"
 NUM_SPLITS = 10
@@ -40,7 +40,8 @@ DEFAULTS: Mapping[str, Any] = {
     "bags": 8,
     "share": 0.9,  # of the training nodes, in each bag
     "dropout": 0.5,  # 0.1 for a table of few columns
-    "decay": 1e-3,
+    "decay": 1e-3,  # 1e-2 for a table of few columns
+    "strength": None,  # of the smoothing of means; None if estimated
     "rate": 0.003,
     "batch": 512,
     "epochs": 100,
@@ -54,6 +55,9 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "order 3": {"order": 3},
     "one hop": {"hops": 1},
     "three hops": {"hops": 3},
+    "means not smoothed": {"strength": 0.0},
+    "means smoothed by 3": {"strength": 3.0},
+    "means smoothed by 30": {"strength": 30.0},
     "no labels of neighbours": {"labels": False},
     "categories in one cell left out": {"least": 2},
     "categories in two cells left out": {"least": 3},
@@ -108,20 +112,38 @@ class Graph:
         x, flags = self.x[:, kept], flags[kept]
         fields, named = self.fields[kept.cpu()], self.named[kept.cpu()]
         size = self.edges.sum(1, keepdim=True)
-        means = [x]
+        means, prior = [x], torch.where(flags, 0.0, x.mean(0))
         for _ in range(settings["hops"]):
-            means.append(_divide(self.edges @ means[-1], size))
+            strength = settings["strength"]
+            if strength is None:
+                strength = self._strength(means[-1])
+            mean = _divide(self.edges @ means[-1], size)
+            means.append(prior + size / (size + strength).clamp(min=1e-9) * (mean - prior))
         own = torch.where(flags, x, _standardise(x))
         shared = [own, *map(_standardise, means[1:]), _standardise(size.log1p())]
         if settings.get("spread"):
-            squares = _divide(self.edges @ x[:, ~flags].square(), size)
-            variance = squares - means[1][:, ~flags].square()
+            numbers = x[:, ~flags]
+            squares = _divide(self.edges @ numbers.square(), size)
+            variance = squares - _divide(self.edges @ numbers, size).square()
             shared.append(_standardise(variance.clamp(min=0).sqrt()))
         base = torch.cat(shared, 1)
         groups = [x[:, (fields == f) & named] for f in np.unique(fields[flags.cpu().numpy()])]
         return torch.stack(
             [torch.cat([base, *self._labels(split, groups, settings)], 1) for split in self.train]
         )
+
+    def _strength(self, x: Tensor) -> float:
+        """Return the variance within neighbourhoods over that between them."""
+        size = self.edges.sum(1, keepdim=True)
+        x = (x - x.mean(0))[:, x.std(0) > 1e-6]
+        x = x / x.std(0)
+        mean = _divide(self.edges @ x, size)
+        spread = _divide(self.edges @ x.square(), size) - mean.square()
+        several = (size > 1).flatten()
+        within = (spread * size / (size - 1).clamp(min=1))[several].clamp(min=0).mean(0).sum()
+        some = (size > 0).flatten()
+        between = mean[some].var(0).sum() - within * (1 / size[some]).mean()
+        return min(float(within / between), 100.0) if between > 0 else 100.0
 
     def _labels(
         self, train: Tensor, groups: list[Tensor], settings: Mapping[str, Any]
@@ -271,7 +293,8 @@ def main() -> None:
     results = []
     for name in options.graphs:
         graph = Graph(name)
-        usual = {**DEFAULTS, "dropout": hop_dropout(graph.x.size(1))}
+        chosen = hop_settings(graph.x.size(1))
+        usual = {**DEFAULTS, "dropout": chosen["dropout"], "decay": chosen["weight_decay"]}
         for variant, changed in VARIANTS.items():
             settings = {**usual, **changed}
             started, columns = time.perf_counter(), graph.columns(settings)

@@ -20,7 +20,7 @@ from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.experiments.predict import score_new_nodes
 from crossgcn.experiments.run_folder import open_run
-from crossgcn.graph.hops import neighbour_labels
+from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
 

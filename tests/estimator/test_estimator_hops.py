@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from crossgcn import BadInput, CrossGCNClassifier, CrossHops
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.splits import Split
-from crossgcn.graph.hops import neighbour_labels
+from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.training.checkpoints import load_saved
 from crossgcn.training.config import RunConfig
 from crossgcn.training.trainer import Run, Trainer

@@ -28,7 +28,7 @@ from crossgcn.explanation.columns import (
 from crossgcn.explanation.explainers import HopExplainer
 from crossgcn.explanation.one_node import answer_node
 from crossgcn.explanation.reading import Floats
-from crossgcn.graph.hops import neighbour_labels
+from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.hop_perceptron import HopPerceptron
 

@@ -21,7 +21,7 @@ from crossgcn.data.preprocess import Preprocess
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder, open_run
 from crossgcn.explanation.column_details import term_records
 from crossgcn.explanation.run import explain_columns, no_better_than_guessing
-from crossgcn.graph.hops import neighbour_labels
+from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.reports.terminal.explain import column_tables
 
 Command = Callable[..., CompletedProcess[str]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import mean, pvariance, variance
 
 import pytest
 import torch
@@ -13,9 +14,10 @@ from torch import Tensor
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
-from crossgcn.graph.hops import HopColumns, HopPlan, NeighbourLabels, fit_scale, neighbour_labels
+from crossgcn.graph.hops import HopColumns, HopPlan, fit_scale
 from crossgcn.graph.hops import standardise as standardise_columns
 from crossgcn.graph.matrix import SparseMatrix
+from crossgcn.graph.neighbourhood import NeighbourLabels, Smoothing, neighbour_labels
 from crossgcn.graph.sampling.source import MemoryGraph
 
 
@@ -30,6 +32,8 @@ def slow_columns(
     hops: int,
     known: dict[int, float],
     directed: bool,
+    prior: list[float],
+    strengths: list[float],
 ) -> list[list[float]]:
     """The columns by their definition; ``weights[v, u]`` is that of the edge from u to v."""
     nodes = range(len(x))
@@ -44,26 +48,24 @@ def slow_columns(
         return [(u, w / mean) for u, w in near(side, v)]
 
     last = [[list(row) for row in x] for _ in sides]
-    for _ in range(hops):
+    for hop in range(hops):
         for position, side in enumerate(sides):
-            means = []
+            means, strength = [], strengths[hop * len(sides) + position]
             for v in nodes:
                 total = sum(w for _, w in near(side, v))
-                means.append(
-                    [
-                        sum(w * last[position][u][c] for u, w in near(side, v)) / total
-                        if total
-                        else 0.0
-                        for c in range(len(x[0]))
-                    ]
-                )
+                means.append(list(prior))
+                if total:
+                    share = len(near(side, v)) / (len(near(side, v)) + strength)
+                    for c in range(len(x[0])):
+                        mean = sum(w * last[position][u][c] for u, w in near(side, v)) / total
+                        means[v][c] = share * mean + (1 - share) * prior[c]
             last[position] = means
             for v in nodes:
                 rows[v] += means[v]
     for side in sides:
         for v in nodes:
             rows[v].append(math.log1p(len(near(side, v))))
-    prior = sum(known.values()) / max(len(known), 1)
+    usual = sum(known.values()) / max(len(known), 1)
     for hop in range(1, min(hops, 2) + 1):
         for side in sides:
             for v in nodes:
@@ -72,7 +74,7 @@ def slow_columns(
                     walks = [(b, w * z) for a, w in walks for b, z in counted(side, a) if b != v]
                 total = sum(w * known[u] for u, w in walks if u in known)
                 count = sum(w for u, w in walks if u in known)
-                rows[v] += [(total + hop * prior) / (count + hop), math.log1p(count)]
+                rows[v] += [(total + hop * usual) / (count + hop), math.log1p(count)]
     return rows
 
 
@@ -102,13 +104,16 @@ def test_columns_are_the_written_out_sums(
     )
     values = torch.tensor([[known.get(v, 99.0)] for v in range(num_nodes)])
     is_known = torch.tensor([v in known for v in range(num_nodes)])
-    columns = HopColumns(source, hops, directed=directed)
+    plan = HopPlan(2, hops, 1, directed)
+    prior = [float(data.draw(st.integers(-2, 2))) for _ in range(2)]
+    strengths = [float(data.draw(st.integers(0, 9))) for _ in range(plan.num_blocks)]
+    smoothing = Smoothing(torch.tensor(prior), torch.tensor(strengths))
+    columns = HopColumns(source, hops, directed=directed, smoothing=smoothing)
     found = columns.with_labels(NeighbourLabels(values, is_known))
     assert isinstance(found, Tensor)
-    expected = torch.tensor(slow_columns(x, weights, hops, known, directed))
+    expected = torch.tensor(slow_columns(x, weights, hops, known, directed, prior, strengths))
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     assert found.isfinite().all()
-    plan = HopPlan(2, hops, 1, directed)
     assert found.size(1) == plan.num_columns == len(plan.name_columns(["a", "b"], ["y"]))
     assert columns.without_labels.shape[1] == HopPlan(2, hops, 0, directed).num_columns
 
@@ -164,13 +169,44 @@ def test_standardised_columns_of_neighbourhoods_have_mean_0_and_deviation_1() ->
     torch.manual_seed(1)
     x = torch.cat([(torch.rand(200, 3) < 0.2).float(), 1000 * torch.randn(200, 1)], dim=1)
     source = MemoryGraph(x, torch.randint(200, (2, 900)))
-    columns = HopColumns(source, 2).without_labels
+    columns = HopColumns(source, 2, smoothing=Smoothing.none(4, 2)).without_labels
     assert isinstance(columns, Tensor)
     scaled = standardise_columns(columns, fit_scale(columns, 4))
     assert isinstance(scaled, Tensor)
     assert torch.equal(scaled[:, :3], x[:, :3])  # flags stay flags
     torch.testing.assert_close(scaled[:, 3:].mean(0), torch.zeros(10), rtol=0, atol=1e-4)
     torch.testing.assert_close(scaled[:, 3:].std(0), torch.ones(10), rtol=1e-2, atol=0)
+
+
+def slow_strength(x: Tensor, near: list[list[int]]) -> float:
+    """Variance within neighbourhoods over that of their expectations, by the definitions."""
+    within = between = 0.0
+    for column in x.double().T:
+        values = ((column - column.mean()) / column.std(correction=0)).tolist()
+        groups = [[values[u] for u in group] for group in near if group]
+        spread = mean(variance(group) for group in groups if len(group) > 1)
+        within += spread
+        means = [mean(group) for group in groups]
+        between += pvariance(means) - spread * mean(1 / len(group) for group in groups)
+    return min(within / between, 100.0) if between > 0 else 100.0
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.5, 0.95])
+def test_means_are_smoothed_as_much_as_neighbours_differ(alike: float) -> None:
+    torch.manual_seed(3)
+    num_nodes = 300
+    group = torch.arange(num_nodes) // 10
+    x = alike * torch.randn(30, 4)[group] + torch.randn(num_nodes, 4)
+    ends = torch.cat([group * 10 + torch.randint(10, (num_nodes,)) for _ in range(4)])
+    edges = torch.unique(torch.stack([ends, torch.arange(num_nodes).repeat(4)]), dim=1)
+    near: list[list[int]] = [[] for _ in range(num_nodes)]
+    for u, v in edges.T.tolist():
+        near[v] += [u] if u != v else []
+    smoothing = HopColumns(MemoryGraph(x, edges), 1).smoothing
+    torch.testing.assert_close(smoothing.prior, x.mean(0))
+    assert float(smoothing.strength) == pytest.approx(slow_strength(x, near), rel=1e-4)
+    least, most = {0.0: (30, 100), 0.5: (2, 8), 0.95: (0.5, 2)}[alike]
+    assert least <= float(smoothing.strength) <= most
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -180,19 +216,23 @@ def test_sparse_columns_are_scaled_like_dense_ones(
     torch.manual_seed(2)
     x = (torch.rand(60, 5) < 0.2).float() * torch.rand(60, 5)
     edges = torch.randint(60, (2, 200))
-    dense = HopColumns(MemoryGraph(x, edges), 2, directed=directed).without_labels
+    x[:, :2] = x[:, :2].ceil()  # two flags and three numbers
+    of_dense = HopColumns(MemoryGraph(x, edges), 2, directed=directed)
+    dense = of_dense.without_labels
     monkeypatch.setattr("crossgcn.graph.hops._DENSE_BYTES", 0)
     filled = HopColumns(MemoryGraph(to_csr(x), edges), 2, directed=directed).without_labels
     assert isinstance(filled, Tensor)  # few columns, which neighbourhoods fill
     torch.testing.assert_close(filled, dense)
     monkeypatch.setattr("crossgcn.graph.hops._ENTRY_BYTES", 0)
     monkeypatch.setattr("crossgcn.graph.sampling.batches._ENTRIES_PER_CHUNK", 50)
-    sparse = HopColumns(MemoryGraph(to_csr(x), edges), 2, directed=directed).without_labels
+    columns = HopColumns(MemoryGraph(to_csr(x), edges), 2, directed=directed)
+    torch.testing.assert_close(columns.smoothing, of_dense.smoothing)
+    sparse = columns.without_labels
     assert isinstance(dense, Tensor)
     assert isinstance(sparse, SparseMatrix)
     torch.testing.assert_close(torch.from_numpy(sparse.to_scipy().toarray()), dense)
-    for of_dense, of_sparse in zip(fit_scale(dense, 5), fit_scale(sparse, 5), strict=True):
-        torch.testing.assert_close(of_dense, of_sparse)
+    for expected_scale, scale_found in zip(fit_scale(dense, 5), fit_scale(sparse, 5), strict=True):
+        torch.testing.assert_close(scale_found, expected_scale)
     scale = fit_scale(dense, 5)
     scaled = standardise_columns(sparse, scale)
     assert isinstance(scaled, SparseMatrix)

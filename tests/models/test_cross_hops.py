@@ -13,7 +13,8 @@ from crossgcn import build_model, load_model
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
-from crossgcn.graph.hops import fit_scale, neighbour_labels
+from crossgcn.graph.hops import fit_scale
+from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.checkpoints import save_model
 

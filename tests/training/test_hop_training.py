@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from crossgcn import Experiment, RunConfig, build_model, load_model
 from crossgcn.errors import BadInput
-from crossgcn.graph.hops import neighbour_labels
+from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 
 SETTINGS: dict[str, Any] = {

@@ -23,7 +23,8 @@ from crossgcn import Experiment, RunConfig
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.stored import store_graph
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.graph.hops import HopColumns, NeighbourLabels, neighbour_labels
+from crossgcn.graph.hops import HopColumns
+from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
 from crossgcn.models.catalogue import build_model
@@ -81,7 +82,7 @@ def test_a_graph_folder_has_the_columns_of_the_graph_in_memory(
     # Small chunks, so that there are several.
     monkeypatch.setattr("crossgcn.graph.sampling.batches._ENTRIES_PER_CHUNK", 50)
     monkeypatch.setattr("crossgcn.graph.hops._ROWS", 7)
-    monkeypatch.setattr("crossgcn.graph.hops._WIDTH", 2)
+    monkeypatch.setattr("crossgcn.graph.neighbourhood._WIDTH", 2)
     for folder in (None, tmp_path / "scratch"):
         found = HopColumns(source_of(stored), directed=directed, folder=folder)
         columns = found.with_labels(labels)

@@ -27,7 +27,8 @@ from crossgcn.estimator.folder import describe_estimator, read_estimator
 from crossgcn.estimator.inputs import GraphArguments
 from crossgcn.estimator.kept_graph import KeptGraph, Places, unknown_labels
 from crossgcn.graph import PreparedGraph, SparseMatrix
-from crossgcn.graph.hops import HopColumns, neighbour_labels
+from crossgcn.graph.hops import HopColumns
+from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.graph.sampling.source import source_of
 from crossgcn.models.catalogue import build_model, first_layer_crosses, get_preset, has_orders
 from crossgcn.models.cross_hops import CrossHops

@@ -26,8 +26,8 @@ from crossgcn.estimator.inputs import (
     check_names,
     read_named_edges,
 )
-from crossgcn.graph.hops import NeighbourLabels
 from crossgcn.graph.matrix import SparseMatrix
+from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.models.cross_hops import CrossHops
 
 Places = NDArray[np.int64]

@@ -21,7 +21,8 @@ from crossgcn.data.tables.graph import as_features, as_matrix, load_new_tables, 
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder, metrics_of_test
 from crossgcn.graph import PreparedGraph, SparseMatrix
-from crossgcn.graph.hops import HopColumns, HopSource, NeighbourLabels
+from crossgcn.graph.hops import HopColumns, HopSource
+from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.graph.sampling.source import Features, GraphSource, source_of
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
@@ -71,7 +72,8 @@ def _hop_scores(
 ) -> Tensor:
     if model.plan.num_labels and labels is None:
         raise BadInput("this model sees the labels of neighbours: give labels")
-    hops = HopColumns(source, model.plan.hops, directed=model.plan.directed)
+    plan = model.plan
+    hops = HopColumns(source, plan.hops, directed=plan.directed, smoothing=model.smoothing)
     parts = [hops.without_labels, *([] if labels is None else [hops.label_columns(labels)])]
     rows = HopSource(parts, model.scale, source.labels)
     nodes = torch.arange(source.num_nodes) if nodes is None else nodes

@@ -38,7 +38,7 @@ from crossgcn.data.seals import (
 from crossgcn.data.splits import Split
 from crossgcn.data.stored.open import open_dataset
 from crossgcn.errors import BadInput
-from crossgcn.graph.hops import NeighbourLabels, neighbour_labels
+from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.models.catalogue import get_preset
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier

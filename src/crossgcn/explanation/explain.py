@@ -32,7 +32,7 @@ from crossgcn.explanation.node import NodeExplainer
 from crossgcn.explanation.reading import Graph, read_layers
 from crossgcn.explanation.strongest import strongest_crosses
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.hops import neighbour_labels
+from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 
 

@@ -21,7 +21,7 @@ from crossgcn.explanation.columns import (
 from crossgcn.explanation.layered import Flow, layered_groups, layered_terms
 from crossgcn.explanation.polynomial import Polynomial, as_array, margins
 from crossgcn.explanation.reading import Floats, Graph, Ints, read_model
-from crossgcn.graph.hops import NeighbourLabels
+from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.graph.sampling.source import Features
 from crossgcn.models.cross_hops import CrossHops
 

@@ -21,8 +21,7 @@ from crossgcn.data.files import write_json
 from crossgcn.data.seals import digest_of_json
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.matrix import SparseMatrix, make_rows
-from crossgcn.graph.sampling.batches import ExactRows
-from crossgcn.graph.sampling.blocks import adjacency_rows
+from crossgcn.graph.neighbourhood import Neighbourhood, NeighbourLabels, Smoothing
 from crossgcn.graph.sampling.source import Features, GraphSource
 
 _LEAST_DEVIATION = 1e-3
@@ -30,27 +29,11 @@ _DENSE_BYTES = 256 << 20
 """Sparse columns up to this size are made dense, because dense products are faster."""
 _ENTRY_BYTES = 12
 """Size of an entry of a sparse matrix: its column and its value."""
-_ROWS, _WIDTH = 1 << 16, 64
-"""Rows and columns that are computed at once."""
+_ROWS = 1 << 16
+"""Rows that are computed at once."""
 
 
 _F = TypeVar("_F", Tensor, SparseMatrix)
-
-
-class NeighbourLabels(NamedTuple):
-    """Labels that neighbours may show: those of training nodes only.
-
-    Attributes:
-        values: One column per class (one for two classes), or a standardised number,
-            ``[nodes, columns]``; rows of unknown nodes are ignored.
-        known: Which labels may be shown, bool ``[nodes]``.
-        prior: What a node without labelled neighbours is shown, ``[columns]``; the mean of the
-            known labels by default.
-    """
-
-    values: Tensor
-    known: Tensor
-    prior: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +69,11 @@ class HopPlan:
         return self.num_features + directions * (self.hops * self.num_features + 1 + labels)
 
     @property
+    def num_blocks(self) -> int:
+        """Number of blocks of means over neighbours: one per hop and direction."""
+        return self.hops * (2 if self.directed else 1)
+
+    @property
     def label_hops(self) -> int:
         """How far labels are seen: two hops at most."""
         return min(self.hops, 2) if self.num_labels else 0
@@ -113,32 +101,13 @@ class HopPlan:
         return names
 
 
-def neighbour_labels(y: Tensor, nodes: Tensor, num_classes: int) -> NeighbourLabels:
-    """Return the labels of some nodes, as their neighbours may see them.
-
-    Args:
-        y: Class or number of each node.
-        nodes: The training nodes.
-        num_classes: 1 if ``y`` is a number.
-    """
-    known = torch.zeros(y.numel(), dtype=torch.bool)
-    known[nodes] = True
-    own = y[nodes]
-    if num_classes == 1:
-        values = ((y - own.mean()) / own.std(correction=0).clamp(min=1e-12)).unsqueeze(1)
-    elif num_classes == 2:
-        values = (y == 1).unsqueeze(1)
-    else:
-        values = torch.nn.functional.one_hot(y.clamp(min=0), num_classes)
-    return NeighbourLabels(values.float(), known)
-
-
 class HopColumns:
     r"""The columns of every node of a graph, not standardised; computed once.
 
     With :math:`\bar{\mathbf{N}}` the mean over neighbours, weighted by their edges and without
-    the node itself, the means of hop :math:`h` are :math:`\bar{\mathbf{N}}^h\mathbf{X}`. A node
-    without neighbours has zeros there.
+    the node itself, the means of hop :math:`h` are :math:`\bar{\mathbf{N}}^h\mathbf{X}`. They are
+    smoothed (:class:`~crossgcn.graph.neighbourhood.Smoothing`): the mean of two neighbours says
+    less than that of two hundred.
 
     Args:
         source: The graph, in memory or on disk; a row lists the in-neighbours of a node.
@@ -147,6 +116,7 @@ class HopColumns:
             graph are then in memory at once.
         identity: What the columns depend on. The file is then kept, with its checksum, and read
             instead of computed anew by the next object of the same identity.
+        smoothing: That of the model which reads the columns; by default estimated here.
     """
 
     def __init__(
@@ -157,7 +127,9 @@ class HopColumns:
         directed: bool = False,
         folder: Path | None = None,
         identity: Mapping[str, Any] | None = None,
+        smoothing: Smoothing | None = None,
     ) -> None:
+        self._given = smoothing
         self.plan = HopPlan(source.num_features, hops, directed=directed)
         self._directions = [Neighbourhood(source)]
         if directed:
@@ -185,6 +157,14 @@ class HopColumns:
         self.__dict__ = state
         if self._kept is not None:
             self.without_labels = self._kept.map()
+
+    @cached_property
+    def smoothing(self) -> Smoothing:
+        """How the means over neighbours are smoothed."""
+        columns, width = self.without_labels, self.plan.num_features
+        assert isinstance(columns, Tensor)  # of a kept file; otherwise it is known already
+        blocks = torch.split(columns, width, dim=1)
+        return self._smooth(blocks[0], lambda near, block, *_: blocks[block + 1])[0]
 
     @cached_property
     def scale(self) -> Scale:
@@ -227,12 +207,13 @@ class HopColumns:
         width, sides = self.plan.num_features, len(self._directions)
         for nodes in torch.split(torch.arange(source.num_nodes), _ROWS):
             out[nodes[0] : nodes[-1] + 1, :width] = _dense(source.features(nodes))
-        for block in range(self.plan.hops * sides):
-            near = self._directions[block % sides]
-            # The own columns, or the last ones of the same direction.
-            before = max(0, block + 1 - sides)
+
+        def write(near: Neighbourhood, block: int, x: Tensor, prior: Tensor, by: float) -> Tensor:
             means = out[:, (block + 1) * width : (block + 2) * width]
-            near.mean(out[:, before * width : (before + 1) * width], means)
+            near.mean(x, means, prior, by)
+            return means
+
+        self.smoothing, _ = self._smooth(out[:, :width], write)
         for side, near in enumerate(self._directions, start=-sides):
             out[:, self.plan.num_columns + side] = near.num_neighbours.log1p()
 
@@ -240,146 +221,59 @@ class HopColumns:
         """Compute all columns in memory, where they are not filled in."""
         own = source.features(torch.arange(source.num_nodes))
         assert isinstance(own, SparseMatrix)
-        return self._join(own, lambda near, x: near.mean_sparse(x))
+        self.smoothing, blocks = self._smooth(own, lambda near, _, *of: near.mean_sparse(*of))
+        return self._join(blocks)
 
     def of(self, x: Tensor) -> Tensor:
         """Return the columns without labels of other features, with a gradient for them."""
-        joined = self._join(x, lambda near, each: near.mean_matrix(x.dtype) @ each)
+
+        def mean(near: Neighbourhood, _: int, each: Tensor, prior: Tensor, by: float) -> Tensor:
+            share = near.share(by).to(x.dtype).unsqueeze(1)
+            return share * (near.mean_matrix(x.dtype) @ each) + (1 - share) * prior.to(x.dtype)
+
+        self._given = self.smoothing
+        joined = self._join(self._smooth(x, mean)[1])
         assert isinstance(joined, Tensor)
         return joined
 
-    def _join(self, own: _F, mean: Callable[[Neighbourhood, _F], _F]) -> Features:
-        blocks: list[Features] = [own]
-        last: list[_F] = [own for _ in self._directions]
-        for _ in range(self.plan.hops):
-            last = [mean(near, x) for near, x in zip(self._directions, last, strict=True)]
-            blocks += last
-        blocks += [near.num_neighbours.log1p().unsqueeze(1) for near in self._directions]
-        return join_columns(blocks)
+    def _smooth(
+        self, own: _F, mean: Callable[[Neighbourhood, int, _F, Tensor, float], _F]
+    ) -> tuple[Smoothing, list[_F]]:
+        """Return the smoothing, and the own columns followed by all blocks of means.
 
-
-class Neighbourhood:
-    """Sums and means over the neighbours of every node, without the node itself.
-
-    Args:
-        outward: Out-neighbours instead of in-neighbours.
-    """
-
-    def __init__(self, source: GraphSource, *, outward: bool = False) -> None:
-        self._source, self._outward = source, outward
-        self._exact = ExactRows(source)
-
-    @property
-    def num_neighbours(self) -> Tensor:
-        """Number of neighbours of each node."""
-        return self._sizes[0].float()
-
-    @cached_property
-    def _sizes(self) -> tuple[Tensor, Tensor]:
-        """The number of neighbours of each node, of weight above 0, and the sum of weights."""
-        sizes = torch.zeros(2, self._source.num_nodes, dtype=torch.float64)
-        for chunk in self._exact.chunks():
-            rows = adjacency_rows(self._source, chunk, "neighbours")
-            nodes = rows.columns if self._outward else chunk[rows.rows]
-            values = rows.values.double()
-            sizes.index_add_(1, nodes, torch.stack([(values > 0).double(), values]))
-        return sizes[0], sizes[1]
-
-    @cached_property
-    def _inverse(self) -> Tensor:
-        total = self._sizes[1]
-        return torch.where(total > 0, 1 / total, 0.0)
-
-    def mean(self, x: Tensor, out: Tensor) -> None:
-        """Write the mean over neighbours, weighted by their edges, into a matrix of zeros."""
-        self._sum(x, out)
-        for rows, inverse in zip(
-            torch.split(out, _ROWS), torch.split(self._inverse, _ROWS), strict=True
-        ):
-            rows *= inverse.to(x.dtype).unsqueeze(1)
-
-    def mean_matrix(self, dtype: torch.dtype) -> SparseMatrix:
-        """Return the matrix of the mean over neighbours, of a graph in memory."""
-        nodes = torch.arange(self._source.num_nodes)
-        rows = adjacency_rows(self._source, nodes, "neighbours").to_scipy().astype(np.float64)
-        scale = sp.diags_array(self._inverse.numpy())
-        matrix = SparseMatrix.from_scipy(scale @ (rows.T if self._outward else rows))
-        matrix.values = matrix.values.to(dtype)
-        return matrix
-
-    def mean_sparse(self, x: SparseMatrix) -> SparseMatrix:
-        """Return the mean over neighbours of a sparse matrix, which is not filled in."""
-        matrix, parts = x.to_scipy(), []
-        for chunk in self._exact.chunks():
-            rows = adjacency_rows(self._source, chunk, "neighbours").to_scipy()
-            own = matrix[chunk.numpy()]
-            parts.append(rows.T @ own if self._outward else rows @ matrix)
-        sums = sum(parts[1:], parts[0]) if self._outward else sp.vstack(parts, format="csr")
-        scale = sp.diags_array(self._inverse.numpy().astype(sums.dtype))
-        return SparseMatrix.from_scipy(scale @ sums)
-
-    def mean_labels(self, labels: NeighbourLabels, hop: int) -> Tensor:
-        """Return the smoothed mean of the labels at the end of walks, and how many are known.
-
-        A walk counts as one if all edges weigh the same; otherwise each step counts by the weight
-        of its edge, relative to the mean weight of the node's edges. A walk that returns to its
-        start is left out, so no column shows a node its own label.
+        Args:
+            mean: Takes a direction, the number of a block, the columns of which it has the means
+                (the own ones, or the last means of the same direction), the prior and the
+                strength; returns the block.
         """
-        known = labels.known.unsqueeze(1)
-        own = torch.where(known, torch.cat([labels.values, torch.ones_like(known)], dim=1), 0.0)
-        own = own.double()
-        prior = own[:, :-1].sum(0) / own[:, -1].sum().clamp(min=1)
-        if labels.prior is not None:
-            prior = labels.prior.to(own)
-        counts = self._counts.unsqueeze(1)
-        reached = counts * self._sum(own, torch.zeros_like(own))
-        if hop == 2:
-            reached = counts * self._sum(reached, torch.zeros_like(own))
-            reached -= self._returns.unsqueeze(1) * own
-        total, count = reached[:, :-1], reached[:, -1:].clamp(min=0)
-        return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
+        blocks, strengths, sides = [own], [], len(self._directions)
+        prior = _prior(own) if self._given is None else self._given.prior
+        for block in range(self.plan.num_blocks):
+            near, x = self._directions[block % sides], blocks[max(0, block + 1 - sides)]
+            by = self._given.strength[block] if self._given else near.estimate_strength(x)
+            strengths.append(float(by))
+            blocks.append(mean(near, block, x, prior, strengths[-1]))
+        return Smoothing(prior, torch.tensor(strengths)), blocks
 
-    def _sum(self, x: Tensor, out: Tensor) -> Tensor:
-        """Add the sums over neighbours to a matrix, some rows at a time.
+    def _join(self, blocks: Sequence[_F]) -> Features:
+        sizes = [near.num_neighbours.log1p().unsqueeze(1) for near in self._directions]
+        columns: list[Features] = [*blocks]
+        columns += sizes
+        return join_columns(columns)
 
-        The matrix is multiplied as a whole if it is contiguous, else a few columns at a time.
-        """
-        nodes: Tensor | slice = slice(None)
-        width = x.size(1) if x.is_contiguous() else _WIDTH
-        for chunk in self._exact.chunks():
-            if x.is_contiguous():
-                block = adjacency_rows(self._source, chunk, "neighbours")
-            else:
-                nodes, block = self._exact.block(chunk, "neighbours")
-            for source, target in zip(
-                torch.split(x, width, 1), torch.split(out, width, 1), strict=True
-            ):
-                if self._outward:
-                    target[nodes] += block.multiply_transposed(source[chunk])
-                else:
-                    target[chunk[0] : chunk[-1] + 1] += block @ source[nodes]
-        return out
 
-    @cached_property
-    def _counts(self) -> Tensor:
-        """One over the mean weight of each node's edges."""
-        number, total = self._sizes
-        return torch.where(total > 0, number / total, 0.0)
-
-    @cached_property
-    def _returns(self) -> Tensor:
-        """What all walks of two steps from each node back to itself count."""
-        source = self._source
-        total = torch.zeros(source.num_nodes, dtype=torch.float64)
-        for chunk in self._exact.chunks():
-            rows = adjacency_rows(source, chunk, "neighbours")
-            starts, values = chunk[rows.rows], rows.values.double()
-            back = source.find_entries(rows.columns.numpy(), starts.numpy())
-            values *= torch.from_numpy(back >= 0) * self._counts[rows.columns]
-            if source.weights is not None:
-                values *= source.weights[back]  # the last weight where there is no way back
-            total.index_add_(0, starts, values)
-        return self._counts * total
+def _prior(own: Features) -> Tensor:
+    """Return the mean of each column, and 0 for flags: few neighbours then show few of them."""
+    if isinstance(own, SparseMatrix):
+        matrix = own.to_scipy().astype(np.float64)
+        flags = abs(matrix - matrix.power(2)).max(axis=0).toarray() == 0
+        return torch.from_numpy(np.where(flags, 0.0, matrix.mean(axis=0))).float()
+    total = torch.zeros(own.size(1), dtype=torch.float64)
+    flags = torch.ones(own.size(1), dtype=torch.bool)
+    for part in torch.split(own, _ROWS):
+        total += part.double().sum(0)
+        flags &= ((part == 0) | (part == 1)).all(0)
+    return torch.where(flags, 0.0, total / max(len(own), 1)).float()
 
 
 class KeptRows:

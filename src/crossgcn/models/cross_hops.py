@@ -11,14 +11,8 @@ from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.graph.hops import (
-    HopColumns,
-    HopPlan,
-    NeighbourLabels,
-    Scale,
-    join_columns,
-    standardise,
-)
+from crossgcn.graph.hops import HopColumns, HopPlan, Scale, join_columns, standardise
+from crossgcn.graph.neighbourhood import NeighbourLabels, Smoothing
 from crossgcn.graph.sampling.source import Features, MemoryGraph
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
@@ -34,8 +28,10 @@ class CrossHops(NodeClassifier):
         \tilde{\mathbf{x}}_v) \odot \dots \odot (\mathbf{W}^1 \tilde{\mathbf{x}}_v), \qquad
         \text{score} = \mathbf{V}\mathbf{z}_v + \mathbf{b}
 
-    :math:`\bar{\mathbf{N}}` is the mean over neighbours without the node itself, :math:`d` the
-    number of neighbours, and :math:`s` standardises each column over all nodes. There is no
+    :math:`\bar{\mathbf{N}}` is the mean over neighbours without the node itself, drawn towards the
+    mean over all nodes where neighbours are few
+    (:class:`~crossgcn.graph.neighbourhood.Smoothing`); :math:`d` is the number of neighbours, and
+    :math:`s` standardises each column over all nodes. There is no
     activation: a score is a polynomial of degree K in named columns, so it is an exact sum of
     terms. With ``order=1`` it is a linear model, the twin without crosses.
 
@@ -61,10 +57,14 @@ class CrossHops(NodeClassifier):
         plan: Which columns :math:`\tilde{\mathbf{x}}` has.
         center: Mean of each column that was standardised, else 0.
         deviation: Standard deviation of each column that was standardised, else 1.
+        prior: Mean of each own column, to which means over neighbours are drawn.
+        strength: How strongly, for each block of means; 0 not at all.
     """
 
     center: Tensor
     deviation: Tensor
+    prior: Tensor
+    strength: Tensor
 
     def __init__(
         self,
@@ -99,12 +99,17 @@ class CrossHops(NodeClassifier):
         self.plan, self.bags = plan, bags
         self.register_buffer("center", torch.zeros(plan.num_columns))
         self.register_buffer("deviation", torch.ones(plan.num_columns))
+        for name, value in Smoothing.none(in_channels, plan.num_blocks)._asdict().items():
+            self.register_buffer(name, value)
         self.reset_parameters()
 
-    def set_scale(self, scale: Scale) -> None:
-        """Set how the columns are standardised."""
+    def set_scale(self, scale: Scale, smoothing: Smoothing | None = None) -> None:
+        """Set how the columns are standardised, and how means over neighbours are smoothed."""
         self.center.copy_(scale.center)
         self.deviation.copy_(scale.deviation)
+        if smoothing is not None:
+            self.prior.copy_(smoothing.prior)
+            self.strength.copy_(smoothing.strength)
 
     @property
     def in_channels(self) -> int:
@@ -131,6 +136,11 @@ class CrossHops(NodeClassifier):
         """The standardisation of the columns."""
         return Scale(self.center, self.deviation)
 
+    @property
+    def smoothing(self) -> Smoothing:
+        """The smoothing of means over neighbours."""
+        return Smoothing(self.prior.cpu(), self.strength.cpu())
+
     def reset_parameters(self) -> None:
         """Draw all weights, those of each bag as of a model of its own."""
         for layer in self.layers:
@@ -155,7 +165,8 @@ class CrossHops(NodeClassifier):
                 "need weights of 0 or more; replace them, or leave edge_weight out"
             )
         source = MemoryGraph(x.detach().cpu(), edge_index.cpu(), weight)
-        hops = HopColumns(source, self.plan.hops, directed=self.plan.directed)
+        plan = self.plan
+        hops = HopColumns(source, plan.hops, directed=plan.directed, smoothing=self.smoothing)
         columns = hops.of(x.cpu()) if x.requires_grad else hops.without_labels
         if self.plan.num_labels:
             if labels is None:

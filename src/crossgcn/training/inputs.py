@@ -15,15 +15,8 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.hops import (
-    HopColumns,
-    HopPlan,
-    HopSource,
-    NeighbourLabels,
-    Scale,
-    fit_scale,
-    neighbour_labels,
-)
+from crossgcn.graph.hops import HopColumns, HopPlan, HopSource, Scale, fit_scale
+from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.graph.sampling.source import Features, GraphSource, MemoryGraph, source_of
 from crossgcn.models.catalogue import get_preset
 from crossgcn.models.cross_hops import CrossHops
@@ -189,7 +182,9 @@ class Inputs:
 def rows_of_hops(
     model: CrossHops, hops: HopColumns, y: Tensor, labels: NeighbourLabels | None
 ) -> GraphSource:
-    """Return a model's columns as features of a graph without edges; set their scale in it.
+    """Return a model's columns as features of a graph without edges.
+
+    Their scale and smoothing are set in the model.
 
     Args:
         y: Class or number of each node.
@@ -201,7 +196,7 @@ def rows_of_hops(
         parts.append(shown)
         both = zip(scale, fit_scale(shown, 0), strict=True)
         scale = Scale(*(torch.cat(pair) for pair in both))
-    model.set_scale(scale)
+    model.set_scale(scale, hops.smoothing)
     return HopSource(parts, scale, y)
 
 

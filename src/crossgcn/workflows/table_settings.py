@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossgcn.errors import BadInput
+from crossgcn.experiments.candidates import TRIALS
 from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
 from crossgcn.training.config import RunConfig
 from crossgcn.training.metrics import DEFAULT_METRICS, Task, check_metric, task_of_outputs
@@ -27,9 +28,12 @@ _PATIENCE_IN_BATCHES = 15
 _MANY_COLUMNS = 300
 
 
-def hop_dropout(num_features: int) -> float:
-    """Return the dropout of cross-hops, chosen on the validation nodes of docs/real_graphs.md."""
-    return 0.5 if num_features > _MANY_COLUMNS else 0.1
+def hop_settings(num_features: int) -> dict[str, float]:
+    """Return the dropout and weight decay of cross-hops.
+
+    They were chosen on the validation nodes of the graphs in docs/real_graphs.md.
+    """
+    return dict(TRIALS["hops"][1 if num_features > _MANY_COLUMNS else 0])
 
 
 def configure_for_tables(
@@ -45,7 +49,7 @@ def configure_for_tables(
     if graph is None:
         chosen = RunConfig.create(config_file=config_file, **settings)
         if get_preset(chosen.model).inputs == "hops":
-            usual = {"dropout": hop_dropout(0)}
+            usual = hop_settings(0)
             chosen = RunConfig.create(config_file=config_file, defaults=usual, **settings)
         return chosen
     model = {"model": TABLE_DEFAULTS["model"]}
@@ -90,7 +94,7 @@ def table_defaults(
     elif get_preset(given.model).inputs == "hops":
         for name in ("bias", "patience"):  # the preset has its own
             del defaults[name]
-        defaults["dropout"] = hop_dropout(graph.data.num_features)
+        defaults |= hop_settings(graph.data.num_features)
     elif given.batch_size is not None:
         defaults["patience"] = _PATIENCE_IN_BATCHES
     return defaults

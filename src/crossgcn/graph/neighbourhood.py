@@ -1,0 +1,242 @@
+"""Means over the neighbours of every node."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from crossgcn.graph.matrix import SparseMatrix
+from crossgcn.graph.sampling.batches import ExactRows
+from crossgcn.graph.sampling.blocks import adjacency_rows
+from crossgcn.graph.sampling.source import Features, GraphSource
+
+_ROWS, _WIDTH = 1 << 16, 64
+"""Rows and columns that are computed at once."""
+_MOST_STRENGTH = 100.0
+_STRENGTH_BYTES = 64 << 20
+"""Memory for the columns from which the strength of the smoothing is estimated."""
+
+
+class NeighbourLabels(NamedTuple):
+    """Labels that neighbours may show: those of training nodes only.
+
+    Attributes:
+        values: One column per class (one for two classes), or a standardised number,
+            ``[nodes, columns]``; rows of unknown nodes are ignored.
+        known: Which labels may be shown, bool ``[nodes]``.
+        prior: What a node without labelled neighbours is shown, ``[columns]``; the mean of the
+            known labels by default.
+    """
+
+    values: Tensor
+    known: Tensor
+    prior: Tensor | None = None
+
+
+def neighbour_labels(y: Tensor, nodes: Tensor, num_classes: int) -> NeighbourLabels:
+    """Return the labels of some nodes, as their neighbours may see them.
+
+    Args:
+        y: Class or number of each node.
+        nodes: The training nodes.
+        num_classes: 1 if ``y`` is a number.
+    """
+    known = torch.zeros(y.numel(), dtype=torch.bool)
+    known[nodes] = True
+    own = y[nodes]
+    if num_classes == 1:
+        values = ((y - own.mean()) / own.std(correction=0).clamp(min=1e-12)).unsqueeze(1)
+    elif num_classes == 2:
+        values = (y == 1).unsqueeze(1)
+    else:
+        values = torch.nn.functional.one_hot(y.clamp(min=0), num_classes)
+    return NeighbourLabels(values.float(), known)
+
+
+class Smoothing(NamedTuple):
+    r"""How means over few neighbours are drawn towards what is usual.
+
+    The mean :math:`m` over :math:`d` neighbours becomes :math:`p + \frac{d}{d + s} (m - p)`, where
+    :math:`p` is the prior and :math:`s` the strength. A node without neighbours gets :math:`p`.
+    For a flag the prior is 0, so this is the number of neighbours that have it, divided by
+    :math:`d + s`.
+
+    Attributes:
+        prior: Mean of each own column over all nodes; 0 for flags.
+        strength: One per block of means, in the order of :class:`~crossgcn.graph.hops.HopPlan`.
+    """
+
+    prior: Tensor
+    strength: Tensor
+
+    @classmethod
+    def none(cls, num_features: int, num_blocks: int) -> Smoothing:
+        """Return the smoothing that leaves means as they are, and 0 where there are none."""
+        return cls(torch.zeros(num_features), torch.zeros(num_blocks))
+
+
+class Neighbourhood:
+    """Sums and means over the neighbours of every node, without the node itself.
+
+    Args:
+        outward: Out-neighbours instead of in-neighbours.
+    """
+
+    def __init__(self, source: GraphSource, *, outward: bool = False) -> None:
+        self._source, self._outward = source, outward
+        self._exact = ExactRows(source)
+
+    @property
+    def num_neighbours(self) -> Tensor:
+        """Number of neighbours of each node."""
+        return self._sizes[0].float()
+
+    @cached_property
+    def _sizes(self) -> tuple[Tensor, Tensor]:
+        """The number of neighbours of each node, of weight above 0, and the sum of weights."""
+        sizes = torch.zeros(2, self._source.num_nodes, dtype=torch.float64)
+        for chunk in self._exact.chunks():
+            rows = adjacency_rows(self._source, chunk, "neighbours")
+            nodes = rows.columns if self._outward else chunk[rows.rows]
+            values = rows.values.double()
+            sizes.index_add_(1, nodes, torch.stack([(values > 0).double(), values]))
+        return sizes[0], sizes[1]
+
+    @cached_property
+    def _inverse(self) -> Tensor:
+        total = self._sizes[1]
+        return torch.where(total > 0, 1 / total, 0.0)
+
+    def mean(self, x: Tensor, out: Tensor, prior: Tensor, strength: float) -> None:
+        """Write the smoothed mean, weighted by edges, into a matrix of zeros."""
+        self._sum(x, out)
+        share = self.share(strength)
+        parts = (torch.split(each, _ROWS) for each in (out, self._inverse * share, 1 - share))
+        for rows, scale, rest in zip(*parts, strict=True):
+            rows *= scale.to(x.dtype).unsqueeze(1)
+            rows += rest.to(x.dtype).unsqueeze(1) * prior.to(x.dtype)
+
+    def share(self, strength: float) -> Tensor:
+        """Return the share of each node's own mean in its smoothed mean."""
+        number = self._sizes[0]
+        return torch.where(number > 0, number / (number + strength), 0.0)
+
+    def estimate_strength(self, x: Features) -> float:
+        r"""Return how strongly the means of these columns should be smoothed, from 0 to 100.
+
+        It is the ratio of two variances, summed over standardised columns: of the values within
+        a neighbourhood, and of the means of neighbourhoods beyond what chance explains. This is
+        the estimate of a random-effects model by the method of moments. No label is read.
+        """
+        number = self._sizes[0]
+        if not (number > 1).any():
+            return 0.0
+        most = max(8, _STRENGTH_BYTES // (8 * x.shape[0]))
+        step = -(-x.shape[1] // most)
+        if isinstance(x, SparseMatrix):
+            values = torch.from_numpy(x.to_scipy().tocsc()[:, ::step].toarray()).float()
+        else:
+            values = x[:, ::step].float()
+        values = values - values.mean(0)
+        deviation = values.square().mean(0).sqrt()
+        values = values[:, deviation > 1e-6] / deviation[deviation > 1e-6]
+        both = torch.cat([values, values.square()], dim=1)
+        means = self._sum(both, torch.zeros_like(both)).double() * self._inverse.unsqueeze(1)
+        mean, square = means[number > 0].chunk(2, dim=1)
+        number = number[number > 0].unsqueeze(1)
+        several = (number > 1).squeeze(1)
+        spread = (square - mean.square())[several] * (number / (number - 1))[several]
+        within = spread.clamp(min=0).mean(0).sum()
+        between = mean.var(0, correction=0).sum() - within * (1 / number).mean()
+        return min(float(within / between), _MOST_STRENGTH) if between > 0 else _MOST_STRENGTH
+
+    def mean_matrix(self, dtype: torch.dtype) -> SparseMatrix:
+        """Return the matrix of the mean over neighbours, of a graph in memory."""
+        nodes = torch.arange(self._source.num_nodes)
+        rows = adjacency_rows(self._source, nodes, "neighbours").to_scipy().astype(np.float64)
+        scale = sp.diags_array(self._inverse.numpy())
+        matrix = SparseMatrix.from_scipy(scale @ (rows.T if self._outward else rows))
+        matrix.values = matrix.values.to(dtype)
+        return matrix
+
+    def mean_sparse(self, x: SparseMatrix, prior: Tensor, strength: float) -> SparseMatrix:
+        """Return the smoothed mean of a sparse matrix; only columns with a prior are filled in."""
+        matrix, parts = x.to_scipy(), []
+        for chunk in self._exact.chunks():
+            rows = adjacency_rows(self._source, chunk, "neighbours").to_scipy()
+            own = matrix[chunk.numpy()]
+            parts.append(rows.T @ own if self._outward else rows @ matrix)
+        sums = sum(parts[1:], parts[0]) if self._outward else sp.vstack(parts, format="csr")
+        share = self.share(strength)
+        scale = sp.diags_array((self._inverse * share).numpy().astype(sums.dtype))
+        rest = sp.csr_array((1 - share).numpy().astype(sums.dtype)[:, None])
+        usual = sp.csr_array(prior.numpy().astype(sums.dtype)[None, :])
+        return SparseMatrix.from_scipy(scale @ sums + rest @ usual)
+
+    def mean_labels(self, labels: NeighbourLabels, hop: int) -> Tensor:
+        """Return the smoothed mean of the labels at the end of walks, and how many are known.
+
+        A walk counts as one if all edges weigh the same; otherwise each step counts by the weight
+        of its edge, relative to the mean weight of the node's edges. A walk that returns to its
+        start is left out, so no column shows a node its own label.
+        """
+        known = labels.known.unsqueeze(1)
+        own = torch.where(known, torch.cat([labels.values, torch.ones_like(known)], dim=1), 0.0)
+        own = own.double()
+        prior = own[:, :-1].sum(0) / own[:, -1].sum().clamp(min=1)
+        if labels.prior is not None:
+            prior = labels.prior.to(own)
+        counts = self._counts.unsqueeze(1)
+        reached = counts * self._sum(own, torch.zeros_like(own))
+        if hop == 2:
+            reached = counts * self._sum(reached, torch.zeros_like(own))
+            reached -= self._returns.unsqueeze(1) * own
+        total, count = reached[:, :-1], reached[:, -1:].clamp(min=0)
+        return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
+
+    def _sum(self, x: Tensor, out: Tensor) -> Tensor:
+        """Add the sums over neighbours to a matrix, some rows at a time.
+
+        The matrix is multiplied as a whole if it is contiguous, else a few columns at a time.
+        """
+        nodes: Tensor | slice = slice(None)
+        width = x.size(1) if x.is_contiguous() else _WIDTH
+        for chunk in self._exact.chunks():
+            if x.is_contiguous():
+                block = adjacency_rows(self._source, chunk, "neighbours")
+            else:
+                nodes, block = self._exact.block(chunk, "neighbours")
+            for source, target in zip(
+                torch.split(x, width, 1), torch.split(out, width, 1), strict=True
+            ):
+                if self._outward:
+                    target[nodes] += block.multiply_transposed(source[chunk])
+                else:
+                    target[chunk[0] : chunk[-1] + 1] += block @ source[nodes]
+        return out
+
+    @cached_property
+    def _counts(self) -> Tensor:
+        """One over the mean weight of each node's edges."""
+        number, total = self._sizes
+        return torch.where(total > 0, number / total, 0.0)
+
+    @cached_property
+    def _returns(self) -> Tensor:
+        """What all walks of two steps from each node back to itself count."""
+        source = self._source
+        total = torch.zeros(source.num_nodes, dtype=torch.float64)
+        for chunk in self._exact.chunks():
+            rows = adjacency_rows(source, chunk, "neighbours")
+            starts, values = chunk[rows.rows], rows.values.double()
+            back = source.find_entries(rows.columns.numpy(), starts.numpy())
+            values *= torch.from_numpy(back >= 0) * self._counts[rows.columns]
+            if source.weights is not None:
+                values *= source.weights[back]  # the last weight where there is no way back
+            total.index_add_(0, starts, values)
+        return self._counts * total
