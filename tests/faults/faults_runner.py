@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -94,6 +95,7 @@ def start(arguments: tuple[str, ...], folder: Path, setup: Setup | None = None) 
     if child:
         return child
     code = FAILED
+    warnings.resetwarnings()
     try:
         os.chdir(folder)
         for stream in (1, 2):
@@ -442,6 +444,17 @@ class Harness:
 EMPTY = {"trials": 0, "finished": 0, "told": 0, "killed": 0, "differences": 0, "left_over": 0}
 
 
+def add_trial(about: dict[str, Any], found: dict[str, Any]) -> None:
+    """Add a trial to the counts of its fault."""
+    about["trials"] += 1
+    about[found["ended"]] += 1
+    about["differences"] += bool(found["differences"])
+    about["left_over"] += bool(found["left_over"])
+    command = found["command"]
+    about["commands"][command] = about["commands"].get(command, 0) + 1
+    about["bad"] += [found] if found["bad"] else []
+
+
 def main() -> int:
     """Continue the record until every fault has its trials."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -453,23 +466,23 @@ def main() -> int:
     record = json.loads(out.read_text()) if out.exists() else {"faults": {}}
     with tempfile.TemporaryDirectory(prefix="faults-", dir=PLACE) as root:
         harness = Harness(Path(root))
-        for name in chosen.faults:
-            if name in MOUNTED and not can_mount():
-                print(f"{name}: needs mount: unshare -Umr make test-faults")
-                continue
-            about = record["faults"].setdefault(name, {**EMPTY, "commands": {}, "bad": []})
-            while about["trials"] < (chosen.trials or FAULTS[name].trials):
-                found = harness.try_once(name, about["trials"])
-                about["trials"] += 1
-                about[found["ended"]] += 1
-                about["differences"] += bool(found["differences"])
-                about["left_over"] += bool(found["left_over"])
-                command = found["command"]
-                about["commands"][command] = about["commands"].get(command, 0) + 1
-                about["bad"] += [found] if found["bad"] else []
-                record |= {"command": "make test-faults", "environment": describe_environment()}
-                out.write_text(json.dumps(record, indent=1) + "\n")
-            print(name, {key: about[key] for key in EMPTY}, len(about["bad"]), "bad", flush=True)
+        wanted = {name: chosen.trials or FAULTS[name].trials for name in chosen.faults}
+        if not can_mount():
+            print(f"without mount ({', '.join(MOUNTED)}): unshare -Umr make test-faults")
+            wanted = {name: trials for name, trials in wanted.items() if name not in MOUNTED}
+        about = {
+            name: record["faults"].setdefault(name, {**EMPTY, "commands": {}, "bad": []})
+            for name in wanted
+        }
+        while left := {name: each for name, each in wanted.items() if about[name]["trials"] < each}:
+            # All faults in turn, so that a record that was stopped has some of each.
+            name = min(left, key=lambda name: about[name]["trials"] / left[name])
+            add_trial(about[name], harness.try_once(name, about[name]["trials"]))
+            record |= {"command": "make test-faults", "environment": describe_environment()}
+            out.write_text(json.dumps(record, indent=1) + "\n")
+        for name in wanted:
+            counts = {key: about[name][key] for key in EMPTY}
+            print(name, counts, len(about[name]["bad"]), "bad", flush=True)
     return 1 if any(about["bad"] for about in record["faults"].values()) else 0
 
 

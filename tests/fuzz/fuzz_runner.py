@@ -21,6 +21,7 @@ import signal
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -110,12 +111,14 @@ class Kind:
         asks: What a user does with them, in turn.
         damage: Changes the files.
         has_checksums: Whether a change must be noticed.
+        mutations: How many there are in all.
     """
 
     make: Callable[[], None]
     asks: Asks
     damage: Callable[[Random], object] = lambda random: damage_folder(Path("files"), random)
     has_checksums: bool = True
+    mutations: int = 2000
 
 
 # ------------------------------------------------------------------------------- what is damaged
@@ -426,17 +429,22 @@ KINDS = {
     "resume point": Kind(make_checkpoint, ask_point),
     "Parquet": Kind(make_parquet, ask_tables(".parquet"), has_checksums=False),
     "CSV": Kind(make_tables, ask_tables(".csv"), has_checksums=False),
-    "Planetoid without checksums": Kind(make_toy, (ask_toy,), has_checksums=False),
-    "GraphSAGE without checksums": Kind(make_graphsage, ask_graphsage, has_checksums=False),
-    "run folder, resealed": Kind(make_run, ask_run(), edit_run, False),
-    "graph folder, resealed": Kind(make_graph_folder, ask_graph_folder(), edit_graph_folder, False),
+    "Planetoid without checksums": Kind(make_toy, (ask_toy,), has_checksums=False, mutations=500),
+    "GraphSAGE without checksums": Kind(
+        make_graphsage, ask_graphsage, has_checksums=False, mutations=500
+    ),
+    "run folder, resealed": Kind(make_run, ask_run(), edit_run, False, 500),
+    "graph folder, resealed": Kind(
+        make_graph_folder, ask_graph_folder(), edit_graph_folder, False, 500
+    ),
     "npz, resealed": Kind(
         make_graph_file,
         ask_npz,
         lambda random: edit_npz(Path("files/small.npz"), random),
         False,
+        500,
     ),
-    "resume point, resealed": Kind(make_checkpoint, ask_point, edit_checkpoint, False),
+    "resume point, resealed": Kind(make_checkpoint, ask_point, edit_checkpoint, False, 500),
 }
 """By name. Without checksums, or with new ones, another value is another file, not damage."""
 
@@ -521,6 +529,7 @@ def outcomes(name: str, numbers: range) -> Iterator[dict[str, Any]]:
 
 def _in_child(name: str, numbers: range, pipe: int) -> None:
     status = FAILED
+    warnings.resetwarnings()
     try:
         with tempfile.TemporaryDirectory(prefix="fuzz-", dir=PLACE) as folder:
             os.chdir(folder)
@@ -562,7 +571,7 @@ def is_bad(kind: Kind, outcome: str) -> bool:
 def main() -> int:
     """Continue the record until every kind has its mutations."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=2000, help="mutations of every kind")
+    parser.add_argument("--count", type=int, help="mutations of every kind [default: by kind]")
     parser.add_argument("--out", type=Path, default=Path("results/fuzz.json"))
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=list(KINDS))
     chosen = parser.parse_args()
@@ -574,9 +583,10 @@ def main() -> int:
     for name in chosen.kinds:
         empty = {"mutations": 0, "has_checksums": KINDS[name].has_checksums}
         about = record["kinds"].setdefault(name, empty | dict.fromkeys(OUTCOMES, 0) | {"bad": []})
-        while about["mutations"] < chosen.count:
+        count = chosen.count or KINDS[name].mutations
+        while about["mutations"] < count:
             start = about["mutations"]
-            for found in outcomes(name, range(start, min(start + CHUNK, chosen.count))):
+            for found in outcomes(name, range(start, min(start + CHUNK, count))):
                 about["mutations"] += 1
                 about[found["outcome"]] += 1
                 if is_bad(KINDS[name], found["outcome"]):

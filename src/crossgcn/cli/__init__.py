@@ -73,9 +73,12 @@ def _run() -> int:
         return _fail(WorkFailed(f"{where}{error.strerror or error}"), 1)
     except KeyboardInterrupt:
         return 130
-    except Exception:
+    except Exception as error:
         if stopped:
             return 130  # an interrupted import raises any error
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+            remedy = "give fewer --workers or a smaller --batch-size; finished runs are kept"
+            return _fail(WorkFailed(f"there is not enough memory; {remedy}"), 1)
         raise
     return 0
 
