@@ -17,6 +17,7 @@ from crossgcn.data import read_graph
 from crossgcn.data.files import read_bytes, read_npz, write_json, write_npz
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.seals import SUMS, add_checksum, check_listed, digest_of_file
+from crossgcn.data.tables.read import read_table
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import open_run
 
@@ -68,6 +69,14 @@ def test_parquet_whose_index_is_described_wrongly(crossgcn: Command) -> None:
     pq.write_table(table.replace_schema_metadata({b"pandas": about}), "edges.parquet")
     done = crossgcn("data", "import", "edges.parquet", "--out", "graph")
     assert done.returncode == 2 and "cannot be read as Parquet" in " ".join(done.stderr.split())
+
+
+def test_parquet_with_text_that_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.parquet"
+    pd.DataFrame({"id": ["2021-09-11", "b"]}).to_parquet(path, compression=None)
+    path.write_bytes(path.read_bytes().replace(b"2021-09-11", b"20\xff1-09-11"))
+    with pytest.raises(BadInput, match="cannot be read as Parquet"):
+        read_table(path, "nodes")
 
 
 @pytest.mark.parametrize(
