@@ -244,7 +244,7 @@ def descriptor_limit(trial: Trial) -> int | None:
 
 def memory_limit(trial: Trial) -> int | None:
     pages = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    return trial.limited(resource.RLIMIT_AS, pages + trial.random.randrange(8 << 20))
+    return trial.limited(resource.RLIMIT_AS, pages + trial.random.randrange(16 << 20, 64 << 20))
 
 
 def two_writers(trial: Trial) -> int | None:

@@ -94,7 +94,7 @@ def edit_json(value: Any, random: Random) -> Any:
     deep: Any = []
     for _ in range(500):
         deep = [deep]
-    others = (
+    others: tuple[Any, ...] = (
         *(None, True, False, 0, 1, -1, 2, 1e30, -1e-30, float("nan"), float("inf"), 2**63, 10**30),
         *("", "x", "\x1b[31m", "\ud800", "../../x", "/etc/passwd", [], [[]], {}, {"x": 1}, deep),
     )

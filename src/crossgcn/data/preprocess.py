@@ -49,7 +49,7 @@ class Preprocess:
             raise BadInput("it names no classes")
         encoding: Any = content.get("encoding")
         extra = content.get("extra") or {}
-        if not (isinstance(encoding, dict | None) and isinstance(extra, dict)):
+        if not all(isinstance(part, dict) for part in (encoding or {}, extra)):
             raise BadInput("encoding or extra is not an object {...}")
         space = None
         if names is not None:
