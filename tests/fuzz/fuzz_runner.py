@@ -188,7 +188,7 @@ def ask_tables(ending: str) -> Asks:
 
 def make_graph_folder() -> None:
     # Small blocks, so that some are read and some are not.
-    seals.BLOCK = stored_format.BLOCK = 512
+    seals.BLOCK = stored_format.BLOCK = 512  # type: ignore[attr-defined]
     make_tables()
     Path("files").rename("tables")
     nodes, edges, *target = (str(each).replace("files", "tables") for each in OWN)

@@ -18,7 +18,6 @@ QUICK = {
     "GraphSAGE": 25,
     "resume point": 25,
     "npz, resealed": 40,
-    "CSV": 12,
 }
 
 
