@@ -14,7 +14,7 @@ import pytest
 PROJECT = Path(__file__).parents[1]
 SOURCE = PROJECT / "src"
 ROOMS = (
-    *("data", "kernels", "graph", "layers", "models", "training", "estimator", "experiments"),
+    *("data", "kernels", "graph", "layers", "models", "training", "experiments", "estimator"),
     *("links", "explanation", "reports", "reproduction", "workflows", "cli"),
 )
 """A room imports only from rooms before it. CONTRIBUTING.md shows the same order."""

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from crossgcn.data.datasets.drawn_graphs import large_graph
-from crossgcn.data.stored import open_graph
+from crossgcn.data.stored.open import open_graph
 from crossgcn.training.config import Precision
 from crossgcn.training.device import PRECISIONS
 from research.benchmarks.harness.agreement import SAME_VALUES, Check

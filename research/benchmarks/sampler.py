@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from crossgcn.data.datasets.drawn_graphs import large_graph
-from crossgcn.data.stored import open_graph
-from crossgcn.graph.sampling import blocks, sampler
+from crossgcn.data.stored.open import open_graph
+from crossgcn.graph.sampling import sampler
 from crossgcn.graph.sampling import source as graph_source
 from crossgcn.graph.sampling.batches import Batch
 from crossgcn.graph.sampling.source import GraphSource, source_of
@@ -109,7 +109,7 @@ def plain_loops() -> Iterator[None]:
         return plain_sampling
 
     with ExitStack() as patches:
-        for module in (graph_source, sampler, blocks):
+        for module in (graph_source, sampler):
             patches.enter_context(patch.object(module, "loops", plain))
         yield
 

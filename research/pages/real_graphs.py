@@ -44,8 +44,9 @@ def real_graphs_markdown(records: Mapping[str, Record]) -> str:
     commits = sorted({str(record["commit"])[:7] for record in records.values()})
     splits = " or ".join(map(str, sorted({r["num_splits"] for r in records.values()})))
     note = (
-        f"Mean ± sd on the test nodes of {splits} stratified splits (60 / 20 / 20 %); ROC-AUC in "
-        "%. The settings of every model, two per split, are chosen on validation nodes. "
+        f"Mean ± sd on the test nodes of {splits} splits, stratified (60 / 20 / 20 %) but for the "
+        "official ones; ROC-AUC in %. The settings of every model, two per split, are chosen on "
+        "validation nodes. "
         f"Commit {', '.join(commits)}."
     )
     header = ["graph", "crosses", "neighbourhood", "black box", "recommended", "CPU time"]

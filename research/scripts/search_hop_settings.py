@@ -10,7 +10,6 @@ judged on the other, both ways round. Test nodes are never read.
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import time
 from collections.abc import Iterator, Mapping
@@ -290,7 +289,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2, help="trainings of each setting")
     parser.add_argument("--out", type=Path, default=RECORD, help="the record")
     options = parser.parse_args()
-    results = []
+    machine = torch.cuda.get_device_name() if DEVICE.type == "cuda" else platform.processor()
+    results: list[dict[str, Any]] = []
     for name in options.graphs:
         graph = Graph(name)
         chosen = hop_settings(graph.x.size(1))
@@ -302,9 +302,8 @@ def main() -> None:
             results.append({"graph": name, "variant": variant, "roc_auc": scores})
             mean, seconds = np.mean(scores), time.perf_counter() - started
             print(f"{name:28} {variant:44} {100 * mean:.2f} {seconds:5.1f} s", flush=True)
-    machine = torch.cuda.get_device_name() if DEVICE.type == "cuda" else platform.processor()
-    write_json(options.out, {"defaults": DEFAULTS, "machine": machine, "results": results})
-    print(json.dumps({"out": str(options.out)}))
+            record = {"defaults": DEFAULTS, "machine": machine, "results": results}
+            write_json(options.out, record)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,11 @@ def findings() -> dict[str, str]:
 def real_graphs() -> dict[str, dict[str, Any]]:
     """Return the comparisons on real tables, by dataset and target."""
     records = [json.loads(path.read_bytes()) for path in sorted(REAL.glob("*.json"))]
-    return {f"{record['dataset']}, {record['target']}": record for record in records}
+    kinds = {"stratified": "", "public": " (official splits)"}
+    return {
+        f"{record['dataset']}{kinds[record['splits']]}, {record['target']}": record
+        for record in records
+    }
 
 
 def _figure(name: str) -> str:

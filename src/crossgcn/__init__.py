@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from crossgcn.experiments.statistics import paired_difference, summarise
     from crossgcn.explanation.explain import explain, explain_terms
     from crossgcn.graph import PreparedGraph
-    from crossgcn.graph.sampling.loader import NeighborLoader
+    from crossgcn.graph.sampling.sampler import NeighborLoader
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
     from crossgcn.layers.crossify import crossed_maps, crossify
     from crossgcn.models.baselines import GCN, GIN, MLP
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from crossgcn.training.run_log import log_to
     from crossgcn.workflows.compare import compare
     from crossgcn.workflows.links import predict_links
+    from crossgcn.workflows.reproduce import reproduce
     from crossgcn.workflows.table_model import TableModel, from_tables
     from crossgcn.workflows.tune import tune
 
@@ -61,7 +62,7 @@ _HOMES = {
     "experiments.statistics": ("paired_difference", "summarise"),
     "explanation.explain": ("explain", "explain_terms"),
     "graph": ("PreparedGraph",),
-    "graph.sampling.loader": ("NeighborLoader",),
+    "graph.sampling.sampler": ("NeighborLoader",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
     "layers.crossify": ("crossed_maps", "crossify"),
     "models.baselines": ("GCN", "GIN", "MLP"),
@@ -77,6 +78,7 @@ _HOMES = {
     "training.run_log": ("log_to",),
     "workflows.compare": ("compare",),
     "workflows.links": ("predict_links",),
+    "workflows.reproduce": ("reproduce",),
     "workflows.table_model": ("TableModel", "from_tables"),
     "workflows.tune": ("tune",),
 }
@@ -122,6 +124,7 @@ __all__ = [  # noqa: RUF022
     "paired_difference",
     "predict_links",
     "read_graph",
+    "reproduce",
     "save_graph",
     "save_model",
     "summarise",

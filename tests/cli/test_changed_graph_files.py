@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from torch_geometric.data import Data
 
-from crossgcn.data.stored import store_graph
+from crossgcn.data.stored.import_graph import store_graph
 
 Command = Callable[..., CompletedProcess[str]]
 BATCHES = ("--batch-size", 8, "--fanout", 4)

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossgcn.data.tables import TableChoices, load_tables
+from crossgcn.data.tables.graph import load_tables
+from crossgcn.data.tables.plan import TableChoices
 from crossgcn.reports.terminal.check import reading_lines
 
 Command = Callable[..., CompletedProcess[str]]

@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 
 import pandas as pd
 
-from crossgcn.data.datasets.shop_customers import PLANTED
+from crossgcn.data.datasets.shop import PLANTED
 
 Command = Callable[..., CompletedProcess[str]]
 

@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 import numpy as np
 import pandas as pd
 
-from crossgcn.data.stored import open_graph
+from crossgcn.data.stored.open import open_graph
 
 Command = Callable[..., CompletedProcess[str]]
 

@@ -24,7 +24,7 @@ from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor
 from crossgcn import BadInput, CrossGCNConv
 
 every_order = pytest.mark.parametrize("order", ORDERS)
-close = torch.testing.assert_close
+assert_close = torch.testing.assert_close
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Sparse CS. tensor support is in beta:UserWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),
@@ -48,10 +48,10 @@ def test_gcn_conv(order: int, weights: Tensor | None) -> None:
     out = conv(x, LOOPLESS, weights)
     for convert in (to_torch_csc_tensor, to_torch_coo_tensor):
         adjacency = convert(LOOPLESS, weights, size=(NODES, NODES))
-        close(conv(x, adjacency.t()), out)
+        assert_close(conv(x, adjacency.t()), out)
     conv.cached = True
-    close(conv(x, LOOPLESS, weights), out)
-    close(conv(x, LOOPLESS[:, :3]), out)  # from the cache
+    assert_close(conv(x, LOOPLESS, weights), out)
+    assert_close(conv(x, LOOPLESS[:, :3]), out)  # from the cache
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_order_1_is_gcn_conv(settings: dict[str, Any]) -> None:
     theirs = shake(GCNConv(FEATURES, OUTPUTS, **settings))
     conv = make(1, **settings)
     conv.load_state_dict(theirs.state_dict())
-    close(conv(features(), EDGES, WEIGHTS), theirs(features(), EDGES, WEIGHTS))
+    assert_close(conv(features(), EDGES, WEIGHTS), theirs(features(), EDGES, WEIGHTS))
     grown = CrossGCNConv.from_gcn_conv(theirs, order=3)
-    close(grown(features(), EDGES, WEIGHTS), theirs(features(), EDGES, WEIGHTS))
+    assert_close(grown(features(), EDGES, WEIGHTS), theirs(features(), EDGES, WEIGHTS))
     assert grown.order == 3 and not grown.training
 
 
@@ -84,7 +84,7 @@ def test_a_state_dict_of_another_width_is_refused_and_a_lazy_layer_takes_any() -
         CrossGCNConv(FEATURES + 1, OUTPUTS).load_state_dict(theirs.state_dict())
     lazy = CrossGCNConv(-1, OUTPUTS)
     lazy.load_state_dict(theirs.state_dict())
-    close(lazy(features(), EDGES), theirs(features(), EDGES))
+    assert_close(lazy(features(), EDGES), theirs(features(), EDGES))
 
 
 @every_order
@@ -93,7 +93,7 @@ def test_gcn_conv_with_decomposed_layers(order: int) -> None:
     conv.register_message_forward_pre_hook(lambda _, given: widths.append(given[0]["x_j"].size(1)))
     whole = conv(features(), EDGES)
     conv.decomposed_layers = 2
-    close(conv(features(), EDGES), whole)
+    assert_close(conv(features(), EDGES), whole)
     assert widths == [OUTPUTS, OUTPUTS // 2, OUTPUTS // 2]
 
 
@@ -102,7 +102,7 @@ def test_gcn_conv_with_decomposed_layers(order: int) -> None:
 def test_gcn_conv_with_sparse_input_feature(order: int, layout: torch.layout) -> None:
     x = features() * (features(seed=2) > 0)
     conv = make(order)
-    close(conv(x.to_sparse(layout=layout), EDGES), conv(x, EDGES))
+    assert_close(conv(x.to_sparse(layout=layout), EDGES), conv(x, EDGES))
 
 
 @every_order
@@ -111,13 +111,13 @@ def test_static_graph(order: int, aggr: str) -> None:
     """Several signals on one graph, ``[batch, nodes, features]``, are a batch of graphs."""
     conv, x = make(order, aggr=aggr), features(2, NODES, FEATURES)
     graphs = Batch.from_data_list([Data(x=each, edge_index=EDGES) for each in x])
-    close(conv(x, EDGES).flatten(0, 1), conv(graphs.x, graphs.edge_index))
+    assert_close(conv(x, EDGES).flatten(0, 1), conv(graphs.x, graphs.edge_index))
 
 
 @every_order
 def test_gcn_conv_flow(order: int) -> None:
     conv, back = make(order), make(order, flow="target_to_source")
-    close(back(features(), EDGES.flip(0), WEIGHTS), conv(features(), EDGES, WEIGHTS))
+    assert_close(back(features(), EDGES.flip(0), WEIGHTS), conv(features(), EDGES, WEIGHTS))
 
 
 @every_order
@@ -127,7 +127,7 @@ def test_my_conv_save_and_copy_and_pickle(order: int) -> None:
     file.seek(0)
     loaded = torch.load(file, weights_only=False)
     for other in (loaded, copy.copy(conv), copy.deepcopy(conv)):
-        close(other(features(), EDGES), conv(features(), EDGES))
+        assert_close(other(features(), EDGES), conv(features(), EDGES))
 
 
 @every_order
@@ -135,8 +135,8 @@ def test_my_conv_edge_index_and_int32(order: int) -> None:
     conv = make(order)
     wanted = conv(features(), EDGES)
     typed = EdgeIndex(EDGES, sparse_size=(NODES, NODES)).sort_by("col").values
-    close(conv(features(), typed), wanted)
-    close(conv(features(), EDGES.int()), wanted)
+    assert_close(conv(features(), typed), wanted)
+    assert_close(conv(features(), EDGES.int()), wanted)
 
 
 @every_order
@@ -162,7 +162,7 @@ def test_bipartite(order: int) -> None:
     x, edges = (features(), features(3, FEATURES)), torch.tensor([[0, 1, 6], [0, 2, 2]])
     out = conv(x, edges)
     adjacency = to_torch_csc_tensor(edges, size=(NODES, 3))
-    close(conv(x, adjacency.t()), out)
+    assert_close(conv(x, adjacency.t()), out)
     assert out.shape == (3, OUTPUTS)
 
 
@@ -171,8 +171,8 @@ def test_message_passing_with_aggr_module(order: int) -> None:
     by_name = make(order, aggr="mean")
     by_module = make(order, aggr=MeanAggregation())
     several = make(order, aggr=MultiAggregation([SumAggregation()]))
-    close(by_module(features(), EDGES), by_name(features(), EDGES))
-    close(several(features(), EDGES), make(order)(features(), EDGES))
+    assert_close(by_module(features(), EDGES), by_name(features(), EDGES))
+    assert_close(several(features(), EDGES), make(order)(features(), EDGES))
 
 
 @every_order
@@ -183,7 +183,7 @@ def test_explain_message(order: int) -> None:
     conv._edge_mask = torch.full((EDGES.size(1),), 0.5)
     conv._loop_mask = torch.ones(EDGES.size(1), dtype=torch.bool)
     conv._apply_sigmoid = False
-    close(conv(features(), EDGES) - conv.bias, 0.5 * (wanted - conv.bias))
+    assert_close(conv(features(), EDGES) - conv.bias, 0.5 * (wanted - conv.bias))
 
 
 def test_our_own_aggregations_refuse_edge_masks_with_a_sentence() -> None:
@@ -198,7 +198,7 @@ def test_sequential(order: int) -> None:
     first, last = make(order), shake(CrossGCNConv(OUTPUTS, 2, order))
     steps = [(first, "x, edge_index -> x"), nn.ReLU(), (last, "x, edge_index -> x")]
     model = Sequential("x, edge_index", steps)
-    close(model(features(), EDGES), last(first(features(), EDGES).relu(), EDGES))
+    assert_close(model(features(), EDGES), last(first(features(), EDGES).relu(), EDGES))
 
 
 METADATA = (["a", "b"], [("a", "to", "b"), ("b", "to", "a"), ("a", "near", "a")])
@@ -225,7 +225,7 @@ def test_to_hetero_with_gcn(order: int) -> None:
     out = model(x, edges)
     convs: Any = model.conv
     to_b = convs["a__to__b"]((x["a"], x["b"]), edges["a", "to", "b"])
-    close(out["b"], to_b.relu())
+    assert_close(out["b"], to_b.relu())
     assert out["a"].shape == (4, OUTPUTS)
 
 
@@ -238,10 +238,10 @@ def test_compile(order: int, kind: str) -> None:
     edges: Any = EDGES
     if kind == "edge index object":
         edges = EdgeIndex(EDGES, sparse_size=(NODES, NODES)).as_tensor()
-    close(compiled(features(), edges), conv(features(), edges))
+    assert_close(compiled(features(), edges), conv(features(), edges))
     if kind == "dynamic":
         larger = features(12, FEATURES)
-        close(compiled(larger, EDGES[:, 2:]), conv(larger, EDGES[:, 2:]))
+        assert_close(compiled(larger, EDGES[:, 2:]), conv(larger, EDGES[:, 2:]))
 
 
 def test_compiled_gradients() -> None:
@@ -251,7 +251,7 @@ def test_compiled_gradients() -> None:
     x = features().requires_grad_()
     wanted = torch.autograd.grad(conv(x, EDGES).square().sum(), [x, *conv.parameters()])
     found = torch.autograd.grad(compiled(x, EDGES).square().sum(), [x, *conv.parameters()])
-    close(found, wanted)
+    assert_close(found, wanted)
 
 
 def test_lazy_gcn() -> None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import (
+    CaptumExplainer,
     DummyExplainer,
     Explainer,
     GNNExplainer,
@@ -32,8 +33,9 @@ from torch_geometric.nn import to_hetero
 from crossgcn import GCN, GIN, BadInput, CrossGCN, CrossHops, NeighborLoader
 
 every_order = pytest.mark.parametrize("order", ORDERS)
-close = torch.testing.assert_close
+assert_close = torch.testing.assert_close
 ACTS = [None, "leaky_relu", torch.relu_, functional.elu, nn.ReLU()]
+ACT_NAMES = ["none", "name", "torch", "functional", "module"]
 NORMS = [None, "batch_norm", "layer_norm"]
 JKS = [None, "last", "cat", "max", "lstm"]
 
@@ -44,24 +46,23 @@ def make(order: int = 2, **settings: Any) -> CrossGCN:
     return model
 
 
-@pytest.mark.parametrize("jk", JKS)
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("act", ACTS, ids=["none", "name", "torch", "functional", "module"])
-def test_gcn(act: Any, norm: str | None, jk: str | None) -> None:
+@pytest.mark.parametrize("jk", range(len(JKS)), ids=map(str, JKS))
+@pytest.mark.parametrize("act", range(len(ACTS)), ids=ACT_NAMES)
+def test_gcn(act: int, jk: int) -> None:
     """With the weights of PyG's model, the one of order 1 computes the same."""
-    for out in (None, 5):
-        theirs = PyGGCN(8, 16, 3, out, 0.5, act=act, norm=norm, jk=jk)
-        ours = GCN(8, 16, 3, out, 0.5, act=act, norm=norm, jk=jk)
-        assert (ours.in_channels, ours.out_channels) == (8, out or 16)
-        assert ours.num_layers == len(ours.convs) == 3
-        with torch.no_grad():
-            for conv, layer in zip(theirs.convs, ours.convs, strict=True):
-                layer.load_state_dict(conv.state_dict())
-            for name, module in (("jk", "jk"), ("lin", "lin"), ("norms", "norms")):
-                if ours.stack is not None and hasattr(theirs, name):
-                    state = getattr(theirs, name).state_dict()
-                    getattr(ours.stack, module).load_state_dict(state)
-        close(ours.eval()(features(NODES, 8), EDGES), theirs.eval()(features(NODES, 8), EDGES))
+    norm, out = (act + jk) % len(NORMS), (None, 5)[(act + jk) % 2]
+    settings: dict[str, Any] = {"act": ACTS[act], "norm": NORMS[norm], "jk": JKS[jk]}
+    theirs, ours = PyGGCN(8, 16, 3, out, 0.5, **settings), GCN(8, 16, 3, out, 0.5, **settings)
+    assert (ours.in_channels, ours.out_channels) == (8, out or 16)
+    assert ours.num_layers == len(ours.convs) == 3
+    with torch.no_grad():
+        for conv, layer in zip(theirs.convs, ours.convs, strict=True):
+            layer.load_state_dict(conv.state_dict())
+        for name in ("jk", "lin", "norms"):
+            if ours.stack is not None and hasattr(theirs, name):
+                getattr(ours.stack, name).load_state_dict(getattr(theirs, name).state_dict())
+    x = features(NODES, 8)
+    assert_close(ours.eval()(x, EDGES), theirs.eval()(x, EDGES))
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(CrossGCN, PyGGCN), (GCN, PyGGCN), (GIN, PyGGIN)])
@@ -109,8 +110,8 @@ def test_basic_gnn_inference(order: int, aggr: str) -> None:
     data = Data(x=features(NODES, 8), edge_index=EDGES, edge_weight=weight)
     loader = NeighborLoader(data, [-1], batch_size=3)
     wanted = model(data.x, EDGES, weight)
-    close(model.inference(loader), wanted)
-    close(model.inference(loader, cache=True), wanted)
+    assert_close(model.inference(loader), wanted)
+    assert_close(model.inference(loader, cache=True), wanted)
     assert "n_id" not in data
 
 
@@ -118,7 +119,7 @@ def test_basic_gnn_inference(order: int, aggr: str) -> None:
 def test_inference_with_what_is_between_layers(settings: dict[str, Any]) -> None:
     model = make(**settings)
     data = Data(x=features(NODES, 8), edge_index=EDGES)
-    close(model.inference(NeighborLoader(data, [-1], batch_size=3)), model(data.x, EDGES))
+    assert_close(model.inference(NeighborLoader(data, [-1], batch_size=3)), model(data.x, EDGES))
 
 
 def test_inference_refuses_with_a_sentence() -> None:
@@ -142,7 +143,7 @@ def test_neighbor_loader() -> None:
     for batch in NeighborLoader(data, [-1, -1], mask, batch_size=2, shuffle=True):
         out = model(batch.x, batch.edge_index, batch.edge_weight)[: batch.batch_size]
         seeds = batch.n_id[: batch.batch_size]
-        close(out, wanted[seeds])
+        assert_close(out, wanted[seeds])
         assert torch.equal(batch.y, batch.n_id)
         seen += seeds.tolist()
     assert sorted(seen) == mask.nonzero().flatten().tolist()
@@ -151,12 +152,41 @@ def test_neighbor_loader() -> None:
 
 
 @every_order
+@pytest.mark.parametrize("jk", [None, "cat"])
+def test_trim_to_layer(order: int, jk: str | None) -> None:
+    """Layers leave out what the seed nodes no longer need, and compute the same for these."""
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(60, (2, 240), generator=generator)
+    data = Data(x=features(60, 8), edge_index=edges, edge_weight=torch.rand(240))
+    model, rows = make(order, normalize=False, jk=jk), []
+    model.convs[1].register_forward_pre_hook(lambda _, given: rows.append(given[0].size(0)))
+    for batch in NeighborLoader(data, [4, 3], batch_size=10):
+        sampled = {
+            "num_sampled_nodes_per_hop": batch.num_sampled_nodes,
+            "num_sampled_edges_per_hop": batch.num_sampled_edges,
+        }
+        given = batch.x, batch.edge_index, batch.edge_weight
+        assert_close(model(*given, **sampled)[:10], model(*given)[:10])
+        assert rows.pop(-2) == sum(batch.num_sampled_nodes[:2]) < rows.pop()
+
+
+def test_trim_to_layer_after_several_hops() -> None:
+    model = make(aggr="appnp", aggr_kwargs={"hops": 2})
+    data = Data(x=features(NODES, 8), edge_index=EDGES)
+    batch = next(iter(NeighborLoader(data, [-1] * 4, batch_size=1)))
+    sampled = (batch.num_sampled_nodes, batch.num_sampled_edges)
+    names = ("num_sampled_nodes_per_hop", "num_sampled_edges_per_hop")
+    out = model(batch.x, batch.edge_index, **dict(zip(names, sampled, strict=True)))
+    assert out.size(0) == sum(batch.num_sampled_nodes[:3])
+
+
+@every_order
 def test_packaging(order: int) -> None:
     model, file = make(order), io.BytesIO()
     torch.save(model, file)
     file.seek(0)
     loaded = torch.load(file, weights_only=False)
-    close(loaded(features(NODES, 8), EDGES), model(features(NODES, 8), EDGES))
+    assert_close(loaded(features(NODES, 8), EDGES), model(features(NODES, 8), EDGES))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
@@ -164,7 +194,7 @@ def test_compile_graph_breaks() -> None:
     torch._dynamo.reset()
     model = make(order=3, add_self_loops=False)
     compiled = torch.compile(model, backend="eager", fullgraph=True)
-    close(compiled(features(NODES, 8), EDGES), model(features(NODES, 8), EDGES))
+    assert_close(compiled(features(NODES, 8), EDGES), model(features(NODES, 8), EDGES))
 
 
 CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
@@ -217,6 +247,33 @@ def test_graph_mask_explainer(order: int) -> None:
     )
     explanation = explainer(features(NODES, 8), EDGES, index=3)
     assert explanation.edge_mask.shape == (EDGES.size(1),)
+
+
+@pytest.mark.filterwarnings("ignore:Input Tensor . did not already require:UserWarning")
+@pytest.mark.filterwarnings("ignore:Setting .* hooks on ReLU:UserWarning")
+@every_order
+@pytest.mark.parametrize("method", CaptumExplainer.SUPPORTED_METHODS)
+def test_captum_explainer(order: int, method: str) -> None:
+    """Attributions to features and edges; integrated gradients add up to the score."""
+    pytest.importorskip("captum")
+    model, x = make(order, add_self_loops=False), features(NODES, 8)
+    settings = {"n_steps": 40} if method == "IntegratedGradients" else {}
+    if method == "ShapleyValueSampling":
+        settings = {"n_samples": 1}
+    explainer = Explainer(
+        model,
+        algorithm=CaptumExplainer(method, **settings),
+        explanation_type="model",
+        node_mask_type="attributes",
+        edge_mask_type=None if method == "ShapleyValueSampling" else "object",
+        model_config=CONFIG,
+    )
+    explanation = explainer(x, EDGES, index=3)
+    assert explanation.validate() and explanation.node_mask.any()
+    if method == "IntegratedGradients":
+        score = (model(x, EDGES)[3] - model.convs[1].bias)[model(x, EDGES)[3].argmax()]
+        added = explanation.node_mask.sum() + explanation.edge_mask.sum()
+        assert_close(added, score, rtol=0.02, atol=0.02)
 
 
 @every_order
@@ -293,5 +350,5 @@ def test_cross_hops(order: int) -> None:
     assert (model.in_channels, model.out_channels) == (8, 3)
     torch.save(model, file)
     file.seek(0)
-    close(torch.load(file, weights_only=False)(x, EDGES), out)
-    close(model(model.columns(x, EDGES)), out)
+    assert_close(torch.load(file, weights_only=False)(x, EDGES), out)
+    assert_close(model(model.columns(x, EDGES)), out)

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-import math
+from itertools import combinations
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossgcn.data import cross_columns, explicit_crosses, load_dataset, plant_crosses
+from crossgcn.data import load_dataset, plant_crosses
 from crossgcn.data.datasets.citeseer_cross import citeseer_cross
 from crossgcn.data.datasets.planetoid import read_bundled_citeseer
 from crossgcn.errors import BadInput
@@ -64,72 +64,11 @@ def test_an_order_below_one_is_refused() -> None:
         plant_crosses(torch.tensor([0]), 1, 0, generator=torch.Generator())
 
 
-def _slow_crosses(row: list[float], order: int, start: int = 0) -> list[float]:
-    """Choose the first column, then cross what comes after it."""
-    if order == 0:
-        return [1.0]
-    return [
-        row[first] * rest
-        for first in range(start, len(row))
-        for rest in _slow_crosses(row, order - 1, first + 1)
-    ]
-
-
-@given(rows=st.integers(0, 4), features=st.integers(1, 7), order=st.integers(1, 4), data=st.data())
-def test_every_choice_of_columns_is_multiplied(
-    rows: int, features: int, order: int, data: st.DataObject
-) -> None:
-    order = min(order, features)
-    seed = data.draw(st.integers(0, 2**32))
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(rows, features, dtype=torch.float64, generator=generator)
-    crosses = explicit_crosses(x, order)
-    assert crosses.shape == (rows, math.comb(features, order))
-    slow = torch.tensor([_slow_crosses(row, order) for row in x.tolist()], dtype=torch.float64)
-    torch.testing.assert_close(crosses, slow.reshape(crosses.shape))
-    for cross, columns in enumerate(cross_columns(features, order).tolist()):
-        torch.testing.assert_close(crosses[:, cross], x[:, columns].prod(dim=1))
-
-
-def test_columns_ascend_like_words_in_a_dictionary() -> None:
-    assert cross_columns(4).tolist() == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
-    assert cross_columns(3, 1).tolist() == [[0], [1], [2]]
-    assert cross_columns(3, 3).tolist() == [[0, 1, 2]]
-
-
-def test_gradients_flow_to_the_features() -> None:
-    x = torch.tensor([[2.0, 3.0, 5.0]], requires_grad=True)
-    explicit_crosses(x).sum().backward()  # type: ignore[no-untyped-call]
-    assert x.grad is not None and x.grad.tolist() == [[8.0, 7.0, 5.0]]
-
-
-def test_too_many_crosses_are_refused_with_their_number() -> None:
-    with pytest.raises(BadInput, match="3703 features have 6,854,253 crosses of order 2"):
-        cross_columns(3703)
-    with pytest.raises(BadInput, match="CrossFeatureTransform"):
-        explicit_crosses(torch.ones(1, 3703))
-    with pytest.raises(
-        BadInput, match=r"499,500 crosses of order 2 for 1,000 rows are 499,500,000"
-    ):
-        explicit_crosses(torch.ones(1000, 1000))
-
-
-@pytest.mark.parametrize("order", [0, -1, 4])
-def test_an_order_without_crosses_is_refused(order: int) -> None:
-    with pytest.raises(BadInput, match=f"order is {order}, with 3 features; .* give 1 to 3"):
-        explicit_crosses(torch.ones(2, 3), order)
-
-
-def test_sparse_features_are_refused_with_the_remedy() -> None:
-    with pytest.raises(BadInput, match=r"x\.to_dense\(\)"):
-        explicit_crosses(torch.eye(3).to_sparse())
-
-
 def test_the_classes_of_citeseer_cross_are_signs_of_six_columns() -> None:
     pairs, raw = load_dataset("citeseer-cross-pairs", seed=2), citeseer_cross(seed=2)
-    columns = cross_columns(12).tolist()
-    planted = [columns.index([2 * label, 2 * label + 1]) for label in range(6)]
+    columns = list(combinations(range(12), 2))
+    planted = [columns.index((2 * label, 2 * label + 1)) for label in range(6)]
     assert torch.equal(pairs.x[:, planted] > 0, pairs.y.unsqueeze(1) == torch.arange(6))
-    assert torch.equal(pairs.x, explicit_crosses(raw.x))
+    assert torch.equal(pairs.x, torch.stack([raw.x[:, i] * raw.x[:, j] for i, j in columns], 1))
     assert torch.equal(pairs.edge_index, raw.edge_index)
     assert (pairs.name, pairs.num_features) == ("citeseer-cross-pairs", 66)

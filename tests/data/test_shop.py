@@ -12,15 +12,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from crossgcn import Split, train_full_batch
-from crossgcn.data.datasets.shop import FEWEST_NODES, Shop, make_shop, write_shop
-from crossgcn.data.datasets.shop_customers import CLASSES, PLANTED, allot, plant_pair
-from crossgcn.data.tables import (
-    TableChoices,
-    TableEncoder,
-    TableGraph,
-    load_new_tables,
-    load_tables,
+from crossgcn.data.datasets.shop import (
+    CLASSES,
+    FEWEST_NODES,
+    PLANTED,
+    Shop,
+    allot,
+    make_shop,
+    plant_pair,
+    write_shop,
 )
+from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.graph import TableGraph, load_new_tables, load_tables
+from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers import CrossGCNConv

@@ -136,7 +136,7 @@ def test_labels_of_unlabelled_rows_are_not_seen_but_their_features_are() -> None
 def test_scoring_needs_a_label() -> None:
     X, y, _ = circles()
     classifier = small(epochs=1).fit(X, y)
-    with pytest.raises(BadInput, match="all rows as unlabelled"):
+    with pytest.raises(BadInput, match="the target is unknown in all rows"):
         classifier.score(X, np.full(200, -1))
     with pytest.raises(BadInput, match="y has 3 labels for 200 rows"):
         classifier.score(X, y[:3])

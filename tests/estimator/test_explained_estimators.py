@@ -8,7 +8,7 @@ import pytest
 from architectures import one_thread  # noqa: F401
 from classifier_cases import circles
 
-from crossgcn import BadInput, CrossGCNClassifier, CrossGCNRegressor, explain
+from crossgcn import BadInput, CrossGCNClassifier, CrossGCNRegressor, explain, explain_terms
 
 X, Y, EDGES = circles()
 FRAME = pd.DataFrame(X, columns=["age", "height", "income", "weight"])
@@ -40,6 +40,21 @@ def test_an_estimator_is_explained_with_its_rows(model: str, task: str) -> None:
         assert total == pytest.approx(scores[3].max(), abs=1e-4)
     else:  # two classes: the score is a difference
         assert abs(total) == pytest.approx(abs(scores[3, 1] - scores[3, 0]), abs=1e-4)
+
+
+@pytest.mark.parametrize("model", ["cross-gcn", "cross-hops"])
+def test_terms_of_an_estimators_rows(model: str) -> None:
+    fitted = CrossGCNClassifier(model=model, **QUICK).fit(FRAME, Y, EDGES)
+    rows = FRAME.iloc[[7, 3, 11]]
+    terms = explain_terms(fitted, rows)
+    assert terms.values.shape[0] == len(terms.base_values) == 3
+    assert len(terms.nodes) == len(FRAME) and "age" in terms.to_frame().to_string()
+    np.testing.assert_allclose(
+        terms.base_values + terms.values.sum(axis=1), fitted.decision_function(rows), atol=1e-4
+    )
+    every = explain_terms(fitted)
+    np.testing.assert_array_equal(every.values[[7, 3, 11]], terms.values)
+    np.testing.assert_allclose(explain_terms(fitted, FRAME, EDGES).values, every.values, atol=1e-9)
 
 
 def test_what_cannot_be_explained_is_refused() -> None:

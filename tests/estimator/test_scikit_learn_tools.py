@@ -309,6 +309,16 @@ def test_a_saved_classifier_finds_its_rows_again(tmp_path: Path) -> None:
     assert not (tmp_path / "fitted_graph.npz").exists()
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta:UserWarning")
+def test_clones_share_the_graph_and_its_features_may_be_sparse() -> None:
+    graph = Data(x=torch.from_numpy(X).to_sparse_csr(), edge_index=GRAPH.edge_index)
+    classifier = small(graph=graph, epochs=3).fit(X, Y)
+    copied = clone(classifier)
+    assert copied.graph is graph and not hasattr(copied, "model_")
+    assert copied.get_params() == classifier.get_params()
+    assert len(cross_val_score(classifier, X, Y, cv=TransductiveKFold(2))) == 2
+
+
 def test_predictions_of_all_folds() -> None:
     params = {"edge_index": GRAPH}
     found = cross_val_predict(small(), X, Y, cv=TransductiveKFold(3), params=params)

@@ -203,7 +203,10 @@ def test_a_node_without_features_is_explained_by_nothing() -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (lambda: build_model("gin", 10, 3), "layer 1 is a MLPConv.*crossgcn's GCN"),
+        (
+            lambda: build_model("gin", 10, 3),
+            "by a MLPTransform.*transform='cross'",
+        ),
         (lambda: draw_model(2, order_weights="lstm"), "layer 1 reads its orders with an LSTM"),
         (lambda: draw_model(2, aggr="max"), "layer 1 joins neighbours by 'max'"),
         (lambda: nn.Linear(10, 3), "layer 1 is a Linear of torch"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crossgcn import CrossGCNClassifier, TableChoices, explain_terms, load_tables
-from crossgcn.data.datasets.shop import make_shop
-from crossgcn.data.datasets.shop_customers import PLANTED
+from crossgcn.data.datasets.shop import PLANTED, make_shop
 from crossgcn.explanation.column_details import describe_term
 
 PAIRS = {frozenset(column.name for column in cross.columns) for cross in PLANTED}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from crossgcn import BadInput
 from crossgcn.graph.sampling import source as checked_rows
-from crossgcn.graph.sampling.source import CheckedRows
+from crossgcn.graph.sampling.source import GraphSource
 from crossgcn.kernels import sampling
 from crossgcn.kernels import sampling as plain_sampling
 from crossgcn.kernels.sampling import ALL
@@ -21,8 +21,8 @@ LOOPS = [plain_sampling, sampling.loops()]
 OFFSETS, NEIGHBOURS = [0, 2, 2, 5], [0, 2, 0, 1, 2]
 
 
-def rows(offsets: list[int], neighbours: list[int]) -> CheckedRows:
-    return CheckedRows(torch.tensor(offsets), torch.tensor(neighbours, dtype=torch.int32))
+def rows(offsets: list[int], neighbours: list[int]) -> GraphSource:
+    return GraphSource(torch.tensor(offsets), torch.tensor(neighbours, dtype=torch.int32))
 
 
 @pytest.fixture(params=LOOPS, ids=["plain", "compiled"])

@@ -13,7 +13,8 @@ from torch_geometric.data import Data
 
 from crossgcn import load_dataset
 from crossgcn.data.features import csr_tensor
-from crossgcn.data.stored import open_graph, store_graph
+from crossgcn.data.stored.import_graph import store_graph
+from crossgcn.data.stored.open import open_graph
 from crossgcn.graph import SparseMatrix, edges_of_kind
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import Features, MemoryGraph, source_of

@@ -18,7 +18,7 @@ from crossgcn.training.selection import TrainedModel
 
 
 class Louder(CrossGCN):
-    def forward(self, x: Any, edge_index: Any = None, edge_weight: Tensor | None = None) -> Tensor:
+    def forward(self, x: Any, edge_index: Any = None, edge_weight: Tensor | None = None) -> Tensor:  # type: ignore[override]
         return 10 * super().forward(x, edge_index, edge_weight)
 
 

@@ -205,7 +205,7 @@ def test_the_model_is_left_as_it_was(dense_graph: Data) -> None:
 
 
 class Unusual(CrossGCN):
-    def forward(self, *arguments: Any) -> Tensor:
+    def forward(self, *arguments: Any) -> Tensor:  # type: ignore[override]
         return super().forward(*arguments) * 2
 
 

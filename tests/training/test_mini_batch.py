@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from crossgcn import train_full_batch, train_mini_batch
 from crossgcn.data.splits import Split
-from crossgcn.data.stored import store_graph
+from crossgcn.data.stored.import_graph import store_graph
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.matrix import make_rows

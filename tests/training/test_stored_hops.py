@@ -21,7 +21,7 @@ from torchrun_commands import start, wait_until
 
 from crossgcn import Experiment, RunConfig
 from crossgcn.data.features import csr_tensor
-from crossgcn.data.stored import store_graph
+from crossgcn.data.stored.import_graph import store_graph
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels

@@ -82,6 +82,23 @@ def test_new_tables_explanations_reports_and_folders(fitted: TableModel, tmp_pat
         TableModel.load(tmp_path / "saved").fit()
 
 
+@pytest.mark.parametrize("files", [True, False], ids=["files", "frames"])
+def test_the_command_repeats_a_fit(files: bool, crossgcn: Command, tmp_path: Path) -> None:
+    FEW.to_csv(tmp_path / "nodes.csv", index=False)
+    SHOP.edges.to_csv(tmp_path / "edges.csv", index=False)
+    paths = (tmp_path / "nodes.csv", tmp_path / "edges.csv")
+    nodes, edges = paths if files else (FEW, SHOP.edges)
+    model = from_tables(nodes, edges, "buys", ignored=("city",), **QUICK).fit(tmp_path / "run")
+    words = ("--config", "run/config.json", "--workers", "1", "--json", "--out", "again")
+    if not files:
+        done = crossgcn("train", *words)
+        assert done.returncode == 2 and "trained on data frames; write them" in done.stderr
+    again = result_of(crossgcn("train", *(() if files else paths), *words))
+    assert again["test"][again["metric"]] == model.scores[again["metric"]].tolist()
+    columns = json.loads((tmp_path / "again" / "preprocess.json").read_text())["feature_names"]
+    assert columns and not any("city" in name for name in columns)
+
+
 def test_before_the_fit() -> None:
     model = from_tables(SHOP.nodes, SHOP.edges, "buys", model="cross-gcn", num_splits=1, epochs=3)
     assert "not trained yet" in repr(model)

@@ -13,7 +13,7 @@ from torch_geometric.nn import GCNConv
 
 from crossgcn import train_full_batch
 from crossgcn.data.splits import Split
-from crossgcn.data.stored import StoredGraph, open_graph
+from crossgcn.data.stored.open import StoredGraph, open_graph
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.prepared import receptive_field
 from crossgcn.graph.sampling.source import source_of

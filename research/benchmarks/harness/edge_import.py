@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
-from crossgcn.data.stored import StoredGraph, build_graph
+from crossgcn.data.stored.import_graph import build_graph
+from crossgcn.data.stored.open import StoredGraph
 
 __all__ = ["draw_edges", "import_in_memory", "import_ours", "start_only"]
 

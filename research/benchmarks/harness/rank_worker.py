@@ -10,7 +10,7 @@ from itertools import islice
 
 import torch
 
-from crossgcn.data.stored import open_graph
+from crossgcn.data.stored.open import open_graph
 from crossgcn.graph.sampling.batches import NodeBatches
 from crossgcn.graph.sampling.source import source_of
 from crossgcn.models.catalogue import build_model

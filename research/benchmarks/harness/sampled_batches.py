@@ -10,11 +10,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from crossgcn.data.stored import open_graph
+from crossgcn.data.stored.open import open_graph
 from crossgcn.graph.normalise import EdgeKind
 from crossgcn.graph.sampling.batches import Batch, NodeBatches
-from crossgcn.graph.sampling.blocks import sampled_blocks
-from crossgcn.graph.sampling.source import GraphSource, source_of
+from crossgcn.graph.sampling.source import GraphSource, sampled_blocks, source_of
 from research.benchmarks.harness.loop_sampler import LoopSampler
 
 __all__ = ["BATCHES", "Case", "batches_of", "endless", "go_through", "loop_batches"]
@@ -50,7 +49,6 @@ def batches_of(
         fanouts=case.fanouts,
         batch_size=case.batch_size,
         seed=seed,
-        sampler="ours",
     )
 
 
@@ -69,7 +67,7 @@ def loop_batches(
     for number in count():
         for targets, everywhere in ours.shares(number):
             output = sampler.sample(targets)
-            blocks = sampled_blocks(source, output, KINDS, redrawn=True)
+            blocks = sampled_blocks(source, output, KINDS)
             x, labels = source.features(output.node), source.labels[targets]
             yield Batch(targets, x, blocks, labels, everywhere)
 

@@ -8,7 +8,7 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.data.graph_file import save_graph
-from crossgcn.data.stored import store_graph
+from crossgcn.data.stored.import_graph import store_graph
 from crossgcn.errors import WorkFailed
 from crossgcn.training.distributed import Processes
 from research.benchmarks import ranks, sampled_accuracy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,15 +14,13 @@ from crossgcn.cli import options
 from crossgcn.cli.command import JsonOption, command
 from crossgcn.cli.options import SettingOptions, Settings
 from crossgcn.cli.output import SafeConsole, print_json
-from crossgcn.errors import BadInput, WorkFailed, unknown_name
-from crossgcn.reproduction import ITEM_NAMES
+from crossgcn.errors import WorkFailed
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from crossgcn.reproduction.collect import ItemResult
-    from crossgcn.reproduction.items import Item
     from crossgcn.reproduction.plan import ItemPlan
+    from crossgcn.reproduction.run import Reproduction
 
 
 _DEFAULTS = {"epochs": "the item's", "num_splits": "the item's"}
@@ -72,60 +69,50 @@ def reproduce(
     Writes report.html and report.md. Finished runs are kept in --out: the same command with
     --resume continues after an interruption.
     """
-    for name in items or ():
-        if name not in ITEM_NAMES:
-            raise unknown_name("item", name, ITEM_NAMES)
     started = time.perf_counter()
 
-    from crossgcn.cli.running import check_workers, prepare_folder
-    from crossgcn.reproduction.items import read_item
-    from crossgcn.reproduction.plan import plan_item
+    from crossgcn.cli.running import check_workers, prepare_folder, resumable, work_progress
+    from crossgcn.workflows.reproduce import check_settings, plan_items, run_items
 
     workers = check_workers(workers, threads)
     wanted = None if datasets is None else [name.strip() for name in datasets.split(",")]
-    plans = [
-        plan_item(
-            read_item(name),
-            quick=quick,
-            splits=splits,
-            datasets=wanted,
-            **settings,
-        )
-        for name in ITEM_NAMES
-        if not items or name in items
-    ]
-    if not any(plan.cells for plan in plans):
-        lines = dict.fromkeys(line for plan in plans for line in plan.skipped)
-        raise BadInput(f"none of these can be run here: {'; '.join(lines)}")
+    chosen: dict[str, Any] = {"quick": quick, "splits": splits, "datasets": wanted, **settings}
+    plans = plan_items(items or (), **chosen)
     if out is None:
         out = Path("results") / ("reproduce-quick" if quick else "reproduce")
     folder = prepare_folder(out, resume, "reproduce")
-    _same_settings(
-        folder,
-        {
-            "quick": quick,
-            "datasets": wanted,
-            "epochs": settings["epochs"],
-            "num-splits": settings["num_splits"],
-            "seed": settings["seed"],
-            "splits": splits,
-            "training sets": {name: kind for plan in plans for name, kind in plan.splits.items()},
-        },
-    )
+    check_settings(folder, plans, **chosen)
     console = SafeConsole(stderr=as_json)
     if not console.is_terminal:
         console = SafeConsole(stderr=as_json, width=160)
     _announce(plans, console)
-    pairs = _run(plans, folder, workers, threads, device, console)
+    terminal = SafeConsole(stderr=True)
+    with terminal.status("loading the data"):
+        from crossgcn.reproduction.numbers import item_table
+        from crossgcn.reproduction.run import Reproduction
 
-    from crossgcn.reproduction.page import summarise_reproduction
+        work = Reproduction(plans, folder, workers=workers, threads=threads, device=device)
 
-    summary = summarise_reproduction(pairs)
-    summary |= {
-        "out": str(folder),
-        "report": str(folder / "report.html"),
-        "wall_seconds": time.perf_counter() - started,
-    }
+    with resumable(folder), work_progress(terminal) as progress:
+        task = progress.add_task("timing a few epochs of each model", total=None)
+
+        def show(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        seconds = work.expected_seconds(show)
+        progress.remove_task(task)
+        _estimate(work, seconds, console)
+        task = progress.add_task(f"{work.num_waiting} runs", total=None)
+        summary = run_items(
+            work,
+            on_work=show,
+            on_timing=lambda what: progress.update(task, description=f"timing {what}"),
+            on_item=lambda plan, result: console.print(item_table(plan.item, result), ""),
+            on_note=lambda words: console.print(
+                f"[yellow]left out:[/yellow] {escape(words)}", highlight=False
+            ),
+        )
+    summary["wall_seconds"] = time.perf_counter() - started
     if as_json:
         print_json(summary)
     else:
@@ -134,41 +121,9 @@ def reproduce(
             console.print(f"{what}: {', '.join(found) or 'none'}.", highlight=False)
         took = _duration(summary["wall_seconds"])
         console.print(f"{took}. Read {summary['report']}", highlight=False)
-    failed = [f"{item.name}: {line}" for item, result in pairs for line in result.failed]
+    failed = [f"{item['item']}: {line}" for item in summary["items"] for line in item["failed"]]
     if failed:
         raise WorkFailed("; ".join(failed))
-
-
-def _same_settings(folder: Path, settings: dict[str, Any]) -> None:
-    """Refuse to continue a folder with other settings."""
-    from crossgcn.data.files import write_json
-
-    path = folder / "settings.json"
-    try:
-        before = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        before = {}
-    known = before.get("training sets", {})
-    for name, kind in settings["training sets"].items():
-        if known.get(name, kind) != kind:
-            raise BadInput(
-                f"{folder} was made with the {known[name]} training sets of {name}, and now "
-                f"they would be {kind}: set CROSSGCN_DATA or --splits as they were, or give "
-                "another --out"
-            )
-    for name, value in settings.items():
-        if name != "training sets" and before.get(name, value) != value:
-            raise BadInput(
-                f"{folder} was made with {_option(name, before[name])}, not with "
-                f"{_option(name, value)}: give the same to continue, or another --out"
-            )
-    write_json(path, {**settings, "training sets": {**known, **settings["training sets"]}})
-
-
-def _option(name: str, value: Any) -> str:
-    if value is None or value is False:
-        return f"no --{name}"
-    return f"--{name}" if value is True else f"--{name} {value}"
 
 
 def _announce(plans: Sequence[ItemPlan], console: Console) -> None:
@@ -188,78 +143,20 @@ def _announce(plans: Sequence[ItemPlan], console: Console) -> None:
         console.print(f"{line}{where}", highlight=False)
 
 
-def _run(
-    plans: Sequence[ItemPlan],
-    folder: Path,
-    workers: int,
-    threads: int,
-    device: str,
-    console: Console,
-) -> list[tuple[Item, ItemResult]]:
-    from crossgcn.cli.running import resumable, work_progress
-
-    terminal = SafeConsole(stderr=True)
-    with terminal.status("loading the data"):
-        from crossgcn.reproduction.collect import write_model
-        from crossgcn.reproduction.numbers import item_table
-        from crossgcn.reproduction.page import write_report
-        from crossgcn.reproduction.run import Reproduction
-
-        work = Reproduction(plans, folder, workers=workers, threads=threads, device=device)
-    finished: dict[str, tuple[Item, ItemResult]] = {}
-    earlier = _earlier(plans, folder, console)
-
-    def show_item(plan: ItemPlan, result: ItemResult) -> None:
-        write_model(folder / f"{plan.item.name}.json", result)
-        finished[plan.item.name] = (plan.item, result)
-        everything = earlier | finished
-        write_report(folder, [everything[name] for name in ITEM_NAMES if name in everything])
-        console.print(item_table(plan.item, result), "")
-
-    with resumable(folder), work_progress(terminal) as progress:
-        task = progress.add_task("timing a few epochs of each model", total=None)
-
-        def show(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
-
-        seconds = work.expected_seconds(show)
-        progress.remove_task(task)
-        if seconds > 0:
-            waiting, total = work.num_waiting, work.num_runs
-            done = f" ({total - waiting} of {total} are finished)" if waiting < total else ""
-            shared = f"{workers} process{'es' * (workers > 1)}"
-            if work.trainer.device.type == "cuda":
-                shared = f"the GPU ({work.trainer.device})"
-            console.print(
-                f"{waiting} runs to do{done}: about {_duration(seconds)} with {shared}, "
-                "epochs to be timed included.",
-                highlight=False,
-            )
-        task = progress.add_task(f"{work.num_waiting} runs", total=None)
-
-        def show_timing(what: str) -> None:
-            progress.update(task, description=f"timing {what}")
-
-        work.run(on_work=show, on_item=show_item, on_timing=show_timing)
-    return [finished[plan.item.name] for plan in plans]
-
-
-def _earlier(
-    plans: Sequence[ItemPlan], folder: Path, console: Console
-) -> dict[str, tuple[Item, ItemResult]]:
-    """Return the items in the folder that an earlier command finished, for the report."""
-    from crossgcn.reproduction.collect import read_item_result
-    from crossgcn.reproduction.items import read_item
-
-    found = {}
-    for name in ITEM_NAMES:
-        path = folder / f"{name}.json"
-        if path.exists() and name not in {plan.item.name for plan in plans}:
-            try:
-                found[name] = (read_item(name), read_item_result(path))
-            except BadInput as error:
-                console.print(f"[yellow]left out:[/yellow] {escape(str(error))}", highlight=False)
-    return found
+def _estimate(work: Reproduction, seconds: float, console: Console) -> None:
+    """Print how long the work will take."""
+    if seconds == 0:
+        return
+    waiting, total = work.num_waiting, work.num_runs
+    done = f" ({total - waiting} of {total} are finished)" if waiting < total else ""
+    shared = f"{work.workers} process{'es' * (work.workers > 1)}"
+    if work.trainer.device.type == "cuda":
+        shared = f"the GPU ({work.trainer.device})"
+    console.print(
+        f"{waiting} runs to do{done}: about {_duration(seconds)} with {shared}, "
+        "epochs to be timed included.",
+        highlight=False,
+    )
 
 
 def _duration(seconds: float) -> str:

@@ -18,6 +18,7 @@ from crossgcn.cli.options import (
 )
 from crossgcn.cli.tables import EdgesArgument, TableOptions, refuse_table_in_config
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
+from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import get_preset
 from crossgcn.training.config import read_training
 from crossgcn.workflows.table_settings import configure_for_tables
@@ -46,8 +47,8 @@ def train(
     what explain, predict and report take; crossgcn train --config RUN/config.json repeats the run
     in it.
     """
-    if config is not None and config.suffix == ".json" and dataset is None:
-        dataset, edges, tables = _as_trained(config, edges, tables)
+    if config is not None and config.suffix == ".json":
+        dataset, edges, tables = _as_trained(config, dataset, edges, tables)
     graph = tables.load(dataset, edges, run.out)
     chosen = configure_for_tables(graph, {"dataset": dataset, **settings}, config_file=config)
     if graph is None:
@@ -103,17 +104,26 @@ def train(
 
 
 def _as_trained(
-    config: Path, edges: Path | None, tables: TableOptions
+    config: Path, dataset: str | None, edges: Path | None, tables: TableOptions
 ) -> tuple[str, Path | None, TableOptions]:
     """Return the dataset, the edges and the table options of an earlier run.
 
-    Edges and options that are given now take precedence.
+    Edges and options that are given now take precedence. A dataset that is given now is another
+    one, unless the earlier one were data frames, which are no files.
     """
     earlier = read_training(config)
+    before = earlier.get("dataset", "citeseer")
+    if dataset is not None and before is not None:
+        return dataset, edges, tables
+    if dataset is None and before is None:
+        raise BadInput(
+            f"{config}: the model was trained on data frames; write them to files and give these: "
+            f"crossgcn train NODES EDGES --config {config}"
+        )
     if edges is None and earlier.get("edges") is not None:
         edges = Path(earlier["edges"])
     options = earlier.get("tables", {}) | tables.given()
-    return str(earlier.get("dataset", "citeseer")), edges, TableOptions(**options)
+    return str(dataset or before), edges, TableOptions(**options)
 
 
 def _absolute(dataset: str | Path) -> str:

@@ -11,7 +11,7 @@ from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
-    from crossgcn.data.datasets.citeseer_cross import cross_columns, explicit_crosses, plant_crosses
+    from crossgcn.data.datasets.citeseer_cross import plant_crosses
     from crossgcn.data.datasets.drawn_graphs import reddit400k_shaped
     from crossgcn.data.datasets.graphsage import read_graphsage
     from crossgcn.data.datasets.load import load_dataset
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from crossgcn.data.graph import canonical_graph
     from crossgcn.data.graph_file import read_graph, save_graph
     from crossgcn.data.splits import Split, make_splits, validate_split
-    from crossgcn.data.stored import StoredGraph, build_graph, open_graph, store_graph
+    from crossgcn.data.stored.import_graph import build_graph, store_graph
+    from crossgcn.data.stored.open import StoredGraph, open_graph
 
 __all__ = [
     "CATALOGUE",
@@ -33,9 +34,7 @@ __all__ = [
     "available",
     "build_graph",
     "canonical_graph",
-    "cross_columns",
     "csr_tensor",
-    "explicit_crosses",
     "fetch",
     "load_dataset",
     "load_real",
@@ -57,7 +56,7 @@ __all__ = [
 
 _HOMES = {
     "datasets.catalogue": ("CATALOGUE", "DATASET_NAMES", "TABLES"),
-    "datasets.citeseer_cross": ("plant_crosses", "cross_columns", "explicit_crosses"),
+    "datasets.citeseer_cross": ("plant_crosses",),
     "datasets.drawn_graphs": ("reddit400k_shaped",),
     "datasets.graphsage": ("read_graphsage",),
     "datasets.load": ("load_dataset",),
@@ -68,7 +67,8 @@ _HOMES = {
     "graph": ("canonical_graph",),
     "graph_file": ("read_graph", "save_graph"),
     "splits": ("Split", "make_splits", "validate_split"),
-    "stored": ("StoredGraph", "build_graph", "open_graph", "store_graph"),
+    "stored.import_graph": ("build_graph", "store_graph"),
+    "stored.open": ("StoredGraph", "open_graph"),
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

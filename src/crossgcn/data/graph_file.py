@@ -44,23 +44,19 @@ from crossgcn.errors import BadInput
 _CSR_NAMES = ("x_indptr", "x_indices", "x_data", "x_shape")
 
 
-def _kind(kinds: str, dimensions: int, dtype: type[np.generic], what: str) -> tuple[Any, ...]:
-    return kinds, dimensions, dtype, f"{what} in {dimensions} dimension(s)"
-
-
-# Kinds of NumPy types, dimensions, type in memory, and words for an error.
-_KINDS: dict[str, tuple[Any, ...]] = {
-    "x": _kind("fiub", 2, np.float32, "numbers"),
-    "x_indptr": _kind("iu", 1, np.int64, "integers"),
-    "x_indices": _kind("iu", 1, np.int64, "integers"),
-    "x_data": _kind("fiub", 1, np.float32, "numbers"),
-    "x_shape": _kind("iu", 1, np.int64, "integers"),
-    "edge_index": _kind("iu", 2, np.int64, "integers"),
-    "edge_weight": _kind("fiub", 1, np.float32, "numbers"),
+# Kinds of NumPy types, dimensions if they are fixed, type in memory, and words for an error.
+_KINDS: dict[str, tuple[str, int | None, Any, str]] = {
+    "x": ("fiub", 2, np.float32, "numbers"),
+    "x_indptr": ("iu", 1, np.int64, "integers"),
+    "x_indices": ("iu", 1, np.int64, "integers"),
+    "x_data": ("fiub", 1, np.float32, "numbers"),
+    "x_shape": ("iu", 1, np.int64, "integers"),
+    "edge_index": ("iu", 2, np.int64, "integers"),
+    "edge_weight": ("fiub", 1, np.float32, "numbers"),
     "directed": ("b", None, np.bool_, "one boolean"),
-    "y": _kind("fiu", 1, np.int64, "numbers"),
+    "y": ("fiu", 1, np.int64, "numbers"),
     "num_classes": ("iu", None, np.int64, "one integer, at least 1"),
-    "roles": _kind("iu", 2, np.int64, "integers"),
+    "roles": ("iu", 2, np.int64, "integers"),
 } | dict.fromkeys(MASK_NAMES, ("b", None, np.bool_, "booleans"))
 
 
@@ -145,10 +141,9 @@ def _read(arrays: Arrays, name: str, path: Path) -> Tensor:
 
 
 def _wrong_kind(arrays: Arrays, name: str, path: Path) -> BadInput:
-    array = arrays[name]
-    return BadInput(
-        f"{path}: {name} is {array.dtype} {list(array.shape)}; it must be {_KINDS[name][3]}"
-    )
+    array, (_, dimensions, _, words) = arrays[name], _KINDS[name]
+    wanted = words if dimensions is None else f"{words} in {dimensions} dimension(s)"
+    return BadInput(f"{path}: {name} is {array.dtype} {list(array.shape)}; it must be {wanted}")
 
 
 def _read_sparse(arrays: Arrays, path: Path) -> Tensor:

@@ -58,11 +58,11 @@ def digests_of_files(folder: Path, names: Iterable[str]) -> dict[str, str | None
 
 def changed_files(folder: Path, digests: Mapping[str, str | None]) -> list[Path]:
     """Return the files that differ from :func:`digests_of_files`, or are missing."""
-    return [folder / name for name, digest in digests.items() if _differs(folder / name, digest)]
-
-
-def _differs(path: Path, digest: str | None) -> bool:
-    return digest is None or digest_of_file(path) != digest
+    return [
+        folder / name
+        for name, digest in digests.items()
+        if digest is None or digest_of_file(folder / name) != digest
+    ]
 
 
 def read_sealed_json(path: Path, if_missing: str, if_damaged: str) -> dict[str, Any]:
@@ -139,13 +139,21 @@ class SealedFile:
         self.num_blocks = -(-size // BLOCK)
         if len(self._blocks) != self.num_blocks:
             raise BadInput(f"{path}: has {len(self._blocks)} checksums of its blocks; {remedy}")
+        mapped: Any = b""
         try:
-            with path.open("rb") as file:
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+            found = path.stat().st_size
+            if found == size > 0:  # Opening a pipe, whose size is 0, would block.
+                with path.open("rb") as file:
+                    mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        except FileNotFoundError:
+            raise BadInput(f"{path}: is missing; {remedy}") from None
         except (OSError, ValueError) as error:
             raise BadInput(f"{path}: cannot be opened ({error}); {remedy}") from None
-        if len(mapped) != size:
-            raise BadInput(f"{path}: has {len(mapped):,} bytes, not {size:,}; {remedy}")
+        if found != size:
+            raise BadInput(
+                f"{path}: has {found:,} bytes where {size:,} were written, so it was cut "
+                f"short or replaced; {remedy}"
+            )
         self.content = memoryview(mapped)
         self._is_checked = np.zeros(self.num_blocks, bool)
         self._num_left = self.num_blocks

@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,8 @@ import torch
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_random_state
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import Tags, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 from torch_geometric.data import Data
@@ -26,6 +27,7 @@ from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.estimator.folder import describe_estimator, read_estimator
 from crossgcn.estimator.inputs import GraphArguments
 from crossgcn.estimator.kept_graph import KeptGraph, Places, unknown_labels
+from crossgcn.estimator.labels import Labels, hold_out, tidy_labels
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.neighbourhood import neighbour_labels
@@ -59,12 +61,28 @@ _PASSES_WITHOUT_VALIDATION = 30
 """Epochs of a model of neighbourhoods that no held-out rows stop early."""
 
 
+class Targets(NamedTuple):
+    """What an estimator is fitted to.
+
+    Attributes:
+        values: Class of each row, -1 if not known; or its number, NaN if not known.
+        strata: Class of each row, 0 for any number; -1 if not known.
+        classes: The classes; ``None`` for a number.
+        config: The parameters, with the weights of the classes.
+    """
+
+    values: Tensor
+    strata: Tensor
+    classes: Labels | None
+    config: RunConfig
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
     """Base class of the estimators; :class:`~crossgcn.CrossGCNClassifier` lists the parameters.
 
-    A subclass validates the targets in ``fit`` and passes them to :meth:`_train`; its
-    predictions start from :meth:`_score_rows`.
+    A subclass reads targets (:meth:`_read_targets`, :meth:`_known_targets`); its predictions
+    start from :meth:`_score_rows`.
     """
 
     kind: ClassVar[str]
@@ -158,28 +176,107 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             self, X, accept_sparse="csr", dtype=np.float32, reset=reset, copy=reset
         )
 
+    def _read_targets(self, y: Any, config: RunConfig) -> Targets:
+        """Check what ``fit`` is to predict."""
+        raise NotImplementedError
+
+    def _known_targets(self, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return what ``score`` compares with, and which rows have it."""
+        raise NotImplementedError
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        edge_index: Any = None,
+        *,
+        edge_weight: Any = None,
+        node_index: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Train on the rows whose target is known.
+
+        Args:
+            X: Features ``[rows, features]``: array, data frame or SciPy sparse matrix, which
+                stays sparse.
+            y: Class of each row: numbers, texts or booleans; ``-1``, NaN or ``None`` where it is
+                not known. For a regressor the number of each row, or NaN.
+            edge_index: Pairs of neighbours, which are made undirected and unique. One of:
+
+                - integers ``[2, edges]``: an array, a tensor, or PyG's ``EdgeIndex``;
+                - a sparse adjacency of SciPy or PyTorch, whose values are weights unless all
+                  are 1;
+                - a data frame with two columns of nodes and perhaps one of weights, or a graph
+                  of networkx with the edge attribute ``weight``; nodes are named as in the index
+                  of ``X``, if it is a data frame;
+                - PyG's ``Data``. If it has features ``x``, its nodes are the graph, and ``X`` are
+                  those of them whose labels are given.
+            edge_weight: One weight per edge, not negative.
+            node_index: The node of ``edge_index`` that each row is, a number or a name, if not
+                its position. Edges to other nodes wait for ``predict`` to bring these.
+            sample_weight: Weight of each row in the loss; a row of weight 0 is part of the graph
+                only.
+
+        Raises:
+            ValueError: If an argument cannot be used; the message says what to give.
+            WorkFailed: If training diverges.
+        """
+        config, index = self._configure(), row_names(X)
+        X, targets = self._validate(X), self._read_targets(y, config)
+        check_consistent_length(X, targets.values)
+        rows, held_out = torch.nonzero(targets.strata >= 0).flatten(), None
+        if self.validation_fraction is not None:
+            rows, held_out = hold_out(targets.strata, self.validation_fraction, config.seed)
+        edges = GraphArguments(edge_index, edge_weight, node_index)
+        self._train(targets, X, edges, index, rows, held_out, sample_weight)
+        if targets.classes is not None:
+            self.classes_: Labels = targets.classes
+        return self
+
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike,
+        edge_index: Any = None,
+        *,
+        edge_weight: Any = None,
+        node_index: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Return the accuracy, or R² of a regressor, on the rows whose target is known.
+
+        The arguments are those of :meth:`fit`, for these rows, and the weight of each row.
+        """
+        predicted = self.predict(X, edge_index, edge_weight=edge_weight, node_index=node_index)
+        truth, known = self._known_targets(y)
+        if len(truth) != len(predicted):
+            raise BadInput(f"y has {len(truth)} labels for {len(predicted)} rows; give one per row")
+        if not known.any():
+            raise BadInput("the target is unknown in all rows of y; give rows that have one")
+        weight = None if sample_weight is None else column_or_1d(sample_weight)[known]
+        score = accuracy_score if self.kind == "classifier" else r2_score
+        return float(score(tidy_labels(truth[known]), predicted[known], sample_weight=weight))
+
     def _train(
         self,
-        config: RunConfig,
+        targets: Targets,
         X: Any,
-        y: Tensor,
-        out_channels: int,
         edges: GraphArguments,
         index: pd.Index[Any] | None,
         rows: Tensor,
         held_out: Tensor | None,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | None,
     ) -> None:
         """Train a model on ``rows`` and set the fitted attributes.
 
         Args:
             X: Validated features.
-            y: Class of each row, or its number.
-            out_channels: The number of classes; 1 for a number.
             index: The index of ``X``, if it is a data frame.
             held_out: The rows that select the epoch; without them, the last epoch is kept.
             sample_weight: Weight of each row in the loss.
         """
+        config, y = targets.config, targets.values
+        out_channels = 1 if targets.classes is None else len(targets.classes)
         if edges.edge_index is None and edges.edge_weight is None:
             edges = edges._replace(edge_index=self.graph)
         rows, row_weights = _weigh(rows, X, sample_weight)
@@ -428,9 +525,11 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
 
         One written by :meth:`save` has the same parameters and attributes as before. One written
         by the command line has the parameters of its model; those of training, such as
-        ``epochs``, are at their defaults. If it was trained on tables, it takes features as
-        :func:`~crossgcn.data.tables.graph.load_tables` encodes them (``.matrix``). Its classes
-        are texts.
+        ``epochs``, are at their defaults. Its classes are texts. The folder of a whole run also
+        holds the graph and the ids of the nodes, so that predictions need no ``edge_index``; for
+        the folder of one split, or a model trained on a graph folder, give it. If it was trained
+        on tables, it takes features as :func:`~crossgcn.data.tables.graph.load_tables` encodes
+        them (``.matrix``); :class:`~crossgcn.TableModel` takes tables.
 
         Raises:
             BadInput: If a file is missing, damaged, changed or does not belong to the others.
@@ -440,6 +539,14 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         for name, value in fitted.items():
             setattr(loaded, name, value)
         return loaded
+
+    def __sklearn_clone__(self) -> Self:
+        """Copy the parameters; all clones share one graph, which none of them changes."""
+        without = copy(self)
+        without.graph = None  # PyTorch cannot copy sparse CSR tensors
+        cloned: Self = super(CrossGCNEstimator, without).__sklearn_clone__()
+        cloned.graph = self.graph
+        return cloned
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

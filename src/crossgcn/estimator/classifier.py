@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
-from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 
-from crossgcn.errors import BadInput
-from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator, row_names
-from crossgcn.estimator.inputs import GraphArguments
+from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator, Targets
 from crossgcn.estimator.labels import (
     AUTO,
     Labels,
     encode_labels,
     find_unlabelled,
-    hold_out,
     read_labels,
     tidy_labels,
 )
+from crossgcn.training.config import RunConfig
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -143,9 +138,8 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         preset_: Name of the fitted model.
         settings_: Its arguments of :func:`~crossgcn.models.catalogue.build_model`.
 
-    A classifier loaded from a model of the command line has no ``n_edges_``, ``n_iter_``,
-    ``best_epoch_``, ``loss_curve_``, ``validation_scores_``, ``validation_rows_`` and
-    ``feature_names_in_``, and no graph and training labels: give it ``edge_index``.
+    A classifier loaded from a model of the command line has no ``n_iter_``, ``best_epoch_``,
+    ``loss_curve_``, ``validation_scores_``, ``validation_rows_`` and ``feature_names_in_``.
     """
 
     __metadata_request__predict_proba = GRAPH_ARGUMENTS
@@ -156,58 +150,20 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
     class_weight: str | Mapping[Any, float] | None = None
     unlabelled: Any = AUTO
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        edge_index: Any = None,
-        *,
-        edge_weight: Any = None,
-        node_index: Any = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Train on the rows that have a label.
+    score = CrossGCNEstimator.score  # not the mixin's, which counts rows without a label
 
-        Args:
-            X: Features ``[rows, features]``: array, data frame or SciPy sparse matrix, which
-                stays sparse.
-            y: Class of each row: numbers, texts or booleans; ``-1``, NaN or ``None`` where it is
-                not known.
-            edge_index: Pairs of neighbours, which are made undirected and unique. One of:
-
-                - integers ``[2, edges]``: an array, a tensor, or PyG's ``EdgeIndex``;
-                - a sparse adjacency of SciPy or PyTorch, whose values are weights unless all
-                  are 1;
-                - a data frame with two columns of nodes and perhaps one of weights, or a graph
-                  of networkx with the edge attribute ``weight``; nodes are named as in the index
-                  of ``X``, if it is a data frame;
-                - PyG's ``Data``. If it has features ``x``, its nodes are the graph, and ``X`` are
-                  those of them whose labels are given.
-            edge_weight: One weight per edge, not negative.
-            node_index: The node of ``edge_index`` that each row is, a number or a name, if not
-                its position. Edges to other nodes wait for :meth:`predict` to bring these.
-            sample_weight: Weight of each row in the loss; a row of weight 0 is part of the graph
-                only.
-
-        Raises:
-            ValueError: If an argument cannot be used; the message says what to give.
-            WorkFailed: If training diverges.
-        """
-        config, index = self._configure(), row_names(X)
-        X, labels = self._validate(X), read_labels(y)
-        check_consistent_length(X, labels)
+    def _read_targets(self, y: Any, config: RunConfig) -> Targets:
+        labels = read_labels(y)
         classes, codes = encode_labels(labels, self.unlabelled)
         if isinstance(self.class_weight, Mapping):
             known = tidy_labels(labels[codes.numpy() >= 0])
             each = compute_class_weight(dict(self.class_weight), classes=classes, y=known)
             config = config.model_copy(update={"class_weight": tuple(each.tolist())})
-        edges = GraphArguments(edge_index, edge_weight, node_index)
-        rows, held_out = torch.nonzero(codes >= 0).flatten(), None
-        if self.validation_fraction is not None:
-            rows, held_out = hold_out(codes, self.validation_fraction, config.seed)
-        self._train(config, X, codes, len(classes), edges, index, rows, held_out, sample_weight)
-        self.classes_: Labels = classes
-        return self
+        return Targets(codes, codes, classes, config)
+
+    def _known_targets(self, y: Any) -> tuple[Labels, NDArray[np.bool_]]:
+        truth = read_labels(y)
+        return truth, ~find_unlabelled(truth, self.unlabelled, self.classes_)
 
     def decision_function(
         self, X: Any, edge_index: Any = None, *, edge_weight: Any = None, node_index: Any = None
@@ -233,28 +189,3 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         """Return the most probable class of each row, as :meth:`decision_function` takes them."""
         scores = self._score_rows(X, edge_index, edge_weight, node_index)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
-
-    def score(
-        self,
-        X: Any,
-        y: ArrayLike,
-        edge_index: Any = None,
-        *,
-        edge_weight: Any = None,
-        node_index: Any = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """Return the accuracy on the rows that have a label; the others are not counted.
-
-        The arguments are those of :meth:`fit`, for these rows, and the weight of each row.
-        """
-        predicted = self.predict(X, edge_index, edge_weight=edge_weight, node_index=node_index)
-        truth = read_labels(y)
-        if len(truth) != len(predicted):
-            raise BadInput(f"y has {len(truth)} labels for {len(predicted)} rows; give one per row")
-        labelled = ~find_unlabelled(truth, self.unlabelled, self.classes_)
-        if not labelled.any():
-            raise BadInput("y marks all rows as unlabelled; give some that have a label")
-        weight = None if sample_weight is None else column_or_1d(sample_weight)[labelled]
-        known = tidy_labels(truth[labelled])
-        return float(accuracy_score(known, predicted[labelled], sample_weight=weight))

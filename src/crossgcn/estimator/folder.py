@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
 from crossgcn.data.features import FeatureSpace
@@ -14,7 +15,9 @@ from crossgcn.data.files import read_npz, write_npz
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.seals import digest_of_file
 from crossgcn.errors import BadInput
-from crossgcn.estimator.kept_graph import KeptGraph
+from crossgcn.estimator.kept_graph import KeptGraph, features_of
+from crossgcn.experiments.run_folder import CHOSEN, RunFolder, open_run
+from crossgcn.experiments.run_folder import FOLDER as STORED
 from crossgcn.models.catalogue import first_layer_crosses, has_orders
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.checkpoints import SavedModel, load_saved
@@ -72,8 +75,8 @@ def read_estimator(
     """Return parameters and fitted attributes of the estimator in a folder.
 
     A folder written by the command line gives an estimator too: its features are those of the
-    encoded table, its classes are texts, its parameters are those of the model, and nothing is
-    known about its training.
+    encoded table, its classes are texts, its parameters are those of the model, its graph is that
+    of the run, and nothing else is known about its training.
 
     Args:
         kind: ``"classifier"`` or ``"regressor"``.
@@ -96,6 +99,9 @@ def read_estimator(
         "n_features_in_": saved.in_channels,
         "graph_": _restore_graph(Path(folder) / GRAPH, extra.get("graph")),
     }
+    if (Path(folder) / CHOSEN).exists() and not (Path(folder) / STORED).exists():
+        graph = _graph_of_run(open_run(Path(folder)))
+        fitted |= {"graph_": graph, "n_edges_": graph.num_edges}
     if kind == "classifier":
         fitted["classes_"] = _restore_classes(preprocess)
     parameters = _parameters_of_model(saved)
@@ -170,6 +176,20 @@ def _restore_graph(path: Path, expected: Any) -> KeptGraph | None:
             "again, or save the estimator again"
         )
     return KeptGraph.from_arrays(read_npz(path))
+
+
+def _graph_of_run(run: RunFolder) -> KeptGraph:
+    """Return the graph that ``crossgcn train`` kept, with the labels of the training nodes."""
+    data = run.data
+    ids: pd.Index[Any] = pd.Index(np.array(run.ids, dtype=object))
+    if run.ids == tuple(map(str, range(data.num_nodes))):  # nodes without names
+        ids = pd.RangeIndex(data.num_nodes)
+    labels = run.labels(run.saved.model)
+    if labels is not None:
+        labels = labels._replace(prior=labels.values[labels.known].double().mean(dim=0))
+    weight = data.get("edge_weight")
+    x = features_of(data)
+    return KeptGraph(ids, x, data.edge_index, weight, by_index=True, labels=labels)
 
 
 def _plain(name: str, value: Any) -> Any:

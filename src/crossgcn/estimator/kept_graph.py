@@ -78,7 +78,7 @@ class KeptGraph:
         given = edges.edge_index
         if isinstance(given, Data) and given.get("x") is not None:
             whole = replace(
-                cls._of_rows(_features_of(given), edges._replace(node_index=None), None),
+                cls._of_rows(features_of(given), edges._replace(node_index=None), None),
                 by_index=True,
             )
             return whole, whole._find_all(X, index, edges.node_index)
@@ -359,7 +359,8 @@ def digest_rows(X: Any) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), np.dtype("<u8"))
 
 
-def _features_of(data: Data) -> Any:
+def features_of(data: Data) -> Any:
+    """Return the features of a graph as an array or a SciPy CSR matrix, 32-bit."""
     x = data.x
     if x.layout != torch.strided:
         return sp.csr_array(SparseMatrix.from_torch(x.to_sparse_csr()).to_scipy())

@@ -164,10 +164,10 @@ TRIALS: Mapping[str, tuple[Mapping[str, float], ...]] = {
         {"dropout": 0.2, "weight_decay": 1e-3},
     ),
     "boosting": (
-        {"learning_rate": 0.1, "max_leaf_nodes": 7},
+        {"learning_rate": 0.1, "max_leaf_nodes": 15},
         {"learning_rate": 0.05, "max_leaf_nodes": 31},
+        {"learning_rate": 0.1, "max_leaf_nodes": 7},
         {"learning_rate": 0.1, "max_leaf_nodes": 3},
-        {"learning_rate": 0.05, "max_leaf_nodes": 15},
     ),
     "ebm": (
         {"interactions": 10, "learning_rate": 0.04},

@@ -107,6 +107,8 @@ class ColumnTerms:
             neighbourhood of each other, ``[nodes, nodes]``. Columns of the neighbourhood are
             then those of the neighbours themselves, not their means.
         num_unlisted: How many sets of 2, 3, ... columns are in ``rest``.
+        rows: The positions in ``nodes`` that ``values`` and ``base_values`` are of, for rows of
+            an estimator; all by default.
     """
 
     outputs: tuple[str, ...]
@@ -120,6 +122,7 @@ class ColumnTerms:
     inputs: Floats
     neighbours: Any = None
     num_unlisted: Mapping[int, int] = field(default_factory=dict)
+    rows: Ints | None = None
 
     @property
     def all_terms(self) -> tuple[ColumnTerm, ...]:
@@ -130,12 +133,14 @@ class ColumnTerms:
     def values(self) -> Floats:
         """The contributions, ``[nodes, terms]``, or ``[nodes, terms, outputs]`` of many."""
         values = np.stack([term.contributions for term in self.all_terms], axis=1)
+        values = values if self.rows is None else values[self.rows]
         return values[:, :, 0] if len(self.outputs) == 1 else values
 
     @property
     def base_values(self) -> Floats:
         """The average of each node, ``[nodes]``, or ``[nodes, outputs]`` of many."""
-        base: Floats = np.repeat(self.average[np.newaxis], len(self.nodes), axis=0)
+        count = len(self.nodes if self.rows is None else self.rows)
+        base: Floats = np.repeat(self.average[np.newaxis], count, axis=0)
         return base[:, 0] if len(self.outputs) == 1 else base
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from crossgcn.explanation.column_details import (
 from crossgcn.explanation.columns import ColumnTerms
 from crossgcn.explanation.explainers import Explainer, HopExplainer, LayeredExplainer
 from crossgcn.explanation.node import NodeExplainer
-from crossgcn.explanation.reading import Graph, read_layers
+from crossgcn.explanation.reading import Graph, Ints, read_layers
 from crossgcn.explanation.strongest import strongest_crosses
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.neighbourhood import neighbour_labels
@@ -38,7 +39,8 @@ from crossgcn.models.cross_hops import CrossHops
 
 def explain_terms(
     model: nn.Module | Any,
-    data: Graph,
+    data: Graph | Any = None,
+    edge_index: Any = None,
     *,
     feature_names: Names = None,
     classes: Sequence[Any] | None = None,
@@ -52,8 +54,10 @@ def explain_terms(
     ``base_values``, ``feature_names``), and as a figure (``plot()``).
 
     Args:
-        model: A trained model, or a fitted :class:`~crossgcn.CrossGCNClassifier`.
-        data: The graph.
+        model: A trained model, or a fitted estimator.
+        data: The graph. For an estimator also the features of rows, or nothing, like
+            ``edge_index`` as in :func:`explain`; ``values`` and ``base_values`` are then of these
+            rows, the other attributes of all nodes of the graph.
         feature_names: One name per feature, or a feature space, which also knows their columns.
         classes: Names of the classes.
         contrast: Two of the classes: why the first and not the second.
@@ -65,8 +69,19 @@ def explain_terms(
         NotByColumn: If a model that is not a :class:`~crossgcn.CrossHops` has too many columns
             or more than two layers.
     """
+    data, places = _graph_of(model, data, edge_index)
     model, feature_names, classes = _unwrap(model, feature_names, classes)
-    return _explainer(model, data, feature_names, classes, train_nodes, contrast).terms(raw=raw)
+    explainer = _explainer(model, data, feature_names, classes, train_nodes, contrast)
+    terms = explainer.terms(raw=raw)
+    if places is None:
+        return terms
+    at = {int(node): position for position, node in enumerate(terms.nodes)}
+    if not all(int(place) in at for place in places):
+        raise BadInput(
+            f"only a sample of {len(terms.nodes)} of the {data.num_nodes} nodes is explained at "
+            "once, and not all rows are in it; explain single rows: explain(estimator, X, node=0)"
+        )
+    return replace(terms, rows=np.array([at[int(place)] for place in places]))
 
 
 def explain(
@@ -117,14 +132,9 @@ def explain(
     """
     if node is None and isinstance(edge_index, int | np.integer):
         edge_index, node = None, int(edge_index)
-    estimator: Any = model
-    if hasattr(estimator, "explained_graph") and not isinstance(data, Data | PreparedGraph):
-        data, places = estimator.explained_graph(data, edge_index)
-        node = node if node is None or places is None else int(places[check_integer("node", node)])
-    elif edge_index is not None:
-        raise BadInput(
-            "edge_index goes with features of an estimator's rows; the graph has its own"
-        )
+    data, places = _graph_of(model, data, edge_index)
+    if node is not None and places is not None:
+        node = int(places[check_integer("node", node)])
     model, feature_names, classes = _unwrap(model, feature_names, classes)
     top = check_integer("top", top, at_least=1)
     if isinstance(model, CrossHops):
@@ -163,6 +173,18 @@ def check_order(name: str, model: nn.Module, order: int) -> None:
             "features, and crosses of later layers have no names; ask for no more, or train a "
             "model of higher order"
         )
+
+
+def _graph_of(model: Any, data: Any, edge_index: Any) -> tuple[Any, Ints | None]:
+    """Return the graph to explain, and the node that each row of an estimator is."""
+    if hasattr(model, "explained_graph") and not isinstance(data, Data | PreparedGraph):
+        graph: tuple[Any, Ints | None] = model.explained_graph(data, edge_index)
+        return graph
+    if edge_index is not None:
+        raise BadInput(
+            "edge_index goes with features of an estimator's rows; the graph has its own"
+        )
+    return data, None
 
 
 def _unwrap(

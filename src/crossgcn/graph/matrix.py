@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import pad_sequence
 
 from crossgcn.errors import WorkFailed
-from crossgcn.kernels import Draws, Pattern, may_use_kernels, row_sums
+from crossgcn.kernels import Draws, Pattern, add_rows, may_use_kernels, row_sums
 
 if TYPE_CHECKING:
     from crossgcn.kernels.gpu.products import Precision
@@ -85,9 +85,9 @@ class SparseMatrix:
         """Make a row per target from sources and targets ``[2, edges]``; parallel edges add up."""
         source, target = edge_index[0], edge_index[1]
         keys, place = torch.unique(target * num_nodes + source, return_inverse=True)
-        values = weights.new_zeros(keys.size(0)).index_add(0, place, weights)
+        values = add_rows(weights.new_zeros(keys.size(0)), place, weights)
         rows, columns = keys // num_nodes, keys % num_nodes
-        counts = rows.new_zeros(num_nodes + 1).index_add(0, rows + 1, torch.ones_like(rows))
+        counts = add_rows(rows.new_zeros(num_nodes + 1), rows + 1, torch.ones_like(rows))
         matrix = cls(counts.cumsum(0), columns, values, (num_nodes, num_nodes))
         if not may_use_kernels(edge_index):
             matrix.pattern = Pattern(matrix.row_offsets, columns, rows)
@@ -219,7 +219,7 @@ def _multiply(dense: Tensor, matrix: SparseMatrix, transposed: bool) -> Tensor:
     read, written = ends
     flat = dense if matrix.models is None else dense.flatten(0, -2)
     sent = flat.index_select(0, read) * matrix.values.to(dense.dtype).unsqueeze(-1)
-    out = flat.new_zeros((matrix.models or 1) * length, flat.size(-1)).index_add(0, written, sent)
+    out = add_rows(flat.new_zeros((matrix.models or 1) * length, flat.size(-1)), written, sent)
     return out if matrix.models is None else out.view(*matrix._stacked(length), -1)
 
 

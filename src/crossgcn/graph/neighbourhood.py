@@ -12,8 +12,7 @@ from torch import Tensor
 
 from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.graph.sampling.batches import ExactRows
-from crossgcn.graph.sampling.blocks import adjacency_rows
-from crossgcn.graph.sampling.source import Features, GraphSource
+from crossgcn.graph.sampling.source import Features, GraphSource, adjacency_rows
 
 _ROWS, _WIDTH = 1 << 16, 64
 """Rows and columns that are computed at once."""

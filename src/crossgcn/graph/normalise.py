@@ -13,6 +13,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, remove_self_loops
 
 from crossgcn.graph.matrix import SparseMatrix
+from crossgcn.kernels import add_rows
 
 EdgeKind = Literal[
     "gcn", "improved", "normalised", "symmetric", "self-loops", "given", "neighbours"
@@ -100,8 +101,8 @@ def normalise_bipartite(
     weight = edge_weight
     if weight is None:
         weight = torch.ones(source.numel(), dtype=dtype, device=source.device)
-    out_degree = weight.new_zeros(num_sources).index_add(0, source, weight)
-    in_degree = weight.new_zeros(num_targets).index_add(0, target, weight)
+    out_degree = add_rows(weight.new_zeros(num_sources), source, weight)
+    in_degree = add_rows(weight.new_zeros(num_targets), target, weight)
     scale = (out_degree[source] * in_degree[target]).pow(-0.5)
     return weight * scale.masked_fill(~torch.isfinite(scale), 0.0)
 

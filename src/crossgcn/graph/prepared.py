@@ -13,8 +13,7 @@ from torch import Tensor
 from crossgcn.errors import BadInput
 from crossgcn.graph.matrix import DenseFeatures, ModelInputs, SparseMatrix
 from crossgcn.graph.normalise import EdgeKind, edges_of_kind
-from crossgcn.graph.sampling.blocks import whole_adjacency
-from crossgcn.graph.sampling.source import Features, GraphSource
+from crossgcn.graph.sampling.source import Features, GraphSource, whole_adjacency
 from crossgcn.kernels import has_triton
 
 

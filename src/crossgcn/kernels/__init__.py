@@ -2,6 +2,7 @@
 
 from crossgcn.kernels.draws import Draws
 from crossgcn.kernels.ops import (
+    add_rows,
     cross,
     drop,
     has_numba,
@@ -15,6 +16,7 @@ from crossgcn.kernels.pattern import Pattern
 __all__ = [
     "Draws",
     "Pattern",
+    "add_rows",
     "cross",
     "drop",
     "has_numba",

@@ -180,6 +180,16 @@ def may_use_kernels(*tensors: Tensor) -> bool:
     )
 
 
+def add_rows(out: Tensor, index: Tensor, rows: Tensor) -> Tensor:
+    """Return ``out.index_add(0, index, rows)``, in a way that older ONNX export understands.
+
+    It writes ``index_add`` as an operator that keeps only one of several rows of one index.
+    """
+    if torch.compiler.is_compiling() or not torch._C._is_tracing():
+        return out.index_add(0, index, rows)
+    return out.scatter_add(0, index.view(-1, *[1] * (rows.dim() - 1)).expand_as(rows), rows)
+
+
 def _backward(*tensors: Tensor) -> Any:
     """Return the implementation of a backward pass, which must be PyTorch's for a second one."""
     if torch.is_grad_enabled() or not may_use_kernels(*tensors):

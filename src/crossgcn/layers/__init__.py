@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crossgcn.layers.feature_dropout import FeatureDropout
     from crossgcn.layers.feature_transform import FeatureTransform
     from crossgcn.layers.graph_convolution import GraphConvolution
-    from crossgcn.layers.mlp_conv import MLPConv, MLPTransform
+    from crossgcn.layers.mlp_transform import MLPTransform
     from crossgcn.layers.orders.order_aggregation import OrderAggregator
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "FeatureDropout",
     "FeatureTransform",
     "GraphConvolution",
-    "MLPConv",
     "MLPTransform",
     "NodeAggregation",
     "OrderAggregator",
@@ -58,7 +57,7 @@ _HOMES = {
     "feature_dropout": ("FeatureDropout",),
     "feature_transform": ("FeatureTransform",),
     "graph_convolution": ("GraphConvolution",),
-    "mlp_conv": ("MLPConv", "MLPTransform"),
+    "mlp_transform": ("MLPTransform",),
     "orders.order_aggregation": ("OrderAggregator",),
 }
 

@@ -157,13 +157,13 @@ ORDER_AGGREGATIONS: dict[str, Part] = {
 """How the orders of a cross-feature transform become one vector (``order_weights``)."""
 
 _CROSS = "crossgcn.layers.cross_feature_transform"
-_MLP = "crossgcn.layers.mlp_conv"
+_MLP = "crossgcn.layers.mlp_transform"
 _OTHERS = "crossgcn.layers.other_crossings"
 
 TRANSFORMS: dict[str, Part] = {
     "cross": Part(f"{_CROSS}:CrossFeatureTransform", "the paper's cross-feature transform"),
     "linear": Part(f"{_CROSS}:make_linear", "linear map", has_order=False),
-    "mlp": Part(f"{_MLP}:make_mlp", "perceptron with one hidden layer", has_order=False),
+    "mlp": Part(f"{_MLP}:MLPTransform", "perceptron with one hidden layer", has_order=False),
     "dcn": Part(f"{_OTHERS}.dcn:CrossNetwork", "cross network (DCN)"),
     "dcn-v2": Part(f"{_OTHERS}.dcn_v2:CrossNetworkV2", "cross network of matrices (DCN-v2)"),
     "cin": Part(f"{_OTHERS}.cin:CompressedInteractionNetwork", "xDeepFM's interaction network"),

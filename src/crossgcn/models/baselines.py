@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph, SparseMatrix, mean_laplacian
-from crossgcn.layers import CrossFeatureTransform, MLPConv
 from crossgcn.layers.cross_feature_transform import make_linear
 from crossgcn.models.cross_gcn import CrossGCN
-from crossgcn.models.node_classifier import NodeClassifier, layer_widths, make_stack
+from crossgcn.models.node_classifier import NodeClassifier, layer_widths
 
 
 class GCN(CrossGCN):
@@ -26,11 +25,38 @@ class GCN(CrossGCN):
         super().__init__(*args, order=1, order_weights="fixed", **kwargs)
 
 
-class UniformClassifier(NodeClassifier):
-    """Layers of one kind; subclasses implement :meth:`make_layer`.
+class GIN(CrossGCN):
+    """A :class:`~crossgcn.CrossGCN` whose layers aggregate, then apply a perceptron.
 
-    Arguments are those of :class:`~crossgcn.CrossGCN`; ``**kwargs`` go to every layer.
+    This is the paper's GIN: GCN's normalised aggregation, without batch normalisation (the
+    paper's footnote). ``hidden_channels`` is also the width of the perceptrons within layers,
+    and ``bias`` also adds one there.
     """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        *args: Any,
+        aggregate_first: bool = True,
+        bias: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        inside = {"hidden_channels": hidden_channels, "hidden_bias": bias}
+        super().__init__(
+            in_channels,
+            hidden_channels,
+            *args,
+            transform="mlp",
+            transform_kwargs=inside,
+            aggregate_first=aggregate_first,
+            bias=bias,
+            **kwargs,
+        )
+
+
+class MLP(NodeClassifier):
+    """Linear layers on each node's own features; it ignores edges."""
 
     def __init__(
         self,
@@ -39,58 +65,12 @@ class UniformClassifier(NodeClassifier):
         num_layers: int,
         out_channels: int | None = None,
         dropout: float = 0.0,
-        act: str | Callable[[Tensor], Tensor] | None = "relu",
-        act_first: bool = False,
-        act_kwargs: Mapping[str, Any] | None = None,
-        norm: str | nn.Module | None = None,
-        norm_kwargs: Mapping[str, Any] | None = None,
-        jk: str | None = None,
         *,
         bias: bool = True,
-        **kwargs: Any,
     ) -> None:
-        out, stack = make_stack(
-            hidden_channels,
-            num_layers,
-            out_channels,
-            act=act,
-            act_first=act_first,
-            act_kwargs=act_kwargs,
-            norm=norm,
-            norm_kwargs=norm_kwargs,
-            jk=jk,
-        )
+        out = hidden_channels if out_channels is None else out_channels
         widths = layer_widths(in_channels, hidden_channels, out, num_layers)
-        layers = (self.make_layer(*width, hidden_channels, bias=bias, **kwargs) for width in widths)
-        super().__init__(layers, dropout, stack=stack)
-
-    @staticmethod
-    def make_layer(width_in: int, width_out: int, hidden_channels: int, **kwargs: Any) -> nn.Module:
-        """Make a layer between these widths."""
-        raise NotImplementedError
-
-
-class GIN(UniformClassifier):
-    """Layers of :class:`~crossgcn.layers.MLPConv`, without batch normalisation.
-
-    ``hidden_channels`` is also the width of the perceptrons within layers.
-    """
-
-    @staticmethod
-    def make_layer(width_in: int, width_out: int, hidden_channels: int, **kwargs: Any) -> MLPConv:
-        """Make a graph convolution with a perceptron."""
-        return MLPConv(width_in, hidden_channels, width_out, **kwargs)
-
-
-class MLP(UniformClassifier):
-    """Linear layers on each node's own features; it ignores edges. The only option is ``bias``."""
-
-    @staticmethod
-    def make_layer(  # type: ignore[override]
-        width_in: int, width_out: int, hidden_channels: int, *, bias: bool = True
-    ) -> CrossFeatureTransform:
-        """Make a linear map."""
-        return make_linear(width_in, width_out, bias=bias)
+        super().__init__((make_linear(*width, bias=bias) for width in widths), dropout)
 
 
 class SemiEmb(MLP):

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch_geometric.nn import JumpingKnowledge, Linear
 from torch_geometric.nn.resolver import activation_resolver, normalization_resolver
+from torch_geometric.utils import trim_to_layer
 
 from crossgcn.errors import BadInput, check_count, unknown_name
 from crossgcn.graph import EdgeKind, PreparedGraph, SparseMatrix
-from crossgcn.graph.sampling.blocks import sampled_blocks
 from crossgcn.graph.sampling.sampler import CSRSampler
-from crossgcn.graph.sampling.source import source_of
+from crossgcn.graph.sampling.source import sampled_blocks, source_of
 from crossgcn.kernels.sampling import ALL
 from crossgcn.layers import CrossFeatureTransform, FeatureDropout
 from crossgcn.layers.feature_transform import reset_parameters
@@ -179,7 +179,13 @@ class NodeClassifier(nn.Module):
             reset_parameters(self.stack)
 
     def forward(
-        self, x: Tensor | SparseMatrix, edge_index: Edges = None, edge_weight: Tensor | None = None
+        self,
+        x: Tensor | SparseMatrix,
+        edge_index: Edges = None,
+        edge_weight: Tensor | None = None,
+        *,
+        num_sampled_nodes_per_hop: list[int] | None = None,
+        num_sampled_edges_per_hop: list[int] | None = None,
     ) -> Tensor:
         """Compute class scores of each node, before any softmax.
 
@@ -187,6 +193,11 @@ class NodeClassifier(nn.Module):
             edge_index: What a graph layer takes; or a sequence of one matrix per hop, whose
                 receptive field may shrink from hop to hop. A model without hops ignores it.
             edge_weight: One weight per edge of a COO ``edge_index``.
+            num_sampled_nodes_per_hop: ``num_sampled_nodes`` of a batch of
+                :class:`~crossgcn.NeighborLoader` or PyG's. Layers then leave out nodes and edges
+                that the seed nodes no longer depend on, as in PyG's models; normalised edges count
+                the degrees in what is left.
+            num_sampled_edges_per_hop: Its ``num_sampled_edges``.
         """
         if edge_index is None and self.num_hops:
             raise BadInput(f"{type(self).__name__} needs edges: call model(x, edge_index)")
@@ -201,6 +212,13 @@ class NodeClassifier(nn.Module):
             edges = _edges_of_layer(edge_index, hop, hops)
             hidden = self._through_layer(position, hidden, entering, edges, edge_weight)
             kept = [_at_targets(each, edges) for each in kept]
+            sampled = (num_sampled_nodes_per_hop, num_sampled_edges_per_hop)
+            if isinstance(sampled[0], list) and position + 1 < self.num_layers:
+                for trimmed in range(hop + 1, hop + hops + 1):
+                    kept = [trim_to_layer(trimmed, *sampled, each, edge_index)[0] for each in kept]
+                    hidden, edge_index, edge_weight = trim_to_layer(
+                        trimmed, *sampled, hidden, edge_index, edge_weight
+                    )
             hop += hops
         if self.stack is not None and self.stack.lin is not None:
             hidden = self.stack.jump([*kept, self.enter_layer(self.num_layers, hidden)])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn.kernels import has_numba
-from crossgcn.layers import CrossFeatureTransform, CrossGCNConv, MLPConv
+from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
 from crossgcn.models.node_classifier import NodeClassifier
 
 State = dict[str, Tensor]
@@ -25,7 +25,7 @@ def can_be_stacked(model: nn.Module) -> bool:
         and model.target_scale is None
         and model.stack is None
         and all(
-            type(layer) in (CrossGCNConv, MLPConv, CrossFeatureTransform)
+            type(layer) in (CrossGCNConv, CrossFeatureTransform)
             and all(getattr(module, "stackable", True) for module in layer.modules())
             for layer in model.layers
         )

@@ -20,7 +20,6 @@ from crossgcn.data.seals import digest_of_json
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.graph.prepared import choose_device
-from crossgcn.graph.sampling.sampler import choose_sampler
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
@@ -156,7 +155,6 @@ class Trainer(RunTrainer):
             "threads": self.threads,
             "device": self.device.type,
             **({} if self.read_test else {"read_test": False}),
-            **({} if run.config.batch_size is None else {"sampler": choose_sampler()}),
         } | self.inputs.identity(run.config)
 
     def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102

@@ -13,7 +13,12 @@ from typing import Any, Self
 
 import pandas as pd
 
-from crossgcn.data.tables.graph import TableGraph, describe_encoding, load_tables
+from crossgcn.data.tables.graph import (
+    TableGraph,
+    choices_as_options,
+    describe_encoding,
+    load_tables,
+)
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
@@ -48,8 +53,15 @@ def from_tables(
     Raises:
         BadInput: If the tables have errors; the message names file, row, value and remedy.
     """
-    choices = {name: options.pop(name) for name in list(options) if name in _CHOICES}
-    return TableModel(load_tables(nodes, edges, TableChoices(target=target, **choices)), options)
+    given = {name: options.pop(name) for name in list(options) if name in _CHOICES}
+    choices = TableChoices(target=target, **given)
+    model = TableModel(load_tables(nodes, edges, choices), options)
+    model._tables_read = {
+        "dataset": _absolute(nodes),
+        "edges": _absolute(edges),
+        "tables": choices_as_options(choices),
+    }
+    return model
 
 
 class TableModel:
@@ -70,6 +82,7 @@ class TableModel:
         self.settings = dict(settings or {})
         self.results: RepeatedRuns | None = None
         self._run: RunFolder | None = None
+        self._tables_read: dict[str, Any] = {"dataset": None}
 
     @property
     def run(self) -> RunFolder:
@@ -88,6 +101,9 @@ class TableModel:
     ) -> Self:
         """Train on all splits; keep the model of best validation score.
 
+        ``crossgcn train --config OUT/config.json`` repeats it. If the tables are data frames, it
+        takes them as files: ``crossgcn train NODES EDGES --config OUT/config.json``.
+
         Args:
             out: Folder of the run; a temporary one by default.
             workers: Number of processes. With more than one, a script must guard its entry with
@@ -103,7 +119,15 @@ class TableModel:
         folder = Path(out)
         experiment = Experiment([config], graph.data, describe_encoding(graph))
         (self.results,) = experiment.run(
-            out=folder, save_models=True, workers=workers, threads=threads, device=device
+            out=folder,
+            save_models=True,
+            workers=workers,
+            threads=threads,
+            device=device,
+            training={
+                **self._tables_read,
+                "settings": config.model_dump(mode="json", exclude={"dataset"}, exclude_none=True),
+            },
         )
         name = run_folder_name(config)
         choose_model(folder, name, experiment.data, experiment.splits, graph.ids)
@@ -213,3 +237,8 @@ class TableModel:
         else:
             state = f"{len(self._tables().ids):,} nodes, not trained yet"
         return f"TableModel({state})"
+
+
+def _absolute(table: AnyTable | None) -> str | None:
+    """Return the path of a table; ``None`` if it is no file."""
+    return str(Path(table).resolve()) if isinstance(table, str | Path) else None

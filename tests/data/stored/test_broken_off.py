@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from crossgcn.data import build_graph, open_graph
 from crossgcn.data.files import LOCK
-from crossgcn.data.stored import writing_graph
+from crossgcn.data.stored.write import writing_graph
 from crossgcn.errors import BadInput, WorkFailed
 
 

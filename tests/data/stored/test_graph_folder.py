@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,9 @@ from crossgcn.data import (
     store_graph,
 )
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.stored import writing_graph
 from crossgcn.data.stored.format import PAGE
 from crossgcn.data.stored.open import open_dataset
+from crossgcn.data.stored.write import writing_graph
 from crossgcn.errors import BadInput
 
 LEAST = 1 << 20
@@ -232,6 +233,9 @@ def test_a_file_cut_short_or_missing_is_named(name: str, small_graph: Data, tmp_
         open_graph(folder)
     (folder / name).unlink()
     with pytest.raises(BadInput, match=f"{name}: is missing; make it again"):
+        open_graph(folder)
+    os.mkfifo(folder / name)  # It has no writer, so opening it would wait for ever.
+    with pytest.raises(BadInput, match=rf"{name}: has 0 bytes where .* make it again"):
         open_graph(folder)
 
 

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from crossgcn.data import build_graph
 from crossgcn.data.datasets.shop import make_shop, write_shop
-from crossgcn.data.stored import id_lookup
+from crossgcn.data.stored import edge_files as id_lookup
 from crossgcn.data.stored.import_graph import space_for
-from crossgcn.data.tables import TableChoices, load_tables
+from crossgcn.data.tables.graph import load_tables
+from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput, WorkFailed
 
 

@@ -16,9 +16,10 @@ from torch_geometric.data import Data
 from crossgcn.data import load_dataset, open_graph
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.seals import BLOCK, BlockChecksums, add_checksum
-from crossgcn.data.stored import store_graph, writing_graph
 from crossgcn.data.stored.format import PAGE
+from crossgcn.data.stored.import_graph import store_graph
 from crossgcn.data.stored.open import open_dataset
+from crossgcn.data.stored.write import writing_graph
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.experiments.predict import score_known_nodes

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from crossgcn.data import build_graph, open_graph
 from crossgcn.data.stored import open as stored_ids
-from crossgcn.data.stored import writing_graph
 from crossgcn.data.stored.open import StoredIds, encode_ids
+from crossgcn.data.stored.write import writing_graph
 from crossgcn.errors import BadInput
 
 

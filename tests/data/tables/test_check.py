@@ -19,17 +19,13 @@ from table_parts import EDGES, NODES, UNREADABLE, BadTable
 from tables_with_errors import ERRORS, UNREADABLE_TABLES
 from tables_with_warnings import WARNINGS
 
-from crossgcn.data.tables import (
-    Problem,
-    TableChoices,
-    check_tables,
-    load_tables,
-    make_plan,
-    read_table,
-)
 from crossgcn.data.tables.cells import quote
+from crossgcn.data.tables.checks import Problem, check_tables
 from crossgcn.data.tables.checks.leaks import count_errors, count_errors_of_neighbours
 from crossgcn.data.tables.checks.problems import Rule, show_name
+from crossgcn.data.tables.graph import load_tables
+from crossgcn.data.tables.plan import TableChoices, make_plan
+from crossgcn.data.tables.read import read_table
 from crossgcn.errors import BadInput
 
 Command = Callable[..., CompletedProcess[str]]

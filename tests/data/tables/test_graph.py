@@ -8,15 +8,10 @@ import pandas as pd
 import pytest
 import torch
 
-from crossgcn.data.tables import (
-    TableChoices,
-    TableEncoder,
-    TableGraph,
-    TablePlan,
-    load_new_tables,
-    load_tables,
-)
+from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.graph import TableGraph, load_new_tables, load_tables
 from crossgcn.data.tables.labels import name_classes
+from crossgcn.data.tables.plan import TableChoices, TablePlan
 from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
 

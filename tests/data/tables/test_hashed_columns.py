@@ -11,18 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.tables import (
-    TableChoices,
-    TableEncoder,
+from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.encode.words import HashEncoder, hash_word
+from crossgcn.data.tables.graph import (
     TableGraph,
     describe_encoding,
     load_new_tables,
     load_tables,
-    make_plan,
     read_encoding,
-    read_table,
 )
-from crossgcn.data.tables.encode.words import HashEncoder, hash_word
+from crossgcn.data.tables.plan import TableChoices, make_plan
+from crossgcn.data.tables.read import read_table
 from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
 

@@ -6,16 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossgcn.data.tables import (
-    NewNodes,
-    TableChoices,
-    TableEncoder,
-    TablePlan,
-    Unseen,
-    load_new_tables,
-    make_plan,
-    read_table,
-)
+from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.encode.words import Unseen
+from crossgcn.data.tables.graph import NewNodes, load_new_tables
+from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.read import read_table
 from crossgcn.errors import BadInput
 
 KNOWN = [f"u{i}" for i in range(40)]
@@ -138,8 +133,12 @@ def test_weights_are_read_where_the_model_has_them() -> None:
             None,
             r"row 2, column user: the model was trained on 'u7'",
         ),
-        (NEW.assign(user=["x", "y", "x"]), None, r"row 3, column user: 'x' is the id of row 1 as"),
-        (NEW.assign(user=["x", "", "z"]), None, r"row 2, column user: there is no id; give"),
+        (
+            NEW.assign(user=["x", "y", "x"]),
+            None,
+            r"row 3, column user: 'x' is already the id of row 1",
+        ),
+        (NEW.assign(user=["x", "", "z"]), None, r"row 2, column user: the node has no id; give"),
         (NEW.drop(columns="user"), None, "nodes: there is no column 'user'"),
         (NEW.drop(columns="age"), None, "nodes: column 'age' is missing"),
         (NEW.assign(age=["1", "old", ""]), None, "row 2, column age: 'old' is not a number"),

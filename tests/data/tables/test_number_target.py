@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from crossgcn.data.splits import make_splits
-from crossgcn.data.tables import TableChoices, load_tables
-from crossgcn.data.tables.graph import describe_encoding, read_encoding
+from crossgcn.data.tables.graph import describe_encoding, load_tables, read_encoding
+from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput
 
 Command = Callable[..., CompletedProcess[str]]

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from crossgcn.data.splits import make_splits
-from crossgcn.data.tables import TableChoices, TableGraph, load_tables
+from crossgcn.data.tables.graph import TableGraph, load_tables
+from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput
 
 

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crossgcn.data.tables import Table, read_batches, read_headers, read_table
 from crossgcn.data.tables.cells import Separator, find_separator, parse_number, split_words
-from crossgcn.data.tables.table import Distinct
+from crossgcn.data.tables.read import read_batches, read_headers, read_table
+from crossgcn.data.tables.table import Distinct, Table
 from crossgcn.errors import BadInput
 
 IDS = [

@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossgcn.data.tables import Table, TableChoices, TablePlan, make_plan, read_table
+from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.read import read_table
+from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
 N = 60
@@ -243,7 +245,7 @@ def test_a_split_is_found_by_its_name_and_words() -> None:
         (TableChoices(target="bys"), "nodes: there is no column 'bys': did you mean 'buys'"),
         (TableChoices(numeric=("buys", "agee")), "no column 'agee': did you mean 'age'"),
         (TableChoices(source_column="fro"), "edges: there is no column 'fro': did you mean 'from'"),
-        (TableChoices(target="buys", ignored=("buys",)), "'buys' is chosen as target and as ignor"),
+        (TableChoices(target="buys", ignored=("buys",)), "is chosen as target and as ignored"),
         (TableChoices(id_column="age", numeric=("age",)), "chosen as id and as numeric; choose"),
         (
             TableChoices(source_column="to", weight_column="to"),

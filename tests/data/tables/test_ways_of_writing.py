@@ -10,8 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossgcn.data.tables import TableChoices, TableGraph, load_tables, read_table
-from crossgcn.data.tables.graph import describe_encoding, load_new_tables, read_encoding
+from crossgcn.data.tables.graph import (
+    TableGraph,
+    describe_encoding,
+    load_new_tables,
+    load_tables,
+    read_encoding,
+)
+from crossgcn.data.tables.plan import TableChoices
+from crossgcn.data.tables.read import read_table
 from crossgcn.errors import BadInput
 
 SIZE = 60

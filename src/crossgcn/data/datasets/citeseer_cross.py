@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain, combinations
-from math import comb
-
-import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -62,74 +58,17 @@ def citeseer_cross(order: int = 2, seed: int = 0) -> Data:
     return data
 
 
-MAX_COLUMNS = 1_000_000
-"""Crosses that are written out at most: a layer of 32 units then has 32 million weights."""
-
-MAX_ENTRIES = 2**28
-"""Numbers that are written out at most: 1 GiB; computing them takes about three times that."""
-
-
-def cross_columns(num_features: int, order: int = 2) -> Tensor:
-    """Return the columns that each cross multiplies, ``[crosses, order]``.
-
-    Crosses are in lexicographic order: 01, 02, 03, 12, 13, 23 for four features and order 2.
-    There may be at most 1,000,000.
-    """
-    if not 1 <= order <= num_features:
-        raise BadInput(
-            f"order is {order}, with {num_features} features; a cross takes different columns, "
-            f"so give 1 to {num_features}"
-        )
-    count = comb(num_features, order)
-    if count > MAX_COLUMNS:
-        raise BadInput(
-            f"{num_features} features have {count:,} crosses of order {order}, more than the "
-            f"{MAX_COLUMNS:,} columns that can be written out; lower the order, choose fewer "
-            "features, or use CrossFeatureTransform, which learns crosses without listing them"
-        )
-    # torch.combinations makes a table of num_features ** order first.
-    flat = chain.from_iterable(combinations(range(num_features), order))
-    return torch.from_numpy(np.fromiter(flat, np.int64, count * order).reshape(count, order))
-
-
-def explicit_crosses(x: Tensor, order: int = 2) -> Tensor:
-    r"""Multiply every ``order`` different columns with each other.
-
-    .. math:: z_{(j_1, \ldots, j_K)} = \prod_{k=1}^{K} x_{j_k},
-        \qquad j_1 < j_2 < \cdots < j_K
-
-    Powers and lower orders are left out; ``order=1`` returns ``x``. :func:`cross_columns`
-    returns which column is which cross.
-
-    Args:
-        x: Dense features ``[rows, features]``.
-        order: Columns of one cross (:math:`K`).
-    """
-    if x.layout != torch.strided or x.dim() != 2:
-        raise BadInput(
-            f"x has layout {x.layout} and shape {list(x.shape)}; give it dense and with two "
-            "dimensions, for a sparse one x.to_dense()"
-        )
-    columns = cross_columns(x.shape[1], order).to(x.device)
-    if len(x) * len(columns) > MAX_ENTRIES:
-        raise BadInput(
-            f"{len(columns):,} crosses of order {order} for {len(x):,} rows are "
-            f"{len(x) * len(columns):,} numbers, more than the {MAX_ENTRIES:,} that can be written "
-            "out; lower the order, choose fewer features, or cross some rows at a time"
-        )
-    products = x[:, columns[:, 0]]
-    for k in range(1, order):
-        products = products * x[:, columns[:, k]]
-    return products
-
-
 def citeseer_cross_pairs(seed: int = 0) -> Data:
     """Return Citeseer-Cross with the 66 products of two features instead of the 12 features.
 
-    A model without crosses gets them ready-made, as in the paper's Figure 2. The six pairs
-    that decide the classes are those of the columns ``(0, 1)``, ``(2, 3)`` and so on.
+    A model without crosses gets them ready-made, as in the paper's Figure 2. The products are in
+    lexicographic order of their columns; the six that decide the classes are those of the columns
+    ``(0, 1)``, ``(2, 3)`` and so on.
     """
+    from sklearn.preprocessing import PolynomialFeatures
+
     data = citeseer_cross(order=2, seed=seed)
-    data.x = explicit_crosses(data.x, order=2)
+    pairs = PolynomialFeatures((2, 2), interaction_only=True, include_bias=False)
+    data.x = torch.from_numpy(pairs.fit_transform(data.x.numpy()))
     data.name = "citeseer-cross-pairs"
     return data

@@ -139,13 +139,9 @@ def name_defaults(plan: TablePlan, name: str, choices: TableChoices) -> TablePla
     return plan.model_copy(update={"columns": tuple(columns), "reasons": tuple(reasons)})
 
 
-def _named_columns(choices: TableChoices) -> set[str | None]:
+def _named_columns(choices: TableChoices) -> set[str]:
     """Return the columns of the node table that choices name."""
-    named: set[str | None] = set()
-    for choice in NODE_CHOICES:
-        given = getattr(choices, choice)
-        named.update(given if isinstance(given, tuple) else (given,))
-    return named
+    return {name for choice in NODE_CHOICES for name in choices.named(choice)}
 
 
 def _read_us_county(name: str) -> RealTables:

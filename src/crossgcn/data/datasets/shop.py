@@ -2,28 +2,270 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import compress, pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from numpy.typing import NDArray
 
-from crossgcn.data.datasets.shop_customers import (
-    CLASSES,
-    OWN_TAGS,
-    PLANTED,
-    PlantedCross,
-    allot,
-    draw_customers,
-    draw_survey,
-)
 from crossgcn.data.datasets.weighted_nodes import Integers, WeightedNodes
 from crossgcn.data.files import replacing
 from crossgcn.data.stored.format import check_target
 from crossgcn.data.tables.export import write_table
 from crossgcn.errors import BadInput
+
+Floats = NDArray[np.float64]
+
+CLASSES: Mapping[str, float] = {"books": 0.28, "garden": 0.26, "sports": 0.24, "toys": 0.22}
+"""What customers buy, and the share of each class."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of words or of whole numbers.
+
+    Attributes:
+        features: Names of the encoded words or ranges.
+        shares: Share of each feature.
+        values: The words; or where each range begins and the last ends, divided by ``step``.
+        step: Numbers are multiples of it; 0 for words.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    shares: Floats
+    values: NDArray[Any]
+    step: int = 0
+
+    def draw(self, cells: Integers, random: np.random.Generator) -> NDArray[Any]:
+        """Return the words at some positions, or draw a number from each range uniformly."""
+        if self.step == 0:
+            return self.values[cells]
+        return random.integers(self.values[cells], self.values[cells + 1]) * self.step
+
+
+def _words(name: str, shares: Mapping[str, float]) -> Column:
+    features = tuple(f"{name}={word}" for word in shares)
+    return Column(name, features, np.array([*shares.values()]), np.array([*shares], dtype=object))
+
+
+def _ranges(name: str, *bounds: int, step: int = 1) -> Column:
+    """Give each range an equal share: the ranges are then the encoder's quantile buckets."""
+    inner = [f"{name}=[{low}, {high})" for low, high in pairwise(bounds[1:-1])]
+    features = (f"{name}<{bounds[1]}", *inner, f"{name}≥{bounds[-2]}")
+    shares = np.full(len(features), 1 / len(features))
+    return Column(name, features, shares, np.array(bounds) // step, step)
+
+
+@dataclass(frozen=True)
+class PlantedCross:
+    """Two features that together predict a class, and alone predict nothing."""
+
+    buys: str
+    members: tuple[str, str]
+    columns: tuple[Column, Column]
+
+    @property
+    def name(self) -> str:
+        """Name of the cross as in an explanation."""
+        return " & ".join(self.members)
+
+
+PLANTED = (
+    PlantedCross(
+        "books",
+        ("gender=female", "age=[20, 25)"),
+        (
+            _words("gender", {"female": 0.42, "male": 0.4, "undisclosed": 0.18}),
+            _ranges("age", 16, 20, 25, 30, 40),
+        ),
+    ),
+    PlantedCross(
+        "garden",
+        ("membership=gold", "income=[5000, 10000)"),
+        (
+            _words("membership", {"basic": 0.3, "silver": 0.25, "gold": 0.25, "family": 0.2}),
+            _ranges("income", 900, 3000, 5000, 10_000, 20_000, step=10),
+        ),
+    ),
+    PlantedCross(
+        "sports",
+        ("channel=social", "payment=wallet"),
+        (
+            _words(
+                "channel",
+                {"search": 0.24, "social": 0.22, "friend": 0.2, "flyer": 0.18, "radio": 0.16},
+            ),
+            _words("payment", {"card": 0.3, "wallet": 0.25, "invoice": 0.25, "transfer": 0.2}),
+        ),
+    ),
+    PlantedCross(
+        "toys",
+        ("city=Porto", "device=tablet"),
+        (
+            _words(
+                "city",
+                {"Lisbon": 0.25, "Porto": 0.22, "Braga": 0.2, "Faro": 0.17, "Coimbra": 0.16},
+            ),
+            _words("device", {"phone": 0.32, "laptop": 0.26, "tablet": 0.24, "desktop": 0.18}),
+        ),
+    ),
+)
+"""One cross per class, in the order of the classes, and its columns."""
+
+OTHER_COLUMNS = (
+    _words("visits", {"weekly": 0.3, "monthly": 0.4, "rarely": 0.3}),
+    _words("delivery", {"home": 0.5, "locker": 0.3, "pickup": 0.2}),
+    _words("language", {"Portuguese": 0.6, "English": 0.25, "Spanish": 0.15}),
+    _words("newsletter", {"0": 0.65, "1": 0.35}),
+)
+"""Columns of noise."""
+
+COMMON_TAGS = ("cooking", "film", "music", "travel")
+OWN_TAGS = {
+    "books": ("history", "poetry"),
+    "garden": ("herbs", "roses"),
+    "sports": ("running", "sailing"),
+    "toys": ("puzzles", "trains"),
+}
+"""Tags: common ones, and those of a class."""
+
+SURVEY_ANSWERS = ("never", "seldom", "sometimes", "often", "always")
+"""Random answers, for a table with more columns."""
+
+MISSING = {"gender": 0.02, "age": 0.01, "income": 0.03, "payment": 0.02, "city": 0.02}
+"""Share of the cells that are empty."""
+
+TOGETHER, APART = 7.0, -4.0
+"""Added to the log-odds of a planted pair within its class, and in the others."""
+
+ALONE = 1.6
+"""Added to the log-odds of each feature of a pair within its class, without crosses."""
+
+HINTS = 0.9
+"""Added to the log-odds of a class's own tags."""
+
+LIKED, LIKED_BY_FEW = 0.35, 0.12
+"""Share of customers with a common tag, and with a tag of another class."""
+
+
+def draw_customers(
+    classes: Integers, *, crosses: bool, random: np.random.Generator
+) -> pd.DataFrame:
+    """Draw every column but the id and the target.
+
+    Columns of planted pairs have the same distribution in all classes, so that one alone
+    predicts nothing. Tags are related to the class, and the remaining columns are noise.
+
+    Args:
+        classes: The class of each customer, as a position in :data:`CLASSES`.
+        crosses: Whether to plant the pairs; without them each of the features is more frequent
+            in the pair's class, independently of the other.
+    """
+    columns: dict[str, Any] = {}
+    for own, cross in enumerate(PLANTED):
+        cells = np.empty((2, len(classes)), np.int64)
+        for label in range(len(CLASSES)):
+            joint = _joint_in_class(cross, label == own, crosses)
+            members = np.flatnonzero(classes == label)
+            drawn = allot(joint.ravel(), len(members), random)
+            cells[:, members] = np.unravel_index(drawn, joint.shape)
+        for column, of_column in zip(cross.columns, cells, strict=True):
+            columns[column.name] = column.draw(of_column, random)
+    for column in OTHER_COLUMNS:
+        columns[column.name] = column.draw(allot(column.shares, len(classes), random), random)
+    columns["tags"] = _draw_tags(classes, random)
+    frame = pd.DataFrame(columns).convert_dtypes().astype({"newsletter": "Int64"})
+    for name, share in MISSING.items():
+        frame.loc[random.random(len(frame)) < share, name] = pd.NA
+    return frame
+
+
+def draw_survey(num_nodes: int, num_questions: int, random: np.random.Generator) -> pd.DataFrame:
+    """Draw random answers, one column per question."""
+    answers = random.integers(len(SURVEY_ANSWERS), size=(num_nodes, num_questions))
+    width = max(2, len(str(num_questions)))
+    names = [f"q{number:0{width}}" for number in range(1, num_questions + 1)]
+    return pd.DataFrame(np.array(SURVEY_ANSWERS, dtype=object)[answers], columns=names)
+
+
+def plant_pair(first: Floats, second: Floats, cell: tuple[int, int], strength: float) -> Floats:
+    r"""Return a joint distribution of two columns with more or less of one pair of values.
+
+    .. math:: \log P(i, j) = a_i + b_j + s \, [(i, j) = (i^*, j^*)]
+
+    with :math:`a` and :math:`b` such that each column alone keeps its distribution. The pair
+    against all other pairs is a two-by-two table with known margins and odds ratio
+    :math:`\psi = e^s`, so the probability :math:`x` of the pair solves a quadratic equation,
+
+    .. math:: \psi \, (p - x)(q - x) = x \, (1 - p - q + x),
+
+    and within each of the other three parts the columns are independent.
+
+    Args:
+        cell: The pair.
+        strength: Added to the log-odds of the pair (:math:`s`); 0 for independent columns.
+    """
+    row, column = cell
+    p, q, gain = first[row], second[column], np.expm1(strength)
+    total = 1 + (p + q) * gain
+    root = np.sqrt(total**2 - 4 * (1 + gain) * gain * p * q)
+    together = 2 * (1 + gain) * p * q / (total + root)
+    other_rows, other_columns = first / (1 - p), second / (1 - q)
+    joint: Floats = (1 - p - q + together) * np.outer(other_rows, other_columns)
+    joint[row] = (p - together) * other_columns
+    joint[:, column] = (q - together) * other_rows
+    joint[cell] = together
+    return joint
+
+
+def allot(probabilities: Floats, count: int, random: np.random.Generator) -> Integers:
+    """Draw positions in random order, each ``count`` times its probability, to within one."""
+    reach = np.cumsum(probabilities)
+    points = (np.arange(count) + random.random()) / count * reach[-1]
+    drawn = np.minimum(np.searchsorted(reach, points, side="right"), len(reach) - 1)
+    return random.permutation(drawn)
+
+
+def _joint_in_class(cross: PlantedCross, own: bool, crosses: bool) -> Floats:
+    first, second = cross.columns
+    cell = first.features.index(cross.members[0]), second.features.index(cross.members[1])
+    if crosses:
+        return plant_pair(first.shares, second.shares, cell, TOGETHER if own else APART)
+    share = CLASSES[cross.buys]
+    return np.outer(
+        _prefer(first.shares, cell[0], share, own), _prefer(second.shares, cell[1], share, own)
+    )
+
+
+def _prefer(shares: Floats, value: int, class_share: float, own: bool) -> Floats:
+    """Make a value more frequent in a class and rarer in others, with the same total share."""
+    overall = shares[value]
+    odds = overall / (1 - overall) * np.exp(ALONE)
+    within = odds / (1 + odds)
+    wanted = within if own else (overall - class_share * within) / (1 - class_share)
+    preferred: Floats = shares * (1 - wanted) / (1 - overall)
+    preferred[value] = wanted
+    return preferred
+
+
+def _draw_tags(classes: Integers, random: np.random.Generator) -> list[str | None]:
+    """Draw each tag independently of the others, given the class; ``None`` for no tags."""
+    words = [*COMMON_TAGS, *(word for own in OWN_TAGS.values() for word in own)]
+    liked = np.full((len(classes), len(words)), LIKED_BY_FEW)
+    liked[:, : len(COMMON_TAGS)] = LIKED
+    odds = liked / (1 - liked)
+    for label, buys in enumerate(CLASSES):
+        own = [words.index(word) for word in OWN_TAGS[buys]]
+        odds[np.ix_(classes == label, own)] *= np.exp(HINTS)
+    likes = random.random(odds.shape) < odds / (1 + odds)
+    return [";".join(sorted(compress(words, row))) or None for row in likes]
+
 
 FEWEST_NODES = 300
 """With fewer, the encoder may find other ranges of numbers than those planted."""

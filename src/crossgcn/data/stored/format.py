@@ -85,7 +85,7 @@ def is_graph_folder(path: Path | str) -> bool:
 
 
 def read_page(folder: Path) -> Page:
-    """Read ``graph.json``, and check it and the sizes of the files."""
+    """Read ``graph.json``, and check it."""
     path = folder / PAGE
     if not folder.is_dir():
         raise BadInput(f"{folder} is no folder; give one made by crossgcn data import")
@@ -111,8 +111,6 @@ def read_page(folder: Path) -> Page:
         where = ".".join(map(str, first["loc"]))
         raise BadInput(f"{path}: {where}: {first['msg']}; {REMEDY}") from None
     _check_shapes(path, page)
-    for name, about in page.files.items():
-        _check_size(folder / name, about.bytes)
     return page
 
 
@@ -156,7 +154,8 @@ def _check_shapes(path: Path, page: Page) -> None:
             )
         if about.dtype:
             content = np.dtype(about.dtype).itemsize * math.prod(shape)
-            _check_bytes(path.parent / name, about.bytes, len(npy_header(about)) + content)
+            if about.bytes != len(npy_header(about)) + content:
+                raise BadInput(f"{path}: {name} has {about.bytes:,} bytes, not its shape; {REMEDY}")
 
 
 def npy_header(about: FileDescription) -> bytes:
@@ -165,24 +164,6 @@ def npy_header(about: FileDescription) -> bytes:
     content = {"descr": about.dtype, "fortran_order": False, "shape": tuple(about.shape)}
     np.lib.format.write_array_header_1_0(file, content)
     return file.getvalue()
-
-
-def _check_size(path: Path, expected: int) -> None:
-    try:
-        size = path.stat().st_size
-    except FileNotFoundError:
-        raise BadInput(f"{path}: is missing; {REMEDY}") from None
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); {REMEDY}") from None
-    _check_bytes(path, size, expected)
-
-
-def _check_bytes(path: Path, size: int, expected: int) -> None:
-    if size != expected:
-        raise BadInput(
-            f"{path}: has {size:,} bytes where {PAGE} says {expected:,}, so it was cut short or "
-            f"replaced; {REMEDY}"
-        )
 
 
 def changed_file(folder: Path, name: str, what: str) -> BadInput:

@@ -18,16 +18,15 @@ from torch_geometric.data import Data
 
 from crossgcn.data.graph import MOST_WEIGHT, canonical_graph
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.stored.edge_files import EdgeFile, no_edges
+from crossgcn.data.stored.edge_files import EdgeFile, IdLookup, NumberLookup, no_edges
 from crossgcn.data.stored.external_sort import ENTRY_BYTES
 from crossgcn.data.stored.format import check_free_space, check_target
-from crossgcn.data.stored.id_lookup import IdLookup, NumberLookup
 from crossgcn.data.stored.open import StoredGraph, open_graph
 from crossgcn.data.stored.write import MEMORY_LIMIT, GraphWriter, Progress, writing_graph
 from crossgcn.data.tables.checks import check_tables
 from crossgcn.data.tables.columns import find_edge_columns
 from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.graph import as_matrix, list_ids, refuse_errors
+from crossgcn.data.tables.graph import as_matrix, as_preprocess, refuse_errors
 from crossgcn.data.tables.labels import read_labels, read_roles
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.read import read_batches, read_table
@@ -195,7 +194,7 @@ def _match_tables(
     refuse_errors(problems, table.name, None)
     for problem in problems:
         warn(problem.describe())
-    ids = list_ids(table, plan.id_column)
+    ids = tuple(table.frame[plan.id_column].tolist())
     lookup = IdLookup(ids, f"add it to {table.name}, or delete the edge")
     assert plan.source_column is not None and plan.destination_column is not None
     columns = plan.source_column, plan.destination_column, plan.weight_column
@@ -228,8 +227,7 @@ def _write_nodes(writer: GraphWriter, nodes: Table, plan: TablePlan, ids: Sequen
         writer.set_labels(labels.values, len(labels.names))
     if roles is not None:
         writer.set_roles(roles)
-    encoding = {"plan": plan.to_json(), "encoder": encoder.to_json()}
-    writer.set_preprocess(Preprocess(labels.names, encoder.space, encoding))
+    writer.set_preprocess(as_preprocess(labels.names, encoder, plan))
 
 
 def _read_edges(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -79,32 +80,28 @@ def writing_graph(
             writer.close()
 
 
+@dataclass
 class GraphWriter:
     """Take the edges of a graph, and features, labels, roles and ids of its nodes.
 
     Made by :func:`writing_graph`.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        sorter: ExternalSort,
-        num_nodes: int | None,
-        directed: bool,
-        weighted: bool,
-        keep_self_loops: bool,
-    ) -> None:
-        self._folder = folder
-        self._sorter = sorter
-        self._num_nodes = num_nodes
-        self._num_directions = 1 if directed else 2
-        self._weighted = weighted
-        self._keep_self_loops = keep_self_loops
-        self._highest = -1
-        self._num_added = 0
-        self._files: dict[str, ArrayFile] = {}
-        self._num_features = 0
-        self._num_classes: int | None = None
+    _folder: Path
+    _sorter: ExternalSort
+    _num_nodes: int | None
+    _directed: bool
+    _weighted: bool
+    _keep_self_loops: bool
+    _highest: int = -1
+    _num_added: int = 0
+    _num_features: int = 0
+    _num_classes: int | None = None
+    _files: dict[str, ArrayFile] = field(default_factory=dict)
+
+    @property
+    def _num_directions(self) -> int:
+        return 1 if self._directed else 2
 
     def add_edges(
         self, source: NDArray[Any], target: NDArray[Any], weight: NDArray[Any] | None = None
@@ -199,7 +196,7 @@ class GraphWriter:
             num_nodes=num_nodes,
             num_entries=num_entries,
             num_self_loops=num_self_loops,
-            directed=self._num_directions == 1,
+            directed=self._directed,
             num_features=self._num_features,
             num_classes=self._num_classes,
             files=dict(sorted(files.items())),

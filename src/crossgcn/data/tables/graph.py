@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,11 +19,10 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.tables.cells import MAX_NUMBER, quote
-from crossgcn.data.tables.checks import Problem, check_tables
+from crossgcn.data.tables.cells import MAX_NUMBER
+from crossgcn.data.tables.checks import Problem, check_ids, check_tables
 from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.encode.column import Unseen
-from crossgcn.data.tables.encode.words import HashEncoder
+from crossgcn.data.tables.encode.words import HashEncoder, Unseen
 from crossgcn.data.tables.labels import read_labels, read_roles
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.read import read_table
@@ -80,9 +80,11 @@ def load_tables(
     problems = check_tables(node_table, edge_table, plan)
     paths = [table for table in (nodes, edges) if table is not None]
     are_files = all(isinstance(table, str | Path) for table in paths)
-    command = ["crossgcn", "check", *map(str, paths), *_as_options(choices)]
+    command = ["crossgcn", "check", *map(str, paths)]
+    for name, value in choices_as_options(choices).items():
+        command += [f"--{name.replace('_', '-')}", str(value)]
     refuse_errors(problems, node_table.name, shlex.join(command) if are_files else None)
-    ids = list_ids(node_table, plan.id_column)
+    ids = tuple(node_table.frame[plan.id_column].tolist())
     encoder = TableEncoder.fit(node_table, plan)
     labels = read_labels(node_table, plan)
     roles = read_roles(node_table, plan.split_column, labels)
@@ -100,26 +102,6 @@ def load_tables(
     )
     data = canonical_graph(data, node_table.name)
     return TableGraph(data, ids, labels.names, encoder, plan, tuple(problems))
-
-
-def list_ids(nodes: Table, column: str) -> tuple[str, ...]:
-    """Return the id of each node; refuse ids that are missing or not unique."""
-    distinct = nodes.distinct(column)
-    if distinct.blank.any():
-        row = int(np.argmax(distinct.blank[distinct.codes]))
-        raise BadInput(
-            f"{nodes.name}, row {nodes.row_number(row)}, column {column}: there is no id; "
-            "give every node one"
-        )
-    repeated = np.flatnonzero(distinct.counts > 1)
-    if len(repeated):
-        first, second = np.flatnonzero(distinct.codes == repeated[0])[:2]
-        raise BadInput(
-            f"{nodes.name}, row {nodes.row_number(second)}, column {column}: "
-            f"{quote(distinct.values[repeated[0]])} is the id of row "
-            f"{nodes.row_number(first)} as well; keep one of the rows, or rename one"
-        )
-    return tuple(nodes.frame[column].tolist())
 
 
 def read_edges(
@@ -180,27 +162,28 @@ def refuse_errors(problems: Sequence[Problem], name: str, command: str | None) -
     raise BadInput("\n".join(lines))
 
 
-def _as_options(choices: TableChoices) -> list[str]:
-    """Return the user's choices as options of the command line."""
-    words = []
+def choices_as_options(choices: TableChoices) -> dict[str, Any]:
+    """Return the user's choices by the names of the options of the command line."""
+    options = {}
     for field in fields(choices):
         value = getattr(choices, field.name)
         if value == field.default:
             continue
-        option = "ignore" if field.name == "ignored" else field.name.replace("_", "-")
         if isinstance(value, tuple):
             value = ",".join(name.replace(",", "\\,") for name in value)
-        words += [f"--{option}", str(value)]
-    return words
+        options["ignore" if field.name == "ignored" else field.name] = value
+    return options
 
 
 def describe_encoding(graph: TableGraph) -> Preprocess:
     """Return what is saved with a model trained on the graph."""
-    return Preprocess(
-        graph.classes,
-        graph.encoder.space,
-        {"plan": graph.plan.to_json(), "encoder": graph.encoder.to_json()},
-    )
+    return as_preprocess(graph.classes, graph.encoder, graph.plan)
+
+
+def as_preprocess(classes: tuple[str, ...], encoder: TableEncoder, plan: TablePlan) -> Preprocess:
+    """Return what is saved with a model of encoded tables."""
+    encoding = {"plan": plan.to_json(), "encoder": encoder.to_json()}
+    return Preprocess(classes, encoder.space, encoding)
 
 
 def read_encoding(preprocess: Preprocess) -> tuple[TableEncoder, TablePlan]:
@@ -259,10 +242,12 @@ def load_new_tables(
     their order.
     """
     node_table = read_table(nodes, "nodes")
-    ids = list_ids(node_table, node_table.require(plan.id_column))
+    id_column = node_table.require(plan.id_column)
+    refuse_errors([*check_ids(node_table, id_column)], node_table.name, None)
+    ids = tuple(node_table.frame[id_column].tolist())
     node_table.refuse_cells(
-        plan.id_column,
-        node_table.find(plan.id_column, known_ids) >= 0,
+        id_column,
+        node_table.find(id_column, known_ids) >= 0,
         "the model was trained on {value}",
         "give new nodes only, or rename it if it is another node",
     )

@@ -157,17 +157,10 @@ def role_of_values(split: Distinct) -> NDArray[np.int8]:
 def read_roles(nodes: Table, column: str | None, labels: Labels) -> NDArray[np.int8] | None:
     """Return the role of each node as one split, int8 ``[1, nodes]``: 0 for no role.
 
-    Nodes without a label have no role. Without a column there are no roles. Cells that name no
-    role are refused.
+    Nodes without a label have no role. Without a column there are no roles.
     """
     if column is None:
         return None
     distinct = nodes.distinct(column)
     roles = role_of_values(distinct)[distinct.codes]
-    nodes.refuse_cells(
-        column,
-        roles < 0,
-        "{value} is not a part of a split",
-        "write train, validation or test, or leave the cell empty",
-    )
     return np.where(labels.known, roles, np.int8(0))[None]

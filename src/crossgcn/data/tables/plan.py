@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -50,7 +51,7 @@ NODE_CHOICES: dict[str, ColumnKind] = {
 }
 """Choices that name columns of the node table, and the kind that each gives them."""
 
-EDGE_CHOICES = ("source_column", "destination_column", "weight_column")
+EDGE_CHOICES = {name: name for name in ("source_column", "destination_column", "weight_column")}
 
 
 @dataclass(frozen=True)
@@ -106,31 +107,31 @@ class TableChoices:
             raise BadInput(
                 f"task is {self.task}, but nothing is to be predicted; name a column as the target"
             )
-        kinds: dict[str, ColumnKind] = {}
-        for choice, kind in NODE_CHOICES.items():
-            names = getattr(self, choice)
-            for name in names if isinstance(names, tuple) else [] if names is None else [names]:
-                nodes.require(name)
-                if kinds.setdefault(name, kind) != kind:
-                    raise BadInput(
-                        f"column {name!r} is chosen as {kinds[name]} and as {kind}; choose one of "
-                        "them"
-                    )
-        seen: dict[str, str] = {}
         for choice in EDGE_CHOICES:
-            name = getattr(self, choice)
-            if name is None:
-                continue
-            if edges is None:
+            for name in self.named(choice) if edges is None else ():
                 raise BadInput(
                     f"{choice} is {name!r}, but there is no table of edges; give one, or leave the "
                     "choice out"
                 )
-            if seen.setdefault(edges.require(name), choice) != choice:
-                raise BadInput(
-                    f"column {name!r} of {edges.name} is chosen as {seen[name]} and as {choice}; "
-                    "choose one of them"
-                )
+        if edges is not None:
+            self._collect(edges, EDGE_CHOICES)
+        return self._collect(nodes, NODE_CHOICES)
+
+    def named(self, choice: str) -> tuple[str, ...]:
+        """Return the columns that a choice names."""
+        names = getattr(self, choice)
+        return names if isinstance(names, tuple) else () if names is None else (names,)
+
+    def _collect(self, table: Table, choices: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the columns of a table that choices name, and what each is chosen as."""
+        kinds: dict[str, Any] = {}
+        for choice, kind in choices.items():
+            for name in self.named(choice):
+                if kinds.setdefault(table.require(name), kind) != kind:
+                    raise BadInput(
+                        f"column {name!r} of {table.name} is chosen as {kinds[name]} and as "
+                        f"{kind}; choose one of them"
+                    )
         return kinds
 
 
@@ -215,11 +216,8 @@ class TablePlan(SavedModel):
 
     def with_missing_words(self, nodes: Table) -> Table:
         """Return the node table with the plan's words for a missing value."""
-        return _with_missing_words(nodes, self.missing, self._target_of_classes)
-
-    @property
-    def _target_of_classes(self) -> str | None:
-        return self.target if self.task == "classification" else None
+        target = self.target if self.task == "classification" else None
+        return _with_missing_words(nodes, self.missing, target)
 
 
 def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> TablePlan:

@@ -7,19 +7,17 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.sampler import NodeSamplerInput, SamplerOutput
 
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.graph.matrix import SparseMatrix, make_rows
 from crossgcn.graph.normalise import EDGE_RULES, EdgeKind
-from crossgcn.graph.sampling.blocks import sampled_blocks
-from crossgcn.graph.sampling.sampler import CSRSampler, SamplerName, make_sampler
-from crossgcn.graph.sampling.source import Features, GraphSource
+from crossgcn.graph.sampling.sampler import CSRSampler
+from crossgcn.graph.sampling.source import Features, GraphSource, sampled_blocks
 from crossgcn.kernels.sampling import ALL, draw_key
 from crossgcn.kernels.sampling import shuffle as shuffled
 
@@ -99,8 +97,6 @@ class NodeBatches(BatchShares):
             first hop from the targets, which is the model's last. -1 takes all. ``None`` does not
             sample: blocks are exact, as from :func:`~crossgcn.graph.receptive_field`.
         num_workers: Threads that prepare batches ahead.
-        sampler: See :func:`~crossgcn.graph.sampling.sampler.make_sampler`. Draws of PyG's sampler
-            also depend on the number of processes, and it uses no threads.
         rescaled: For each hop, whether drawn neighbours are scaled up to stand for all, which
             makes sums unbiased; ``True`` by default. See
             :func:`~crossgcn.training.batches.step.batches_of`.
@@ -115,7 +111,6 @@ class NodeBatches(BatchShares):
         *,
         fanouts: Sequence[int] | None,
         num_workers: int = 0,
-        sampler: SamplerName = "auto",
         rescaled: Sequence[bool] | None = None,
         **shares: Any,
     ) -> None:
@@ -130,14 +125,12 @@ class NodeBatches(BatchShares):
                 f"{hops}: give one number per hop, the targets' own first"
             )
         self._num_workers, self._rescaled = num_workers, rescaled
-        which: SamplerName = "ours" if fanouts is None else sampler
-        fanouts = [ALL] * hops if fanouts is None else fanouts
-        self._sampler = make_sampler(source, fanouts, seed=self.seed, which=which)
+        self._sampler = CSRSampler.from_source(source, fanouts or [ALL] * hops)
 
     def epoch(self, number: int) -> Iterator[Batch]:
         """Yield the batches of an epoch; the same number gives the same batches."""
         shares = enumerate(self.shares(number))
-        if self._num_workers == 0 or not isinstance(self._sampler, CSRSampler):
+        if self._num_workers == 0:
             for position, share in shares:
                 yield self._make(*share, number, position)
             return
@@ -158,27 +151,10 @@ class NodeBatches(BatchShares):
         if not self.propagations:
             x, labels = self.source.features(targets), self.source.labels[targets]
             return Batch(targets, x, (), labels, everywhere)
-        output = self._draw(targets, self.seed, epoch, position)
-        blocks = sampled_blocks(
-            self.source,
-            output,
-            self.propagations,
-            redrawn=isinstance(self._sampler, CSRSampler),
-            rescaled=self._rescaled,
-        )
+        output = self._sampler.sample(targets, self.seed, epoch, position)
+        blocks = sampled_blocks(self.source, output, self.propagations, self._rescaled)
         x, labels = self.source.features(output.node), self.source.labels[targets]
         return Batch(targets, x, blocks, labels, everywhere)
-
-    def _draw(self, targets: Tensor, *numbers: int) -> SamplerOutput:
-        if isinstance(self._sampler, CSRSampler):
-            return self._sampler.sample(targets, *numbers)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(draw_key(*numbers) >> 1)
-            output = self._sampler.sample_from_nodes(NodeSamplerInput(None, targets))
-        permutation = self._sampler.edge_permutation
-        if permutation is not None:
-            output.edge = permutation[output.edge]
-        return cast(SamplerOutput, output)
 
 
 _ENTRIES_PER_CHUNK = 1 << 22
@@ -201,7 +177,7 @@ class ExactRows:
     def block(self, nodes: Tensor, kind: EdgeKind) -> tuple[Tensor, SparseMatrix]:
         """Return the nodes of the columns, and the block of some distinct nodes' rows."""
         output = self._sampler.sample(nodes)
-        (block,) = sampled_blocks(self.source, output, (kind,), redrawn=True)
+        (block,) = sampled_blocks(self.source, output, (kind,))
         return output.node, block
 
     def chunks(self, nodes: Tensor | None = None) -> Iterator[Tensor]:

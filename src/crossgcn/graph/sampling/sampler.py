@@ -1,29 +1,22 @@
-"""Neighbour samplers: ours, which also works in PyG's loaders, and PyG's own."""
+"""A neighbour sampler without pyg-lib, and PyG's loader with it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-import torch_geometric.typing
 from torch import Tensor
 from torch.utils.data import get_worker_info
 from torch_geometric.data import Data
-from torch_geometric.sampler import (
-    BaseSampler,
-    NeighborSampler,
-    NodeSamplerInput,
-    SamplerOutput,
-)
+from torch_geometric.loader import NeighborLoader as PyGNeighborLoader
+from torch_geometric.sampler import BaseSampler, NodeSamplerInput, SamplerOutput
 from torch_geometric.sampler.utils import to_csc
 
-from crossgcn.errors import BadInput, unknown_name
-from crossgcn.graph.sampling.source import CheckedRows, GraphSource
+from crossgcn.errors import BadInput
+from crossgcn.graph.sampling.source import GraphSource
 from crossgcn.kernels.sampling import ALL, draw_key, loops
-
-SamplerName = Literal["auto", "ours", "pyg"]
 
 
 class CSRSampler(BaseSampler):  # type: ignore[misc]
@@ -46,7 +39,7 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
 
     def __init__(
         self,
-        rows: CheckedRows,
+        rows: GraphSource,
         num_neighbors: Sequence[int],
         *,
         seed: int = 0,
@@ -63,7 +56,7 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
     def from_data(cls, data: Data, num_neighbors: Sequence[int], *, seed: int = 0) -> CSRSampler:
         """Sample from a PyG graph in memory."""
         offsets, neighbours, permutation = to_csc(data, device="cpu")
-        rows = CheckedRows(offsets, neighbours)
+        rows = GraphSource(offsets, neighbours)
         return cls(rows, num_neighbors, seed=seed, edge_permutation=permutation)
 
     @classmethod
@@ -130,35 +123,6 @@ class CSRSampler(BaseSampler):  # type: ignore[misc]
         )
 
 
-def make_sampler(
-    source: GraphSource, fanouts: Sequence[int], *, seed: int = 0, which: SamplerName = "auto"
-) -> BaseSampler:
-    """Make the sampler for batches of a graph.
-
-    PyG's sampler draws from one stream of random numbers, so its draws depend on the number of
-    processes; ours depend on the node. PyG's needs 64-bit neighbours without self-loops, so other
-    graphs are copied to memory (8 bytes per edge, or up to 21 with self-loops); ours reads the
-    rows it draws from.
-
-    Args:
-        seed: Of our draws; PyG's follow torch's generator.
-        which: See :func:`choose_sampler`.
-    """
-    if choose_sampler(which) == "ours":
-        return CSRSampler.from_source(source, fanouts, seed=seed)
-    return _pyg_sampler(source, check_fanouts(fanouts))
-
-
-def choose_sampler(which: SamplerName = "auto") -> Literal["ours", "pyg"]:
-    """Resolve ``"auto"``: PyG's ``NeighborSampler`` if ``pyg-lib`` is installed, otherwise ours."""
-    if which not in ("auto", "ours", "pyg"):
-        raise unknown_name("sampler", which, ("auto", "ours", "pyg"))
-    has_pyg_lib = torch_geometric.typing.WITH_PYG_LIB
-    if which == "pyg" and not has_pyg_lib:
-        raise BadInput("sampler='pyg' needs pyg-lib, which is not installed: use sampler='ours'")
-    return "ours" if which == "ours" or not has_pyg_lib else "pyg"
-
-
 def check_fanouts(fanouts: Sequence[int]) -> tuple[int, ...]:
     """Return fanouts as a tuple; refuse invalid ones."""
     for fanout in fanouts:
@@ -169,35 +133,39 @@ def check_fanouts(fanouts: Sequence[int]) -> tuple[int, ...]:
     return tuple(fanouts)
 
 
-class _Rows:
-    """The interface of a transposed adjacency that PyG's sampler needs."""
-
-    def __init__(self, offsets: Tensor, neighbours: Tensor) -> None:
-        self._rows = (offsets, neighbours, None)
-
-    def csr(self) -> tuple[Tensor, Tensor, None]:
-        return self._rows
-
-
-def _pyg_sampler(source: GraphSource, fanouts: tuple[int, ...]) -> BaseSampler:
-    """Make PyG's sampler of the same rows without self-loops."""
-    offsets, neighbours = source.offsets, source.neighbours
-    source.check_all()  # pyg-lib does not check
-    own = torch.from_numpy(source.find_own(np.arange(source.num_nodes)))
-    kept = None
-    if bool((own >= 0).any()):
-        keep = torch.ones(neighbours.numel(), dtype=torch.bool)
-        keep[own[own >= 0]] = False
-        kept = keep.nonzero().flatten()
-        offsets = offsets - torch.cat([own.new_zeros(1), (own >= 0).cumsum(0)])
-        neighbours = neighbours[kept]
-    data = Data(num_nodes=source.num_nodes)
-    data.adj_t = _Rows(offsets, neighbours.long())
-    sampler = NeighborSampler(data, list(fanouts))
-    sampler.perm = kept
-    return sampler
-
-
 def _join(parts: list[Any]) -> Tensor:
     joined = np.concatenate(parts) if parts else np.empty(0, np.int64)
     return torch.from_numpy(joined.astype(np.int64, copy=False))
+
+
+class NeighborLoader(PyGNeighborLoader):  # type: ignore[misc]
+    """PyG's ``NeighborLoader`` with a sampler that needs neither pyg-lib nor torch-sparse.
+
+    A batch is a PyG ``Data`` whose first ``batch_size`` nodes are the seed nodes::
+
+        for batch in NeighborLoader(data, [10, 5], data.train_mask, batch_size=256, shuffle=True):
+            out = model(batch.x, batch.edge_index)[: batch.batch_size]
+
+    Layers normalise edges by the degrees within the batch, as in PyG.
+    :func:`~crossgcn.train_mini_batch` uses the degrees of the whole graph, and
+    :meth:`model.inference <crossgcn.CrossGCN.inference>` predicts with them.
+
+    Args:
+        data: The graph.
+        num_neighbors: Neighbours per node, one number per layer; -1 takes all.
+        input_nodes: The seed nodes, as indices or as a mask; all by default.
+        seed: Of the neighbours that are drawn.
+        **kwargs: As for PyG's loader, such as ``batch_size`` and ``shuffle``.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        num_neighbors: Sequence[int],
+        input_nodes: Any = None,
+        *,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        sampler = CSRSampler.from_data(data, num_neighbors, seed=seed)
+        super().__init__(data, list(num_neighbors), input_nodes, neighbor_sampler=sampler, **kwargs)

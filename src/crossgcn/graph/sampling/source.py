@@ -1,7 +1,18 @@
-"""Graphs in memory or on disk that mini-batches are cut from, a few rows at a time."""
+r"""Graphs in memory or on disk, and the blocks of their adjacency, a few rows at a time.
+
+The expectation of a block is the matrix of :func:`~crossgcn.graph.edges_of_kind`. If
+:math:`\mathcal{S}_i` were drawn of node ``i``'s neighbours :math:`\mathcal{N}_i`, itself
+excluded, a row of a block computes
+
+.. math:: a_{ii}\mathbf{x}_i + \frac{|\mathcal{N}_i|}{|\mathcal{S}_i|}
+    \sum_{j\in\mathcal{S}_i} a_{ij}\mathbf{x}_j
+
+with the weights :math:`a_{ij}` of the whole graph.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, NoReturn
 
@@ -11,12 +22,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.sampler import SamplerOutput
 
-from crossgcn.data.stored import StoredGraph
 from crossgcn.data.stored.format import changed_file
+from crossgcn.data.stored.open import StoredGraph
 from crossgcn.errors import BadInput
 from crossgcn.graph.matrix import SparseMatrix
-from crossgcn.kernels.sampling import NoRow, loops
+from crossgcn.graph.normalise import EDGE_RULES, EdgeKind
+from crossgcn.kernels.sampling import ALL, NoRow, loops
 
 Array = NDArray[Any]
 Features = Tensor | SparseMatrix
@@ -25,23 +38,39 @@ _NODES_AT_ONCE = 1 << 20
 _LOCK = Lock()
 
 
-class CheckedRows:
-    """Reads rows of a graph and refuses invalid offsets and neighbours.
+class GraphSource:
+    """A graph by rows, with features and labels; subclasses say where the features are.
 
-    It checks only what is read, so the tensors may be memory-mapped.
+    Invalid offsets and neighbours are refused. Only what is read is checked, so the tensors may
+    be memory-mapped.
 
     Args:
         offsets: Start of each node's neighbours, ``[num_nodes + 1]``, int64.
         neighbours: Node ``i`` aggregates over ``neighbours[offsets[i]:offsets[i + 1]]``,
             ascending, each once; int32 or int64.
+        weights: One per entry of ``neighbours``, float32; ``None`` if all are one.
+        labels: The class of each node, -1 if unknown, which is the default.
         stored: The open graph folder that they are mapped from; rows of it are verified.
     """
 
     def __init__(
-        self, offsets: Tensor, neighbours: Tensor, stored: StoredGraph | None = None
+        self,
+        offsets: Tensor,
+        neighbours: Tensor,
+        weights: Tensor | None = None,
+        labels: Tensor | None = None,
+        num_features: int = 0,
+        stored: StoredGraph | None = None,
     ) -> None:
-        self.offsets, self.neighbours, self.stored = offsets, neighbours, stored
-        self.num_nodes = offsets.numel() - 1
+        self.num_nodes, self.num_features = offsets.numel() - 1, num_features
+        self.offsets, self.neighbours, self.weights = offsets, neighbours, weights
+        self.labels = torch.full((self.num_nodes,), -1) if labels is None else labels
+        self.stored = stored
+        self._roots: dict[tuple[str, float], NDArray[np.float32]] = {}
+
+    def features(self, nodes: Tensor) -> Features:
+        """Return the features of some nodes."""
+        raise NotImplementedError
 
     def draw(
         self, nodes: Array, fanout: int, key: int, skip_own: bool
@@ -106,34 +135,8 @@ class CheckedRows:
 
     def _refuse(self, array: str, what: str) -> NoReturn:
         if self.stored is None:
-            raise BadInput(f"{array} are of no graph: {what}; see CheckedRows for what they hold")
+            raise BadInput(f"{array} are of no graph: {what}; see GraphSource for what they hold")
         raise changed_file(self.stored.folder, array, what)
-
-
-class GraphSource(CheckedRows):
-    """A graph by rows, with features and labels; subclasses say where the features are.
-
-    Args:
-        weights: One per entry of ``neighbours``, float32; ``None`` if all are one.
-        labels: The class of each node, -1 if unknown.
-    """
-
-    def __init__(
-        self,
-        offsets: Tensor,
-        neighbours: Tensor,
-        weights: Tensor | None,
-        labels: Tensor,
-        num_features: int,
-        stored: StoredGraph | None = None,
-    ) -> None:
-        super().__init__(offsets, neighbours, stored)
-        self.weights, self.labels, self.num_features = weights, labels, num_features
-        self._roots: dict[tuple[str, float], NDArray[np.float32]] = {}
-
-    def features(self, nodes: Tensor) -> Features:
-        """Return the features of some nodes."""
-        raise NotImplementedError
 
     def inverse_roots(self, self_loops: str, own: float = 1.0) -> NDArray[np.float32]:
         """Return one over the square root of each node's degree; zero where it has none.
@@ -179,8 +182,7 @@ class MemoryGraph(GraphSource):
         edge_weight: Tensor | None = None,
         y: Tensor | None = None,
     ) -> None:
-        labels = torch.full((x.size(0),), -1) if y is None else y
-        super().__init__(*_rows(edge_index, edge_weight, x.size(0)), labels, x.size(1))
+        super().__init__(*_rows(edge_index, edge_weight, x.size(0)), y, x.size(1))
         self.x: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
 
     def features(self, nodes: Tensor) -> Features:
@@ -194,14 +196,14 @@ class StoredSource(GraphSource):
     def __init__(self, stored: StoredGraph) -> None:
         rows = (stored.offsets, stored.neighbours, stored.weights)
         super().__init__(*rows, stored.labels, stored.num_features, stored)
-        self._stored = stored
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StoredSource, (self._stored,)
+        return StoredSource, (self.stored,)
 
     def features(self, nodes: Tensor) -> Features:
         """Read the features of some nodes."""
-        rows = self._stored.features(nodes)
+        assert self.stored is not None
+        rows = self.stored.features(nodes)
         return SparseMatrix.from_torch(rows) if rows.layout == torch.sparse_csr else rows
 
 
@@ -256,3 +258,110 @@ def _rows(
         torch.from_numpy(matrix.indices.astype(small)),
         None if even else torch.from_numpy(matrix.data.astype(np.float32)),
     )
+
+
+def sampled_blocks(
+    source: GraphSource,
+    output: SamplerOutput,
+    propagations: Sequence[EdgeKind],
+    rescaled: Sequence[bool] | None = None,
+) -> tuple[SparseMatrix, ...]:
+    """Return one block per hop, first to last; ``output.node`` enters the first.
+
+    Args:
+        output: The sampled edges; each hop drew for all nodes found before.
+        rescaled: For each hop, whether weights of drawn edges are scaled up to stand for all
+            neighbours; ``True`` by default.
+    """
+    rescaled = rescaled if rescaled is not None else [True] * len(propagations)
+    node = output.node.numpy()
+    ends = [tensor.numpy() for tensor in (output.col, output.row, output.edge)]
+    nodes_until = np.cumsum(output.num_sampled_nodes)
+    edges_until = np.concatenate([[0], np.cumsum(output.num_sampled_edges)])
+    blocks = []
+    last_first = zip(reversed(propagations), reversed(rescaled), strict=True)
+    for hop, (kind, rescale) in enumerate(last_first):
+        edges = slice(edges_until[hop], edges_until[hop + 1])
+        rows, num_columns = node[: nodes_until[hop]], int(nodes_until[hop + 1])
+        blocks.append(
+            _block(source, kind, rows, num_columns, *(end[edges] for end in ends), rescale=rescale)
+        )
+    return tuple(reversed(blocks))
+
+
+def whole_adjacency(source: GraphSource, kind: EdgeKind) -> SparseMatrix:
+    """Return the adjacency of the whole graph."""
+    source.check_all()
+    nodes, neighbours = np.arange(source.num_nodes), source.neighbours.numpy()
+    rows = np.repeat(nodes, np.diff(source.offsets.numpy()))
+    entries = (neighbours != rows).nonzero()[0]
+    rows, columns = rows[entries], neighbours[entries].astype(np.int64)
+    return _block(source, kind, nodes, nodes.size, rows, columns, entries)
+
+
+def adjacency_rows(source: GraphSource, nodes: Tensor, kind: EdgeKind) -> SparseMatrix:
+    """Return the rows of some nodes in the adjacency of the whole graph."""
+    own = nodes.numpy()
+    starts, entries, drawn = source.draw(own, ALL, 0, True)
+    targets = np.repeat(np.arange(own.size), np.diff(starts))
+    columns = drawn.astype(np.int64)
+    return _block(source, kind, own, source.num_nodes, targets, columns, entries, own)
+
+
+def _block(
+    source: GraphSource,
+    kind: EdgeKind,
+    rows: NDArray[np.int64],
+    num_columns: int,
+    targets: NDArray[np.int64],
+    sources: NDArray[np.int64],
+    entries: NDArray[np.int64],
+    own_columns: NDArray[np.int64] | None = None,
+    *,
+    rescale: bool = False,
+) -> SparseMatrix:
+    """Make a block; by default, the rows' own nodes are its first columns."""
+    if (np.diff(targets) < 0).any():
+        order = np.argsort(targets, kind="stable")
+        targets, sources, entries = targets[order], sources[order], entries[order]
+    loop = source.find_own(rows)
+    has_loop = loop >= 0
+    drawn = np.bincount(targets, minlength=rows.size)
+    values = np.ones(targets.size, np.float32)
+    if rescale:
+        offsets = source.offsets.numpy()
+        degrees = offsets[rows + 1] - offsets[rows] - has_loop
+        values = (degrees / np.maximum(drawn, 1)).astype(np.float32)[targets]
+    rule = EDGE_RULES[kind]
+    own = np.full(rows.size, rule.own, np.float32)
+    own[has_loop] = 1.0
+    if source.weights is not None:
+        weights = source.weights.numpy()
+        values *= weights[entries]
+        own[has_loop] = weights[loop[has_loop]]
+    nodes = source.neighbours.numpy()[entries]
+    if rule.normalised:
+        roots = source.inverse_roots(rule.self_loops, rule.own)
+        values *= roots[rows][targets] * roots[nodes]
+        own *= roots[rows] ** 2
+    starts = np.concatenate([[0], np.cumsum(drawn)])
+    columns = np.arange(rows.size) if own_columns is None else own_columns
+    if rule.self_loops == "add":
+        starts, sources, values = loops().insert_own(
+            starts, nodes, sources, values, rows, columns, own
+        )
+    elif rule.self_loops == "keep":
+        targets = np.concatenate([targets, has_loop.nonzero()[0]])
+        order = np.lexsort((np.concatenate([nodes, rows[has_loop]]), targets))
+        sources = np.concatenate([sources, columns[has_loop]])[order]
+        values = np.concatenate([values, own[has_loop]])[order]
+        starts = np.concatenate([[0], np.cumsum(drawn + has_loop)])
+    block = SparseMatrix(
+        torch.from_numpy(starts),
+        torch.from_numpy(sources),
+        torch.from_numpy(values),
+        (rows.size, num_columns),
+    )
+    if own_columns is not None or rows.size < num_columns:
+        block.own = torch.from_numpy(columns)
+    return block

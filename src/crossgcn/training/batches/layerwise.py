@@ -17,8 +17,7 @@ from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.graph.matrix import make_rows
 from crossgcn.graph.sampling.batches import ExactRows
-from crossgcn.graph.sampling.blocks import adjacency_rows
-from crossgcn.graph.sampling.source import Features, GraphSource
+from crossgcn.graph.sampling.source import Features, GraphSource, adjacency_rows
 from crossgcn.layers.graph_convolution import GraphConvolution
 from crossgcn.models.node_classifier import NodeClassifier
 

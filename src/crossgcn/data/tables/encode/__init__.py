@@ -10,22 +10,17 @@ from pydantic import Field
 from scipy import sparse
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.tables.encode.column import FlagEncoder, Unseen
-from crossgcn.data.tables.encode.dates import DateEncoder
-from crossgcn.data.tables.encode.numbers import NumberEncoder
-from crossgcn.data.tables.encode.words import CategoryEncoder, HashEncoder, ListEncoder
+from crossgcn.data.tables.encode.numbers import DateEncoder, NumberEncoder
+from crossgcn.data.tables.encode.words import (
+    CategoryEncoder,
+    FlagEncoder,
+    HashEncoder,
+    ListEncoder,
+    Unseen,
+)
 from crossgcn.data.tables.plan import HASHED_KINDS, ColumnPlan, SavedModel, TablePlan
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
-
-MIN_COUNT = 2
-"""Cells that a word, or a category of a column with many, must be in to have a feature."""
-MANY_CATEGORIES = 4096
-"""Up to so many, every category has a feature: neighbours may have it too."""
-"""Categories and words in fewer cells share a feature."""
-
-NUM_BUCKETS = 4
-"""Default number of ranges of a column of numbers."""
 
 AnyEncoder = Annotated[
     CategoryEncoder | FlagEncoder | NumberEncoder | DateEncoder | ListEncoder | HashEncoder,
@@ -49,31 +44,11 @@ class TableEncoder(SavedModel):
     missing: tuple[str, ...]
 
     @classmethod
-    def fit(
-        cls,
-        nodes: Table,
-        plan: TablePlan,
-        *,
-        min_count: int | None = None,
-        num_buckets: int = NUM_BUCKETS,
-    ) -> TableEncoder:
-        """Fit an encoder to each column, whatever the order of rows; labels are not used.
-
-        Categories and words in fewer than ``min_count`` cells share ``(other)``. By default these
-        are words in a single cell, and categories in a single cell where there are very many.
-        Numbers are cut into about ``num_buckets`` ranges.
-        """
-        for name, value in (("min_count", min_count), ("num_buckets", num_buckets)):
-            if value is not None and value < 1:
-                raise BadInput(f"{name} is {value}; give 1 or more")
+    def fit(cls, nodes: Table, plan: TablePlan) -> TableEncoder:
+        """Fit an encoder to each column, whatever the order of rows; labels are not used."""
         nodes = plan.with_missing_words(nodes)
-        return cls(
-            columns=tuple(
-                _fit_column(nodes, column, min_count, num_buckets, plan.hash_bits)
-                for column in plan.features
-            ),
-            missing=plan.missing_words,
-        )
+        columns = (_fit_column(nodes, column, plan.hash_bits) for column in plan.features)
+        return cls(columns=tuple(columns), missing=plan.missing_words)
 
     @cached_property
     def space(self) -> FeatureSpace:
@@ -115,25 +90,21 @@ class TableEncoder(SavedModel):
         return tuple(unseen for unseen in found if unseen is not None)
 
 
-def _fit_column(
-    nodes: Table, column: ColumnPlan, min_count: int | None, num_buckets: int, hash_bits: int | None
-) -> AnyEncoder:
+_ENCODERS: dict[str, Any] = {
+    "categorical": CategoryEncoder,
+    "flag": FlagEncoder,
+    "numeric": NumberEncoder,
+    "date": DateEncoder,
+    "list": ListEncoder,
+}
+
+
+def _fit_column(nodes: Table, column: ColumnPlan, hash_bits: int | None) -> AnyEncoder:
     distinct = nodes.distinct(column.name)
-    if min_count is None:
-        few = column.kind != "list" and len(distinct.values) <= MANY_CATEGORIES
-        min_count = 1 if few else MIN_COUNT
     if hash_bits is not None and column.kind in HASHED_KINDS:
-        is_list = column.kind == "list"
-        return HashEncoder.fit(column.name, distinct, bits=hash_bits, is_list=is_list)
-    if column.kind == "flag":
-        return FlagEncoder.fit(column.name, distinct)
-    if column.kind == "numeric":
-        return NumberEncoder.fit(column.name, distinct, num_buckets=num_buckets)
-    if column.kind == "date":
-        return DateEncoder.fit(column.name, distinct, min_count=min_count, num_buckets=num_buckets)
-    if column.kind == "list":
-        return ListEncoder.fit(column.name, distinct, min_count=min_count)
-    return CategoryEncoder.fit(column.name, distinct, min_count=min_count)
+        return HashEncoder.fit(column.name, distinct, hash_bits, column.kind == "list")
+    encoder: AnyEncoder = _ENCODERS[column.kind].fit(column.name, distinct)
+    return encoder
 
 
 def _make_unique(names: list[str]) -> tuple[str, ...]:

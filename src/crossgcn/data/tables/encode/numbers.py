@@ -1,7 +1,8 @@
-"""Encode numbers: the range each falls into, its rank, and the standardised number."""
+"""Encode numbers (the range, the rank and the standardised number) and dates (their parts)."""
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
 from collections.abc import Iterator
@@ -9,14 +10,19 @@ from decimal import Decimal
 from typing import Annotated, Literal, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 from scipy import sparse
 
+from crossgcn.data.tables.cells import DateOrder, find_date_order, parse_date
 from crossgcn.data.tables.cells import Decimal as DecimalSign
-from crossgcn.data.tables.encode.column import ColumnEncoder, one_hot
+from crossgcn.data.tables.encode.words import CategoryEncoder, ColumnEncoder, one_hot
 from crossgcn.data.tables.plan import SavedModel
 from crossgcn.data.tables.table import Distinct, Mask
+
+NUM_BUCKETS = 4
+"""About how many ranges a column of numbers is cut into."""
 
 SLACK = 0.25
 """Greatest distance of a bound from its quantile, as a share of a bucket."""
@@ -30,6 +36,15 @@ to be a multiple of 10 instead of 5, or of 5 instead of 2.
 
 DIGIT_COST = 0.3
 """Cost of one more digit."""
+
+
+def _check_ascending(values: tuple[float, ...]) -> tuple[float, ...]:
+    if any(first >= second for first, second in itertools.pairwise(values)):
+        raise ValueError(f"{list(values)} does not ascend")
+    return values
+
+
+Ascending = Annotated[tuple[FiniteFloat, ...], AfterValidator(_check_ascending)]
 
 
 class NumberBuckets(SavedModel):
@@ -46,15 +61,12 @@ class NumberBuckets(SavedModel):
         places: Places with a bucket, ascending: those with numbers in the training table.
     """
 
-    bounds: tuple[FiniteFloat, ...]
+    bounds: Ascending
     alone: tuple[FiniteFloat, ...]
-    places: tuple[int, ...]
+    places: Annotated[tuple[int, ...], AfterValidator(_check_ascending)]
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for numbers in (self.bounds, self.places):
-            if any(first >= second for first, second in itertools.pairwise(numbers)):
-                raise ValueError(f"{list(numbers)} does not ascend")
         if not set(self.alone) <= set(self.bounds):
             raise ValueError(f"alone {list(self.alone)} are not all bounds")
         odd = {2 * self.bounds.index(value) + 1 for value in self.alone}
@@ -187,16 +199,13 @@ class NumberRanks(SavedModel):
         ranks: Of the numbers; the same number in many cells has the middle of their ranks.
     """
 
-    numbers: tuple[FiniteFloat, ...]
-    ranks: tuple[FiniteFloat, ...]
+    numbers: Ascending
+    ranks: Ascending
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if len(self.numbers) != len(self.ranks) or not self.numbers:
             raise ValueError(f"{len(self.numbers)} numbers have {len(self.ranks)} ranks")
-        for values in (self.numbers, self.ranks):
-            if any(first >= second for first, second in itertools.pairwise(values)):
-                raise ValueError(f"{list(values)} does not ascend")
         return self
 
     @classmethod
@@ -244,7 +253,7 @@ class NumberEncoder(ColumnEncoder):
     has_missing: bool
 
     @classmethod
-    def fit(cls, column: str, distinct: Distinct, *, num_buckets: int) -> NumberEncoder:
+    def fit(cls, column: str, distinct: Distinct) -> NumberEncoder:
         """Choose the buckets and measure mean and deviation.
 
         Infinities and text that is not a number count as missing.
@@ -257,7 +266,7 @@ class NumberEncoder(ColumnEncoder):
         return cls(
             column=column,
             decimal=distinct.decimal,
-            buckets=NumberBuckets.fit(numbers, counts, num_buckets),
+            buckets=NumberBuckets.fit(numbers, counts, NUM_BUCKETS),
             ranks=NumberRanks.fit(numbers, counts),
             mean=mean,
             deviation=deviation,
@@ -302,3 +311,80 @@ def _measure(numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[f
     mean = float((scaled * shares).sum())
     deviation = float(np.sqrt(((scaled - mean) ** 2 * shares).sum())) * largest
     return mean * largest, deviation if len(numbers) > 1 and deviation > 0.0 else 1.0
+
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+class DateEncoder(ColumnEncoder):
+    """Categories ``joined year=2024``, ``joined month=5`` and ``joined weekday=Mon``, and a number.
+
+    The number ``joined days`` counts the days since the earliest date of the training table.
+    """
+
+    refusal = ("{value} is not a date", "write it as 2024-05-17, or leave the cell empty")
+    kind: Literal["date"] = "date"
+    order: DateOrder
+    earliest: datetime.date
+    year: CategoryEncoder
+    month: CategoryEncoder
+    weekday: CategoryEncoder
+    days: NumberEncoder
+
+    @classmethod
+    def fit(cls, column: str, distinct: Distinct) -> DateEncoder:
+        """Fit an encoder to each part of the dates."""
+        order = find_date_order(distinct.texts)
+        known = [date for date in _read(distinct, order) if date is not None]
+        earliest = min(known, default=datetime.date(1970, 1, 1))
+        year, month, weekday, days = _parts(distinct, order, earliest, of_cells=True)
+        return cls(
+            column=column,
+            order=order,
+            earliest=earliest,
+            year=CategoryEncoder.fit(f"{column} year", year),
+            month=CategoryEncoder.fit(f"{column} month", month),
+            weekday=CategoryEncoder.fit(f"{column} weekday", weekday),
+            days=NumberEncoder.fit(f"{column} days", days),
+        )
+
+    @property
+    def parts(self) -> tuple[ColumnEncoder, ...]:
+        """The encoders of the parts."""
+        return self.year, self.month, self.weekday, self.days
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The features of each part."""
+        return [name for part in self.parts for name in part.feature_names]
+
+    def encode_values(self, distinct: Distinct) -> sparse.csr_array:
+        """Return the features of each date."""
+        parts = zip(self.parts, _parts(distinct, self.order, self.earliest), strict=True)
+        blocks = [part.encode_values(values)[values.codes] for part, values in parts]
+        return sparse.csr_array(sparse.hstack(blocks))
+
+    def find_wrong(self, distinct: Distinct) -> Mask:
+        """Return which values are not dates."""
+        is_none = np.array([date is None for date in _read(distinct, self.order)], bool)
+        return is_none & ~distinct.missing
+
+
+def _read(distinct: Distinct, order: DateOrder) -> list[datetime.date | None]:
+    return [parse_date(text, order) for text in distinct.texts]
+
+
+def _parts(
+    distinct: Distinct, order: DateOrder, earliest: datetime.date, *, of_cells: bool = False
+) -> list[Distinct]:
+    """Return year, month, weekday and days since the earliest of each value, or of each cell."""
+    rows = [
+        ("", "", "", "")
+        if day is None
+        else (str(day.year), str(day.month), WEEKDAYS[day.weekday()], str((day - earliest).days))
+        for day in _read(distinct, order)
+    ]
+    frame = pd.DataFrame(rows, columns=["year", "month", "weekday", "days"], dtype="str")
+    if of_cells:
+        frame = frame.iloc[distinct.codes]
+    return [Distinct.of(frame[part]) for part in frame.columns]

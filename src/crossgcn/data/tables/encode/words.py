@@ -1,21 +1,136 @@
-"""Encoders of columns of words: categories, lists of words, and hashed words."""
+"""Encoders of columns: the base of all, flags, categories, lists of words, and hashed words."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy import sparse
 
-from crossgcn.data.tables.cells import WHOLE, Separator, find_separator, fold_spelling, split_words
-from crossgcn.data.tables.encode.column import ColumnEncoder, Unseen
-from crossgcn.data.tables.plan import MAX_HASH_BITS
-from crossgcn.data.tables.table import Distinct
+from crossgcn.data.tables.cells import (
+    FALSE_WORDS,
+    TRUE_WORDS,
+    WHOLE,
+    Separator,
+    find_separator,
+    fold_spelling,
+    split_words,
+)
+from crossgcn.data.tables.plan import MAX_HASH_BITS, SavedModel
+from crossgcn.data.tables.table import Distinct, Mask, Table
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Values of a column that the training table did not have, encoded as ``(other)``.
+
+    Attributes:
+        count: Number of cells with such a value, or with a list that has such a word.
+        example: One of the values, if possible one that ``known`` explains.
+        known: A known value that differs from the example only in case or spaces, or None.
+    """
+
+    column: str
+    count: int
+    example: str
+    known: str | None
+
+
+class ColumnEncoder(SavedModel):
+    """Encodes one column as features; fitted to one table and then applied to others."""
+
+    refusal: ClassVar[tuple[str, str]] = ("", "")
+    """What is wrong with the cells of :meth:`find_wrong`, and the remedy."""
+
+    column: str
+
+    @property
+    @abstractmethod
+    def feature_names(self) -> list[str]:
+        """One name per feature, not necessarily different from those of other columns."""
+
+    @abstractmethod
+    def encode_values(self, distinct: Distinct) -> sparse.csr_array:
+        """Return the features of each different value, float32 ``[values, features]``."""
+
+    def find_wrong(self, distinct: Distinct) -> Mask:
+        """Return which values of another table cannot be encoded."""
+        return np.zeros(len(distinct.values), bool)
+
+    def find_unseen(self, distinct: Distinct) -> Unseen | None:
+        """Return the values of another table that have no meaning of their own, if any."""
+        return None
+
+    def encode(self, nodes: Table) -> sparse.csr_array:
+        """Return the features of each cell, float32 ``[rows, features]``; refuse wrong cells."""
+        distinct = nodes.distinct(self.column)
+        nodes.refuse_cells(self.column, self.find_wrong(distinct)[distinct.codes], *self.refusal)
+        return self.encode_values(distinct)[distinct.codes]
+
+
+def one_hot(features: NDArray[np.int64], num_features: int) -> sparse.csr_array:
+    """Return one row per entry with a one at that feature, or none where it is negative."""
+    is_set = features >= 0
+    starts = np.concatenate([[0], np.cumsum(is_set)])
+    chosen = features[is_set]
+    ones = np.ones(len(chosen), np.float32)
+    return sparse.csr_array((ones, chosen, starts), shape=(len(features), num_features))
+
+
+class FlagEncoder(ColumnEncoder):
+    """One feature, which is 1 where the flag is true.
+
+    Attributes:
+        has_missing: Whether missing values have a feature; otherwise they count as false.
+    """
+
+    refusal = (
+        "{value} is not a flag",
+        "write 1 or 0, true or false, yes or no, or leave the cell empty",
+    )
+    kind: Literal["flag"] = "flag"
+    has_missing: bool
+
+    @classmethod
+    def fit(cls, column: str, distinct: Distinct) -> FlagEncoder:
+        """Give missing values a feature if there are any."""
+        return cls(column=column, has_missing=bool(distinct.missing.any()))
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The column, then its missing values."""
+        return [self.column, f"{self.column}=(missing)"][: 1 + self.has_missing]
+
+    def encode_values(self, distinct: Distinct) -> sparse.csr_array:
+        """Return a one where the flag is true."""
+        missing = 1 if self.has_missing else -1
+        features = np.where(_is_true(distinct), 0, -1)
+        return one_hot(np.where(distinct.missing, missing, features), 1 + self.has_missing)
+
+    def find_wrong(self, distinct: Distinct) -> Mask:
+        """Return which values are not flags."""
+        is_zero: Mask = distinct.numbers == 0
+        is_false = distinct.is_one_of(FALSE_WORDS) | is_zero
+        return ~(_is_true(distinct) | is_false | distinct.missing)
+
+
+def _is_true(distinct: Distinct) -> Mask:
+    is_one: Mask = distinct.numbers == 1
+    return distinct.is_one_of(TRUE_WORDS) | is_one
+
+
+MIN_COUNT = 2
+"""Cells that a word, or one of very many categories, must be in to have a feature."""
+
+MANY_CATEGORIES = 4096
+"""Up to so many, every category has a feature: neighbours may have it too."""
 
 MAX_LIST_WORDS = 5_000
 """Number of words with a feature of their own in a column of lists."""
@@ -135,8 +250,9 @@ class CategoryEncoder(VocabularyEncoder):
     has_missing: bool
 
     @classmethod
-    def fit(cls, column: str, distinct: Distinct, *, min_count: int) -> CategoryEncoder:
-        """Give each category in at least ``min_count`` cells a feature."""
+    def fit(cls, column: str, distinct: Distinct) -> CategoryEncoder:
+        """Give each category a feature; of very many, those in several cells."""
+        min_count = 1 if len(distinct.values) <= MANY_CATEGORIES else MIN_COUNT
         counts = _count_words(distinct, lambda cell: [cell])
         return cls(
             column=column,
@@ -182,11 +298,11 @@ class ListEncoder(VocabularyEncoder):
     words: tuple[str, ...]
 
     @classmethod
-    def fit(cls, column: str, distinct: Distinct, *, min_count: int) -> ListEncoder:
-        """Give each word in at least ``min_count`` cells a feature."""
+    def fit(cls, column: str, distinct: Distinct) -> ListEncoder:
+        """Give each word in several cells a feature."""
         separator = find_separator([cell for cell, _ in distinct.present])
         counts = _count_words(distinct, lambda cell: split_words(cell, separator))
-        words = [word for word in counts if counts[word] >= min_count][:MAX_LIST_WORDS]
+        words = [word for word in counts if counts[word] >= MIN_COUNT][:MAX_LIST_WORDS]
         rare = tuple(sorted(counts.keys() - set(words)))
         return cls(column=column, words=tuple(words), rare=rare, separator=separator)
 
@@ -244,7 +360,7 @@ class HashEncoder(WordEncoder):
         return self
 
     @classmethod
-    def fit(cls, column: str, distinct: Distinct, *, bits: int, is_list: bool) -> HashEncoder:
+    def fit(cls, column: str, distinct: Distinct, bits: int, is_list: bool) -> HashEncoder:
         """Record the most frequent words of each feature."""
         separator = find_separator([cell for cell, _ in distinct.present]) if is_list else None
         seen: defaultdict[int, list[str]] = defaultdict(list)
