@@ -3,6 +3,8 @@
 # make test-slow      the paper's full protocol on all graphs (set CROSSGCN_DATA)
 # make test-research  tests of the benchmarks and of the pages of results
 # make test-mutation  change the core at random places: tests must fail for 85 % (an hour)
+# make test-faults    kills, full disks and limits: results/faults.json
+# make test-fuzz      damaged and hostile files: results/fuzz.json; both continue where they stopped
 # make coverage       branch coverage of src/; fails below 92 %
 # make test-oldest    layer and model tests with the oldest versions that pyproject.toml allows
 # make test-newest    the same with the newest versions there are; both install torch with CUDA, 3 GB
@@ -21,7 +23,7 @@ WORKERS ?= logical
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: run test test-slow test-research test-oldest test-newest test-wheel coverage constraints \
-	docs sbom audit test-mutation lint clean
+	docs sbom audit test-faults test-fuzz test-mutation lint clean
 
 run: .venv/installed
 	$(BIN)/crossgcn compare citeseer --models gcn,cross-gcn-release-fix,cross-gcn --num-layers 1,2
@@ -34,6 +36,9 @@ test-slow: .venv/installed-for-development
 
 test-research: .venv/installed-for-development
 	$(PYTEST) research/tests
+
+test-faults test-fuzz: test-%: .venv/installed-for-development
+	OMP_NUM_THREADS=1 CROSSGCN_PLAIN_KERNELS=1 PYTHONPATH=tests/helpers $(BIN)/python tests/$*/$*_runner.py
 
 # Of the packages that crossgcn itself needs: their lower bounds.
 .venv-oldest/constraints.txt: pyproject.toml

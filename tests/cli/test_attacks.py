@@ -125,3 +125,17 @@ def test_impossible_amounts_are_refused_at_once(
     done = crossgcn("train", graph_file, "--epochs", 2, "--out", "out", *options)
     assert done.returncode == 2 and words in " ".join(done.stderr.split()), done.stderr
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+def test_too_little_memory_is_told(
+    crossgcn: Command, graph_file: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("crossgcn.experiments.experiment.Experiment.__init__", fail)
+    done = crossgcn("train", graph_file, *QUICK, "--out", "out")
+    assert done.returncode == 1 and "there is not enough memory; give fewer" in done.stderr

@@ -23,8 +23,7 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
-@pytest.fixture
-def small_graph() -> Data:
+def make_small_graph() -> Data:
     """Ninety nodes of three classes that words and neighbours tell apart; sparse features."""
     generator = torch.Generator().manual_seed(0)
     y = torch.arange(90) % 3
@@ -42,6 +41,11 @@ def small_graph() -> Data:
         num_classes=3,
         name="small",
     )
+
+
+@pytest.fixture
+def small_graph() -> Data:
+    return make_small_graph()
 
 
 @pytest.fixture

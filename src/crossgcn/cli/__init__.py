@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import typer
 
@@ -73,9 +73,12 @@ def _run() -> int:
         return _fail(WorkFailed(f"{where}{error.strerror or error}"), 1)
     except KeyboardInterrupt:
         return 130
-    except Exception:
+    except Exception as error:
         if stopped:
             return 130  # an interrupted import raises any error
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+            remedy = "give fewer --workers or a smaller --batch-size; finished runs are kept"
+            return _fail(WorkFailed(f"there is not enough memory; {remedy}"), 1)
         raise
     return 0
 
@@ -118,8 +121,9 @@ def _fail(error: CrossGCNError, exit_code: int) -> int:
     message = message_of(error, launch)
     if message is None:
         return exit_code
-    # Print one JSON object: from the first process only, and not if it will be restarted.
-    if "--json" in sys.argv and (launch is None or launch.rank == launch.restarts_left == 0):
-        print_json({"error": message, "exit_code": exit_code})
-    print_line(f"crossgcn: {message}", error=True)
+    with suppress(OSError):  # nobody reads it
+        # Print one JSON object: from the first process only, and not if it will be restarted.
+        if "--json" in sys.argv and (launch is None or launch.rank == launch.restarts_left == 0):
+            print_json({"error": message, "exit_code": exit_code})
+        print_line(f"crossgcn: {message}", error=True)
     return exit_code

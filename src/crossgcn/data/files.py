@@ -29,7 +29,11 @@ from crossgcn.errors import BadInput, WorkFailed
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file; refuse pipes and devices, which may never end."""
     # A pipe without a writer would block in open().
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        handle = os.open(path, flags)
+    except ValueError:  # half a character, or a NUL byte
+        raise OSError(errno.EINVAL, "not the name of a file", str(path)) from None
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -195,6 +199,9 @@ def read_npz(path: Path) -> Arrays:
             check_unpacked(path, sum(info.file_size for info in archive.infolist()))
             for info in archive.infolist():
                 member = info.filename
+                # A wrong length in the list of arrays hides those that follow.
+                if b"PK\1\2" in info.comment + info.extra:
+                    raise zipfile.BadZipFile("its list of arrays is damaged")
                 with archive.open(info) as file:
                     arrays[member.removesuffix(".npy")] = _read_array(file, info.file_size)
     except zipfile.BadZipFile as error:

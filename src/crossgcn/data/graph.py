@@ -178,6 +178,11 @@ def _check_labels(y: Tensor, num_nodes: int, num_classes: int | None, where: str
             "give one per row of x, -1 where there is none"
         )
     if y.is_floating_point():
+        if num_classes not in (None, 1):
+            raise BadInput(
+                f"{where}: y holds numbers, but num_classes is {num_classes}; write classes as "
+                "integers, or leave num_classes out"
+            )
         for node in _first(y.isinf()):
             raise BadInput(
                 f"{where}: y[{node}] is {float(y[node])} ({int(y.isinf().sum())} such in all); "

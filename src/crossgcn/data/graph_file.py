@@ -27,6 +27,7 @@ Edges become unique and, unless ``directed``, undirected; see
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ def _read_sparse(arrays: Arrays, path: Path) -> Tensor:
     if not any(name in arrays for name in _CSR_NAMES):
         raise BadInput(f"{path}: no features; add x, or all of {', '.join(_CSR_NAMES)}")
     indptr, indices, values, shape = (_read(arrays, name, path).numpy() for name in _CSR_NAMES)
-    if len(shape) != 2 or shape.min() < 1:
+    if len(shape) != 2 or shape.min() < 1 or math.prod(shape.tolist()) >= 2**63:
         raise BadInput(f"{path}: x_shape is {shape.tolist()}; it must be [nodes, features]")
     num_rows, num_columns = shape.tolist()
     if len(values) != len(indices):

@@ -48,6 +48,9 @@ class Preprocess:
         if classes is None:
             raise BadInput("it names no classes")
         encoding: Any = content.get("encoding")
+        extra = content.get("extra") or {}
+        if not all(isinstance(part, dict) for part in (encoding or {}, extra)):
+            raise BadInput("encoding or extra is not an object {...}")
         space = None
         if names is not None:
             space = FeatureSpace(names, names if fields is None else fields)
@@ -55,7 +58,7 @@ class Preprocess:
             from crossgcn.data.tables.encode import TableEncoder
 
             space = TableEncoder.from_json(encoding["encoder"]).space
-        return cls(classes, space, encoding, content.get("extra") or {})
+        return cls(classes, space, encoding, extra)
 
 
 def _read_names(content: Mapping[str, Any], key: str) -> tuple[str, ...] | None:

@@ -73,6 +73,23 @@ def read_sealed_json(path: Path, if_missing: str, if_damaged: str) -> dict[str, 
     return content
 
 
+SUMS = "SHA256SUMS"
+
+
+def check_listed(path: Path) -> None:
+    """Verify a file that ``SHA256SUMS`` beside it lists, as ``sha256sum * > SHA256SUMS`` does."""
+    sums = path.with_name(SUMS)
+    if not sums.exists():
+        return
+    try:
+        lines = [line.split(maxsplit=1) for line in read_bytes(sums).decode().splitlines()]
+        listed = {name.removeprefix("*"): digest for digest, name in lines}
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{sums}: cannot be read ({error}); write it again, or remove it") from None
+    if path.name in listed and digest_of_file(path) != listed[path.name]:
+        raise not_as_written(path, f"get it again, or write {SUMS} again")
+
+
 def not_as_written(path: Path, remedy: str) -> BadInput:
     """Return the error for a file that differs from its hash."""
     return BadInput(

@@ -239,15 +239,16 @@ def _open_run(folder: Path, load: bool) -> RunFolder:
     if load and getattr(data, "stored", None) is not None:
         data = data.stored.to_data()
         data.name = description["dataset"]["name"]
-    return RunFolder(
-        folder,
-        saved,
-        chosen,
-        runs,
-        data,
-        tuple(map(str, range(data.num_nodes))) if ids is None else ids,
-        _read_splits(folder / SPLITS, runs),
-    )
+    ids = tuple(map(str, range(data.num_nodes))) if ids is None else ids
+    space, sizes = saved.preprocess.space, (data.num_nodes, data.num_classes)
+    if (
+        (len(ids), len(saved.preprocess.classes)) != sizes
+        or not all(isinstance(name, str) for name in ids)
+        or len(space.names if space else range(saved.in_channels)) != saved.in_channels
+    ):
+        raise BadInput(f"{folder}: names of nodes, classes or features do not fit; {_IF_CHANGED}")
+    splits = _read_splits(folder / SPLITS, runs, data.num_nodes)
+    return RunFolder(folder, saved, chosen, runs, data, ids, splits)
 
 
 def _is_known(data: Data) -> bool:
@@ -297,8 +298,10 @@ def roles_of(split: Split, num_nodes: int) -> Tensor:
     return roles
 
 
-def _read_splits(path: Path, runs: Sequence[FinishedRun]) -> tuple[Split, ...]:
+def _read_splits(path: Path, runs: Sequence[FinishedRun], num_nodes: int) -> tuple[Split, ...]:
     roles = torch.from_numpy(read_npz(path)["roles"])
+    if roles.ndim != 2 or roles.size(1) != num_nodes:
+        raise BadInput(f"{path}: has no role for each of {num_nodes:,} nodes; {_IF_CHANGED}")
     splits = tuple(
         Split(*(torch.nonzero(row == role).flatten() for role in (1, 2, 3))) for row in roles
     )

@@ -169,8 +169,8 @@ class StoredGraph:
         labels = self._tensor("labels")
         if not labels.is_floating_point():
             self._check_range("labels", labels, -1, self.num_classes or self.num_nodes)
-        elif labels.isinf().any():
-            raise changed_file(self.folder, "labels", "holds infinite numbers")
+        elif labels.isinf().any() or self.num_classes not in (None, 1):
+            raise changed_file(self.folder, "labels", "holds infinite numbers, or no classes")
         return labels
 
     @cached_property

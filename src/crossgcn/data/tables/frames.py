@@ -211,7 +211,7 @@ def read_parquet(path: Path, name: str) -> Table:
     with reporting_damage(name), path.open("rb") as file:
         # With a path instead of a file, pyarrow makes columns of folders called a=b.
         frame = pd.read_parquet(file, engine="pyarrow", dtype_backend="pyarrow")
-    return make_table(frame, name)
+        return make_table(frame, name)  # text is decoded here
 
 
 def read_parquet_headers(path: Path, name: str) -> tuple[str, ...]:
