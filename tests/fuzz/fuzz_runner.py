@@ -261,18 +261,18 @@ def listed(make: Callable[[], None]) -> Callable[[], None]:
 def make_checkpoint() -> None:
     """A training in batches that was stopped after its second epoch."""
     save_graph("small.npz", make_small_graph())
-    write = checkpoints.Checkpoint.write
+    save = checkpoints.Checkpoint.save
 
-    def stop(self: checkpoints.Checkpoint, epoch: int, tensors: Any) -> None:
-        write(self, epoch, tensors)
+    def stop(self: checkpoints.Checkpoint, epoch: int, *states: Any) -> None:
+        save(self, epoch, *states)
         if epoch == 2:
             raise KeyboardInterrupt
 
-    checkpoints.Checkpoint.write = stop  # type: ignore[method-assign]
+    checkpoints.Checkpoint.save = stop  # type: ignore[assignment,method-assign]
     try:
         assert ask("train", "small.npz", *resumed("run"))[0] == 130
     finally:
-        checkpoints.Checkpoint.write = write  # type: ignore[method-assign]
+        checkpoints.Checkpoint.save = save  # type: ignore[method-assign]
     (path,) = Path("run").rglob(checkpoints.CHECKPOINT)
     path.rename(f"files/{path.name}")
     Path("place").write_text(str(path.relative_to("run")))
