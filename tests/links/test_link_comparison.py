@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -159,14 +158,6 @@ def test_precision_needs_its_device(small_graph: Data) -> None:
     exact = LinkExperiment({"gcn": config("gcn", precision="bf16")}, SETTINGS, small_graph)
     with pytest.raises(BadInput, match="'bf16' needs a CUDA GPU"):
         exact.run()
-
-
-def test_the_code_in_the_page_about_links_runs() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "links.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(compile(block, "links.md", "exec"), names)
-    assert [model["name"] for model in names["summary"]["models"]] == list(names["encoders"])
 
 
 @pytest.mark.parametrize("name", encoder_names())

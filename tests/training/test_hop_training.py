@@ -24,11 +24,19 @@ SETTINGS: dict[str, Any] = {
 ONE_SPLIT: dict[str, Any] = {"splits": "stratified", "num_splits": 1}
 
 
-def make_data(num_nodes: int = 400, *, seed: int = 0) -> Data:
-    """A class that is the product of an own flag and the neighbours' mean of another."""
+def make_data(num_nodes: int = 400, *, seed: int = 0, alike: bool = False) -> Data:
+    """A class that is the product of an own flag and the neighbours' mean of another.
+
+    Args:
+        alike: Neighbours are of the same group of 20, and most of a group have the same flag.
+    """
     torch.manual_seed(seed)
     x = (torch.rand(num_nodes, 4) < 0.5).float()
     edges = torch.randint(num_nodes, (2, 3 * num_nodes))
+    if alike:
+        edges[1] = edges[0] // 20 * 20 + edges[1] % 20
+        common = (torch.rand(num_nodes // 20) < 0.5).float().repeat_interleave(20)
+        x[:, 1] = torch.where(torch.rand(num_nodes) < 0.8, common, 1 - common)
     edges = torch.cat([edges, edges.flip(0)], dim=1)
     sums = torch.zeros(num_nodes).index_add_(0, edges[1], x[edges[0], 1])
     counts = torch.zeros(num_nodes).index_add_(0, edges[1], torch.ones(edges.size(1)))
@@ -44,12 +52,12 @@ def run(data: Data, **settings: Any) -> dict[str, Any]:
 
 
 def test_crosses_of_own_and_neighbours_columns_are_found() -> None:
-    data = make_data()
+    data, settings = make_data(alike=True), {"learning_rate": 0.02, "dropout": 0.0}
     linear, crossed = (
-        run(data, order=order, metric="roc_auc", learning_rate=0.02)["test"] for order in (1, 2)
+        run(data, order=order, metric="roc_auc", **settings)["test"] for order in (1, 2)
     )
     assert linear["roc_auc"] < 0.7
-    assert crossed["roc_auc"] > 0.9
+    assert crossed["roc_auc"] > 0.85
 
 
 def test_random_labels_end_at_chance() -> None:
@@ -183,7 +191,7 @@ def test_an_infinite_number_is_refused() -> None:
 
 def test_labels_of_neighbours_are_kept_where_validation_prefers_them(tmp_path: Path) -> None:
     data = make_data(200)
-    settings = SETTINGS | {"num_splits": 3, "metric": "roc_auc", "epochs": 4}
+    settings = SETTINGS | {"num_splits": 6, "metric": "roc_auc", "epochs": 4}
     config = RunConfig.create(**settings, label_features="auto")
     (runs,) = Experiment([config], data).run(out=tmp_path, save_models=True)
     folder = tmp_path / "cross-hops-1-layer"

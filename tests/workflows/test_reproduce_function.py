@@ -29,7 +29,8 @@ def test_it_returns_what_the_command_prints_and_the_command_continues_it(
     assert (printed["items"], printed["verdicts"]) == (kept["items"], kept["verdicts"])
 
 
-def test_bad_input(tmp_path: Path) -> None:
+def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path))  # nothing but what is bundled
     with pytest.raises(BadInput, match="citation"):
         reproduce(["citatoin"], tmp_path / "out")
     with pytest.raises(BadInput, match="none of these can be run here"):

@@ -153,5 +153,5 @@ def test_a_comparison_of_presets(crossgcn: Command) -> None:
     again = result_of(crossgcn("compare", "citeseer", *words, "--json", "--out", "compared"))
     pairs = zip(summary["models"], again["models"], strict=True)
     assert all(ours["test_accuracy"] == theirs["test_accuracy"] for ours, theirs in pairs)
-    with pytest.raises(BadInput, match="order has no effect: none of gcn has it"):
+    with pytest.raises(BadInput, match="order has no effect: gcn does not have it"):
         compare("citeseer", ["gcn"], order=2, **quick)
