@@ -54,6 +54,17 @@ def test_a_description_of_another_type(name: str) -> None:
         Preprocess.from_json({"classes": ["a"], name: [1]})
 
 
+def test_a_description_that_is_a_text() -> None:
+    with pytest.raises(BadInput, match="is not an object"):
+        Preprocess.from_json("classes")  # type: ignore[arg-type]
+
+
+def test_arrays_in_the_other_byte_order(tmp_path: Path) -> None:
+    write_npz(tmp_path / "a.npz", {"a": np.arange(3, dtype=">i4")})
+    found = read_npz(tmp_path / "a.npz")["a"]
+    assert found.dtype.isnative and found.tolist() == [0, 1, 2]
+
+
 def test_halves_of_characters_are_no_names_of_files() -> None:
     for name in ("\ud800", "\x00"):
         with pytest.raises(OSError, match="not the name of a file"):

@@ -273,7 +273,8 @@ def read_npy_header(file: BinaryIO, size: int) -> tuple[tuple[int, ...], bool, n
 def _read_array(file: Any, size: int) -> NDArray[Any]:
     shape, by_columns, dtype = read_npy_header(file, size)
     content = bytearray(file.read())
-    return np.frombuffer(content, dtype).reshape(shape, order="F" if by_columns else "C")
+    array = np.frombuffer(content, dtype).reshape(shape, order="F" if by_columns else "C")
+    return array.astype(dtype.newbyteorder("="), copy=False)
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

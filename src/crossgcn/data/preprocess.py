@@ -42,6 +42,8 @@ class Preprocess:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_json` returned."""
+        if not isinstance(content, Mapping):
+            raise BadInput("it is not an object {...}")
         classes, names, fields = (
             _read_names(content, key) for key in ("classes", "feature_names", "fields")
         )

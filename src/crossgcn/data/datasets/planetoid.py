@@ -69,7 +69,7 @@ def read_planetoid(folder: Path, name: str) -> Data:
     tx_row[test - first_test] = np.arange(len(test))
     padded = sparse.vstack([tx, sparse.csr_matrix((1, tx.shape[1]), dtype=tx.dtype)], "csr")
     features = sparse.csr_matrix(sparse.vstack([allx, padded[tx_row]]), dtype=np.float32)
-    features.sort_indices()
+    features.sum_duplicates()
 
     y = np.full(num_nodes, -1, np.int64)
     y[:first_test] = _labels(ally)
