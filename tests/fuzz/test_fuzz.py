@@ -42,6 +42,9 @@ def test_damaged_files_are_refused_or_change_nothing(
 
 
 def test_what_is_recorded_holds() -> None:
-    for name, about in json.loads(RECORD.read_text())["kinds"].items():
+    recorded = json.loads(RECORD.read_text())["kinds"]
+    assert recorded.keys() == KINDS.keys()
+    for name, about in recorded.items():
+        assert about["mutations"] >= KINDS[name].mutations, name
         assert about["traceback"] == about["crash"] == about["hang"] == 0, name
         assert about["different"] == 0 or not KINDS[name].has_checksums, name
