@@ -36,7 +36,7 @@ AREAS = {
     "splits": (["data/splits.py"], ["tests/data/test_splits.py"]),
     "statistics": (["experiments/statistics.py"], ["tests/experiments/test_statistics.py"]),
     "unpickler": (
-        ["data/datasets/pickle_opcodes.py"],
+        ["data/datasets/planetoid.py"],
         ["tests/data/test_planetoid.py", "tests/data/test_hostile_pickles.py"],
     ),
 }
