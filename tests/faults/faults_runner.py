@@ -425,7 +425,9 @@ class Harness:
             bad += [] if results == expected["out.csv"] else ["half a file"]
         if code != 0:
             again = wait(start((*command.arguments, *command.again), folder))
-            bad += [] if again == 0 else ["not continued"]
+            # An import that was complete when its process ended is not made again.
+            is_complete = name == "data import" and results_of(folder) == expected
+            bad += [] if again == 0 or is_complete else ["not continued"]
             said += f"\n--- again: {again}\n{read_said()}"
         after = results_of(folder)
         names_of_files = sorted(expected.keys() | after.keys())

@@ -16,6 +16,7 @@ from crossgcn import __version__
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.errors import BadInput, Note
 from crossgcn.training import records
+from crossgcn.training.checkpoints import CHECKPOINT
 from crossgcn.training.records import (
     clear_run,
     describe_dataset,
@@ -61,7 +62,10 @@ def test_a_setting_that_only_the_finished_run_has_is_named(tmp_path: Path) -> No
 def test_a_finished_run_is_found_again(tmp_path: Path) -> None:
     record = WANTED | {"status": "done", "test_accuracy": 0.7}
     write_record(tmp_path, record)
+    left_by_a_kill = tmp_path / CHECKPOINT
+    left_by_a_kill.touch()
     assert finished_run(tmp_path, WANTED) == json.loads(json.dumps(record))
+    assert not left_by_a_kill.exists()
 
 
 @pytest.mark.parametrize(

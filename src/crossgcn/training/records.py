@@ -27,7 +27,7 @@ from crossgcn.data.files import read_json_object, replacing, write_json
 from crossgcn.data.seals import add_checksum, changed_files, checksum_matches, digests_of_files
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, Note
-from crossgcn.training.checkpoints import MODEL_FILES, WEIGHTS, differences
+from crossgcn.training.checkpoints import CHECKPOINT, MODEL_FILES, WEIGHTS, differences
 from crossgcn.training.selection import EpochMetrics
 
 RECORD, EPOCHS = "run.json", "epochs.csv"
@@ -140,6 +140,7 @@ def finished_run(
     for path in changed_files(folder, files):
         _train_again(path)
         return None
+    (folder / CHECKPOINT).unlink(missing_ok=True)  # left by a kill right after the record
     return record
 
 

@@ -90,6 +90,16 @@ def test_what_a_killed_process_left_is_not_trusted_and_is_replaced(tmp_path: Pat
     assert open_graph(out).fingerprint == again.fingerprint
 
 
+def test_what_a_kill_after_the_last_step_left_is_removed(tmp_path: Path) -> None:
+    edges = np.array([[0], [1]])
+    build_graph(edges, out=tmp_path / "graph")
+    (tmp_path / ".graph.building").mkdir()
+    (tmp_path / ".graph.building" / ".lock").touch()
+    with pytest.raises(BadInput, match="graph is there and not empty"):
+        build_graph(edges, out=tmp_path / "graph")
+    assert [path.name for path in tmp_path.iterdir()] == ["graph"]
+
+
 def test_an_error_and_ctrl_c_leave_nothing(tmp_path: Path) -> None:
     for error in (RuntimeError, KeyboardInterrupt):
         with pytest.raises(error), writing_graph(tmp_path / "graph", num_nodes=3) as writer:

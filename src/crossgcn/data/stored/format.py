@@ -250,7 +250,7 @@ def building_folder(out: Path) -> Iterator[tuple[Path, Path]]:
     if out.is_symlink():
         out = out.resolve()
     check_target(out)
-    temporary = out.with_name(f".{out.name}.building")
+    temporary = _temporary(out)
     folder, scratch = temporary / "graph", temporary / "scratch"
     try:
         with holding(temporary, out):
@@ -286,9 +286,22 @@ def _not_written(out: Path, temporary: Path, error: OSError) -> WorkFailed:
     )
 
 
+def _temporary(out: Path) -> Path:
+    return out.with_name(f".{out.name}.building")
+
+
 def check_target(out: Path) -> None:
-    """Refuse a path that exists and is not an empty folder."""
+    """Refuse a path that exists and is not an empty folder.
+
+    A process that was killed after its last step left a temporary folder, which is removed.
+    """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        if (temporary := _temporary(out)).exists():
+            with suppress(BadInput, OSError):  # a process that is still at work holds it
+                with holding(temporary):
+                    for left_over in ("graph", "scratch"):
+                        shutil.rmtree(temporary / left_over, ignore_errors=True)
+                temporary.rmdir()
         raise BadInput(f"{out} is there and not empty: give a folder that is new or empty")
 
 
