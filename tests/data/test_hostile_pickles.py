@@ -102,7 +102,7 @@ def test_no_name_is_looked_up(toy: Path) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_is_refused(toy: Path, name: str) -> None:
     for part in ("graph", "allx", "ty"):
-        refuse(toy, part, b"\x80\x02" + PROGRAMS[name])
+        assert f"ind.toy.{part}" in refuse(toy, part, b"\x80\x02" + PROGRAMS[name])
         write_toy(toy)
 
 
@@ -204,7 +204,7 @@ MATRICES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", MATRICES)
 def test_a_crafted_matrix_is_refused(toy: Path, name: str) -> None:
-    refuse(toy, "tx", matrix(**MATRICES[name]))
+    assert "ind.toy.tx" in refuse(toy, "tx", matrix(**MATRICES[name]))
 
 
 def test_the_crafted_matrices_are_of_a_sound_one(toy: Path) -> None:
