@@ -57,7 +57,7 @@ def test_crosses_of_own_and_neighbours_columns_are_found() -> None:
         run(data, order=order, metric="roc_auc", **settings)["test"] for order in (1, 2)
     )
     assert linear["roc_auc"] < 0.7
-    assert crossed["roc_auc"] > 0.85
+    assert crossed["roc_auc"] > 0.9
 
 
 def test_random_labels_end_at_chance() -> None:
