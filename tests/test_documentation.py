@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import crossgcn
-from crossgcn.reproduction.collect import read_item_result
+from crossgcn.reproduction.plan import read_item_result
 
 PROJECT = Path(__file__).parents[1]
 API = sorted((PROJECT / "docs" / "api").glob("*.md"))

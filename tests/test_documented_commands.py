@@ -35,6 +35,7 @@ QUICK = {
     "compare": ("--num-splits", "2", "--epochs", "1", "--workers", "1"),
     "tune": (*ONE_RUN, "--trials", "1"),
     "links": (*ONE_RUN, "--workers", "1"),
+    "report": ("--nodes", "20"),
     "reproduce": ("--quick", *ONE_RUN, "--datasets", "citeseer", "--workers", "1"),
 }
 STAND_INS = {"cora": "citeseer", "pubmed": "citeseer", "cuda": "cpu", "wandb": "tensorboard"}

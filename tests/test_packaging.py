@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 import tomllib
-from importlib.metadata import requires
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from types import ModuleType
 
@@ -42,7 +43,8 @@ def needed_here() -> dict[str, Requirement]:
         for wanted in {"", *requirement.extras}:
             if (name, wanted) not in asked:
                 asked.add((name, wanted))
-                waiting += [(Requirement(text), wanted) for text in requires(name) or ()]
+                with suppress(PackageNotFoundError):  # PySpark is not installed for development
+                    waiting += [(Requirement(text), wanted) for text in requires(name) or ()]
     return found
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from crossgcn.reproduction import ITEM_NAMES
-from crossgcn.reproduction.collect import ItemResult, read_item_result
 from crossgcn.reproduction.items import read_item
+from crossgcn.reproduction.plan import ItemResult, read_item_result
 from crossgcn.reproduction.verdicts import evaluate_claims, judge_cell, measured
 
 RECORDS = Path(__file__).parents[1] / "results" / "paper"

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from crossgcn.data.datasets.drawn_graphs import large_graph
+from crossgcn.data.datasets.generated import large_graph
 from crossgcn.data.stored.open import open_graph
 from crossgcn.training.config import Precision
 from crossgcn.training.device import PRECISIONS

@@ -42,6 +42,9 @@ BENCHMARKS: Mapping[str, BenchmarkEntry] = {
     "hops": BenchmarkEntry(
         "hops", "cpu", "columns of neighbourhoods of ten million edges, and training on their rows"
     ),
+    "engines": BenchmarkEntry(
+        "engines", "cpu", "the same columns by DuckDB, by Spark and from a graph folder"
+    ),
     "sampler": BenchmarkEntry(
         "sampler", "cpu", "batches with sampled neighbours, from a graph on disk"
     ),

@@ -4,6 +4,10 @@ The graph is synthetic and stored on disk. Memory is the peak of a process that 
 computes the nodes' own columns and the means of two hops, trains for one epoch, selects and tests.
 The time of a step is that of one batch, on graphs with the same nodes and a growing number of
 edges. Training reads rows of columns and no edge, so the time of a step should not grow.
+
+The other results are CPU times on one thread: a step against one of a perceptron of equal size in
+plain PyTorch, and a whole training of eight bags, selection and test included, against gradient
+boosting on the same columns. The scores of both are in the notes.
 """
 
 from __future__ import annotations
@@ -14,25 +18,90 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+from threadpoolctl import threadpool_limits
+from torch_geometric.data import Data
+
 from crossgcn.cli.options import available_cores
-from crossgcn.data.datasets.drawn_graphs import large_graph
+from crossgcn.data import available, load_dataset
+from crossgcn.data.datasets.generated import large_graph
 from research.benchmarks.growth import log_log_slope
 from research.benchmarks.harness.command import Options, main
-from research.benchmarks.harness.hop_training import HopSize, hop_step, train_hops
+from research.benchmarks.harness.hop_training import (
+    HopFits,
+    HopSize,
+    hop_step,
+    perceptron_step,
+    train_hops,
+)
 from research.benchmarks.harness.peak_rss import peak_rss
 from research.benchmarks.harness.record import Measurement
-from research.benchmarks.harness.rounds import Side, interleave
+from research.benchmarks.harness.rounds import Side, interleave, ratio_of, torch_threads
 from research.pages.benchmarks import BenchmarkResult
 
 MEMORY, TIME = "share of the memory allowed", "time of a step"
 ALLOWED_BYTES, THREADS = 8 * 2**30, 1
 CLASSES = 2
+BOOSTING, PERCEPTRON = "training, over boosting", "step, over a perceptron"
+GRAPHS = ("us-county", "tolokers", "facebook100/Amherst41")
 
 
 def measure(options: Options) -> Measurement:
     """Measure the memory on the largest graph, and the growth of time with the edges."""
     largest = HopSize(20_000, 200_000, 10) if options.quick else HopSize()
-    return measure_sizes([largest.edges // 10, 3 * largest.edges // 10], largest, options)
+    found = measure_sizes([largest.edges // 10, 3 * largest.edges // 10], largest, options)
+    for name in GRAPHS[:1] if options.quick else GRAPHS:
+        if available(name) is None:
+            found.notes.append(f"{name} is not on this machine: crossgcn data get {name}")
+        else:
+            measure_fits(load_dataset(name), options, found)
+    measure_fits(draw_rows(20_000 if options.quick else 1_000_000), options, found)
+    return found
+
+
+def draw_rows(num_nodes: int, seed: int = 0) -> Data:
+    """Draw a graph of ten columns, two classes and four edges per node."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(num_nodes, 10, generator=generator)
+    edges = torch.randint(num_nodes, (2, 2 * num_nodes), generator=generator)
+    edges = torch.cat([edges, edges.flip(0)], dim=1)
+    noise = torch.randn(num_nodes, generator=generator)
+    y = (x[:, 0] * x[:, 1] + x[:, 2] + 0.5 * noise > 0).long()
+    return Data(x=x, edge_index=edges, y=y, name=f"{num_nodes:,} rows")
+
+
+def measure_fits(data: Data, options: Options, found: Measurement) -> None:
+    """Time a training against boosting, and a step against a perceptron, in CPU seconds."""
+    case, fits = data.name, HopFits(data)
+    scores: dict[str, float] = {}
+
+    def ours() -> None:
+        scores["ours"] = fits.ours()
+
+    def boosting() -> None:
+        scores["boosting"] = fits.boosting()
+
+    sides = [Side("ours", ours, THREADS, steps=1), Side("boosting", boosting, THREADS, steps=1)]
+    pace = replace(options.pace(case), clock=time.process_time)
+    with threadpool_limits(THREADS), torch_threads(THREADS):
+        fits.ours()  # compiles and imports
+        timings = interleave(case, sides, pace)
+        found.timings += timings.values()
+        found.results.append(ratio_of(timings, "ours", "boosting", what=BOOSTING))
+        if data.y.dtype == torch.long:
+            model, batch, step = fits.step()
+            others = [
+                Side("step", step, THREADS),
+                Side("perceptron", perceptron_step(batch, model), THREADS),
+            ]
+            steps = interleave(case, others, pace)
+            found.timings += steps.values()
+            found.results.append(ratio_of(steps, "step", "perceptron", what=PERCEPTRON))
+    found.notes.append(
+        f"{case}, {fits.columns.shape[1]} columns: ours {timings['ours'].median:.3g} s and test "
+        f"{fits.metric} {scores['ours']:.3f}; boosting {timings['boosting'].median:.3g} s and "
+        f"{scores['boosting']:.3f}"
+    )
 
 
 def measure_sizes(fewer: list[int], largest: HopSize, options: Options) -> Measurement:

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from crossgcn.data.datasets.drawn_graphs import large_graph
+from crossgcn.data.datasets.generated import large_graph
 from crossgcn.errors import WorkFailed
 from research.benchmarks.harness.agreement import Check
 from research.benchmarks.harness.command import Options, main

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from crossgcn.data.datasets.drawn_graphs import large_graph
+from crossgcn.data.datasets.generated import large_graph
 from crossgcn.data.stored.open import open_graph
 from crossgcn.graph.sampling import sampler
 from crossgcn.graph.sampling import source as graph_source

@@ -12,8 +12,8 @@ from pydantic import Field
 from scipy.special import stdtr
 
 from crossgcn.experiments.statistics import PairedDifference, paired_difference
-from crossgcn.reproduction.collect import read_model, write_model
 from crossgcn.reproduction.items import Frozen
+from crossgcn.reproduction.plan import read_model, write_model
 from research.findings.tables import FindingsTable
 
 

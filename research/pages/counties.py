@@ -21,7 +21,7 @@ _FEWEST = 5
 
 
 def counties_markdown(record: Record) -> str:
-    """Render the scores, and what ``explain`` prints of all counties and of one.
+    """Render the scores, and what ``explain`` prints of all counties.
 
     Args:
         record: What ``research/scripts/measure_counties.py`` wrote.
@@ -31,12 +31,22 @@ def counties_markdown(record: Record) -> str:
         f"{get_metric(name).label} {get_metric(name).spread(*_mean_and_sd(values))}"
         for name, values in trained["test"].items()
     ]
-    train, terms, node = record["printed"]
-    shown = {
-        train: [", ".join(measured) + " on test nodes"],
-        terms: _until(record["printed"][terms], "importance of all terms"),
-        node: _until(record["printed"][node], " neighbour "),
-    }
+    train, terms, _ = record["printed"]
+    return _printed(
+        {
+            train: [", ".join(measured) + " on test nodes"],
+            terms: _until(record["printed"][terms], "importance of all terms"),
+        }
+    )
+
+
+def node_markdown(record: Record) -> str:
+    """Render what ``explain`` prints of one county."""
+    *_, node = record["printed"]
+    return _printed({node: _until(record["printed"][node], " neighbour ")})
+
+
+def _printed(shown: Mapping[str, Sequence[str]]) -> str:
     lines = [line for command in shown for line in ("", f"$ crossgcn {command}", *shown[command])]
     return "\n".join(["```text", *lines[1:], "```"])
 
@@ -65,7 +75,7 @@ def draw_cross(record: Record) -> Figure:
     points = np.full((len(cross["means"]), len(cross["means"][0])), np.nan)
     for row, column in _drawn_cells(cross):
         points[row, column] = 100 * cross["means"][row][column]
-    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+    figure = Figure(figsize=(7.2, 2.8), layout="constrained")
     axes = figure.subplots()
     reach = float(np.nanmax(np.abs(points)))
     axes.imshow(points.T, cmap="RdBu", vmin=-reach, vmax=reach, origin="lower", aspect="auto")

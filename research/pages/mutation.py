@@ -14,13 +14,18 @@ def mutation_markdown(record: dict[str, Any]) -> str:
     for name, area in record["areas"].items():
         killed = area["killed"] + area["timeouts"]
         share = f"{killed} ({killed / area['sample']:.0%})"
-        rows.append([name, str(area["mutants"]), str(area["sample"]), share])
+        counts = [area["mutants"], area["sample"], area["killed_at_first"]]
+        rows.append([name, *map(str, counts), share])
         for each in area["survivors"]:
             place = f"`{each['file']}`, line {each['line']}"
             change = f"`{_cell(each['before'])}` → `{_cell(each['after'])}`"
             survivors.append([place, change, each["reason"] or "not read yet"])
-    rows += [[name, "", "0", "not run yet"] for name in AREAS if name not in record["areas"]]
-    parts = [markdown_table(["area", "mutants", "drawn", "killed"], rows)]
+    rows += [[name, "", "0", "", "not run yet"] for name in AREAS if name not in record["areas"]]
+    parts = [
+        markdown_table(
+            ["area", "mutants", "drawn", "killed at first", "killed with new tests"], rows
+        )
+    ]
     if survivors:
         parts.append(markdown_table(["survivor", "change", "why no test fails"], survivors))
     return "\n\n".join(parts)

@@ -66,16 +66,44 @@ def real_graphs_in_brief(records: Mapping[str, Record]) -> str:
     for title, record in records.items():
         models = {model["model"]: model for model in record["models"]}
         scores = [_score(models.get(name), record) for name in names]
-        rows.append([title, record["metric"], *scores, record["answers"]["crosses"]["verdict"]])
+        rows.append([title, *scores, record["answers"]["crosses"]["verdict"]])
     header = [
         "table, target",
-        "metric",
         "cross-hops",
         "without crosses",
-        "boosting on the same columns",
-        "boosting on own columns",
+        "boosting",
+        "own columns",
         "crosses",
     ]
+    return markdown_table(header, rows)
+
+
+def against_ebm_markdown(records: Mapping[str, Record]) -> str:
+    """Return one table: explainable boosting on the same columns, and cross-hops.
+
+    Args:
+        records: As in :func:`real_graphs_markdown`; those without ``ebm-hops`` are left out.
+    """
+    rows = []
+    for title, record in records.items():
+        models = {model["model"]: model for model in record["models"]}
+        if "ebm-hops" not in models:
+            continue
+        ours, other = (models[name] for name in ("cross-hops-2", "ebm-hops"))
+        fits = record["trials"] * record["num_splits"]
+        seconds = other["seconds"] * record["threads"] / fits
+        without = record.get("ignored")
+        rows.append(
+            [
+                title + (f", without {', '.join(without)}" if without else ""),
+                record["metric"],
+                str(record["num_splits"]),
+                _score(ours, record),
+                _score(other, record),
+                f"{seconds:.0f} s",
+            ]
+        )
+    header = ["table, target", "metric", "splits", "cross-hops-2", "ebm-hops", "an EBM's CPU time"]
     return markdown_table(header, rows)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from crossgcn.reports.format import markdown_table, paired_text
 from crossgcn.reports.terminal.tables import MODEL_COLUMNS, model_cells
-from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.items import Item
+from crossgcn.reproduction.plan import CellResult, ItemResult
 from crossgcn.reproduction.verdicts import baseline_of, measured, paired_with
 
 Summary = dict[str, Any]

@@ -202,6 +202,38 @@ _SHOWN: Final = {
     "ranks": "Several processes",
 }
 
+_SIZES: Final = (
+    (
+        "two tables that fit into memory",
+        "`crossgcn train NODES EDGES --target COLUMN`",
+        ("own-tables", " s of "),
+    ),
+    ("a graph that fits into memory", "`crossgcn train GRAPH`", ("big-graph", "at most")),
+    ("... and a GPU", "`... --device cuda`", ("gpu-big-graph", "fp32: ")),
+    (
+        "more than memory, on one disk",
+        "`crossgcn data import`, then `crossgcn train FOLDER --model cross-hops`",
+        ("hops", "at most"),
+    ),
+    (
+        "... with layers (`cross-gcn`)",
+        "`... --batch-size 1024 --fanout 15,10`",
+        ("sampler", "per second"),
+    ),
+    (
+        "tables in DuckDB, or a folder of Parquet",
+        "`crossgcn hops FILE.duckdb::TABLE ...`, then `crossgcn train FOLDER`",
+        ("engines", "DuckDB"),
+    ),
+    (
+        "tables of a Spark cluster",
+        "`crossgcn hops spark://HOST:7077::TABLE ...`, then the same",
+        ("engines", "Spark"),
+    ),
+    ("several processes or machines", "`torchrun ... -m crossgcn train ...`", ("ranks", "process")),
+)
+"""What a user has, what to run, and the record with the first words of its measurement."""
+
 Records = Mapping[str, Mapping[str, Any]]
 
 
@@ -223,7 +255,8 @@ def scale_markdown(records: Records, figure: str = "") -> dict[str, str]:
         figure: Path of the figure, if there is one.
     """
     fitted = fit_to_records(records)
-    parts = {"measured": _measured(records), "assumptions": _assumptions()}
+    parts = {"sizes": _sizes(records), "measured": _measured(records)}
+    parts["assumptions"] = _assumptions()
     if fitted is None:
         return parts | dict.fromkeys(("rates", "fit", "memory", "billion", "wide"), NOT_YET)
     picture = f"![Measured and predicted steps, and GPUs against time]({figure})\n\n"
@@ -234,6 +267,15 @@ def scale_markdown(records: Records, figure: str = "") -> dict[str, str]:
         "billion": billion_markdown(fitted) + _own_sampler(records),
         "wide": wide_markdown(fitted),
     }
+
+
+def _sizes(records: Records) -> str:
+    rows = []
+    for what, command, (name, words) in _SIZES:
+        record = records.get(name)
+        notes = [] if record is None or record["quick"] else record["notes"]
+        rows.append([what, command, next((note for note in notes if words in note), NOT_YET)])
+    return markdown_table(("you have", "run", "measured"), rows)
 
 
 def _measured(records: Records) -> str:

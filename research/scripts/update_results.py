@@ -9,9 +9,9 @@ from typing import Any
 
 from crossgcn.data.files import replacing
 from crossgcn.reproduction import ITEM_NAMES
-from crossgcn.reproduction.collect import ItemResult, read_item_result
 from crossgcn.reproduction.items import Item, read_item
 from crossgcn.reproduction.page import render_markdown, write_report
+from crossgcn.reproduction.plan import ItemResult, read_item_result
 from research.benchmarks.catalogue import BENCHMARKS
 from research.findings.crossings import peers_markdown
 from research.findings.depth import depth_markdown
@@ -25,10 +25,19 @@ from research.findings.page import (
 from research.findings.records import FindingsRecord, read_record
 from research.findings.tables import TABLE_NAMES, FindingsTable, read_search, read_table
 from research.pages.benchmarks import benchmark_markdown, read_floors, speed_markdown
-from research.pages.counties import counties_markdown, cross_markdown, write_cross
+from research.pages.counties import (
+    counties_markdown,
+    cross_markdown,
+    node_markdown,
+    write_cross,
+)
 from research.pages.links import links_markdown
 from research.pages.mutation import mutation_markdown
-from research.pages.real_graphs import real_graphs_in_brief, real_graphs_markdown
+from research.pages.real_graphs import (
+    against_ebm_markdown,
+    real_graphs_in_brief,
+    real_graphs_markdown,
+)
 from research.pages.results import (
     comparison_markdown,
     item_markdown,
@@ -105,9 +114,9 @@ def findings() -> dict[str, str]:
     return parts
 
 
-def real_graphs() -> dict[str, dict[str, Any]]:
+def real_graphs(folder: Path = REAL) -> dict[str, dict[str, Any]]:
     """Return the comparisons on real tables, by dataset and target."""
-    records = [json.loads(path.read_bytes()) for path in sorted(REAL.glob("*.json"))]
+    records = [json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))]
     kinds = {"stratified": "", "public": " (official splits)"}
     return {
         f"{record['dataset']}{kinds[record['splits']]}, {record['target']}": record
@@ -141,15 +150,19 @@ def render() -> Iterator[tuple[Path, str]]:
             "order of work, train all": comparison_markdown(read("order_of_work_train_all")),
         },
     }
+    blocks["docs/explanations.md"] = {"node": node_markdown(counties)}
     blocks["research/benchmarks/README.md"] = benchmarks()
     blocks["docs/findings.md"] = findings()
-    blocks["docs/real_graphs.md"] = {"real graphs": real_graphs_markdown(real_graphs())}
+    blocks["docs/real_graphs.md"] = {
+        "real graphs": real_graphs_markdown(real_graphs()),
+        "ebm": against_ebm_markdown(real_graphs(REAL / "ebm")),
+    }
     blocks["docs/links.md"] = {"links": links_markdown(read("links"))}
     blocks["docs/promises.md"] = {"mutation": mutation_markdown(read("mutation"))}
     scale = scale_markdown(measured(), figure="../../docs/figures/scale.png")
     blocks["docs/scale.md"] = {
         "speed": speed_markdown(measured()),
-        "measured": scale.pop("measured"),
+        "sizes": scale.pop("sizes"),
     }
     blocks["research/scale/README.md"] = scale
     drawn = {path.stem: f"figures/{path.name}" for path in REPRODUCTION.glob("figures/*.svg")}

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from crossgcn.data.tables.graph import load_tables
     from crossgcn.data.tables.plan import TableChoices
     from crossgcn.errors import BadInput, CrossGCNError, WorkFailed
-    from crossgcn.estimator.classifier import CrossGCNClassifier
-    from crossgcn.estimator.regressor import CrossGCNRegressor
-    from crossgcn.estimator.splitter import TransductiveKFold
+    from crossgcn.estimator.estimators import CrossGCNClassifier, CrossGCNRegressor
+    from crossgcn.estimator.labels import TransductiveKFold
     from crossgcn.experiments.experiment import Experiment, RepeatedRuns
     from crossgcn.experiments.statistics import paired_difference, summarise
     from crossgcn.explanation.explain import explain, explain_terms
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
     from crossgcn.graph.sampling.sampler import NeighborLoader
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
     from crossgcn.layers.crossify import crossed_maps, crossify
-    from crossgcn.models.baselines import GCN, GIN, MLP
     from crossgcn.models.catalogue import PRESETS, build_model
-    from crossgcn.models.cross_gcn import CrossGCN
+    from crossgcn.models.cross_gcn import GCN, GIN, MLP, CrossGCN
     from crossgcn.models.cross_grand import CrossGrand
     from crossgcn.models.cross_hops import CrossHops
     from crossgcn.models.node_classifier import calibrate
@@ -54,9 +52,8 @@ _HOMES = {
     "data.tables.graph": ("load_tables",),
     "data.tables.plan": ("TableChoices",),
     "errors": ("BadInput", "CrossGCNError", "WorkFailed"),
-    "estimator.classifier": ("CrossGCNClassifier",),
-    "estimator.regressor": ("CrossGCNRegressor",),
-    "estimator.splitter": ("TransductiveKFold",),
+    "estimator.estimators": ("CrossGCNClassifier", "CrossGCNRegressor"),
+    "estimator.labels": ("TransductiveKFold",),
     "experiments.experiment": ("Experiment", "RepeatedRuns"),
     "experiments.statistics": ("paired_difference", "summarise"),
     "explanation.explain": ("explain", "explain_terms"),
@@ -64,8 +61,7 @@ _HOMES = {
     "graph.sampling.sampler": ("NeighborLoader",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
     "layers.crossify": ("crossed_maps", "crossify"),
-    "models.baselines": ("GCN", "GIN", "MLP"),
-    "models.cross_gcn": ("CrossGCN",),
+    "models.cross_gcn": ("GCN", "GIN", "MLP", "CrossGCN"),
     "models.cross_grand": ("CrossGrand",),
     "models.cross_hops": ("CrossHops",),
     "models.node_classifier": ("calibrate",),

@@ -16,12 +16,13 @@ from conftest_fixtures import run_command
 
 from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices
+from crossgcn.experiments.candidates import cross_in_first_layer
 from crossgcn.experiments.predict import score_new_nodes
 from crossgcn.experiments.run_folder import open_run
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
-from crossgcn.workflows.table_settings import cross_in_first_layer, table_defaults
+from crossgcn.workflows.table_settings import table_defaults
 
 Command = Callable[..., CompletedProcess[str]]
 SIMPLE = ("--models", "majority-or-mean,linear", "--tuning", 1, "--num-splits", 2, "--workers", 1)

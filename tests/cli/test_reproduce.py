@@ -3,9 +3,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
@@ -13,11 +10,12 @@ from subprocess import CompletedProcess
 
 import pytest
 import torch
+from forked_commands import started, wait_until
 from torch_geometric.data import Data
 
 from crossgcn.errors import WorkFailed
 from crossgcn.reproduction import ITEM_NAMES
-from crossgcn.reproduction.collect import read_item_result
+from crossgcn.reproduction.plan import read_item_result
 
 Command = Callable[..., CompletedProcess[str]]
 SHORT = ("--quick", "--epochs", 2, "--num-splits", 2, "--workers", 1)
@@ -63,7 +61,7 @@ def test_what_failed_is_said_beside_one_json_object(
     def fail(name: str) -> None:
         raise WorkFailed(f"{name} cannot be counted")
 
-    monkeypatch.setattr("crossgcn.reproduction.collect.dataset_statistics", fail)
+    monkeypatch.setattr("crossgcn.reproduction.plan.dataset_statistics", fail)
     done = crossgcn("reproduce", "datasets", "--datasets", "citeseer", "--json")
     assert done.returncode == 1
     (item,) = json.loads(done.stdout)["items"]
@@ -131,19 +129,9 @@ def test_bad_input_is_answered_before_the_work(
 def test_killed_and_resumed_gives_the_same_files(crossgcn: Command, tmp_path: Path) -> None:
     settings = ("--quick", "--epochs", "8", "--num-splits", "2", "--workers", "1")
     command = ("reproduce", "alpha", *settings, "--out")
-    killed = subprocess.Popen(
-        [sys.executable, "-m", "crossgcn", *command, "killed"],
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 300
-    while len(list(tmp_path.glob("killed/records/**/run.json"))) < 3:
-        assert killed.poll() is None and time.monotonic() < deadline
-        time.sleep(0.02)
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait()
+    with started(*command, "killed") as process:
+        wait_until(lambda: len(list(tmp_path.glob("killed/records/**/run.json"))) >= 3)
+        os.kill(process, signal.SIGKILL)
     finished = list(tmp_path.glob("killed/records/**/run.json"))
     stamps = {path: path.stat().st_mtime_ns for path in finished}
     assert crossgcn(*command, "whole").returncode == 0

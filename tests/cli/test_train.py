@@ -12,7 +12,9 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import forked_commands
 import pytest
+from forked_commands import wait_until
 
 from crossgcn.models.deep_walk import DeepWalkSettings
 from crossgcn.training.checkpoints import load_model
@@ -292,20 +294,14 @@ def alive_in_group(group: int) -> list[int]:
     return alive
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
-
-
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 
 
 @needs_proc
 def test_ctrl_c_names_resume_and_leaves_nobody_behind(graph_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with started("train", graph_file, *LONG, "--workers", 2, "--out", out) as process:
+    endless = ("--epochs", 100_000, *LONG[2:])  # for work of a few seconds no other process starts
+    with started("train", graph_file, *endless, "--workers", 2, "--out", out) as process:
         wait_until(lambda: len(alive_in_group(process.pid)) >= 3)
         time.sleep(0.7)  # the other worker is importing torch now, the worst of moments
         os.killpg(process.pid, signal.SIGINT)
@@ -321,10 +317,11 @@ def test_what_a_killed_command_had_finished_is_not_done_again(
     crossgcn: Command, graph_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    with started("train", graph_file, *LONG, "--workers", 2, "--out", out) as process:
+    command = ("train", graph_file, *LONG, "--workers", 2, "--out", out)
+    with forked_commands.started(*command) as process:
         wait_until(lambda: list(out.rglob("run.json")))
-        process.kill()
-        wait_until(lambda: not alive_in_group(process.pid))
+        os.kill(process, signal.SIGKILL)
+        wait_until(lambda: not alive_in_group(process))
     kept = {path: path.stat().st_mtime_ns for path in out.rglob("run.json")}
     assert 1 <= len(kept) < 4
     arguments = ("train", graph_file, *LONG, "--workers", 1, "--json", "--out")

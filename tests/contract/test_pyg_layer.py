@@ -72,7 +72,8 @@ def test_order_1_is_gcn_conv(settings: dict[str, Any]) -> None:
     theirs = shake(GCNConv(FEATURES, OUTPUTS, **settings))
     conv = make(1, **settings)
     conv.load_state_dict(theirs.state_dict())
-    assert_close(conv(features(), EDGES, WEIGHTS), theirs(features(), EDGES, WEIGHTS))
+    for weights in (WEIGHTS, None):
+        assert_close(conv(features(), EDGES, weights), theirs(features(), EDGES, weights))
     grown = CrossGCNConv.from_gcn_conv(theirs, order=3)
     assert_close(grown(features(), EDGES, WEIGHTS), theirs(features(), EDGES, WEIGHTS))
     assert grown.order == 3 and not grown.training

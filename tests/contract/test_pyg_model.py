@@ -15,7 +15,7 @@ import torch
 from contract_cases import EDGES, NODES, ORDERS, features, shake
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.explain import (
     CaptumExplainer,
     DummyExplainer,
@@ -30,7 +30,17 @@ from torch_geometric.nn import GCN as PyGGCN
 from torch_geometric.nn import GIN as PyGGIN
 from torch_geometric.nn import to_hetero
 
-from crossgcn import GCN, GIN, BadInput, CrossGCN, CrossHops, NeighborLoader
+from crossgcn import (
+    GCN,
+    GIN,
+    BadInput,
+    CrossGCN,
+    CrossHops,
+    NeighborLoader,
+    PreparedGraph,
+    Split,
+    train_full_batch,
+)
 
 every_order = pytest.mark.parametrize("order", ORDERS)
 assert_close = torch.testing.assert_close
@@ -115,11 +125,39 @@ def test_basic_gnn_inference(order: int, aggr: str) -> None:
     assert "n_id" not in data
 
 
-@pytest.mark.parametrize("settings", [{"norm": "batch_norm", "jk": "last"}, {"residual": "norm"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"norm": "batch_norm", "jk": "last"},
+        {"residual": "norm"},
+        {"norm": "layer_norm"},
+        {"norm": "graph_norm", "jk": "last"},
+        {"norm": "pair_norm"},
+    ],
+    ids=str,
+)
 def test_inference_with_what_is_between_layers(settings: dict[str, Any]) -> None:
     model = make(**settings)
     data = Data(x=features(NODES, 8), edge_index=EDGES)
     assert_close(model.inference(NeighborLoader(data, [-1], batch_size=3)), model(data.x, EDGES))
+
+
+@pytest.mark.parametrize("norm", ["batch_norm", "graph_norm", "instance_norm", "layer_norm"])
+def test_batch(norm: str) -> None:
+    """Each graph of a batch is normalised as if it were alone."""
+    model = make(norm=norm, jk="cat")
+    graphs = [Data(x=features(NODES, 8, seed=seed), edge_index=EDGES) for seed in (0, 1)]
+    both = Batch.from_data_list(graphs)
+    found = model(both.x, both.edge_index, batch=both.batch, batch_size=2)
+    one = torch.zeros(NODES, dtype=torch.long)
+    assert_close(found, torch.cat([model(each.x, EDGES, batch=one) for each in graphs]))
+
+
+def test_training_refuses_norms_over_all_nodes() -> None:
+    x, y = features(NODES, 8), torch.arange(NODES) % 3
+    split = Split(*torch.arange(6).view(3, 2))
+    with pytest.raises(BadInput, match=r"GraphNorm\(16\) normalises over all nodes"):
+        train_full_batch(make(norm="graph_norm"), PreparedGraph(x, EDGES), y, split, epochs=1)
 
 
 def test_inference_refuses_with_a_sentence() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data import make_splits
-from crossgcn.data.datasets.drawn_graphs import large_graph
+from crossgcn.data.datasets.generated import large_graph
 from crossgcn.errors import BadInput
 from crossgcn.graph import edges_of_kind
 

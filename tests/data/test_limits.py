@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crossgcn import from_tables
 from crossgcn.data import build_graph, make_splits, read_graph
 from crossgcn.data.files import UNPACK_LIMIT, read_npz
 from crossgcn.data.tables.read import read_table
@@ -59,6 +60,14 @@ def test_a_heavy_edge_is_not_imported(tmp_path: Path) -> None:
     ends = np.array([0]), np.array([1]), np.array([1e38])
     with pytest.raises(BadInput, match=r"edge 0 weighs .*; weights are .* at most 1e\+30"):
         build_graph(iter([ends]), out=tmp_path / "graph")
+
+
+def test_a_heavy_edge_of_a_table_is_named_by_its_row(tmp_path: Path) -> None:
+    rows = "\n".join(f"{node},{node % 3},{'ab'[node % 2]}" for node in range(40))
+    (tmp_path / "nodes.csv").write_text(f"id,size,kind\n{rows}\n")
+    (tmp_path / "edges.csv").write_text("source,target,weight\n0,1,1\n1,2,1e38\n")
+    with pytest.raises(BadInput, match=r"edges\.csv, row 3, column weight: .*1e38.* above 1e\+30"):
+        from_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", target="kind")
 
 
 def write_member(path: Path, content: bytes) -> None:

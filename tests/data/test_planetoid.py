@@ -12,6 +12,7 @@ from planetoid_files import python2_pickle, write_toy
 from torch_geometric.utils import is_undirected
 
 from crossgcn.data import CATALOGUE, read_planetoid
+from crossgcn.data.datasets.planetoid import read_bundled_citeseer
 from crossgcn.errors import BadInput
 
 needs_raw_files = pytest.mark.skipif(
@@ -128,6 +129,8 @@ def test_every_truncation_of_a_pickle_is_bad_input(tmp_path: Path) -> None:
         ("tx", [1], "no CSR matrix"),
         ("ty", np.zeros((2, 2)), "not of numbers"),
         ("ty", np.zeros((3, 2), np.int32), "3 rows, tx 2"),
+        ("ty", np.zeros(2, np.int32), "no matrix of one-hot labels"),
+        ("ty", np.zeros((2, 0), np.int32), "no matrix of one-hot labels"),
         ("ally", np.zeros((3, 2), np.int32), "3 rows, allx 4"),
         ("graph", [1], "no mapping"),
         ("graph", {0: ["a"]}, "no number"),
@@ -153,6 +156,38 @@ def test_a_bad_test_index_is_explained(tmp_path: Path, text: str, message: str) 
     (tmp_path / "ind.toy.test.index").write_text(text)
     with pytest.raises(BadInput, match=message):
         read_planetoid(tmp_path, "toy")
+
+
+def test_one_test_node_and_one_feature_are_enough(tmp_path: Path) -> None:
+    parts = write_toy(tmp_path)
+    parts |= {"tx": parts["tx"][:1], "ty": parts["ty"][:1]}
+    parts |= {part: parts[part][:, :1] for part in ("x", "tx", "allx")}
+    parts["graph"] = {0: [4]}
+    for part, value in parts.items():
+        (tmp_path / f"ind.toy.{part}").write_bytes(python2_pickle(value))
+    (tmp_path / "ind.toy.test.index").write_text("4\n")
+    data = read_planetoid(tmp_path, "toy")
+    assert data.x.to_dense().tolist() == [[1], [0], [1], [0], [6]]
+    assert data.y.tolist() == [0, 1, -1, 0, 1]
+    assert data.edge_index.tolist() == [[0, 4], [4, 0]]
+
+
+def test_gaps_are_allowed_up_to_ten_times_the_test_nodes(tmp_path: Path) -> None:
+    write_toy(tmp_path)
+    index = tmp_path / "ind.toy.test.index"
+    index.write_text("4\n23\n")
+    data = read_planetoid(tmp_path, "toy")
+    assert data.num_nodes == 24 and data.x.to_dense()[5:23].sum() == 0
+    index.write_text("4\n24\n")
+    with pytest.raises(BadInput, match=r"ind\.toy\.test\.index: .*its most is 24"):
+        read_planetoid(tmp_path, "toy")
+
+
+def test_the_bundled_citeseer_has_binary_features_and_the_public_split() -> None:
+    data = read_bundled_citeseer()
+    assert data.num_nodes == CATALOGUE["citeseer"].nodes
+    assert set(data.x.values().tolist()) == {1.0}
+    assert torch.bincount(data.roles[0].long()).tolist()[1:] == [120, 500, 1000]
 
 
 def test_a_missing_part_is_named(tmp_path: Path) -> None:

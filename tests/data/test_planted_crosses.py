@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossgcn.data import load_dataset, plant_crosses
-from crossgcn.data.datasets.citeseer_cross import citeseer_cross
+from crossgcn.data.datasets.generated import citeseer_cross
 from crossgcn.data.datasets.planetoid import read_bundled_citeseer
 from crossgcn.errors import BadInput
 

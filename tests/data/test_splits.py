@@ -241,6 +241,18 @@ def test_a_class_too_small_for_three_sets_is_named() -> None:
         make_splits(data, "stratified")
 
 
+def test_a_number_that_too_few_nodes_have_is_named_as_the_target() -> None:
+    y = torch.full((10,), torch.nan)
+    y[:2] = 1.0
+    with pytest.raises(BadInput, match="toy: the target has 2 labelled nodes"):
+        make_splits(toy(y=y, num_classes=1), "stratified", num_splits=1)
+
+
+def test_as_many_nodes_as_there_are_may_be_asked_for() -> None:
+    (split,) = make_splits(toy(), "random", num_splits=1, train=3)
+    assert split.train.tolist() == [0, 1, 2, 4, 5, 6]
+
+
 def test_nodes_with_a_number_are_one_class_and_nodes_without_are_none() -> None:
     numbers = torch.tensor([0.5, float("nan"), -3.0])
     assert strata(numbers).tolist() == [0, -1, 0]

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
-from crossgcn.estimator.classifier import CrossGCNClassifier
+from crossgcn.estimator.estimators import CrossGCNClassifier
 from crossgcn.graph import PreparedGraph
 
 

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crossgcn.errors import BadInput
-from crossgcn.estimator.inputs import read_edges
+from crossgcn.estimator.inputs import GraphArguments, read_named_edges
 
 edge_lists = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)
 
@@ -45,7 +45,13 @@ def test_edges_are_found_by_name(
     assert _listed(edges, found) == sorted(expected)
 
 
-def _listed(edges: torch.Tensor, weight: torch.Tensor | None) -> list[tuple[int, int, float]]:
+def read_edges(edges: Any, weight: Any, names: Any, num_nodes: int) -> tuple[Any, Any]:
+    named = read_named_edges(GraphArguments(edges, weight, names), num_nodes)
+    assert named.names is not None
+    return named.between(named.names)[:2]
+
+
+def _listed(edges: Any, weight: Any) -> list[tuple[int, int, float]]:
     values = [] if weight is None else weight.tolist()
     return sorted(zip(*edges.tolist(), values, strict=True))
 

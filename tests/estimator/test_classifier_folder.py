@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-from crossgcn.estimator.classifier import CrossGCNClassifier
+from crossgcn.estimator.estimators import CrossGCNClassifier
 from crossgcn.training.checkpoints import load_model, load_saved, save_model
 
 

@@ -17,7 +17,7 @@ from crossgcn.data.datasets.shop import make_shop
 from crossgcn.data.graph_file import save_graph
 from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.estimator.classifier import CrossGCNClassifier
+from crossgcn.estimator.estimators import CrossGCNClassifier
 from crossgcn.experiments.predict import class_scores
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import load_model

@@ -29,7 +29,7 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.edge_index import EdgeIndex
 
 from crossgcn import BadInput, CrossGCNClassifier, CrossGCNRegressor, TransductiveKFold
@@ -169,6 +169,57 @@ def test_new_rows_are_not_taken_for_old_ones() -> None:
     fitted.predict(coarse)
 
 
+def test_rows_that_have_moved_are_not_taken_for_those_at_their_places() -> None:
+    fitted = small(epochs=10).fit(FRAME, Y, EDGES)
+    scores = fitted.predict_proba(FRAME, EDGES)
+    kept = np.delete(np.arange(200), 140)
+    moved = fitted.predict_proba(FRAME.iloc[kept].reset_index(drop=True))
+    np.testing.assert_allclose(moved, scores[kept])
+    rows = np.append(kept, 0)
+    np.testing.assert_allclose(
+        fitted.predict_proba(FRAME.iloc[rows].reset_index(drop=True)), scores[rows]
+    )
+    changed = FRAME.copy()
+    changed.iloc[7] += 1.0
+    np.testing.assert_allclose(
+        fitted.predict_proba(changed), fitted.predict_proba(changed, EDGES), rtol=1e-9
+    )
+    mixed = pd.concat([FRAME[:120], FRAME[:60] + 1.0], ignore_index=True)
+    with pytest.warns(UserWarning, match="60 of 180 rows of X are not known"):
+        np.testing.assert_allclose(fitted.predict_proba(mixed)[:120], scores[:120])
+
+
+@pytest.mark.parametrize("kind", ["array", "sparse"])
+def test_rows_of_few_flags_are_not_known_by_them(kind: str) -> None:
+    flags = (X > 1.0).astype(np.float32)
+    given: Any = pd.DataFrame(flags, columns=list("abcd"))
+    if kind == "sparse":
+        given = sp.csr_array(flags)
+    fitted = small(epochs=2).fit(given, Y, EDGES)
+    few = np.flatnonzero(~flags.any(axis=1))[5:8]  # the features of the first rows
+    others: list[Any] = [few, np.delete(np.arange(200), 140), np.roll(np.arange(200), 1)]
+    for rows in others:
+        moved = given[rows] if kind == "sparse" else given.iloc[rows].reset_index(drop=True)
+        with pytest.warns(UserWarning, match=f"all {len(rows)} rows of X are not known"):
+            fitted.predict(moved)
+
+
+def test_a_sorted_column_does_not_identify_rows() -> None:
+    for column in (np.arange(200) > 99, np.abs(np.arange(200) - 100) < 30, np.arange(200) / 200):
+        rows = np.column_stack([column, X[:, 1:]])
+        fitted = small(epochs=2).fit(rows, Y, EDGES)
+        with pytest.warns(UserWarning, match="all 200 rows of X are not known"):
+            fitted.predict(np.column_stack([column, X[:, 1:] + 1]))
+
+
+def test_a_node_index_has_an_entry_per_row() -> None:
+    fitted = small(epochs=1).fit(X, Y, EDGES)
+    with pytest.raises(BadInput, match=r"node_index is int64 \[2\]; give integers \[5\]"):
+        fitted.predict(X[:5], node_index=[0, 1])
+    repeated = fitted.predict_proba(X[[3, 3]], node_index=[3, 3])
+    np.testing.assert_allclose(repeated, fitted.predict_proba(X)[[3, 3]])
+
+
 def test_names_of_rows_are_trusted() -> None:
     names = [f"n{node}" for node in range(200)]
     named = FRAME.set_axis(names)
@@ -232,6 +283,33 @@ def test_edges_of_other_libraries() -> None:
         small().fit(X, Y, network)
 
 
+def test_graphs_that_do_not_fit_the_rows_are_not_taken_for_others() -> None:
+    pairs = torch.from_numpy(EDGES[:, (EDGES < 150).all(axis=0)].copy())
+    for graph in (Data(edge_index=pairs, num_nodes=200), EdgeIndex(pairs, sparse_size=(200, 200))):
+        with pytest.raises(BadInput, match="edge_index has 200 nodes, but X has 150 rows"):
+            small().fit(X[:150], Y[:150], graph)
+        assert small(epochs=1).fit(X[:150], Y[:150], pairs).n_edges_ > 0
+    with pytest.raises(BadInput, match="HeteroData, with several kinds of nodes"):
+        small().fit(X, Y, HeteroData())
+    with pytest.raises(BadInput, match="no node at one end of row 1"):
+        small().fit(FRAME, Y, pd.DataFrame({"a": [0, None], "b": [1, 2]}))
+    texts = pd.DataFrame(EDGES.T.astype(str), columns=["a", "b"])
+    with pytest.warns(UserWarning, match=r"joins two rows of X.*edge_index is '\d+'.*of X is 0"):
+        assert small(epochs=1).fit(FRAME, Y, texts).n_edges_ == 0
+
+
+def test_edges_that_cross_validation_has_cut_are_refused() -> None:
+    table = pd.DataFrame(EDGES.T[:200], columns=["a", "b"])
+    network = nx.empty_graph(200)
+    network.add_edges_from(EDGES.T)
+    settings: dict[str, Any] = {"cv": 3, "error_score": "raise"}
+    for edges, message in ((table, "13[34] edges for as many rows"), (network, "networkx")):
+        with pytest.raises(BadInput, match=message):
+            cross_val_score(small(), FRAME, Y, params={"edge_index": edges}, **settings)
+    scores = cross_val_score(small(graph=network, epochs=1), FRAME, Y, **settings)
+    assert not np.isnan(scores).any()
+
+
 def test_weights_of_rows_are_as_good_as_repeated_rows() -> None:
     def fit(rows: Any, **settings: Any) -> Any:
         model = small(dropout=0.0, num_layers=1, epochs=40)
@@ -283,6 +361,8 @@ def test_warm_start_continues() -> None:
     assert clone(first).fit(X, Y, EDGES).loss_curve_[0] > start
     with pytest.raises(BadInput, match="warm_start continues the previous fit"):
         first.fit(X[:, :3], Y, EDGES)
+    with pytest.raises(BadInput, match="or the classes are others"):
+        first.fit(X, Y + 1, EDGES)
 
 
 def test_n_jobs_is_the_number_of_threads() -> None:

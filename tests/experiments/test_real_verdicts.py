@@ -60,17 +60,13 @@ def test_friends_of_students_with_a_shuffled_target(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_friends_of_students_in_short(shuffled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = table("facebook100/Amherst41", monkeypatch, shuffled=shuffled)
-    found = verdict(data, num_splits=8, bags=2, epochs=12, patience=4)
-    assert found == (("does not help", "cross-hops-1") if shuffled else ("helps", "cross-hops-2"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shuffled", [False, True])
-@pytest.mark.parametrize("name", ["facebook100/Amherst41", "facebook100/Haverford76", "tolokers"])
-def test_with_all_splits_and_default_settings(
-    name: str, shuffled: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "num_splits"),
+    [("facebook100/Amherst41", 10), ("facebook100/Haverford76", 20), ("tolokers", 10)],
+)
+def test_with_default_settings(
+    name: str, num_splits: int, shuffled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found, _ = verdict(table(name, monkeypatch, shuffled=shuffled))
+    """On Haverford76, ten splits are too few to tell."""
+    found, _ = verdict(table(name, monkeypatch, shuffled=shuffled), num_splits=num_splits)
     assert found == ("does not help" if shuffled else "helps")

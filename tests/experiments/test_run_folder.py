@@ -69,7 +69,7 @@ def test_a_folder_moved_elsewhere_still_opens(run_folder: Path, tmp_path: Path) 
 
 
 def test_a_folder_without_a_model_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"config\.json: cannot be read \(No such file"):
+    with pytest.raises(BadInput, match=r"chosen\.json: cannot be read \(No such file"):
         open_run(tmp_path)
 
 
@@ -191,5 +191,5 @@ def test_a_training_that_was_stopped_leaves_no_earlier_model_in_its_folder(
     config = RunConfig.create(model="gcn", splits="stratified", num_splits=1, epochs=2)
     with pytest.raises(Killed):
         Experiment([config], small_graph).run(out=tmp_path, save_models=True, on_epochs=stop)
-    with pytest.raises(BadInput, match=r"config\.json: cannot be read"):
+    with pytest.raises(BadInput, match=r"chosen\.json: cannot be read"):
         open_run(tmp_path)

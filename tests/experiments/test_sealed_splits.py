@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.errors import BadInput
-from crossgcn.experiments.tune.sealed_splits import check_sealed, draw_sealed_roles
+from crossgcn.experiments.tune.tuning import check_sealed, draw_sealed_roles
 
 
 @pytest.fixture(scope="module")

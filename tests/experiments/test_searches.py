@@ -7,8 +7,15 @@ import pytest
 from optuna.distributions import IntDistribution
 
 from crossgcn.errors import BadInput
-from crossgcn.experiments.tune.searches import Search, check_models, make_searches
-from crossgcn.experiments.tune.space import Space, choices, default_space, make_config
+from crossgcn.experiments.tune.space import (
+    Search,
+    Space,
+    check_models,
+    choices,
+    default_space,
+    make_config,
+    make_searches,
+)
 from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.training.config import RunConfig
 

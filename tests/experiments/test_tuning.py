@@ -13,8 +13,7 @@ from torch_geometric.data import Data
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.experiments.run_folder import open_run
-from crossgcn.experiments.tune.searches import Search
-from crossgcn.experiments.tune.space import Space, choices
+from crossgcn.experiments.tune.space import Search, Space, choices
 from crossgcn.experiments.tune.trials import JOURNAL, Trial
 from crossgcn.experiments.tune.tuning import Tuning, TuningResult
 from crossgcn.training.config import RunConfig

@@ -29,8 +29,7 @@ from crossgcn.explanation.explainers import HopExplainer
 from crossgcn.explanation.one_node import answer_node
 from crossgcn.explanation.reading import Floats
 from crossgcn.graph.neighbourhood import neighbour_labels
-from crossgcn.models.cross_hops import CrossHops
-from crossgcn.models.hop_perceptron import HopPerceptron
+from crossgcn.models.cross_hops import CrossHops, HopPerceptron
 
 SPACE = FeatureSpace(
     ("city=oslo", "city=lima", "city=rome", "sport=judo", "sport=golf", "age", "age rank"),
@@ -128,6 +127,18 @@ def test_terms_add_up_to_the_score(num_classes: int, order: int, bags: int, raw:
     np.testing.assert_allclose(terms.scores, scores, atol=1e-9 * np.abs(scores).max())
     np.testing.assert_allclose(total(terms), scores, atol=1e-9 * np.abs(scores).max())
     assert max(len(term.columns) for term in terms.terms) == order
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize(("num_classes", "bags"), [(1, 2), (2, 1), (3, 3)])
+def test_an_importance_is_the_deviation_of_the_contributions(
+    num_classes: int, bags: int, raw: bool
+) -> None:
+    terms = explained(make_model(num_classes, bags=bags), make_graph(), raw=raw)
+    for term in terms.terms:
+        np.testing.assert_allclose(term.importance, term.contributions.std(axis=0), atol=1e-9)
+    assert terms.unit == {1: "c0", 2: "log-odds", 3: "margin"}[num_classes]
+    assert terms.outputs == (("c1",) if num_classes == 2 else ("c0", "c1", "c2")[:num_classes])
 
 
 def test_purified_terms_are_centered_and_orthogonal() -> None:
@@ -359,6 +370,16 @@ def test_a_change_of_own_columns_gives_the_answer_that_is_said(num_classes: int)
             assert explainer.classes[int(scores.argmax())] == change.outcome
             found += 1
     assert found
+
+
+def test_a_threshold_decides_which_answer_is_another() -> None:
+    explainer = hop_explainer(2)
+    score = float(explainer.terms().scores[3, 0])
+    for cut, predicted in ((score - 0.01, 1), (score + 0.01, 0)):
+        explainer.cut = cut
+        answer = answer_node(explainer, 3)
+        assert answer.predicted == explainer.classes[predicted]
+        assert {change.outcome for change in answer.changes} == {explainer.classes[1 - predicted]}
 
 
 def test_one_class_against_another() -> None:

@@ -11,6 +11,7 @@ from small_models import draw_graph, draw_model
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.explanation import explain_terms
+from crossgcn.explanation.column_details import describe_term
 from crossgcn.explanation.columns import ColumnTerms
 from crossgcn.explanation.explainers import LayeredExplainer
 from crossgcn.explanation.layered import HIDDEN, POSITION, NotByColumn
@@ -112,6 +113,31 @@ def test_a_change_gives_the_answer_that_is_said(order: tuple[int, ...]) -> None:
             assert explainer.classes[int(scores.argmax())] == change.outcome != answer.predicted
             changed += 1
     assert changed > 1
+
+
+def test_a_node_is_not_said_to_have_the_sums_of_its_neighbourhood() -> None:
+    graph, numbers = draw_graph(num_nodes=60), {"age": (40.0, 10.0)}
+    for aggregate_first, columns in ((False, set(SPACE.fields)), (True, set())):
+        model = draw_model(2, aggregate_first=aggregate_first)
+        explainer = LayeredExplainer(model, graph, SPACE, ["0", "1", "2"], numbers=numbers)
+        held = answer_node(explainer, 0).total.held
+        assert set(held) == columns
+    own = LayeredExplainer(draw_model(2), graph, SPACE, ["0", "1", "2"], numbers=numbers)
+    age = own.own_row(0)[0, 8]
+    assert float(answer_node(own, 0).total.held["age"]) == pytest.approx(40 + 10 * age, rel=1e-3)
+
+
+def test_the_slope_of_a_number_of_neighbours_is_its_weight_per_deviation() -> None:
+    graph, model = draw_graph(num_nodes=60), draw_model(1)
+    explainer = LayeredExplainer(model, graph, SPACE, ["0", "1", "2"])
+    terms = explainer.terms()
+    weights = margins(explainer.reading.layers[0].first_order.T)
+    found = {term.name: term for term in terms.terms}
+    for place, name in ((8, "neighbours: age"), (9, "neighbours: income")):
+        deviation = float(graph.x[:, place].double().std(correction=0))
+        for output in range(3):
+            slope = describe_term(terms, found[name], output)["slope"]
+            assert slope == pytest.approx(weights[place, output] * deviation)
 
 
 def test_why_this_and_not_that() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crossgcn import CrossGCNClassifier, TableChoices, explain_terms, load_tables
-from crossgcn.data.datasets.citeseer_cross import citeseer_cross
+from crossgcn.data.datasets.generated import citeseer_cross
 from crossgcn.data.datasets.shop import PLANTED, make_shop
 from crossgcn.explanation.column_details import describe_term
 

@@ -25,11 +25,24 @@ from crossgcn.explanation.tuples import TupleSearch
 def test_the_best_tuples_are_those_of_plain_enumeration(
     seed: int, kind: str, order: int, length: int, top: int
 ) -> None:
-    length = min(length, order)
+    check_against_enumeration(seed, kind, order, min(length, order), top)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bounds_hold_for_large_and_small_weights(kind: str) -> None:
+    for size in (1e-4, 1e4):
+        for seed in range(6):
+            check_against_enumeration(seed, kind, order=3, length=3, top=3, size=size)
+
+
+def check_against_enumeration(
+    seed: int, kind: str, order: int, length: int, top: int, size: float = 1.0
+) -> None:
     inputs = draw_inputs(kind, 10, 6, seed)
-    reading = read_model(
-        draw_transform(6, 3, order, seed), Data(x=torch.from_numpy(inputs.toarray()))
-    )
+    transform = draw_transform(6, 3, order, seed)
+    with torch.no_grad():
+        transform.weight.mul_(size)
+    reading = read_model(transform, Data(x=torch.from_numpy(inputs.toarray())))
     readout = np.random.default_rng(seed).normal(size=3) * [1.0, 0.0, 1.0]
     rule = CrossRule.of(FeatureSpace.unnamed(6), reading.features)
     found = TupleSearch(reading.layers[0], readout, reading.inputs, rule, length=length, top=top)

@@ -9,7 +9,6 @@ the one of an undisturbed run, and no temporary file may be left.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import json
 import os
@@ -20,8 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,14 +29,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from conftest_fixtures import make_small_graph, run_command
+from forked_commands import PATIENCE, Setup, cpu_seconds, read_said, start, wait
 
-from crossgcn.cli import main as run_crossgcn
 from crossgcn.data.graph_file import save_graph
 from crossgcn.training.records import describe_environment
 
-FAILED, PATIENCE = 97, 120.0
 PLACE = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-Setup = Callable[[], None]
 
 TRAIN = ("--model", "cross-gcn", "--epochs", "3", "--workers", "1", "--out", "out")
 SPLITS = ("--splits", "stratified", "--num-splits", "2")
@@ -72,66 +67,6 @@ COMMANDS = {
     "tune": Command(("tune", "small.npz", *TRIALS, "--splits", "public"), ("--resume",), weight=1),
     "links": Command(("links", "small.npz", *TWO[:2], *TWO[4:]), ("--resume",)),
 }
-
-# ------------------------------------------------------------------------------------ one process
-
-
-SAID, SAYING = os.pipe()
-"""What children print; not a file, which limits of files would hold too."""
-os.set_blocking(SAID, False)
-fcntl.fcntl(SAYING, fcntl.F_SETPIPE_SZ, 1 << 20)
-
-
-def read_said() -> str:
-    """Return what children printed since the last call."""
-    with suppress(BlockingIOError):
-        return os.read(SAID, 1 << 20).decode(errors="replace")
-    return ""
-
-
-def start(arguments: tuple[str, ...], folder: Path, setup: Setup | None = None) -> int:
-    """Run a command in a child that is set up before."""
-    child = os.fork()
-    if child:
-        return child
-    code = FAILED
-    warnings.resetwarnings()
-    try:
-        os.chdir(folder)
-        for stream in (1, 2):
-            os.dup2(SAYING, stream)
-        sys.stdout, sys.stderr = (os.fdopen(stream, "w", 1, "utf-8") for stream in (1, 2))
-        sys.argv = ["crossgcn", *arguments]
-        if setup is not None:
-            setup()
-        code = run_crossgcn()
-        sys.stdout.flush()
-    except BaseException as error:
-        if code == FAILED:
-            os.write(SAYING, traceback.format_exc().encode())
-        elif isinstance(error, OSError):  # a closed stream at the end: what Python itself returns
-            code = 120 if code == 0 else code
-    finally:
-        os._exit(code)
-
-
-def wait(child: int) -> int | None:
-    """Return the exit code of a process, or minus its signal; ``None`` if it had to be ended."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.003)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
-
-
-def cpu_seconds(child: int) -> float:
-    """Return the processor time of a process so far."""
-    return int(Path(f"/proc/{child}/schedstat").read_text().split()[0]) / 1e9
-
 
 # ------------------------------------------------------------------------------------- the faults
 

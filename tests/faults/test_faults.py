@@ -6,16 +6,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from subprocess import PIPE, STDOUT
-from typing import Any
 
 import pytest
 from conftest_fixtures import make_small_graph
 from faults_runner import FAULTS, MOUNTED, SPLITS, TRAIN, Harness, can_mount
+from forked_commands import read_said, start, wait
 
 from crossgcn.data.graph_file import save_graph
+from crossgcn.kernels import ops
 
 RECORD = Path(__file__).parents[2] / "results" / "faults.json"
 COMMANDS = ("train", "resume", "predict", "data import")
@@ -37,19 +38,34 @@ def test_disturbed_commands_lose_and_change_nothing(harness: Harness, fault: str
         assert not found["bad"], found
 
 
+def without(streams: Sequence[int]) -> None:
+    """Close streams of this process, and let it use plain kernels."""
+    ops._compiled.cache_clear()
+    os.environ[ops.PLAIN] = "1"
+    for stream in streams:
+        os.close(stream)
+        setattr(sys, ("stdin", "stdout", "stderr")[stream], None)  # as Python starts without it
+
+
 def test_processes_without_streams_write_the_same_bytes(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "crossgcn", "train", "../small.npz", *TRAIN, *SPLITS]
+    """One of them starts anew, with other hashes of strings."""
+    train = ("train", "../small.npz", *TRAIN, *SPLITS)
     save_graph(tmp_path / "small.npz", make_small_graph())
-    started = []
-    for at, closed in enumerate(("<&- >&-", "2>&-", "<&- >&- 2>&-")):
-        (tmp_path / str(at)).mkdir()
-        environment = {**os.environ, "CROSSGCN_PLAIN_KERNELS": "1", "PYTHONHASHSEED": str(at)}
-        shell = f"exec {' '.join(command)} {closed}"
-        place: dict[str, Any] = {"shell": True, "cwd": tmp_path / str(at), "env": environment}
-        started.append(subprocess.Popen(shell, stdout=PIPE, stderr=STDOUT, **place))
-    for process in started:
-        said, _ = process.communicate()
-        assert process.returncode == 0 and b"Traceback" not in said, said
+    folders = [tmp_path / name for name in "012"]
+    for folder in folders:
+        folder.mkdir()
+    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    fresh = subprocess.Popen(
+        " ".join(["exec", sys.executable, "-m", "crossgcn", *train, "<&- >&- 2>&-"]),
+        shell=True,
+        cwd=folders[0],
+        env={**os.environ, ops.PLAIN: "1", "PYTHONHASHSEED": seed},
+    )
+    for folder, streams in zip(folders[1:], ((0, 1), (2,)), strict=True):
+        code = wait(start(train, folder, partial(without, streams)))
+        said = read_said()
+        assert code == 0 and "Traceback" not in said, said
+    assert fresh.wait() == 0
     for name in ("model.safetensors", "splits.npz", "graph.npz", "config.json", "preprocess.json"):
         first, *others = (tmp_path / str(at) / "out" / name for at in range(3))
         assert all(other.read_bytes() == first.read_bytes() for other in others), name

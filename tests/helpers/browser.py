@@ -61,10 +61,16 @@ class Opened:
         page.on("dialog", self._dismiss)
         page.goto(path.as_uri(), wait_until="networkidle")
         page.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
+        wait_until_drawn(page)
 
     def _dismiss(self, dialog: Dialog) -> None:
         self.dialogs.append(dialog.message)
         dialog.dismiss()
+
+
+def wait_until_drawn(page: Page) -> None:
+    """Wait for two frames: charts are drawn by an observer of their width, once in a frame."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 @contextmanager

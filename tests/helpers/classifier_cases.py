@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch_geometric.data import Data
 
-from crossgcn.estimator.classifier import CrossGCNClassifier
+from crossgcn.estimator.estimators import CrossGCNClassifier
 from crossgcn.graph import SparseMatrix
 
 Array = np.ndarray[Any, Any]

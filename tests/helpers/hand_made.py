@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crossgcn.reproduction.collect import CellResult, ChoiceResult, Curve, ItemResult
 from crossgcn.reproduction.items import Cell, Item
+from crossgcn.reproduction.plan import CellResult, ChoiceResult, Curve, ItemResult
 
 ENVIRONMENT = {"versions": {"python": "3.11.7", "torch": "2.13.0"}, "threads": 2, "commit": "abc12"}
 SHIFTS = (-0.02, -0.005, 0.005, 0.02)

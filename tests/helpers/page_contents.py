@@ -126,6 +126,9 @@ def make_content(
                 *(graph, node, steps.output, describe),
             )
         )
+        if not is_number:
+            names_of = [labels[columns[0]], labels["low"], labels["high"]]
+            rows[-1]["changes"] = [[(truth + 1) % len(classes), [names_of] * (1 + node % 2)]]
     metrics = [("r2", "R²", False), ("rmse", "RMSE", False)] if is_number else [
         ("accuracy", "accuracy", True), ("log_loss", "log loss", False)
     ]  # fmt: skip
@@ -144,7 +147,6 @@ def make_content(
             | {"values": [0.5, 0.6, 0.7], "text": "0.6 ± 0.1"}
             for name, label, percent in metrics
         ],
-        "guess": "A guess is worse.",
         "no_better": "",
         "comparison": None,
         "training": [curve | {"split": split, "chosen": 2} for split in (1, 2, 3)],

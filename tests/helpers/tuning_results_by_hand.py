@@ -6,8 +6,7 @@ from typing import Any
 from optuna.distributions import FloatDistribution, IntDistribution
 
 from crossgcn.experiments.experiment import RepeatedRuns
-from crossgcn.experiments.tune.searches import Search
-from crossgcn.experiments.tune.space import Space, choices
+from crossgcn.experiments.tune.space import Search, Space, choices
 from crossgcn.experiments.tune.trials import Trial
 from crossgcn.experiments.tune.tuning import TunedModel, TuningResult
 from crossgcn.training.config import RunConfig

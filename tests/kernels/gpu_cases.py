@@ -254,6 +254,13 @@ def test_scores_are_judged_as_plain_ones_are(dtype: torch.dtype) -> None:
     torch.testing.assert_close(losses.double(), exact[0], rtol=1e-5, atol=1e-6)
     assert torch.equal(accuracies, exact[1])
     assert_near(gradient, exact[2], dtype)
+    turned = (
+        scores.mT.contiguous().mT,
+        labels.t().contiguous().t(),
+        counts.repeat_interleave(2)[::2],
+    )
+    for actual, expected in zip(gpu.score(*turned, 6), (losses, accuracies, gradient), strict=True):
+        assert torch.equal(actual, expected)
 
 
 def test_adam_is_that_of_pytorch() -> None:

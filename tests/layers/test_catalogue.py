@@ -19,7 +19,7 @@ from crossgcn.layers import (
     make_aggregation,
     make_transform,
 )
-from crossgcn.layers.other_crossings.dcn_v2 import CrossNetworkV2
+from crossgcn.layers.other_crossings.dcn import CrossNetworkV2
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)

@@ -17,7 +17,7 @@ from crossgcn import BadInput, CrossFeatureTransform
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix
 from crossgcn.layers import ORDER_AGGREGATIONS
-from crossgcn.layers.orders.trained import LSTMOverOrders
+from crossgcn.layers.orders import LSTMOverOrders
 
 ORDERS = (1, 2, 3, 4)
 
@@ -133,6 +133,17 @@ def test_mean_averages_the_orders() -> None:
         fixed.weight.copy_(mean.weight)
     x = torch.randn(5, 6)
     torch.testing.assert_close(mean(x), fixed(x))
+
+
+@pytest.mark.parametrize("order_weights", ["gated", "mean", [0.5, -2.0, 3.0]])
+def test_a_sum_has_the_same_order_weights_in_every_unit(order_weights: str | list[float]) -> None:
+    transform = CrossFeatureTransform(6, 4, 3, order_weights=order_weights, bias=False).double()
+    if isinstance(transform.order_weights, nn.Parameter):
+        nn.init.normal_(transform.order_weights)
+    weights, x = transform.unit_order_weights(), torch.randn(5, 6, dtype=torch.float64)
+    assert weights is not None and weights.shape == (3, 4)
+    hidden = (x @ transform.weight.mT).cumprod(dim=0)
+    torch.testing.assert_close(transform(x), (weights.unsqueeze(1) * hidden).sum(dim=0))
 
 
 def test_the_lstm_reads_the_orders_first_to_last() -> None:

@@ -290,3 +290,10 @@ def test_gradcheck_through_the_whole_layer() -> None:
     x = torch.randn(NODES, 4, dtype=torch.float64, requires_grad=True)
     weights = WEIGHTS.double().requires_grad_()
     assert torch.autograd.gradcheck(lambda x, w: conv(x, EDGES, w), (x, weights))
+
+
+@pytest.mark.parametrize("left_out", ["normalize", "add_self_loops"])
+def test_improved_needs_normalised_edges_with_self_loops(left_out: str) -> None:
+    options: dict[str, Any] = {"improved": True, left_out: False}
+    with pytest.raises(BadInput, match="leave normalize and add_self_loops at True"):
+        CrossGCNConv(3, 2, **options)

@@ -6,7 +6,7 @@ import torch
 from crossgcn import BadInput
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.feature_dropout import feature_dropout
+from crossgcn.layers.feature_transform import FeatureDropout, feature_dropout
 
 
 def sparse_ones(rows: int = 400, columns: int = 500, per_row: int = 10) -> SparseMatrix:
@@ -67,3 +67,17 @@ def test_gradients_flow_through_what_was_kept() -> None:
     assert weight.grad is not None
     expected = torch.from_numpy(matrix.to_scipy().toarray()).sum(0)
     torch.testing.assert_close(weight.grad, expected[:, None].expand(40, 3))
+
+
+def test_a_dropout_is_the_first_of_its_model_unless_told_otherwise() -> None:
+    """Models trained side by side number theirs from 0: a model alone must draw the same."""
+    dropout, x = FeatureDropout(0.5), torch.ones(20, 30)
+    dropout.follow(torch.tensor([7]), torch.tensor([3]))
+    assert torch.equal(dropout(x), dropout(x, site=0))
+    assert not torch.equal(dropout(x), dropout(x, site=1))
+
+
+def test_negative_features_are_kept_unless_they_are_activated() -> None:
+    x = -torch.ones(1000)
+    assert set(feature_dropout(x, 0.5, training=True).tolist()) == {-2.0, 0.0}
+    assert not feature_dropout(x, 0.5, training=True, activate=True).any()

@@ -10,8 +10,8 @@ from torch.func import functional_call, grad, vmap
 
 from crossgcn.kernels import Draws, ops, plain
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
-from crossgcn.layers.feature_dropout import feature_dropout
-from crossgcn.layers.orders.order_aggregation import cross_and_sum
+from crossgcn.layers.feature_transform import feature_dropout
+from crossgcn.layers.orders import cross_and_sum
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "order 1": {"order": 1, "order_weights": [0.7]},

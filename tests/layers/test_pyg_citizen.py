@@ -17,6 +17,8 @@ from torch_geometric.utils import k_hop_subgraph, to_undirected
 
 from crossgcn import CrossGCN, CrossGCNConv
 
+SLOW = pytest.mark.slow  # the C++ compiler needs 18 s
+
 
 @pytest.fixture
 def graph() -> Data:
@@ -84,7 +86,7 @@ def test_a_deep_lazy_model_becomes_heterogeneous() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=SLOW)])
 def test_compiles_without_a_graph_break(graph: Data, backend: str) -> None:
     if backend == "inductor" and shutil.which("g++") is None:
         pytest.skip("the inductor needs a C++ compiler")

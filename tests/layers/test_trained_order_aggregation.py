@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from crossgcn import CrossFeatureTransform
 from crossgcn.layers import OrderAggregator
-from crossgcn.layers.orders.trained import (
+from crossgcn.layers.orders import (
     AttentionOverOrders,
     ConcatenatedOrders,
     WeightsPerUnit,

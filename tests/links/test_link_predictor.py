@@ -14,14 +14,14 @@ from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
 from crossgcn.graph import PreparedGraph
-from crossgcn.links.predictor import (
+from crossgcn.links.settings import Decoder, LinkSettings
+from crossgcn.links.training import (
     LinkPredictor,
     PairDecoder,
     area_under_curve,
     link_metrics,
     metric_names,
 )
-from crossgcn.links.settings import Decoder, LinkSettings
 
 
 @pytest.mark.parametrize("kind", ["dot", "hadamard"])

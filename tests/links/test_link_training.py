@@ -14,9 +14,8 @@ from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import SparseMatrix
 from crossgcn.links.edge_splits import EdgeSplit, find_pairs, make_edge_splits, message_edges
-from crossgcn.links.predictor import LinkPredictor, area_under_curve
 from crossgcn.links.settings import LinkSettings
-from crossgcn.links.training import LinkBatches, train_links
+from crossgcn.links.training import LinkBatches, LinkPredictor, area_under_curve, train_links
 from crossgcn.models.node_classifier import calibrate
 from crossgcn.training.config import RunConfig
 

@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from crossgcn import BadInput, CrossGCN, CrossGCNConv, PreparedGraph, load_dataset, train_full_batch
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.layers import CrossFeatureTransform
-from crossgcn.models.baselines import GIN
+from crossgcn.models.cross_gcn import GIN
 from crossgcn.models.node_classifier import NodeClassifier, calibrate, layer_widths
 from crossgcn.training.model_batch import can_be_compiled, can_be_stacked, stack_models
 from crossgcn.training.objective import make_optimizer

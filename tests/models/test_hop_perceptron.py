@@ -7,7 +7,7 @@ from crossgcn.data.splits import make_splits
 from crossgcn.graph import SparseMatrix
 from crossgcn.graph.hops import fit_scale, standardise
 from crossgcn.models.catalogue import build_model
-from crossgcn.models.hop_perceptron import HopPerceptron
+from crossgcn.models.cross_hops import HopPerceptron
 from crossgcn.training.config import RunConfig
 from crossgcn.training.inputs import Inputs
 

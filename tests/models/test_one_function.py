@@ -43,6 +43,19 @@ def make(**settings: Any) -> tuple[CrossGCN, Tensor]:
     return model, torch.randn(8, 5)
 
 
+def in_batches(model: CrossGCN, source: MemoryGraph, batch_size: int) -> Tensor:
+    """Compute the scores of all nodes in batches with all their neighbours."""
+    batches = NodeBatches(
+        source,
+        torch.arange(8),
+        model.propagations,
+        fanouts=[-1] * len(model.propagations),
+        batch_size=batch_size,
+        shuffle=False,
+    )
+    return torch.cat([model(batch.x, batch.blocks) for batch in batches.epoch(0)])
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_over_coo_prepared_and_batched_edges(setting: str) -> None:
     model, x = make(**SETTINGS[setting])
@@ -50,17 +63,15 @@ def test_over_coo_prepared_and_batched_edges(setting: str) -> None:
     prepared = PreparedGraph(x, EDGES, WEIGHTS).view(torch.arange(8), model.propagations)
     torch.testing.assert_close(model(*prepared), expected)
     source = MemoryGraph(x, EDGES, WEIGHTS, torch.zeros(8, dtype=torch.long))
-    hops = len(model.propagations)
-    batches = NodeBatches(
-        source,
-        torch.arange(8),
-        model.propagations,
-        fanouts=[-1] * hops,
-        batch_size=3,
-        shuffle=False,
-    )
-    rows = torch.cat([model(batch.x, batch.blocks) for batch in batches.epoch(0)])
-    torch.testing.assert_close(rows, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(in_batches(model, source, 3), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("aggr", ["add", "max"])
+def test_improved_edges_without_weights(aggr: str) -> None:
+    model, x = make(improved=True, aggr=aggr)
+    prepared = PreparedGraph(x, EDGES).view(torch.arange(8), model.propagations)
+    torch.testing.assert_close(model(x, EDGES), model(*prepared))
+    torch.testing.assert_close(in_batches(model, MemoryGraph(x, EDGES), 8), model(x, EDGES))
 
 
 @pytest.mark.parametrize("setting", list(SETTINGS)[:5])
@@ -89,6 +100,8 @@ def test_what_would_be_two_functions_is_refused_at_construction() -> None:
         CrossGCN(5, 4, num_layers=2, out_channels=3, flow="target_to_source")
     with pytest.raises(BadInput, match="leave normalize and add_self_loops at True"):
         CrossGCNConv(5, 4, improved=True, normalize=False)
+    with pytest.raises(ValueError, match="does not support adding self-loops"):
+        CrossGCNConv(5, 4, normalize=False, add_self_loops=True)
     with pytest.raises(BadInput, match="'gat' weights edges in its own way"):
         CrossGCNConv(5, 4, aggr="gat", improved=True)
 

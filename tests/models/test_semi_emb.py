@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from crossgcn import MLP, BadInput, PreparedGraph, build_model, load_dataset, train_full_batch
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import edges_of_kind, mean_laplacian
-from crossgcn.models.baselines import SemiEmb, laplacian_penalty
+from crossgcn.models.cross_gcn import SemiEmb, laplacian_penalty
 from crossgcn.training.objective import Objective
 from crossgcn.training.selection import TrainedModel
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,12 @@ def test_names_from_the_tables_are_text_and_nothing_else() -> None:
     assert not re.findall(r"<[^>]*\son\w+=", without)
     assert "49" not in without
     assert page_data(html)["classes"] == [shorten(name) for name in HOSTILE]
+
+
+def test_commands_in_an_answer_are_code_and_names_stay_text() -> None:
+    answers = [("How?", "`crossgcn compare` of <b>it</b>")]
+    html = render_run_report(make_content(("a", "b"), PLAIN) | {"answers": answers}).html
+    assert "<dd><code>crossgcn compare</code> of &lt;b&gt;it&lt;/b&gt;</dd>" in html
 
 
 @given(st.text())
@@ -201,3 +208,20 @@ def test_a_class_without_test_nodes_has_no_scores() -> None:
     assert not re.search(
         r">\s*(nan|None|inf)\b", re.sub(r"<script.*?</script>", "", html, flags=re.S)
     )
+
+
+def test_of_many_categories_those_that_matter_are_shown() -> None:
+    terms = make_terms(PLAIN, ("a", "b", "c"))
+    city = next(t for t in terms.terms if t.columns == ("gender",))
+    group = terms.groups[city.groups[0]]
+    values = np.eye(40)[np.arange(120) % 40]
+    wide = replace(
+        group, columns=np.arange(40), features=tuple(f"gender=v{at}" for at in range(40))
+    )
+    effect = np.zeros((120, 3))
+    effect[values[:, 37] == 1] = 2.0
+    term = replace(city, contributions=effect, spread=None)
+    groups = tuple(wide if each is group else each for each in terms.groups)
+    packed = pack_terms(replace(terms, terms=(term,), rest=None, groups=groups, inputs=values), 5)
+    (axis,) = packed["items"][0]["axes"]
+    assert "v37" in axis["labels"] and len(axis["labels"]) == 30 and axis["left_out"] == 10

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import AXE, MARKS, Opened, open_browser
+from browser import AXE, MARKS, Opened, open_browser, wait_until_drawn
 from page_contents import HOSTILE, make_content
-from playwright.sync_api import Browser, ViewportSize
+from playwright.sync_api import Browser, ViewportSize, expect
 
 from crossgcn.reports.format import shorten
 from crossgcn.reports.run_report.page import render_run_report, write_run_report
@@ -81,7 +81,7 @@ def test_a_page_reads_well_at_every_width_and_asks_for_nothing(open_page: Open, 
     page = opened.page
     for width in WIDTHS:
         page.set_viewport_size(ViewportSize(width=width, height=900))
-        page.wait_for_timeout(60)
+        wait_until_drawn(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(OUTSIDE, width) == []
     for scheme in ("light", "dark"):
@@ -138,7 +138,7 @@ def test_every_control_is_reached_by_keyboard(open_page: Open) -> None:
 def test_terms_are_searched_chosen_and_shown(open_page: Open) -> None:
     page = open_page("classes").page
     rows = page.locator("#term-browser .rows button")
-    assert rows.count() == 12
+    expect(rows).to_have_count(12)
     assert page.locator("#term-panel h3").inner_text().startswith("gender")
     amounts = [float(text.split()[0]) for text in page.locator(".rows .amount").all_inner_texts()]
     assert amounts == sorted(amounts, reverse=True)
@@ -148,28 +148,28 @@ def test_terms_are_searched_chosen_and_shown(open_page: Open) -> None:
     assert rows.count() == 0 and "No term matches" in page.locator("#term-panel").inner_text()
     page.get_by_label("Find a column").fill("")
     page.get_by_label("Kind", exact=True).select_option(label="triples")
-    assert page.locator("#term-panel .multiples svg").count() == 4
+    expect(page.locator("#term-panel .multiples svg")).to_have_count(4)
     page.get_by_label("Kind", exact=True).select_option(label="pairs")
     rows.nth(1).focus()
     page.keyboard.press("Enter")
     assert rows.nth(1).get_attribute("aria-expanded") == "true"
     assert page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
     page.get_by_label("Whose").select_option(label="only the node's own")
-    assert rows.count() == 0, "here every pair is with the neighbourhood"
+    expect(rows, "here every pair is with the neighbourhood").to_have_count(0)
     page.get_by_label("Kind", exact=True).select_option(label="single columns")
-    assert rows.count() == 4
+    expect(rows).to_have_count(4)
     page.get_by_label("Score of").select_option(label="sports")
     assert "score of sports" in page.locator("#term-panel").inner_text()
     rows.filter(has_text="age").click()
-    assert page.locator("#term-panel svg").count() == 2, "a shape and its histogram"
+    expect(page.locator("#term-panel svg"), "a shape and its histogram").to_have_count(2)
 
 
 def test_on_a_telephone_what_is_chosen_opens_below_its_row(open_page: Open) -> None:
     page = open_page("classes", 390).page
     third = page.locator("#term-browser .rows > li").nth(2)
     third.locator("button").click()
-    assert page.locator("#term-browser .rows > li.chosen + li > .panel").count() == 1
-    assert page.locator("#node-table .chosen + .opened .panel").count() == 1
+    expect(page.locator("#term-browser .rows > li.chosen + li > .panel")).to_have_count(1)
+    expect(page.locator("#node-table .chosen + .opened .panel")).to_have_count(1)
 
 
 def test_a_waterfall_leads_from_the_average_to_the_score(open_page: Open) -> None:
@@ -185,10 +185,21 @@ def test_a_waterfall_leads_from_the_average_to_the_score(open_page: Open) -> Non
     assert page.locator(".waterfall rect").count() >= len(row["steps"]) + 3
 
 
+def test_the_page_says_what_would_have_to_be_different(open_page: Open) -> None:
+    page = open_page("classes").page
+    row = CONTENTS["classes"]["nodes"]["rows"][1]
+    page.locator("#node-table tbody button").nth(1).click()
+    (line,) = page.locator("#node-panel .changes li").all_inner_texts()
+    outcome = ("books", "garden", "sports")[row["changes"][0][0]]
+    assert line.startswith(f"{outcome} if gender were high instead of low")
+    assert "does not say that the change would cause" in page.locator("#node-panel").inner_text()
+    expect(open_page("number").page.locator("#node-panel .changes")).to_have_count(0)
+
+
 def test_nodes_are_found_filtered_and_sorted(open_page: Open) -> None:
     page = open_page("classes").page
     buttons = page.locator("#node-table tbody th button")
-    assert buttons.count() == 12
+    expect(buttons).to_have_count(12)
     page.get_by_label("Find an id").fill("NODE 7")
     assert buttons.first.inner_text() == "node 7"
     page.get_by_label("Find an id").fill("nobody")
@@ -198,7 +209,7 @@ def test_nodes_are_found_filtered_and_sorted(open_page: Open) -> None:
     assert "13–24 of" in page.locator("#node-status").inner_text()
     page.get_by_role("button", name="degree").click()
     page.get_by_role("button", name="degree").click()
-    assert page.locator("#node-table th[aria-sort=descending]").count() == 1
+    expect(page.locator("#node-table th[aria-sort=descending]")).to_have_count(1)
     degrees = [
         int(text) for text in page.locator("#node-table tbody td:last-child").all_inner_texts()
     ]
@@ -221,22 +232,20 @@ def test_hostile_names_stay_text_and_a_hub_is_drawn(open_page: Open) -> None:
         page.locator("#term-browser .rows button").nth(at).click()
     page.get_by_label("Score of").select_option(index=5)
     assert opened.dialogs == [] and opened.complaints == []
-    assert page.locator("img, iframe, object, embed, form").count() == 0
-    assert page.locator("script").count() == 4
-    assert page.locator("[onerror], [onclick], [onload]").count() == 0
+    expect(page.locator("img, iframe, object, embed, form")).to_have_count(0)
+    expect(page.locator("script")).to_have_count(4)
+    expect(page.locator("[onerror], [onclick], [onload]")).to_have_count(0)
     columns = page.locator("#columns tbody th").all_text_contents()
     assert columns[0] == shorten(f"{HOSTILE[0]} 0")
 
 
 def test_the_contents_follow_the_reader(open_page: Open) -> None:
     page = open_page("classes").page
-    assert page.locator(".toc [aria-current]").all_inner_texts() == ["The answer"]
+    expect(page.locator(".toc [aria-current]")).to_have_text(["The answer"])
     page.locator("#performance").evaluate("element => element.scrollIntoView()")
-    page.wait_for_function(
-        "document.querySelector('.toc [aria-current]').textContent === 'Performance'"
-    )
+    expect(page.locator(".toc [aria-current]")).to_have_text("Performance")
     page.get_by_role("link", name="Nodes").click()
-    page.wait_for_function("document.querySelector('.toc [aria-current]').textContent === 'Nodes'")
+    expect(page.locator(".toc [aria-current]")).to_have_text("Nodes")
 
 
 def test_on_paper_nothing_is_cut(open_page: Open) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.items import Claim, Item, Line, Row
+from crossgcn.reproduction.plan import CellResult, ItemResult
 from crossgcn.reproduction.verdicts import ClaimResult, evaluate_claims
 
 ROWS = (Row(label="GCN"), Row(label="Cross"))

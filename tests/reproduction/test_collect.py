@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from crossgcn.experiments.experiment import RepeatedRuns
-from crossgcn.reproduction.collect import (
+from crossgcn.reproduction.items import Item, Line, PaperValue, Row
+from crossgcn.reproduction.plan import (
+    ItemPlan,
     choose,
     collect_item,
     dataset_statistics,
     mean_curve,
+    plan_item,
 )
-from crossgcn.reproduction.items import Item, Line, PaperValue, Row
-from crossgcn.reproduction.plan import ItemPlan, plan_item
 from crossgcn.training.config import RunConfig
 
 ITEM = Item(

@@ -11,8 +11,8 @@ from crossgcn.data.datasets.catalogue import CATALOGUE
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import build_model
 from crossgcn.reproduction import ITEM_NAMES
-from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.items import Item, PaperValue, read_item
+from crossgcn.reproduction.plan import CellResult, ItemResult
 from crossgcn.reproduction.verdicts import evaluate_claims
 from crossgcn.training.config import RunConfig
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import LABELS_OF_FIGURES, MARKS, WIDTHS, Opened, open_browser
+from browser import AXE, LABELS_OF_FIGURES, MARKS, WIDTHS, Opened, open_browser
 from hand_made import all_pairs
-from playwright.sync_api import Browser, ViewportSize
+from playwright.sync_api import Browser, ViewportSize, expect
 
 from crossgcn.reproduction.page import write_report
 
@@ -41,7 +41,10 @@ def test_the_report_reads_well_and_asks_for_nothing(opened: Opened) -> None:
     assert [url for url in opened.requests if not url.startswith("data:")] == [page.url]
     width = page.evaluate("window.innerWidth")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator("figure svg").count() == 4
+    panels = page.locator("figure.paper").evaluate_all(
+        "figures => figures.map(figure => figure.querySelectorAll('svg[role=img]').length)"
+    )
+    assert panels == [2, 2, 1, 1]
     assert page.locator("table.numbers").count() == 5
     for element in page.locator("svg, table, .claim, .badge").all():
         assert element.is_visible()
@@ -49,6 +52,14 @@ def test_the_report_reads_well_and_asks_for_nothing(opened: Opened) -> None:
         place = box.bounding_box()
         assert place is not None
         assert place["x"] >= 0 and place["x"] + place["width"] <= width
+
+
+def test_nothing_serious_for_assistive_technology(opened: Opened) -> None:
+    opened.page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = opened.page.evaluate(
+        "axe.run({exclude: ['svg > *']}).then(result => result.violations)"
+    )
+    assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
 
 
 def test_no_label_of_a_figure_is_cut_or_too_small_to_read(opened: Opened) -> None:
@@ -80,12 +91,10 @@ def test_a_link_to_a_claim_goes_there(opened: Opened) -> None:
 
 def test_contents_follow_the_reader_and_figures_the_scheme(browser: Browser, report: Path) -> None:
     page = Opened(browser.new_page(color_scheme="dark"), report).page
-    assert page.locator(".toc [aria-current]").inner_text() == "Verdicts"
+    expect(page.locator(".toc [aria-current]")).to_have_text("Verdicts")
     last = page.locator(".toc a").last
     last.click()
-    page.wait_for_function(
-        "[...document.querySelectorAll('.toc a')].at(-1).hasAttribute('aria-current')"
-    )
+    expect(last).to_have_attribute("aria-current", "location")
     colours = page.evaluate(
         """() => [...document.querySelectorAll('figure svg text')]
             .map(text => getComputedStyle(text).fill)"""

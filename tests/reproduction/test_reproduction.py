@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from crossgcn.reproduction.collect import ItemResult
 from crossgcn.reproduction.items import Item, Line, Row
-from crossgcn.reproduction.plan import ItemPlan, plan_item
+from crossgcn.reproduction.plan import ItemPlan, ItemResult, plan_item
 from crossgcn.reproduction.run import Reproduction
 from crossgcn.training.config import RunConfig
 from crossgcn.training.pool import train_many

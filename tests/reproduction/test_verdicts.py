@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.items import Item, PaperValue, Row, read_item
+from crossgcn.reproduction.plan import CellResult, ItemResult
 from crossgcn.reproduction.verdicts import baseline_of, judge_cell, measured, paired_with
 
 UNCLEAR = "The paper does not say how many nodes were trained on."

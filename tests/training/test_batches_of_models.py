@@ -14,7 +14,7 @@ from crossgcn import BadInput, CrossGCN
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.sampling.batches import AggregatedRows, NodeBatches
 from crossgcn.graph.sampling.source import source_of
-from crossgcn.models.baselines import GIN
+from crossgcn.models.cross_gcn import GIN
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.batches.step import batches_of
 

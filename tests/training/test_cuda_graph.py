@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph
 from crossgcn.layers.graph_convolution import GraphConvolution
-from crossgcn.layers.other_crossings.dcn_v2 import CrossNetworkV2
+from crossgcn.layers.other_crossings.dcn import CrossNetworkV2
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training import full_batch, loop

@@ -15,8 +15,8 @@ from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import PreparedGraph
 from crossgcn.kernels import ops, plain
-from crossgcn.models.baselines import SemiEmb
 from crossgcn.models.catalogue import PRESETS, build_model
+from crossgcn.models.cross_gcn import SemiEmb
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.adam import Adam
 from crossgcn.training.full_batch import FullBatchStep

@@ -14,6 +14,10 @@ from crossgcn import Experiment, RunConfig, build_model, load_model
 from crossgcn.errors import BadInput
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
+from crossgcn.training.batches.train import train_in_batches
+from crossgcn.training.compiled.hops import HopPasses
+from crossgcn.training.selection import TrainedModel
+from crossgcn.training.trainer import seeded
 
 SETTINGS: dict[str, Any] = {
     "model": "cross-hops",
@@ -58,6 +62,20 @@ def test_crosses_of_own_and_neighbours_columns_are_found() -> None:
     )
     assert linear["roc_auc"] < 0.7
     assert crossed["roc_auc"] > 0.9
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 3.0])
+def test_the_smoothing_that_was_given_is_kept_in_the_model(
+    tmp_path: Path, smoothing: float
+) -> None:
+    data = make_data(100)
+    config = RunConfig.create(**SETTINGS, epochs=1, smoothing=smoothing)
+    Experiment([config], data).run(out=tmp_path, save_models=True)
+    model = load_model(tmp_path / "cross-hops-1-layer" / "split-00")
+    assert isinstance(model, CrossHops)
+    assert model.strength.tolist() == [smoothing] * 2
+    with pytest.raises(BadInput, match="smoothing is -1"):
+        build_model("cross-hops", 4, 2, hidden_channels=2, smoothing=-1.0)
 
 
 def test_random_labels_end_at_chance() -> None:
@@ -223,3 +241,31 @@ def test_labels_of_neighbours_are_kept_where_validation_prefers_them(tmp_path: P
 def test_a_model_cannot_choose_its_columns() -> None:
     with pytest.raises(BadInput, match="label_features is 'auto', which crossgcn train alone"):
         build_model("cross-hops", 3, 2, hidden_channels=4, label_features="auto")
+
+
+@pytest.mark.parametrize("number", [False, True])
+@pytest.mark.parametrize(("order", "bags", "dropout"), [(1, 3, 0.2), (2, 3, 0.0), (3, 1, 0.2)])
+def test_compiled_passes_give_the_bits_of_autograd(
+    order: int, bags: int, dropout: float, number: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, seen = make_data(), []
+    if number:
+        data.y = data.x[:, 0] * data.x[:, 1] + torch.linspace(0, 1, data.num_nodes)
+    config = RunConfig.create(
+        **SETTINGS | {"order": order, "bags": bags, "dropout": dropout, "epochs": 3}
+    )
+    for passes in (HopPasses.of, lambda model: None):
+        monkeypatch.setattr(HopPasses, "of", passes)
+        experiment = Experiment([config], data)
+        trainer, (run,) = experiment.trainer(), list(experiment.runs_of(config, None))
+        with seeded(1):
+            model = trainer._build(config, experiment.splits[0])
+        assert isinstance(model, CrossHops)
+        source = trainer.inputs.hop_source(model, experiment.splits[0])
+        trained = train_in_batches(model, source, experiment.splits[0], config, seed=run.split)
+        assert isinstance(trained, TrainedModel)
+        seen.append(trained)
+    ours, theirs = seen
+    assert ours.history == theirs.history and ours.test == theirs.test
+    for name, value in theirs.state.items():
+        assert torch.equal(ours.state[name], value), name

@@ -19,8 +19,8 @@ from crossgcn import train_full_batch
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import ModelBatchMatrix, PreparedGraph
-from crossgcn.models.baselines import GIN
 from crossgcn.models.catalogue import build_model
+from crossgcn.models.cross_gcn import GIN
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training import full_batch
 from crossgcn.training.model_batch import (

@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput, Note, WorkFailed
+from crossgcn.training import pool
 from crossgcn.training import trainer as trainer_module
 from crossgcn.training.checkpoints import load_model
 from crossgcn.training.config import RunConfig
@@ -49,6 +50,13 @@ def written_at(folder: Path) -> list[int]:
     return [(folder / f"split-{split}" / "run.json").stat().st_mtime_ns for split in range(3)]
 
 
+@pytest.fixture
+def shared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start other processes before the first run, although there is little work."""
+    monkeypatch.setattr(pool, "is_worth_sharing", lambda *work: True)
+
+
+@pytest.mark.usefixtures("shared_at_once")
 def test_two_processes_give_the_bits_that_one_gives_and_tell_of_divergence(
     small_graph: Data, tmp_path: Path
 ) -> None:
@@ -74,6 +82,42 @@ def test_two_processes_give_the_bits_that_one_gives_and_tell_of_divergence(
     for split in range(3):
         file = f"split-{split}/epochs.csv"
         assert (tmp_path / "1" / file).read_bytes() == (tmp_path / "2" / file).read_bytes()
+
+
+def test_little_work_stays_in_one_process(
+    small_graph: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "ProcessPoolExecutor", None)  # would fail
+    assert len(train_many(trainer_of(small_graph), runs_in(None), workers=2)) == 3
+
+
+def test_processes_started_in_the_middle_take_what_is_left(
+    small_graph: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def after_a_while(seconds: float, done: int, left: int) -> bool:
+        asked.append((done, left))
+        return len(asked) > 3  # in the first run, which is the last of the list
+
+    monkeypatch.setattr(pool, "is_worth_sharing", after_a_while)
+    epochs: list[int] = []
+    trainer = trainer_of(small_graph)
+    alone = train_many(trainer, runs_in(tmp_path / "1"))
+    shared = train_many(trainer, runs_in(tmp_path / "2"), workers=2, on_epochs=epochs.append)
+    assert without_clock(shared) == without_clock(alone)
+    assert weights_in(tmp_path / "1") == weights_in(tmp_path / "2")
+    assert sum(epochs) == 3 * 6 and asked[:3] == [(0, 17), (1, 16), (2, 15)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "done", "left", "worth"),
+    [(0.0, 0, 900, False), (0.1, 1, 900, False), (0.3, 3, 900, True), (0.3, 300, 900, False)],
+)
+def test_other_processes_are_worth_their_start_for_seconds_of_work(
+    seconds: float, done: int, left: int, worth: bool
+) -> None:
+    assert pool.is_worth_sharing(seconds, done, left) == worth
 
 
 def test_a_seed_gives_the_same_bits_again_and_another_seed_others(
@@ -213,6 +257,7 @@ class DyingTrainer(Trainer):
         return super().train(runs, on_epochs)
 
 
+@pytest.mark.usefixtures("shared_at_once")
 def test_the_death_of_a_worker_is_told_and_loses_no_finished_run(
     small_graph: Data, tmp_path: Path
 ) -> None:

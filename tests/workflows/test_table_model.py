@@ -69,6 +69,8 @@ def test_new_tables_explanations_reports_and_folders(fitted: TableModel, tmp_pat
     with pytest.warns(UserWarning, match="trained with edges, and none are given"):
         alone = fitted.predict(new)
     assert alone.iloc[2].equals(with_edges.iloc[2]) and not alone.iloc[0].equals(with_edges.iloc[0])
+    with pytest.warns(UserWarning, match="column gender: 3 values not seen.* such as 'martian'"):
+        fitted.predict(new.assign(gender="martian"), edges)
     assert {"gender", "age"} & {name for names in fitted.explain()["columns"] for name in names}
     one = fitted.explain(SHOP.nodes["customer"].iloc[0], top=5)
     assert "contribution" in one.columns

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -81,6 +82,8 @@ def why_not(name: str) -> str | None:
             f"{name} needs a CUDA GPU and torch {torch.__version__} sees none: run it where "
             "there is one, with a CUDA build of torch"
         )
+    if name == "engines" and not (find_spec("ibis") and find_spec("duckdb")):
+        return f"{name} needs Ibis and DuckDB: pip install 'crossgcn[duckdb]'"
     return None
 
 

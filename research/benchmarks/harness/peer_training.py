@@ -16,6 +16,9 @@ from research.benchmarks.harness.peers import Peer
 
 __all__ = ["PeerTraining", "matmul_precision"]
 
+BACKEND = "inductor"
+"""The compiler of ``torch.compile``."""
+
 
 class PeerTraining:
     """A peer with its optimiser on one graph; :meth:`step` and :meth:`epoch` are timed.
@@ -43,9 +46,12 @@ class PeerTraining:
         self.model = peer.build(ours).to(device)
         self.precision = precision
         dtype = torch.bfloat16 if precision == "bf16" else data.x.dtype
-        self.x, self.edges = peer.inputs(data.x.to(device), data.edge_index.to(device), dtype)
+        self.inputs = peer.inputs(data.x.to(device), data.edge_index.to(device), dtype)
         self.y: Tensor = data.y.to(device)
-        self.train = _mask(train, self.y)
+        self.train = train.to(device) if peer.fused else _mask(train, self.y)
+        self.mode, self._pass = peer.mode, self._run
+        if peer.mode is not None:
+            self._pass = torch.compile(self._run, mode=peer.mode, backend=BACKEND, dynamic=False)
         self.validation = None if validation is None else _mask(validation, self.y)
         matrices = [p for p in self.model.parameters() if p.dim() >= 2]
         others = [p for p in self.model.parameters() if p.dim() < 2]
@@ -55,19 +61,26 @@ class PeerTraining:
                 *([{"params": others, "weight_decay": 0.0}] if others else []),
             ],
             lr=0.01,
-            fused=peer.tuned or None,
+            fused=peer.fused or None,
         )
 
     def scores(self) -> Tensor:
         """Return the class scores of the training nodes."""
-        with self._autocast():
-            scores: Tensor = self.model(self.x, self.edges)[self.train]
-            return scores
+        return self._forward()[0].clone()
 
     def loss(self) -> Tensor:
         """Return the mean cross-entropy of the training nodes."""
+        return self._forward()[1]
+
+    def _forward(self) -> tuple[Tensor, Tensor]:
+        if self.mode == "reduce-overhead":
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         with self._autocast():
-            return functional.cross_entropy(self.scores(), self.y[self.train])
+            return self._pass()
+
+    def _run(self) -> tuple[Tensor, Tensor]:
+        scores: Tensor = self.model(*self.inputs)[self.train]
+        return scores, functional.cross_entropy(scores, self.y[self.train])
 
     def step(self) -> Tensor:
         """Run forward, backward and Adam."""
@@ -76,7 +89,7 @@ class PeerTraining:
         loss = self.loss()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
-        return loss.detach()
+        return loss.detach().clone()
 
     @torch.no_grad()
     def validate(self) -> float:
@@ -84,7 +97,7 @@ class PeerTraining:
         assert self.validation is not None
         self.model.eval()
         with self._autocast():
-            predicted = self.model(self.x, self.edges).argmax(dim=1)
+            predicted = self.model(*self.inputs).argmax(dim=1)
         right = predicted[self.validation] == self.y[self.validation]
         return float(right.float().mean())
 
@@ -96,7 +109,7 @@ class PeerTraining:
     def _autocast(self) -> torch.autocast | nullcontext[None]:
         if self.precision != "bf16":
             return nullcontext()
-        return torch.autocast(self.x.device.type, dtype=torch.bfloat16)
+        return torch.autocast(self.y.device.type, dtype=torch.bfloat16)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The models to compare with: PyG's example, a tuned PyG model and a naive Cross-GCN.
+"""The models to compare with: PyG's GCN as it is, tuned and compiled, and what one writes by hand.
 
 No peer has a bias, because the presets of this package have none; both sides then compute the same
 function. This favours the peers slightly.
@@ -7,6 +7,7 @@ function. This favours the peers slightly.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import scipy.sparse as sp
 import torch
@@ -19,7 +20,7 @@ from crossgcn.data.features import csr_tensor
 from crossgcn.layers import CrossGCNConv
 from crossgcn.models.node_classifier import NodeClassifier
 
-__all__ = ["NaiveCrossConv", "Peer", "PeerModel", "csr_adjacency"]
+__all__ = ["NaiveCrossConv", "Peer", "PeerModel", "SparseGCNConv", "csr_adjacency"]
 
 
 class NaiveCrossConv(MessagePassing):  # type: ignore[misc]
@@ -54,6 +55,39 @@ class NaiveCrossConv(MessagePassing):  # type: ignore[misc]
         return edge_weight.view(-1, 1) * x_j
 
 
+class _SparseProduct(torch.autograd.Function):
+    """A product of a constant ``torch.sparse_csr`` matrix, whose transpose is kept."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, transpose: Tensor, dense: Tensor) -> Tensor:
+        ctx.transpose = transpose
+        return matrix @ dense
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
+        return None, None, ctx.transpose @ gradient
+
+
+class SparseGCNConv(nn.Module):
+    """A hand-written GCN layer on the adjacency and its transpose in CSR.
+
+    It multiplies with the adjacency where the features are narrower: before or after the weights.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.lin = nn.Linear(in_channels, out_channels, bias=False)
+        self.grows = in_channels < out_channels
+
+    def forward(self, x: Tensor, adjacency: tuple[Tensor, Tensor]) -> Tensor:
+        """Transform each node's features and sum them over its neighbours."""
+        first = self.grows and x.layout == torch.strided
+        hidden = x if first else self.lin(x)
+        hidden = _SparseProduct.apply(*adjacency, hidden)  # type: ignore[no-untyped-call]
+        out: Tensor = self.lin(hidden) if first else hidden
+        return out
+
+
 class PeerModel(nn.Module):
     """Two convolutions with dropout before each, as in PyG's example of a GCN.
 
@@ -68,13 +102,13 @@ class PeerModel(nn.Module):
         self.convolutions = nn.ModuleList(convolutions)
         self.dropout = dropout
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *edges: Any) -> Tensor:
         """Return the class scores of each node."""
         hidden = x
         for position, convolution in enumerate(self.convolutions):
             if position > 0:
                 hidden = hidden.relu()
-            hidden = convolution(self._drop(hidden), edge_index)
+            hidden = convolution(self._drop(hidden), *edges)
         return hidden
 
     def _drop(self, hidden: Tensor) -> Tensor:
@@ -97,19 +131,33 @@ class Peer:
       as ``torch.sparse_csr`` too, which its ``Linear`` takes as they are, with dropout on
       the stored entries; fused Adam. (PyG's ``EdgeIndex`` with its cache was no faster.)
     - ``naive Cross-GCN``: :class:`NaiveCrossConv` twice, dense features, the default Adam.
+    - ``sparse GCN``: :class:`SparseGCNConv` twice, features as for the tuned peer, fused Adam.
+    - ``compiled PyG GCN``: ``GCNConv(normalize=False)`` twice on edges that are normalised once,
+      dense features, fused Adam; ``torch.compile`` of model and loss.
+    - ``compiled PyG GCN, CUDA graphs``: the same with ``mode="reduce-overhead"``, on GPUs.
 
     Args:
         name: One of the names above.
+
+    Attributes:
+        fused: Whether Adam is fused, and the training nodes are numbers instead of a mask.
+        mode: The mode of ``torch.compile``; ``None`` if the peer is not compiled.
     """
 
-    NAMES = ("PyG GCN", "tuned PyG GCN", "naive Cross-GCN")
+    NAMES = ("PyG GCN", "tuned PyG GCN", "naive Cross-GCN", "sparse GCN")
+    COMPILED = ("compiled PyG GCN",)
+    GPU_ONLY = ("compiled PyG GCN, CUDA graphs",)
 
     def __init__(self, name: str) -> None:
-        if name not in self.NAMES:
-            raise ValueError(f"{name!r} is none of {', '.join(self.NAMES)}")
+        names = (*self.NAMES, *self.COMPILED, *self.GPU_ONLY)
+        if name not in names:
+            raise ValueError(f"{name!r} is none of {', '.join(names)}")
         self.name = name
-        self.tuned = name == "tuned PyG GCN"
         self.order = 2 if name == "naive Cross-GCN" else 1
+        self.fused = name not in ("PyG GCN", "naive Cross-GCN")
+        self.mode: str | None = None
+        if name not in self.NAMES:
+            self.mode = "default" if name in self.COMPILED else "reduce-overhead"
 
     def build(self, ours: NodeClassifier) -> PeerModel:
         """Build the peer that computes the same function as our model."""
@@ -128,23 +176,34 @@ class Peer:
                     naive.order_weight.copy_(transform.order_weights[1:])
                     convolutions.append(naive)
                 else:
-                    options = {"normalize": False} if self.tuned else {"cached": True}
-                    convolution = GCNConv(*size, bias=False, **options)
+                    convolution: Any
+                    if self.name == "sparse GCN":
+                        convolution = SparseGCNConv(*size)
+                    else:
+                        options = {"normalize": False} if self.fused else {"cached": True}
+                        convolution = GCNConv(*size, bias=False, **options)
                     convolution.lin.weight.copy_(weight[0])
                     convolutions.append(convolution)
         return PeerModel(convolutions, ours.dropout.p).to(weight.dtype)
 
-    def inputs(self, x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def inputs(self, x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> tuple[Any, ...]:
         """Return features and edges in the format of this peer.
 
         Args:
             x: Dense or ``torch.sparse_csr``.
             edge_index: Sources and targets.
-            dtype: Data type of the adjacency's weights; used by ``tuned PyG GCN`` only.
+            dtype: Data type of the adjacency's weights.
         """
-        if self.tuned:
-            return x, csr_adjacency(edge_index, x.size(0), dtype)
-        return x.to_dense() if x.layout != torch.strided else x, edge_index
+        num_nodes = x.size(0)
+        if self.name == "tuned PyG GCN":
+            return x, csr_adjacency(edge_index, num_nodes, dtype)
+        if self.name == "sparse GCN":
+            both = (edge_index, edge_index.flip(0))
+            return x, tuple(csr_adjacency(edges, num_nodes, dtype) for edges in both)
+        x = x.to_dense() if x.layout != torch.strided else x
+        if self.mode is not None:
+            return x, *gcn_norm(edge_index, None, num_nodes, dtype=x.dtype)
+        return x, edge_index
 
 
 def csr_adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> Tensor:

@@ -65,7 +65,8 @@ def test_a_quick_run_writes_a_record_that_says_so(capsys: Captured, tmp_path: Pa
     assert json.loads((tmp_path / "out" / "cpu-step.json").read_text()) == record
     assert record["quick"] is True and record["rounds"] == 2
     assert {result["what"] for result in record["results"]} == {
-        *("PyG GCN", "tuned PyG GCN", "naive Cross-GCN", "over our GCN")
+        *("PyG GCN", "tuned PyG GCN", "compiled PyG GCN", "sparse GCN"),
+        *("naive Cross-GCN", "over our GCN"),
     }
     assert all(len(timing["seconds"]) == 2 for timing in record["timings"])
     assert all(check["error"] <= check["tolerance"] for check in record["checks"])

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from crossgcn.data.datasets import drawn_graphs as large_graph
+from crossgcn.data.datasets import generated as large_graph
 from research.benchmarks.growth import axes
 from research.benchmarks.harness.big import BigSize
 from research.benchmarks.harness.wide import WideSize

@@ -35,7 +35,7 @@ def test_a_value_is_judged_by_floor_and_aim(floor: Floor, values: dict[float, st
 
 def test_ratios_against_peers_are_held_to_names_that_exist() -> None:
     ratios = {what for name, what, _ in FLOORS.table if name in ("cpu-step", "gpu-stack")}
-    assert ratios <= set(Peer.NAMES)
+    assert ratios <= {*Peer.NAMES, *Peer.COMPILED}
     citeseer = BenchmarkResult("citeseer", "PyG GCN", 120.0)
     assert FLOORS.of("cpu-step", citeseer) == Floor(100, 300)
     assert FLOORS.of("cpu-step", BenchmarkResult("citeseer", "naive Cross-GCN", 2.0)) == Floor()

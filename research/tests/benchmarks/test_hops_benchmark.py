@@ -4,7 +4,16 @@ import pytest
 
 from research.benchmarks.harness.command import Options
 from research.benchmarks.harness.hop_training import HopSize
-from research.benchmarks.hops import MEMORY, TIME, measure_sizes
+from research.benchmarks.harness.record import Measurement
+from research.benchmarks.hops import (
+    BOOSTING,
+    MEMORY,
+    PERCEPTRON,
+    TIME,
+    draw_rows,
+    measure_fits,
+    measure_sizes,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -16,3 +25,15 @@ def test_memory_and_growth_with_the_edges_are_measured() -> None:
     assert memory.value == pytest.approx(100 * found.extra["peak_bytes"]["ours"] / 2**33)
     assert (slope.what, slope.unit) == (TIME, "slope")
     assert [timing.side for timing in found.timings] == ["2,000 edges", "6,000 edges"]
+
+
+def test_training_and_a_step_are_set_against_boosting_and_a_perceptron() -> None:
+    found, data = Measurement(), draw_rows(2_000)
+    measure_fits(data, Options(quick=True, rounds=1), found)
+    assert [(result.case, result.what) for result in found.results] == [
+        ("2,000 rows", BOOSTING),
+        ("2,000 rows", PERCEPTRON),
+    ]
+    times = {timing.side: timing.median for timing in found.timings}
+    assert found.results[0].value == pytest.approx(times["ours"] / times["boosting"])
+    assert "31 columns" in found.notes[0]

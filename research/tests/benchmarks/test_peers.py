@@ -21,6 +21,7 @@ from research.benchmarks.harness.peers import Peer, csr_adjacency
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TRAIN = torch.arange(0, 90, 2)
+NAMES = (*Peer.NAMES, *Peer.COMPILED)
 
 
 def in_double(data: Data) -> Data:
@@ -29,7 +30,7 @@ def in_double(data: Data) -> Data:
     return double
 
 
-@pytest.mark.parametrize("name", Peer.NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_peer_is_our_layers_in_scores_and_gradients(name: str, small_graph: Data) -> None:
     data = in_double(small_graph)
     ours = build_ours(data, Peer(name).order, hidden_channels=5, dropout=0.0).double()
@@ -45,7 +46,7 @@ def test_a_peer_is_our_layers_in_scores_and_gradients(name: str, small_graph: Da
             torch.testing.assert_close(mine, gradients[f"W{order}"], rtol=1e-9, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", Peer.NAMES)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dense", [True, False])
 def test_the_step_that_is_timed_agrees_with_every_peer(
     name: str, dense: bool, small_graph: Data
@@ -93,7 +94,7 @@ def _gradients(ours: NodeClassifier, data: Data) -> Gradients:
 
 
 def test_peers_train_on_the_small_graph_with_dropout(small_graph: Data) -> None:
-    for name in Peer.NAMES:
+    for name in NAMES:
         ours = build_ours(small_graph, Peer(name).order)
         peer = PeerTraining(name, ours, small_graph, TRAIN, torch.arange(1, 90, 2))
         first = float(peer.step())

@@ -21,6 +21,7 @@ from research.benchmarks import (
 )
 from research.benchmarks.harness.command import Options
 from research.benchmarks.harness.memory import peak_bytes
+from research.benchmarks.harness.peers import Peer
 from research.benchmarks.harness.record import Measurement
 from research.benchmarks.harness.roofline import Ceilings
 from research.benchmarks.harness.synthetic import GraphSize, draw_graph
@@ -46,7 +47,9 @@ def test_a_gpu_step_is_set_against_its_peers_and_its_roofline(graph: Data) -> No
     share = 100 * two["seconds"] / ours.median
     assert results["share of the roofline"].value == pytest.approx(share)
     assert {result.case for result in found.results} == {"fp32, E 8"}
-    assert len(found.checks) == 2 * (2 + 2) + (2 + 6)
+    assert len(found.checks) == 4 * (2 + 2) + (2 + 6)
+    gcns = [results[name].value for name in (*Peer.NAMES, *Peer.COMPILED) if name in results]
+    assert results[gpu_step.BEST].value in gcns
 
 
 def test_the_protocol_is_run_in_full_and_the_peers_epochs_are_multiplied(

@@ -34,6 +34,8 @@ COMMANDS = {
     "crossgcn.cli.bench": "Time training against PyTorch Geometric, both sides in turns, and print "
     "the ratios.",
     "crossgcn.cli.example": "Write example tables of a shop (the default), or a large graph.",
+    "crossgcn.cli.hops": "Compute the columns of nodes and their neighbours in DuckDB or Spark, "
+    "for crossgcn train.",
     "crossgcn.cli.data": "List the datasets, fetch one, or import large graphs of your own.",
 }
 """The first line of each command's help. The module ``crossgcn.cli.train`` holds ``train``."""

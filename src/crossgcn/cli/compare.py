@@ -28,7 +28,7 @@ from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRI
 from crossgcn.models.catalogue import MODEL_OPTIONS, PRESETS, get_preset, settings_of_models
 from crossgcn.training.config import RunConfig
 
-_OF_ALL_CANDIDATES = {"bias", "hops", "label_features", "bags"}
+_OF_ALL_CANDIDATES = {"bias", "hops", "label_features", "bags", "smoothing"}
 """Settings of models that may be given with tables."""
 
 _NAMES = tuple(name for name in SETTINGS if name not in ("model", "num_layers"))

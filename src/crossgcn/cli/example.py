@@ -47,7 +47,7 @@ def example_graph(
 ) -> Answer:
     """Generate a graph of any size with heavy-tailed degrees and learnable labels."""
     with progress_bar("drawing") as show:
-        from crossgcn.data.datasets.drawn_graphs import large_graph
+        from crossgcn.data.datasets.generated import large_graph
 
         graph = large_graph(
             out,

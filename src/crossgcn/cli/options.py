@@ -55,7 +55,11 @@ class WorkOptions:
     ] = False
     workers: Annotated[
         int | None,
-        option("Processes that share the runs on a CPU. [default: one per core]", panel=RUN),
+        option(
+            "Most processes that share the runs on a CPU; little work stays in one. [default: one "
+            "per core]",
+            panel=RUN,
+        ),
     ] = None
     threads: Annotated[int, option("Threads of each run.", panel=RUN)] = 1
     device: Annotated[

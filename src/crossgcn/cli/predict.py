@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from crossgcn.cli.command import Answer, RunArgument, argument, command, option
+from crossgcn.cli.command import Answer, RunArgument, TrustOption, argument, command, option
 from crossgcn.cli.running import status, terminal
 from crossgcn.errors import BadInput
 
@@ -36,6 +36,7 @@ def predict(
     crosses: Annotated[
         int, option("Number of strongest crosses to add for each node.", min=0, max=50)
     ] = 0,
+    trust: TrustOption = None,
 ) -> Answer:
     """Write what is predicted for nodes: classes with probabilities, or numbers.
 
@@ -49,7 +50,7 @@ def predict(
 
     console = terminal()
     with status("reading the model"):
-        from crossgcn.data.tables.export import write_table
+        from crossgcn.data.tables.frames import write_table
         from crossgcn.experiments.predict import (
             predictions_frame,
             score_known_nodes,
@@ -58,7 +59,7 @@ def predict(
         )
         from crossgcn.experiments.run_folder import open_run
 
-        trained = open_run(run, load=nodes is not None or crosses > 0)
+        trained = open_run(run, load=nodes is not None or crosses > 0, trust=trust)
     with status("scoring"):
         if nodes is None:
             scored = score_known_nodes(trained)
@@ -70,12 +71,7 @@ def predict(
             f"columns ignored, because the training table did not have them: {words}", markup=False
         )
     for unseen in scored.unseen:
-        meant = "" if unseen.known is None else f" (did you mean {unseen.known!r}?)"
-        console.print(
-            f"column {unseen.column}: {unseen.count:,} values not seen in training, such as "
-            f"{unseen.example!r}{meant}; they count as {unseen.column}=(other)",
-            markup=False,
-        )
+        console.print(str(unseen), markup=False)
     warnings = []
     if nodes is not None and edges is None and trained.data.edge_index.size(1):
         with_edges, without = score_without_edges(trained)

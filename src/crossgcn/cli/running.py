@@ -83,8 +83,8 @@ def make_folder(out: Path) -> Path:
 
 
 def check_workers(workers: int | None, threads: int) -> int:
-    """Return the number of processes: one per core by default."""
-    workers = available_cores() if workers is None else workers
+    """Return the number of processes: by default as many as the cores have threads for."""
+    workers = max(1, available_cores() // max(1, threads)) if workers is None else workers
     for option, value in (("--workers", workers), ("--threads", threads)):
         if value < 1:
             raise BadInput(f"{option} must be at least 1; got {value}")
@@ -141,8 +141,8 @@ def work_progress(console: Console, *amount: ProgressColumn) -> Progress:
         BarColumn(),
         *(amount or (TaskProgressColumn(),)),
         TimeElapsedColumn(),
-        TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("left"),
         console=console,
     )
 

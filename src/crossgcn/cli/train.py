@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from crossgcn.cli.command import Answer, command
+from crossgcn.cli.command import Answer, SignOption, command
 from crossgcn.cli.options import (
     ConfigOption,
     DatasetArgument,
@@ -36,6 +36,7 @@ def train(
     config: ConfigOption = None,
     tables: TableOptions,
     run: RunOptions,
+    sign: SignOption = None,
 ) -> Answer:
     """Train one model on many splits and report its scores on test nodes.
 
@@ -47,6 +48,11 @@ def train(
     what explain, predict and report take; crossgcn train --config RUN/config.json repeats the run
     in it.
     """
+    key = None
+    if sign is not None:
+        from crossgcn.data.seals import read_key
+
+        key = read_key(sign)
     if config is not None and config.suffix == ".json":
         dataset, edges, tables = _as_trained(config, dataset, edges, tables)
     graph = tables.load(dataset, edges, run.out)
@@ -95,7 +101,7 @@ def train(
         if is_explainable(folder, chosen.model):
             yield f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
 
-    return Answer(summary, shown(), folder)
+    return Answer(summary, shown(), folder, key)
 
 
 def _as_trained(

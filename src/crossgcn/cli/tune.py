@@ -119,7 +119,7 @@ def tune(
         given = RunConfig.create(config_file=config, defaults=usual, **settings)
         defaults = table_defaults(graph, settings["splits"], given)
 
-    from crossgcn.experiments.tune.searches import make_searches
+    from crossgcn.experiments.tune.space import make_searches
     from crossgcn.workflows.tune import keep_tuning, make_tuning
 
     searches = make_searches(

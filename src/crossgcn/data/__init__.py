@@ -11,8 +11,7 @@ from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
-    from crossgcn.data.datasets.citeseer_cross import plant_crosses
-    from crossgcn.data.datasets.drawn_graphs import reddit400k_shaped
+    from crossgcn.data.datasets.generated import plant_crosses, reddit400k_shaped
     from crossgcn.data.datasets.graphsage import read_graphsage
     from crossgcn.data.datasets.load import load_dataset
     from crossgcn.data.datasets.planetoid import read_planetoid
@@ -56,8 +55,7 @@ __all__ = [
 
 _HOMES = {
     "datasets.catalogue": ("CATALOGUE", "DATASET_NAMES", "TABLES"),
-    "datasets.citeseer_cross": ("plant_crosses",),
-    "datasets.drawn_graphs": ("reddit400k_shaped",),
+    "datasets.generated": ("plant_crosses", "reddit400k_shaped"),
     "datasets.graphsage": ("read_graphsage",),
     "datasets.load": ("load_dataset",),
     "datasets.planetoid": ("read_planetoid",),

@@ -8,6 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, to_undirected
 
 from crossgcn.data.features import csr_tensor
+from crossgcn.data.tables.cells import MOST_WEIGHT
 from crossgcn.errors import BadInput
 
 ROLE_NAMES = ("none", "train", "validation", "test")
@@ -65,9 +66,6 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
     graph.roles = _gather_roles(data, graph.num_nodes, where)
     return graph
 
-
-MOST_WEIGHT = 1e30
-"""The largest weight of an edge: sums of many larger ones exceed 32-bit floats."""
 
 MOST_FEATURE = 1e18
 """The largest absolute value of a feature: squares of larger ones exceed 32-bit floats."""

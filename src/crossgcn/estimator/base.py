@@ -1,11 +1,10 @@
-"""Cross-GCN as a scikit-learn estimator: parameters, training, scores and the saved folder."""
+"""Cross-GCN as a scikit-learn estimator: parameters, training and the saved folder."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -13,22 +12,21 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import pandas as pd
 import torch
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import Tags, check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from torch import Tensor
-from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.estimator.folder import describe_estimator, read_estimator
 from crossgcn.estimator.inputs import GraphArguments
-from crossgcn.estimator.kept_graph import KeptGraph, Places, unknown_labels
+from crossgcn.estimator.kept_graph import KeptGraph
 from crossgcn.estimator.labels import Labels, hold_out, tidy_labels
-from crossgcn.graph import PreparedGraph, SparseMatrix
+from crossgcn.estimator.scoring import RowScores, row_names
+from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.graph.sampling.source import source_of
@@ -44,7 +42,7 @@ from crossgcn.training.loop import fit
 from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
 from crossgcn.training.objective import fit_target_scale
 from crossgcn.training.selection import Diverged, TrainedModel
-from crossgcn.training.trainer import seeded, using_threads
+from crossgcn.training.trainer import seeded
 
 GRAPH_ARGUMENTS = {"edge_index": True, "edge_weight": True, "node_index": True}
 """Arguments that scikit-learn passes on, if metadata routing is on."""
@@ -52,11 +50,6 @@ SCORE_ARGUMENTS = {"edge_index": False, "edge_weight": False, "node_index": True
 """As above, for ``score``: rows are scored in the graph of the fit."""
 
 
-_UNKNOWN_ROWS = (
-    "no row of X is known as a training row, so the labels of neighbours (label_features) are left "
-    "out; give the training rows among X: all rows of the fit in their order, or with the "
-    "node_index of the fit"
-)
 _PASSES_WITHOUT_VALIDATION = 30
 """Epochs of a model of neighbourhoods that no held-out rows stop early."""
 
@@ -78,7 +71,7 @@ class Targets(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
+class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
     """Base class of the estimators; :class:`~crossgcn.CrossGCNClassifier` lists the parameters.
 
     A subclass reads targets (:meth:`_read_targets`, :meth:`_known_targets`); its predictions
@@ -110,6 +103,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
     input_dropout: float | None = None
     hops: int | None = None
     label_features: bool | None = None
+    smoothing: float | None = None
     bags: int | None = None
     node_drop: float | None = None
     draws: int | None = None
@@ -170,12 +164,6 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
         return config
 
-    def _validate(self, X: Any, *, reset: bool = True) -> Any:
-        """Return features as a 32-bit array or CSR matrix; ``fit``, which keeps them, resets."""
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=np.float32, reset=reset, copy=reset
-        )
-
     def _read_targets(self, y: Any, config: RunConfig) -> Targets:
         """Check what ``fit`` is to predict."""
         raise NotImplementedError
@@ -209,8 +197,9 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
                 - a data frame with two columns of nodes and perhaps one of weights, or a graph
                   of networkx with the edge attribute ``weight``; nodes are named as in the index
                   of ``X``, if it is a data frame;
-                - PyG's ``Data``. If it has features ``x``, its nodes are the graph, and ``X`` are
-                  those of them whose labels are given.
+                - PyG's ``Data``, with weights as its ``edge_weight`` (``edge_attr`` is not read).
+                  If it has features ``x``, its nodes are the graph, and ``X`` are those of them
+                  whose labels are given.
             edge_weight: One weight per edge, not negative.
             node_index: The node of ``edge_index`` that each row is, a number or a name, if not
                 its position. Edges to other nodes wait for ``predict`` to bring these.
@@ -281,6 +270,13 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             edges = edges._replace(edge_index=self.graph)
         rows, row_weights = _weigh(rows, X, sample_weight)
         graph, places = KeptGraph.read(X, edges, index)
+        if graph.num_edges == 0 and graph.others.ends.size:
+            warnings.warn(
+                "no edge of edge_index joins two rows of X, so the model is fitted without "
+                f"neighbours: a node of edge_index is {graph.others.ends.flat[0]!r}, a row of X "
+                f"is {graph.ids[0]!r}",
+                stacklevel=3,
+            )
         data, validation_rows = graph.to_data(), held_out
         if len(graph.ids) > len(places) or not np.array_equal(places, np.arange(len(places))):
             nodes, of_rows = torch.from_numpy(places), y
@@ -295,7 +291,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         with seeded(config.seed):
             model = build_model(config.model, data.x.size(1), out_channels, **settings)
         if self.warm_start and hasattr(self, "model_"):
-            self._continue_from(self.model_, model)
+            self._continue_from(self.model_, model, targets.classes)
         if task == "regression":
             fit_target_scale(model, y[rows])
         with self._threads():
@@ -304,9 +300,10 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
                 if labels is not None:
                     prior = labels.values[labels.known].double().mean(dim=0)
                     graph = replace(graph, labels=labels._replace(prior=prior))
-                source = rows_of_hops(
-                    model, HopColumns(source_of(data), model.plan.hops), y, labels
+                columns = HopColumns(
+                    source_of(data), model.plan.hops, smoothing=model.plan.smoothing
                 )
+                source = rows_of_hops(model, columns, y, labels)
                 nobody = torch.empty(0, dtype=torch.long)
                 split = Split(rows, nobody if held_out is None else held_out, nobody)
                 result: TrainedModel | Diverged = train_in_batches(
@@ -356,146 +353,19 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             assert validation_rows is not None
             self.validation_rows_ = validation_rows.numpy()
 
-    def _score_rows(self, X: Any, *edges: Any) -> NDArray[np.float64]:
-        """Return the output of the model for every row, ``[rows, channels]``.
-
-        Without edges, rows are found again in the graph of the fit.
-
-        Args:
-            *edges: The members of :class:`GraphArguments`.
-        """
-        check_is_fitted(self, "model_")
-        index = row_names(X)
-        X = self._validate(X, reset=False)
-        given = GraphArguments(*edges)
-        if given.edge_index is None and given.edge_weight is None and self.graph_ is not None:
-            places: Places = self._find_rows(X, index, given.node_index)
-            scores = np.empty((len(places), self.model_.num_outputs))
-            # Rows that are the same node with different features are scored one after another.
-            counted = pd.Series(places).groupby(places).cumcount().to_numpy()
-            repeats = np.where(places < 0, 0, counted)
-            for repeat in range(repeats.max(initial=0) + 1):
-                rows = np.flatnonzero(repeats == repeat)
-                graph, positions = self.graph_.with_rows(X[rows], places[rows])
-                scores[rows] = self._score_graph(graph)[positions]
-            return scores
-        graph, places = self._read_graph(X, index, given)
-        return self._score_graph(graph)[places]
-
-    def _read_graph(
-        self, X: Any, index: pd.Index[Any] | None, given: GraphArguments
-    ) -> tuple[KeptGraph, Places]:
-        """Return the graph that users give with rows, and the node that each row is."""
-        graph, places = KeptGraph.read(X, given, index)
-        if graph.num_edges == 0 and self._reads_neighbours:
-            self._warn_of_missing_edges(X, given.edge_index)
-        if isinstance(self.model_, CrossHops) and self.model_.plan.num_labels:
-            node_index = given.node_index if graph.x is X else graph.ids
-            labels = unknown_labels(self.model_, len(graph.ids))
-            if self.graph_ is not None:
-                labels = self.graph_.shown_labels(graph.x, node_index)
-            if graph.num_edges and not labels.known.any():
-                warnings.warn(_UNKNOWN_ROWS, stacklevel=4)
-            graph = replace(graph, labels=labels)
-        return graph, places
-
-    def _find_rows(self, X: Any, index: pd.Index[Any] | None, node_index: Any) -> Places:
-        """Return the nodes that rows are in the graph of the fit; warn of rows that are none."""
-        assert self.graph_ is not None
-        places: Places = self.graph_.find(X, index, node_index)
-        lost = int((places < 0).sum())
-        if lost and self._reads_neighbours:
-            many = "all" if lost == len(places) else f"{lost} of"
-            warnings.warn(
-                f"{many} {len(places)} rows of X are not known as nodes of the graph of the fit, "
-                "so their neighbours are left out; give edge_index for them, or node_index, or X "
-                "as a data frame with the index of the fit (in cross-validation, fit with "
-                "edge_index=Data(x=X, edge_index=edges))",
-                stacklevel=4,
-            )
-        return places
-
-    @torch.no_grad()
-    def _score_graph(self, graph: KeptGraph) -> NDArray[np.float64]:
-        """Return the output of the model for every node.
-
-        It is computed in 64 bits, so that rounding does not depend on how many nodes are scored
-        together.
-        """
-        data, exact = graph.to_data(), deepcopy(self.model_).double().eval()
-        with self._threads():
-            if isinstance(exact, CrossHops):
-                weight = data.get("edge_weight")
-                scores: Tensor = exact(data.x.double(), data.edge_index, weight, graph.labels)
-                return scores.numpy()
-            prepared = PreparedGraph(data.x, data.edge_index, data.get("edge_weight"))
-            x: Any = prepared.x
-            x = _in_64_bits(x) if isinstance(x, SparseMatrix) else x.double()
-            scores = exact(x, [_in_64_bits(prepared.edges(kind)) for kind in exact.propagations])
-            return scores.numpy()
-
-    def _threads(self) -> AbstractContextManager[None]:
-        """Use as many threads within a block as ``n_jobs`` says."""
-        if self.n_jobs is None:
-            return nullcontext()
-        return using_threads(effective_n_jobs(self.n_jobs))
-
-    def _continue_from(self, fitted: NodeClassifier, model: NodeClassifier) -> None:
+    def _continue_from(
+        self, fitted: NodeClassifier, model: NodeClassifier, classes: Labels | None
+    ) -> None:
         """Start from the weights of the previous fit."""
         old, new = fitted.state_dict(), model.state_dict()
         shapes = [{name: value.shape for name, value in each.items()} for each in (old, new)]
-        if type(fitted) is not type(model) or shapes[0] != shapes[1]:
+        is_same = type(fitted) is type(model) and shapes[0] == shapes[1]
+        if not is_same or (classes is not None and not np.array_equal(classes, self.classes_)):
             raise BadInput(
                 "warm_start continues the previous fit, but the model, the number of features or "
-                "the number of classes is another one; set warm_start=False"
+                "the classes are others; set warm_start=False"
             )
         model.load_state_dict(old)
-
-    @property
-    def _reads_neighbours(self) -> bool:
-        return self.model_.num_hops > 0 or isinstance(self.model_, CrossHops)
-
-    def _warn_of_missing_edges(self, X: Any, edge_index: Any) -> None:
-        """Warn that rows are scored without neighbours, if the fit had edges."""
-        if getattr(self, "n_edges_", None) == 0:
-            return
-        reason = "without edge_index"
-        if edge_index is not None:
-            reason = "none of which an edge of edge_index joins to another"
-        warnings.warn(
-            f"predicting {X.shape[0]} rows, {reason}, by a model that was fitted with edges: the "
-            "neighbours of the rows are left out; give edge_index, and node_index where X holds "
-            "only some of its nodes",
-            stacklevel=5,
-        )
-
-    def explained_graph(self, X: Any = None, edge_index: Any = None) -> tuple[Data, Places | None]:
-        """Return a graph for :func:`crossgcn.explain`, and the node that each row of ``X`` is.
-
-        Args:
-            X: As in ``predict``, likewise ``edge_index``; the graph of the fit by default.
-
-        Raises:
-            BadInput: If there is no such graph.
-        """
-        check_is_fitted(self, "model_")
-        graph, places, index = self.graph_, None, row_names(X)
-        if X is not None:
-            X = self._validate(X, reset=False)
-            if edge_index is not None or graph is None:
-                graph, places = self._read_graph(X, index, GraphArguments(edge_index))
-            else:
-                graph, places = graph.with_rows(X, self._find_rows(X, index, None))
-        if graph is None:
-            raise BadInput(
-                "the fit had no edges, so its graph was not kept; give the rows to explain"
-            )
-        data = graph.to_data()
-        if graph.labels is not None:
-            values, data.train_mask = graph.labels.values, graph.labels.known
-            one = values[:, 0] if self.model_.num_outputs == 1 else values[:, 0].long()
-            data.y = one if values.size(1) == 1 else values.argmax(dim=1)
-        return data, places
 
     def save(self, folder: Path | str) -> None:
         """Write the estimator to a folder, for :meth:`load`.
@@ -554,13 +424,6 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def row_names(X: Any) -> pd.Index[Any] | None:
-    """Return the index of a data frame."""
-    if not isinstance(X, pd.DataFrame):
-        return None
-    return X.index.to_flat_index() if isinstance(X.index, pd.MultiIndex) else X.index
-
-
 def _weigh(rows: Tensor, X: Any, sample_weight: ArrayLike | None) -> tuple[Tensor, Tensor | None]:
     """Return the rows whose weight is not zero, and their weights."""
     if sample_weight is None:
@@ -570,7 +433,3 @@ def _weigh(rows: Tensor, X: Any, sample_weight: ArrayLike | None) -> tuple[Tenso
     if not (weights > 0).any():
         raise BadInput("sample_weight is zero for all labelled rows; give some a positive one")
     return rows[weights > 0], weights[weights > 0]
-
-
-def _in_64_bits(matrix: SparseMatrix) -> SparseMatrix:
-    return SparseMatrix(matrix.row_offsets, matrix.columns, matrix.values.double(), matrix.shape)

@@ -39,11 +39,7 @@ _HISTORY = (
 
 
 def describe_estimator(estimator: Any, folder: Path) -> Preprocess:
-    """Write the graph of an estimator, and return the content of its ``preprocess.json``.
-
-    Raises:
-        BadInput: If JSON cannot hold a parameter.
-    """
+    """Write the graph of an estimator, and return the content of its ``preprocess.json``."""
     names, classes = getattr(estimator, "feature_names_in_", None), None
     history = {name: getattr(estimator, name) for name in _HISTORY if hasattr(estimator, name)}
     extra = {
@@ -81,9 +77,6 @@ def read_estimator(
     Args:
         kind: ``"classifier"`` or ``"regressor"``.
         names: Parameters that the estimator takes.
-
-    Raises:
-        BadInput: If a file is missing, damaged, changed or does not belong to the others.
     """
     saved = load_saved(folder)
     preprocess, extra = saved.preprocess, saved.preprocess.extra

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.edge_index import EdgeIndex
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
@@ -58,7 +59,7 @@ def read_named_edges(
         index: Names of the rows, if ``X`` is a data frame.
     """
     edge_index, edge_weight, node_index = edges
-    names = None if node_index is None else _read_names(node_index, num_nodes)
+    names = None if node_index is None else read_names(node_index, num_nodes)
     if edge_index is None:
         if edge_weight is not None:
             raise BadInput("edge_weight is given without edge_index; give both or neither")
@@ -68,17 +69,32 @@ def read_named_edges(
             f"edge_weight goes with edges [2, edges]; a {type(edge_index).__name__} holds its own "
             "weights"
         )
+    if isinstance(edge_index, HeteroData):
+        raise BadInput(
+            "edge_index is a HeteroData, with several kinds of nodes or edges; give one Data, such "
+            "as .to_homogeneous(), or the edges of one kind"
+        )
+    size: int | None = None
     if isinstance(edge_index, Data):
-        edge_weight = edge_index.get("edge_weight")
+        edge_weight, size = edge_index.get("edge_weight"), edge_index.get("num_nodes")
         edge_index = edge_index.edge_index
         if edge_index is None:
             raise BadInput("edge_index is a Data without edge_index; add it")
+    if isinstance(edge_index, EdgeIndex) and size is None:
+        size = next((each for each in edge_index.sparse_size() if each is not None), None)
+    if names is None and size not in (None, num_nodes):
+        raise BadInput(
+            f"edge_index has {size} nodes, but X has {num_nodes} rows; say with node_index which "
+            "node each row is"
+        )
     if _is_labelled(edge_index):
         if names is None:
             names = _names_of(edge_index, num_nodes, index)
         return _read_labelled(edge_index, names, num_nodes)
     if isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
-        edge_index = _as_scipy(edge_index)
+        entries = torch.Tensor.to_sparse(edge_index.detach().cpu()).coalesce()
+        numbers: Any = entries.values().numpy(), entries.indices().numpy()
+        edge_index = sp.coo_array(numbers, tuple(entries.shape))
     if sp.issparse(edge_index):
         if edge_weight is not None:
             raise BadInput(
@@ -121,7 +137,20 @@ def _read_labelled(edges: Any, names: pd.Index[Any] | None, num_nodes: int) -> N
                 f"edge_index is a data frame with columns {', '.join(map(str, edges.columns))}; "
                 "give two columns of nodes, and a third one if edges have weights"
             )
+        counted = np.array_equal(edges.index, np.arange(len(edges)))
+        if len(edges) == num_nodes and not counted:
+            raise BadInput(
+                f"edge_index is a data frame of {num_nodes} edges for as many rows of X, with gaps "
+                "in its index: cross-validation cuts whatever is as long as X. Give it to the "
+                "estimator, graph=edges; or reset_index(drop=True), if nothing is missing"
+            )
         columns = [edges.iloc[:, place].to_numpy() for place in range(edges.shape[1])]
+        missing = np.flatnonzero(pd.isna(edges.iloc[:, :2]).any(axis=1))
+        if len(missing):
+            raise BadInput(
+                f"edge_index has no node at one end of row {missing[0]} ({len(missing)} such rows "
+                "in all); leave these edges out"
+            )
     else:
         triples = list(edges.edges(data="weight"))
         columns = [_objects([triple[place] for triple in triples]) for place in range(3)]
@@ -150,26 +179,6 @@ def _objects(values: Any) -> Array:
     return array
 
 
-def _as_scipy(adjacency: Tensor) -> Any:
-    entries = torch.Tensor.to_sparse(adjacency.detach().cpu()).coalesce()
-    rows, columns = entries.shape
-    return sp.coo_array((entries.values().numpy(), entries.indices().numpy()), (rows, columns))
-
-
-def read_edges(
-    edge_index: Any, edge_weight: Any, node_index: Any, num_nodes: int
-) -> tuple[Tensor, Tensor | None]:
-    """Return edges between positions of rows, ``[2, edges]``, and their weights, if any.
-
-    Edges to nodes that are no row are left out.
-    """
-    named = read_named_edges(GraphArguments(edge_index, edge_weight, node_index), num_nodes)
-    ends, weights = named.ends, named.weights
-    if named.names is not None:
-        ends, weights, _ = named.between(named.names)
-    return torch.from_numpy(ends), None if weights is None else torch.from_numpy(weights)
-
-
 def _array(values: Any) -> Array:
     if isinstance(values, Tensor):
         return values.detach().as_subclass(Tensor).numpy(force=True)  # EdgeIndex is a subclass
@@ -177,7 +186,14 @@ def _array(values: Any) -> Array:
 
 
 def _read_array(edge_index: Any) -> Array:
-    edges = _array(edge_index)
+    try:
+        edges = _array(edge_index)
+    except ValueError:
+        raise BadInput(
+            f"edge_index is a {type(edge_index).__name__} of unequal parts; give integers "
+            "[2, edges]. (Cross-validation cuts whatever is as long as X, such as a networkx graph "
+            "of all rows: give that to the estimator, graph=...)"
+        ) from None
     if edges.ndim != 2 or edges.shape[0] != 2 or not (edges.dtype.kind in "iu" or edges.size == 0):
         turned = edges.ndim == 2 and edges.shape[1] == 2
         hint = ", such as edge_index.T of this one" if turned else ""
@@ -242,7 +258,8 @@ def _check_weights(values: Array, describe: Callable[[int, float], str]) -> Arra
     return weights
 
 
-def _read_names(node_index: Any, num_nodes: int) -> pd.Index[Any]:
+def read_names(node_index: Any, num_nodes: int, *, unique: bool = True) -> pd.Index[Any]:
+    """Return the node that each row is, checked."""
     values = node_index if isinstance(node_index, pd.Index) else _array(node_index)
     if values.shape != (num_nodes,) or values.dtype.kind in "fcb":
         raise BadInput(
@@ -250,7 +267,8 @@ def _read_names(node_index: Any, num_nodes: int) -> pd.Index[Any]:
             "number of each row of X in edge_index, or names"
         )
     names = pd.Index(values, tupleize_cols=False)
-    check_names("node_index", names)
+    if unique:
+        check_names("node_index", names)
     return names
 
 

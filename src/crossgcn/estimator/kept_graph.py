@@ -25,6 +25,7 @@ from crossgcn.estimator.inputs import (
     as_tensor,
     check_names,
     read_named_edges,
+    read_names,
 )
 from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.graph.neighbourhood import NeighbourLabels
@@ -34,8 +35,14 @@ Places = NDArray[np.int64]
 
 _DISTINCT = 0.95
 """Nodes are found by their features only if this share of them has features of its own."""
-_ALMOST_ALL = 0.9
-"""A column identifies rows only if fewer of them have its most frequent value."""
+_EVIDENCE = np.log(1e6)
+"""A column confirms that rows are nodes if other rows had it with at most this probability."""
+_TURNS = 2
+"""A column that rises and falls no more often is sorted: other rows may well have it."""
+_COLUMNS_TRIED = 8
+"""How many columns of a sparse matrix are tried, those with most entries first."""
+_CHANGED = 0.1
+"""At most this share of all rows may be changed throughout."""
 _NO_EDGES = NamedEdges(None, np.empty((2, 0), np.int64), None)
 
 
@@ -145,13 +152,13 @@ class KeptGraph:
 
         Rows are found by ``node_index``; by the index of a data frame; by their position, if
         they are as many as the nodes; or by their features. An index of numbers without a name
-        and positions are trusted only where the features confirm them: half of the rows, or a
-        whole column, are as they were. So rows with changed columns are found as well.
+        and positions are trusted only where the features confirm them (:meth:`_confirm`). So rows
+        with changed columns are found as well.
 
         Nodes that only :attr:`others` name follow after all others.
         """
         if node_index is not None:
-            return self._all_ids.get_indexer(pd.Index(np.asarray(node_index)))
+            return self._all_ids.get_indexer(read_names(node_index, X.shape[0], unique=False))
         nodes, rows = len(self.ids), X.shape[0]
         places = np.full(rows, -1)
         if index is not None and self.by_index:
@@ -161,7 +168,8 @@ class KeptGraph:
             if is_name and (claimed >= 0).any():
                 return claimed
             inside = np.flatnonzero((claimed >= 0) & (claimed < nodes))
-            if not len(inside) or self._confirm(claimed[inside], X[inside]):
+            counted = np.array_equal(claimed[inside], np.arange(len(inside)))
+            if not len(inside) or self._confirm(claimed[inside], X[inside], counted=counted):
                 places = claimed
         if rows == nodes and (places < 0).all() and self._confirm(np.arange(nodes), X):
             return np.arange(nodes)
@@ -190,28 +198,37 @@ class KeptGraph:
             )
         return places
 
-    def _confirm(self, places: Places, X: Any) -> bool:
-        """Whether rows are these nodes, with no more than some columns changed."""
+    def _confirm(self, places: Places, X: Any, *, counted: bool = False) -> bool:
+        """Whether rows are these nodes: by all their features, a column, or most of the rows.
+
+        Args:
+            counted: The rows claim to be the first nodes, as any rows with a new index do.
+        """
         if X.shape[1] != self.x.shape[1]:
             return False
-        own = self.x[places]
+        own, nodes = self.x[places], len(self.ids)
+        is_changed = np.zeros(len(places), dtype=bool)
         if sp.issparse(own) or sp.issparse(X):
-            own, X = sp.csc_array(own), sp.csc_array(X)
-            changed = sp.coo_array(own != X)
-            row, column = changed.coords
-            equal_rows = len(places) - len(np.unique(row))
-            same = np.setdiff1d(np.flatnonzero(np.diff(own.indptr)), column)
-            columns = (own[:, [each]].toarray().ravel() for each in same)
+            own, given = sp.csc_array(own), sp.csc_array(X)
+            differs: Any = own != given
+            row, column = differs.tocoo().coords
+            is_changed[row] = True
+            filled = np.diff(own.indptr)
+            filled[column] = 0
+            fullest = np.argsort(-filled, kind="stable")[:_COLUMNS_TRIED]
+            columns = sp.csc_array(self.x)[:, fullest[filled[fullest] > 0]].toarray()
         else:
-            different = own != X
-            equal_rows = int((~different.any(axis=1)).sum())
-            columns = (own[:, each] for each in np.flatnonzero(~different.any(axis=0)))
-        if 2 * equal_rows >= len(places):
+            differs = own != X
+            is_changed = differs.any(axis=1)
+            columns = self.x[:, ~differs.any(axis=0)]
+        if not is_changed.any() and (len(places) == nodes or not counted):
             return True
-        for values in columns:
-            if np.unique(values, return_counts=True)[1].max() < _ALMOST_ALL * len(values):
-                return True
-        return False
+        if any(_tells_apart(column, places) for column in columns.T):
+            return True
+        if len(places) < nodes or is_changed.sum() > _CHANGED * nodes:
+            return False
+        # Rows that have moved to other places have features of other nodes.
+        return not np.isin(digest_rows(X[is_changed]), self.digests).any()
 
     def with_rows(self, X: Any, places: Places) -> tuple[Self, Places]:
         """Return the graph with these rows as features of their nodes, and their positions.
@@ -279,11 +296,7 @@ class KeptGraph:
         return NeighbourLabels(values, known, self.labels.prior)
 
     def to_arrays(self) -> dict[str, Array]:
-        """Return the content for an ``.npz`` file.
-
-        Raises:
-            BadInput: If there are names of nodes that are neither numbers nor texts.
-        """
+        """Return the content for an ``.npz`` file."""
         arrays = {"edge_index": self.edge_index.numpy(), "by_index": np.array(self.by_index)}
         if self.index_name is not None:
             arrays["index_name"] = np.array(self.index_name)
@@ -357,6 +370,15 @@ def digest_rows(X: Any) -> NDArray[np.uint64]:
         for a, b in zip(rows.indptr, rows.indptr[1:], strict=False)
     ]
     return np.frombuffer(b"".join(digests), np.dtype("<u8"))
+
+
+def _tells_apart(column: Array, places: Places) -> bool:
+    """Whether rows that agree with nodes in this column hardly do so by chance."""
+    _, number, counts = np.unique(column, return_inverse=True, return_counts=True)
+    chance = np.log(counts / len(column))[number[places]].sum()
+    steps = np.diff(column)
+    turns = np.count_nonzero(np.diff(np.sign(steps[steps != 0])))
+    return bool(-chance >= _EVIDENCE and turns > _TURNS)
 
 
 def features_of(data: Data) -> Any:

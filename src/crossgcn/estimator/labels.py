@@ -1,7 +1,8 @@
-"""Labels of a classifier: their classes, rows without a label, and rows held out."""
+"""Labels of a classifier: their classes, rows without a label, rows held out, and folds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from sklearn.model_selection import BaseCrossValidator, KFold, StratifiedKFold
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from torch import Tensor
 
 from crossgcn.errors import BadInput
@@ -21,12 +23,7 @@ AUTO = "auto"
 
 
 def encode_labels(y: Labels, unlabelled: object = AUTO) -> tuple[Labels, Tensor]:
-    """Return the sorted classes and the number of each row's class, ``-1`` without a label.
-
-    Raises:
-        BadInput: If there are fewer than two classes, or labels of several types.
-        ValueError: If the labels are not classes, such as the target of a regression.
-    """
+    """Return the sorted classes and the number of each row's class, ``-1`` without a label."""
     labelled = ~find_unlabelled(y, unlabelled)
     if not labelled.any():
         raise BadInput(
@@ -75,11 +72,7 @@ def find_unlabelled(
 
 
 def tidy_labels(labels: Labels) -> Labels:
-    """Convert an array of objects to booleans or numbers; texts are not changed.
-
-    Raises:
-        BadInput: If there are labels of several types, which cannot be sorted.
-    """
+    """Convert an array of objects to booleans or numbers; texts are not changed."""
     if labels.dtype != object or all(isinstance(label, str) for label in labels):
         return labels
     kinds = {bool: bool | np.bool_, np.int64: Integral, np.float64: Real}
@@ -94,22 +87,23 @@ def tidy_labels(labels: Labels) -> Labels:
 
 
 def read_labels(y: Any) -> Labels:
-    """Return labels as an array, in which NaN and ``None`` mean no label.
-
-    Raises:
-        ValueError: If a label is infinite, or there is no label per row.
-    """
+    """Return labels as an array, in which NaN and ``None`` mean no label."""
     if isinstance(y, pd.Series | pd.Index) and not isinstance(y.dtype, np.dtype):
         y = y.astype(object)  # columns of pandas' own types, in which missing labels are NA
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    settings = {"ensure_2d": False, "dtype": None, "ensure_all_finite": "allow-nan"}
-    labels: Labels = column_or_1d(check_array(y, input_name="y", **settings), warn=True)
+    labels = read_column(y)
     if labels.dtype == object and pd.isna(labels).any():
         kept = pd.isna(labels)
         labels = labels.copy()
         labels[kept] = None
     return labels
+
+
+def read_column(y: Any, dtype: Any = None) -> Labels:
+    """Return a target as an array with one value per row, in which NaN is allowed."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    settings = {"ensure_2d": False, "dtype": dtype, "ensure_all_finite": "allow-nan"}
+    return np.asarray(column_or_1d(check_array(y, input_name="y", **settings), warn=True))
 
 
 def hold_out(y: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -145,3 +139,69 @@ def hold_out(y: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
 def _equal_to(labels: Labels, *values: object) -> NDArray[np.bool_]:
     """Compare each label without converting it: a number never equals a text."""
     return np.array([label in values for label in labels.tolist()], dtype=bool)
+
+
+class TransductiveKFold(BaseCrossValidator):  # type: ignore[misc]
+    """Folds for cross-validation on one graph: labels are held out, nodes are not.
+
+    It is for the ``cv`` of ``GridSearchCV``, ``cross_val_score`` and the like. The labelled rows
+    are shared out among the folds, classes in proportion. Rows without a label are in no test
+    fold, because no score counts them, and in every training set.
+
+    Give ``fit`` the whole graph, ``edge_index=Data(x=X, edge_index=edges)``. An estimator is then
+    trained on all nodes and edges, with the labels of the test fold hidden, and predicts the test
+    fold among its neighbours.
+
+    Args:
+        n_splits: The number of folds.
+        shuffle: Shuffle rows before sharing them out.
+        random_state: Decides the shuffling.
+        unlabelled: The value in ``y`` that means no label; as in
+            :class:`~crossgcn.CrossGCNClassifier`. NaN and ``None`` mean it too.
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = True,
+        random_state: int | np.random.RandomState | None = 0,
+        unlabelled: Any = AUTO,
+    ) -> None:
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.unlabelled = unlabelled
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of folds; the arguments are ignored."""
+        return self.n_splits
+
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield the training rows and the test rows of each fold.
+
+        Args:
+            X: Only its length counts.
+            y: The labels, or the numbers to predict.
+            groups: Ignored.
+        """
+        if y is None:
+            raise BadInput("y is missing; give the labels, which decide what can be held out")
+        labels = read_labels(y)
+        labelled = np.flatnonzero(~find_unlabelled(labels, self.unlabelled))
+        if len(labelled) < self.n_splits:
+            raise BadInput(
+                f"y has {len(labelled)} labelled rows for {self.n_splits} folds; lower n_splits"
+            )
+        known = labels[labelled]
+        is_number = type_of_target(known.tolist()).startswith("continuous")
+        folds = (KFold if is_number else StratifiedKFold)(
+            self.n_splits,
+            shuffle=self.shuffle,
+            random_state=self.random_state if self.shuffle else None,
+        )
+        for _, test in folds.split(labelled, None if is_number else known):
+            held = labelled[test]
+            yield np.setdiff1d(np.arange(len(labels)), held), held

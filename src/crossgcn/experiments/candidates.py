@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
+from crossgcn.training.config import RunConfig
+
 Columns = Literal["none", "own", "hops", "graph"]
 
 
@@ -45,6 +48,20 @@ class Candidate:
         return TRIALS[self.estimator or ("hops" if self.columns == "hops" else "network")]
 
 
+def _glass(
+    description: str,
+    columns: Columns,
+    preset: str,
+    cost: float,
+    twin: str | None = None,
+    **settings: Any,
+) -> Candidate:
+    """Return a network whose scores are sums of named terms."""
+    return Candidate(
+        description, columns, preset, settings=settings, glass_box=True, twin=twin, cost=cost
+    )
+
+
 # Attention takes several times as long per epoch as other layers: fewer units, and fewer but
 # larger steps, which also score better on the validation nodes of facebook100/Amherst41.
 _ATTENTION = {"hidden_channels": 16, "epochs": 100, "patience": 20, "learning_rate": 0.03}
@@ -52,98 +69,41 @@ _ATTENTION = {"hidden_channels": 16, "epochs": 100, "patience": 20, "learning_ra
 # the units hold the two projections of GraphSAGE with 32.
 _SAGE = {"hidden_channels": 64}
 
-CONSTANT = "majority-or-mean"
+CONSTANT, _LINEAR_HOPS = "majority-or-mean", "cross-hops-1"
+_OWN, _ALL = "own columns", "own and neighbours' columns"
+_SLOW_GLASS: dict[str, Any] = {"estimator": "ebm", "glass_box": True, "by_name": True}
 
 CANDIDATES: Mapping[str, Candidate] = {
     CONSTANT: Candidate(
-        "always the commonest class, or the mean",
-        "none",
-        estimator="constant",
-        glass_box=True,
-        cost=0.0,
+        "always the commonest class, or the mean", "none", None, "constant", glass_box=True, cost=0
     ),
-    "linear": Candidate(
-        "own columns, weighted and added",
-        "own",
-        "mlp",
-        settings={"num_layers": 1},
-        glass_box=True,
-        cost=0.3,
+    "linear": _glass(f"{_OWN}, weighted and added", "own", "mlp", 0.3, num_layers=1),
+    _LINEAR_HOPS: _glass(f"{_ALL}, weighted and added", "hops", "cross-hops", 1.5, order=1),
+    "cross-hops-2": _glass(
+        f"{_ALL} and products of two", "hops", "cross-hops", 2.0, _LINEAR_HOPS, order=2
     ),
-    "cross-hops-1": Candidate(
-        "own and neighbours' columns, weighted and added",
-        "hops",
-        "cross-hops",
-        settings={"order": 1},
-        glass_box=True,
-        cost=1.5,
+    "cross-hops-3": _glass(
+        f"{_ALL} and products of up to three", "hops", "cross-hops", 3.0, _LINEAR_HOPS, order=3
     ),
-    "cross-hops-2": Candidate(
-        "own and neighbours' columns and products of two",
-        "hops",
-        "cross-hops",
-        settings={"order": 2},
-        glass_box=True,
-        twin="cross-hops-1",
-        cost=2.0,
+    "ebm": Candidate(f"explainable boosting, {_OWN}", "own", cost=50.0, **_SLOW_GLASS),
+    "ebm-hops": Candidate(f"explainable boosting, {_ALL}", "hops", cost=170.0, **_SLOW_GLASS),
+    "gcn": _glass("graph convolution", "graph", "gcn", 0.8),
+    "cross-gcn-2": _glass(
+        "graph convolution with products of two columns", "graph", "cross-gcn", 1.0, "gcn", order=2
     ),
-    "cross-hops-3": Candidate(
-        "own and neighbours' columns and products of up to three",
-        "hops",
-        "cross-hops",
-        settings={"order": 3},
-        glass_box=True,
-        twin="cross-hops-1",
-        cost=3.0,
-    ),
-    "ebm": Candidate(
-        "explainable boosting, own columns",
-        "own",
-        estimator="ebm",
-        glass_box=True,
-        cost=50.0,
-        by_name=True,
-    ),
-    "ebm-hops": Candidate(
-        "explainable boosting, own and neighbours' columns",
-        "hops",
-        estimator="ebm",
-        glass_box=True,
-        cost=170.0,
-        by_name=True,
-    ),
-    "gcn": Candidate("graph convolution", "graph", "gcn", glass_box=True, cost=0.8),
-    "cross-gcn-2": Candidate(
-        "graph convolution with products of two columns",
-        "graph",
-        "cross-gcn",
-        settings={"order": 2},
-        glass_box=True,
-        twin="gcn",
-        cost=1.0,
-    ),
-    "boosting": Candidate("gradient boosting, own columns", "own", estimator="boosting", cost=1.0),
+    "boosting": Candidate(f"gradient boosting, {_OWN}", "own", estimator="boosting"),
     "boosting-hops": Candidate(
-        "gradient boosting, own and neighbours' columns", "hops", estimator="boosting", cost=5.0
+        f"gradient boosting, {_ALL}", "hops", estimator="boosting", cost=5.0
     ),
-    "perceptron": Candidate("one hidden layer, own columns", "own", "mlp", cost=0.2),
-    "perceptron-hops": Candidate(
-        "one hidden layer, own and neighbours' columns", "hops", "mlp-hops", cost=2.0
-    ),
+    "perceptron": Candidate(f"one hidden layer, {_OWN}", "own", "mlp", cost=0.2),
+    "perceptron-hops": Candidate(f"one hidden layer, {_ALL}", "hops", "mlp-hops", cost=2.0),
     "sage": Candidate(
-        "GraphSAGE",
-        "graph",
-        "cross-gcn",
-        settings={"order": 1, "aggr": "sage"},
-        training=_SAGE,
-        cost=1.5,
+        "GraphSAGE", "graph", "cross-gcn", None, {"order": 1, "aggr": "sage"}, _SAGE, cost=1.5
     ),
     "gatv2": Candidate(
-        "graph attention",
-        "graph",
-        "cross-gcn",
-        settings={"order": 1, "aggr": "gatv2"},
-        training=_ATTENTION,
+        *("graph attention", "graph", "cross-gcn", None),
+        {"order": 1, "aggr": "gatv2"},
+        _ATTENTION,
         cost=3.0,
     ),
 }
@@ -181,3 +141,16 @@ TRIALS: Mapping[str, tuple[Mapping[str, float], ...]] = {
 MOST_TRIALS = len(TRIALS["network"])
 DEFAULT_TRIALS = 2
 """How many of the trials are made by default."""
+
+
+def cross_in_first_layer(config: RunConfig) -> RunConfig:
+    """Give ``--order K`` to the first layer only, unless orders were given per layer.
+
+    Crosses are then products of a table's columns, never of hidden units.
+    """
+    if not has_orders(config.model, config.transform) or isinstance(config.order, tuple):
+        return config
+    order = 2 if config.order is None else config.order
+    if get_preset(config.model).inputs == "hops":  # it has one layer, and one order
+        return config.model_copy(update={"order": order})
+    return config.model_copy(update={"order": first_layer_crosses(order, config.num_layers)})

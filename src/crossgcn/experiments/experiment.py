@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import fsum
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import dijkstra
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets.load import load_dataset
@@ -79,12 +78,12 @@ class RepeatedRuns:
 
         Only of runs that predict classes.
         """
-        return self._values("test_accuracy")
+        return self._average([record["test_accuracy"] for record in self.records])
 
     @property
     def validation_accuracy(self) -> list[float]:
         """Validation accuracy at the selected epochs, averaged as :attr:`test_accuracy`."""
-        return self._values("validation_accuracy")
+        return self._average([record["validation_accuracy"] for record in self.records])
 
     @property
     def task(self) -> Task:
@@ -119,9 +118,6 @@ class RepeatedRuns:
     def seconds(self) -> float:
         """Total time of all runs."""
         return fsum(record["seconds"] for record in self.records)
-
-    def _values(self, key: str) -> list[float]:
-        return self._average([record[key] for record in self.records])
 
     def _average(self, values: list[float]) -> list[float]:
         """Average one value per run over the repeats of each split, unless there is one split."""
@@ -158,7 +154,7 @@ class Experiment:
         *,
         folders: Sequence[str] | None = None,
     ) -> None:
-        _check_comparable(configs)
+        check_comparable(configs, "model", SHARED_SETTINGS)
         self.folders = _folder_names(configs) if folders is None else list(folders)
         first = configs[0]
         self.data = _load(configs) if data is None else canonical_graph(data)
@@ -222,25 +218,16 @@ class Experiment:
             runs = [run for variant in chain(*tried) for run in self.runs_of(*variant)]
             count = count_epochs(runs, on_epochs)
             records = iter(train_many(trainer, runs, workers=workers, on_epochs=count))
-            results = []
+            results, size = [], len(self.splits) * self.configs[0].repeats
             for config, folder, variants in zip(self.configs, folders, tried, strict=True):
-                # One list of variants per run.
-                per_run = list(
-                    zip(
-                        *(list(islice(records, self._runs_per_model)) for _ in variants),
-                        strict=True,
-                    )
-                )
+                of_variants = [list(islice(records, size)) for _ in variants]
+                per_run = list(zip(*of_variants, strict=True))
                 chosen = [of_run[0] for of_run in per_run]
                 if len(variants) > 1:
                     pairs = zip(per_run, self.runs_of(config, folder), strict=True)
                     chosen = [_keep_best(of_run, run.folder) for of_run, run in pairs]
                 results.append(RepeatedRuns(config, tuple(chosen), self.test_to_train))
             return results
-
-    @property
-    def _runs_per_model(self) -> int:
-        return len(self.splits) * self.configs[0].repeats
 
     @property
     def test_to_train(self) -> float:
@@ -333,9 +320,16 @@ def _check_model(config: RunConfig, data: Data) -> None:
         check_metric(config.metric, task_of_outputs(data.num_classes))
     if takes_hops(config) and config.hops is not None:
         _check_hops(config.hops, data)
-    try:
+    with refusing_model(config):
         in_channels = num_features_of(data)
         build_model(config.model, in_channels, data.num_classes, **config.model_settings())
+
+
+@contextmanager
+def refusing_model(config: RunConfig) -> Iterator[None]:
+    """Refuse a configuration whose model cannot be built within the block."""
+    try:
+        yield
     except (RuntimeError, TypeError) as error:
         raise BadInput(
             f"model {config.model!r} cannot be made ({str(error).splitlines()[0]}); "
@@ -364,6 +358,8 @@ def _check_hops(hops: int, data: Data) -> None:
         edges = sp.csr_array(rows, shape=size)
     if edges.nnz == np.count_nonzero(edges.diagonal()):
         raise BadInput(f"{data.name}: hops is {hops}, but there are no edges; leave out --hops")
+    from scipy.sparse.csgraph import dijkstra  # imports scipy.linalg
+
     starts: Any = np.flatnonzero(np.diff(edges.indptr))
     starts = np.random.default_rng(0).permutation(starts)[:_MOST_STARTS]
     farthest = 0
@@ -378,14 +374,14 @@ def _check_hops(hops: int, data: Data) -> None:
     )
 
 
-def _check_comparable(configs: Sequence[RunConfig]) -> None:
+def check_comparable(configs: Sequence[RunConfig], what: str, shared: Sequence[str]) -> None:
+    """Refuse to train nothing, and configurations that differ in a setting they must share."""
     if not configs:
-        raise BadInput("there is nothing to train: give at least one configuration")
-    first = configs[0]
-    for config in configs[1:]:
-        for name in SHARED_SETTINGS:
-            if getattr(config, name) != getattr(first, name):
+        raise BadInput(f"there is nothing to train: give at least one {what}")
+    for config in configs:
+        for name in shared:
+            ours, theirs = getattr(configs[0], name), getattr(config, name)
+            if ours != theirs:
                 raise BadInput(
-                    f"models compared must share {name}: {getattr(first, name)!r} "
-                    f"and {getattr(config, name)!r} were given"
+                    f"{what}s compared must share {name}: {ours!r} and {theirs!r} were given"
                 )

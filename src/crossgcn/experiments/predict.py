@@ -79,11 +79,12 @@ def _hop_scores(
     nodes = torch.arange(source.num_nodes) if nodes is None else nodes
     with torch.no_grad():
         return torch.cat(
-            [model(_double(rows.features(part))) for part in torch.split(nodes, _NODES_AT_ONCE)]
+            [model(double(rows.features(part))) for part in torch.split(nodes, _NODES_AT_ONCE)]
         )
 
 
-def _double(rows: Features) -> Features:
+def double(rows: Features) -> Features:
+    """Return dense or sparse numbers in 64 bits."""
     if not isinstance(rows, SparseMatrix):
         return rows.double()
     return SparseMatrix(rows.row_offsets, rows.columns, rows.values.double(), rows.shape)

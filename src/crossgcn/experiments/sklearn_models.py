@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,7 @@ from crossgcn.training.metrics import (
     positive_class,
     task_of_outputs,
 )
-from crossgcn.training.records import (
-    clear_run,
-    describe_environment,
-    describe_split,
-    write_record,
-)
+from crossgcn.training.records import clear_run, describe_environment, describe_split, write_record
 from crossgcn.training.trainer import OnEpochs, Record, Run, RunTrainer, Trainer
 
 Array = NDArray[Any]
@@ -81,6 +77,7 @@ class ComparisonTrainer(RunTrainer):
             "hops": config.hops,
             "label_features": config.label_features,
             "class_weight": config.class_weight,
+            **({} if config.smoothing is None else {"smoothing": config.smoothing}),
             **({} if config.threshold is None else {"threshold_by": config.threshold}),
             "dataset": self.networks.description,
             "split": {"index": run.split} | describe_split(self.networks.splits[run.split]),
@@ -115,25 +112,22 @@ class ComparisonTrainer(RunTrainer):
         train, validation, test = (
             nodes.numpy() for nodes in (split.train, split.validation, split.test)
         )
-        fit = {"constant": _fit_constant, "boosting": _fit_boosting, "ebm": _fit_ebm}
+        fits: dict[str | None, Callable[..., Stages]] = {
+            "constant": _fit_constant,
+            "boosting": _fit_boosting,
+            "ebm": partial(_fit_ebm, n_jobs=self.networks.threads),
+        }
+        weight: Any = config.class_weight
+        if isinstance(weight, tuple):
+            weight = dict(enumerate(weight))
+        sign = 1 if METRICS[metric].grows else -1
+        positive = positive_class(y) if num_classes == 2 else None
+        best, predict, kept = -np.inf, None, None
         with threadpool_limits(self.networks.threads):
-            stages = fit[candidate.estimator or "constant"](
-                columns[train],
-                y[train],
-                columns[validation],
-                y[validation],
-                class_weight=(
-                    dict(enumerate(config.class_weight))
-                    if isinstance(config.class_weight, tuple)
-                    else config.class_weight
-                ),
-                seed=record["seed"],
-                **run.settings,
-            )
-            sign = 1 if METRICS[metric].grows else -1
-            positive = positive_class(y) if num_classes == 2 else None
-            best, predict, kept = -np.inf, None, None
-            for number, (scores, stage) in enumerate(stages(num_classes), 1):
+            rows = (columns[train], y[train], columns[validation], y[validation], num_classes)
+            fit = fits[candidate.estimator]
+            stages = fit(*rows, class_weight=weight, seed=record["seed"], **run.settings)
+            for number, (scores, stage) in enumerate(stages, 1):
                 score = sign * compute(metric, y[validation], scores, positive)
                 if predict is None or score > best:
                     best, predict, kept, record["best_epoch"] = score, stage, scores, number
@@ -163,36 +157,36 @@ class ComparisonTrainer(RunTrainer):
         if candidate.columns == "own":
             return _dense(inputs.of(config).x)
         labels = config.label_features is not False
-        return _dense(inputs.hop_columns(config.hops or 2, split, labels=labels))
+        columns = inputs.hop_columns(
+            config.hops or 2, split, labels=labels, smoothing=config.smoothing
+        )
+        return _dense(columns)
 
 
-Stages = Callable[[int], Iterator[tuple[Array, Predict]]]
-"""Yields, by the number of classes, each stage's validation scores and the stage itself."""
+Stages = Iterator[tuple[Array, Predict]]
+"""The validation scores of each stage of a fit, and the stage itself."""
 
 
 def _fit_constant(
-    x: Array, y: Array, x_validation: Array, y_validation: Array, **settings: Any
+    x: Array, y: Array, x_val: Array, y_val: Array, num_classes: int, **settings: Any
 ) -> Stages:
-    def stages(num_classes: int) -> Iterator[tuple[Array, Predict]]:
-        if num_classes == 1:
-            row = np.array([y.mean()])
-        else:
-            counts = np.bincount(y, minlength=num_classes)
-            row = np.log(np.maximum(counts, 1e-9) / len(y))
+    if num_classes == 1:
+        row = np.array([y.mean()])
+    else:
+        row = np.log(np.maximum(np.bincount(y, minlength=num_classes), 1e-9) / len(y))
 
-        def predict(rows: Array) -> Array:
-            return np.tile(row, (len(rows), 1))
+    def predict(rows: Array) -> Array:
+        return np.tile(row, (len(rows), 1))
 
-        yield predict(x_validation), predict
-
-    return stages
+    yield predict(x_val), predict
 
 
 def _fit_boosting(
     x: Array,
     y: Array,
-    x_validation: Array,
-    y_validation: Array,
+    x_val: Array,
+    y_val: Array,
+    num_classes: int,
     *,
     class_weight: str | dict[int, float] | None,
     seed: int,
@@ -209,30 +203,23 @@ def _fit_boosting(
         "max_bins": _BINS_OF_MANY if x.shape[1] > _MANY_COLUMNS else _BINS,
         "random_state": seed,
     }
-    is_number = np.issubdtype(y.dtype, np.floating)
     usable = _can_be_split(x)
-    # The validation loss cannot be computed for a class that was not trained.
-    seen = np.ones(len(y_validation), bool) if is_number else np.isin(y_validation, y)
     model: Any
-    if is_number:
-        model = HistGradientBoostingRegressor(**settings)
+    if num_classes == 1:
+        model, seen = HistGradientBoostingRegressor(**settings), np.ones(len(y_val), bool)
     else:
         model = HistGradientBoostingClassifier(class_weight=class_weight, **settings)
-    model.fit(x[:, usable], y, X_val=x_validation[seen][:, usable], y_val=y_validation[seen])
+        # The validation loss cannot be computed for a class that was not trained.
+        seen = np.isin(y_val, y)
+    model.fit(x[:, usable], y, X_val=x_val[seen][:, usable], y_val=y_val[seen])
+    staged = model.staged_predict if num_classes == 1 else model.staged_decision_function
 
-    def stages(num_classes: int) -> Iterator[tuple[Array, Predict]]:
-        staged = model.staged_predict if is_number else model.staged_decision_function
+    def predict(rows: Array, stage: int) -> Array:
+        raw = next(islice(staged(rows[:, usable]), stage, None))
+        return _as_scores(raw, model, num_classes)
 
-        def predict(rows: Array, stage: int) -> Array:
-            for number, raw in enumerate(staged(rows[:, usable])):
-                if number == stage:
-                    return _as_scores(raw, model, num_classes)
-            raise AssertionError
-
-        for stage, raw in enumerate(staged(x_validation[:, usable])):
-            yield _as_scores(raw, model, num_classes), partial(predict, stage=stage)
-
-    return stages
+    for stage, raw in enumerate(staged(x_val[:, usable])):
+        yield _as_scores(raw, model, num_classes), partial(predict, stage=stage)
 
 
 def _can_be_split(x: Array) -> Array:
@@ -251,8 +238,9 @@ def _can_be_split(x: Array) -> Array:
 def _fit_ebm(
     x: Array,
     y: Array,
-    x_validation: Array,
-    y_validation: Array,
+    x_val: Array,
+    y_val: Array,
+    num_classes: int,
     *,
     class_weight: str | dict[int, float] | None,
     seed: int,
@@ -262,20 +250,16 @@ def _fit_ebm(
     from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
     from sklearn.utils.class_weight import compute_sample_weight
 
-    is_number = np.issubdtype(y.dtype, np.floating)
-    kind = ExplainableBoostingRegressor if is_number else ExplainableBoostingClassifier
-    model = kind(outer_bags=8, n_jobs=1, random_state=seed, **settings)
+    kind = ExplainableBoostingRegressor if num_classes == 1 else ExplainableBoostingClassifier
+    model = kind(outer_bags=8, random_state=seed, **settings)
     weights = None if class_weight is None else compute_sample_weight(class_weight, y)
     model.fit(x, y, sample_weight=weights)
 
-    def stages(num_classes: int) -> Iterator[tuple[Array, Predict]]:
-        def predict(rows: Array) -> Array:
-            raw = model.predict(rows) if is_number else model.decision_function(rows)
-            return _as_scores(raw, model, num_classes)
+    def predict(rows: Array) -> Array:
+        raw = model.predict(rows) if num_classes == 1 else model.decision_function(rows)
+        return _as_scores(raw, model, num_classes)
 
-        yield predict(x_validation), predict
-
-    return stages
+    yield predict(x_val), predict
 
 
 def _as_scores(raw: Array, model: Any, num_classes: int) -> Array:

@@ -43,6 +43,7 @@ class HopExplainer:
         target: The column that is predicted, if it holds classes.
         relation: What neighbours are called.
         contrast: Explain the score of one class minus that of another.
+        cut: Log-odds above which the second of two classes is predicted.
     """
 
     meaning = (
@@ -62,9 +63,10 @@ class HopExplainer:
         relation: str = "neighbours",
         numbers: Numbers | None = None,
         contrast: tuple[int, int] | None = None,
+        cut: float = 0.0,
     ) -> None:
         self.model, self.data, self.classes, self.labels = model, data, classes, labels
-        self.contrast = contrast
+        self.contrast, self.cut = contrast, cut
         if model.target_scale is not None:
             mean, deviation = as_array(model.target_scale).tolist()
             numbers = {**(numbers or {}), classes[0]: (mean, deviation)}
@@ -196,9 +198,10 @@ class LayeredExplainer:
         relation: str = "neighbours",
         numbers: Numbers | None = None,
         contrast: tuple[int, int] | None = None,
+        cut: float = 0.0,
     ) -> None:
         self.reading = read_model(model, graph)
-        self.classes, self.contrast = classes, contrast
+        self.classes, self.contrast, self.cut = classes, contrast, cut
         self._shift, self._deviation = 0.0, 1.0
         scale: Any = getattr(model, "target_scale", None)
         if scale is not None:

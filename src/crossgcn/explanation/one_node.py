@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -85,108 +85,142 @@ def answer_node(
         output = terms.outputs.index(class_name)
     near, effects = explainer.neighbours(node)
     largest = np.argsort(-np.abs(effects[:, output]), kind="stable")
-    predicted = None
-    if len(explainer.classes) > 1:
-        own = explainer.own_row(node)
-        projected = explainer.polynomial.project(own, np.arange(own.shape[1]))
-        predicted = explainer.classes[int(_labels(explainer, node, projected)[0])]
+    changes = Changes(explainer, terms)
+    many = len(explainer.classes) > 1
     return NodeAnswer(
         node_sum(terms, node, output),
-        predicted,
+        explainer.classes[changes.predict(node)] if many else None,
         [(int(near[place]), float(effects[place, output])) for place in largest],
         explainer.meaning,
-        nearest_changes(explainer, terms, node),
+        changes.nearest(node),
     )
-
-
-def _labels(explainer: Explainer, node: int, projected: Floats) -> Ints:
-    scores = explainer.scores_after(node, projected)
-    if scores.shape[1] == 1:
-        return (scores[:, 0] > 0).astype(np.int64)
-    return np.asarray(scores.argmax(axis=1))
 
 
 @dataclass(frozen=True)
 class _Values:
-    """Other values of one column: their features, and how far they are."""
+    """Values that nodes have in one column.
+
+    Attributes:
+        ranks: Place of each value among those of all nodes; ``None`` for categories.
+        ordered: The number of all nodes, ascending.
+        projected: From :meth:`Polynomial.project`.
+    """
 
     group: ColumnGroup
     features: Floats
-    distances: Floats
     projected: Floats
+    ranks: Ints | None = None
+    ordered: Floats | None = None
+
+    def distances(self, own: Floats) -> Floats:
+        """Return how far each value is from that of a node."""
+        if self.ranks is None or self.ordered is None:
+            return np.full(len(self.features), _OTHER_CATEGORY)
+        place = np.searchsorted(self.ordered, own[0])
+        return np.asarray(np.abs(self.ranks - place) / len(self.ordered))
 
 
-def nearest_changes(
-    explainer: Explainer, terms: ColumnTerms, node: int, *, top: int = 3
-) -> list[Change]:
-    """Return the smallest changes of one own column, or else of two, that change the prediction.
+class Changes:
+    """Finds the changes of own columns after which a model predicts another class.
 
-    The values are those of other nodes, and the model is evaluated with them. Its neighbourhood
-    stays as it is. A number as target has no other answer: the list is empty.
+    The values are those of other nodes, and the model is evaluated with them. The neighbourhood
+    stays as it is. A number as target has no other answer.
 
     Args:
         terms: Of this explainer.
-        top: How many changes, each of other columns.
     """
-    classes = explainer.classes
-    if len(classes) == 1:
-        return []
-    own = explainer.own_row(node)
-    base = explainer.polynomial.project(own, np.arange(own.shape[1]))
-    groups = [group for group in terms.groups if group.own and len(group.columns)]
-    pairs = max(1, len(groups) * (len(groups) - 1) // 2)
-    evaluations = _MOST_PAIRS / explainer.work(node)
-    fewer = min(_MOST_VALUES, max(2, int((evaluations / pairs) ** 0.5)))
-    predicted = _labels(explainer, node, base)[0]
 
-    def find(most: int, size: int) -> Iterator[Change]:
-        values = [_other_values(explainer, terms, each, own, most) for each in groups]
-        for chosen in combinations(values, size):
-            shape = [len(each.distances) for each in chosen]
-            if 0 in shape:
-                continue
-            projected, distance = base, np.zeros(1)
-            for each in chosen:
-                projected = (projected[:, :, None] + each.projected[:, None]).reshape(
-                    len(base), -1, base.shape[2]
-                )
-                distance = (distance[:, None] + each.distances).ravel()
-            outcomes = _labels(explainer, node, projected)
-            flips = np.flatnonzero(outcomes != predicted)
-            if flips.size:
-                best = int(flips[distance[flips].argmin()])
-                places = np.unravel_index(best, shape)
-                yield Change(
-                    tuple(each.group.name for each in chosen),
-                    tuple(value_text(v.group, own[0, v.group.columns]) for v in chosen),
-                    tuple(
-                        value_text(v.group, v.features[place])
-                        for v, place in zip(chosen, places, strict=True)
-                    ),
-                    classes[outcomes[best]],
-                    float(distance[best]),
-                )
+    def __init__(self, explainer: Explainer, terms: ColumnTerms) -> None:
+        self._explainer, self._inputs = explainer, terms.inputs
+        self._groups = [group for group in terms.groups if group.own and len(group.columns)]
+        self._values: dict[int, list[_Values]] = {}
 
-    found = list(find(_MOST_VALUES, 1)) or list(find(fewer, 2))
-    return sorted(found, key=lambda change: change.distance)[:top]
+    def predict(self, node: int) -> int:
+        """Return the predicted class."""
+        return int(self._labels(node, self._project(node))[0])
 
+    def nearest(self, node: int, *, top: int = 3, evaluations: int = _MOST_PAIRS) -> list[Change]:
+        """Return the smallest changes of one own column, or else of two.
 
-def _other_values(
-    explainer: Explainer, terms: ColumnTerms, group: ColumnGroup, own: Floats, most: int
-) -> _Values:
-    """Return values that other nodes have: quantiles of a number, else the commonest."""
-    features = terms.inputs[:, group.columns]
-    mine = own[0, group.columns]
-    if group.is_number:
-        order = np.argsort(features[:, 0], kind="stable")
-        ranks = np.unique(np.linspace(0, len(order) - 1, most).astype(int))
-        rows, place = features[order[ranks]], np.searchsorted(features[order, 0], mine[0])
-        distances = np.abs(ranks - place) / len(order)
-    else:
-        rows, counts = np.unique(features, axis=0, return_counts=True)
-        rows = rows[np.argsort(-counts, kind="stable")[:most]]
-        distances = np.full(len(rows), _OTHER_CATEGORY)
-    others = np.abs(rows - mine).max(axis=1) > 1e-6
-    rows, distances = rows[others], distances[others]
-    projected = explainer.polynomial.project(rows - mine, group.columns)
-    return _Values(group, rows, distances, projected)
+        Args:
+            top: How many changes, each of other columns.
+            evaluations: How many changes of two columns are tried, about.
+        """
+        classes = self._explainer.classes
+        if len(classes) == 1:
+            return []
+        own, base = self._explainer.own_row(node)[0], self._project(node)
+        predicted = self._labels(node, base)[0]
+        pairs = max(1, len(self._groups) * (len(self._groups) - 1) // 2)
+        share = evaluations / self._explainer.work(node) / pairs
+        fewer = min(_MOST_VALUES, max(2, int(share**0.5)))
+
+        def find(most: int, size: int) -> Iterator[Change]:
+            values = [self._others(each, own) for each in self._known_values(most)]
+            for chosen in combinations(values, size):
+                shape = [len(each.features) for each, _ in chosen]
+                if 0 in shape:
+                    continue
+                projected, distance = base, np.zeros(1)
+                for each, distances in chosen:
+                    projected = (projected[:, :, None] + each.projected[:, None]).reshape(
+                        len(base), -1, base.shape[2]
+                    )
+                    distance = (distance[:, None] + distances).ravel()
+                outcomes = self._labels(node, projected)
+                flips = np.flatnonzero(outcomes != predicted)
+                if flips.size:
+                    best = int(flips[distance[flips].argmin()])
+                    places = np.unravel_index(best, shape)
+                    groups = [each.group for each, _ in chosen]
+                    yield Change(
+                        tuple(group.name for group in groups),
+                        tuple(value_text(group, own[group.columns]) for group in groups),
+                        tuple(
+                            value_text(each.group, each.features[place])
+                            for (each, _), place in zip(chosen, places, strict=True)
+                        ),
+                        classes[outcomes[best]],
+                        float(distance[best]),
+                    )
+
+        found = list(find(_MOST_VALUES, 1)) or list(find(fewer, 2))
+        return sorted(found, key=lambda change: change.distance)[:top]
+
+    def _project(self, node: int) -> Floats:
+        own = self._explainer.own_row(node)
+        return self._explainer.polynomial.project(own, np.arange(own.shape[1]))
+
+    def _labels(self, node: int, projected: Floats) -> Ints:
+        scores = self._explainer.scores_after(node, projected)
+        if scores.shape[1] == 1:
+            return (scores[:, 0] > self._explainer.cut).astype(np.int64)
+        return np.asarray(scores.argmax(axis=1))
+
+    def _known_values(self, most: int) -> list[_Values]:
+        if most not in self._values:
+            self._values[most] = [self._values_of(group, most) for group in self._groups]
+        return self._values[most]
+
+    def _values_of(self, group: ColumnGroup, most: int) -> _Values:
+        """Return values of a column: quantiles of a number, else the commonest."""
+        features, ranks, ordered = self._inputs[:, group.columns], None, None
+        if group.is_number:
+            order = np.argsort(features[:, 0], kind="stable")
+            ranks = np.unique(np.linspace(0, len(order) - 1, most).astype(int))
+            rows, ordered = features[order[ranks]], features[order, 0]
+        else:
+            rows, counts = np.unique(features, axis=0, return_counts=True)
+            rows = rows[np.argsort(-counts, kind="stable")[:most]]
+        projected = self._explainer.polynomial.project(rows, group.columns)
+        return _Values(group, rows, projected, ranks, ordered)
+
+    def _others(self, values: _Values, own: Floats) -> tuple[_Values, Floats]:
+        """Return the values that a node does not have, as differences, and how far they are."""
+        mine = own[values.group.columns]
+        others = np.abs(values.features - mine).max(axis=1) > 1e-6
+        here = self._explainer.polynomial.project(mine[np.newaxis], values.group.columns)
+        away = replace(
+            values, features=values.features[others], projected=(values.projected - here)[:, others]
+        )
+        return away, values.distances(mine)[others]

@@ -7,6 +7,7 @@ matrices with which layers sum over neighbours, and the values that the model co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,7 +55,7 @@ class LayerReading:
     bias: Floats
     aggregate_first: bool
 
-    @property
+    @cached_property
     def order(self) -> int:
         """The highest order whose weight is not zero."""
         used = np.flatnonzero(self.order_weights[1:].any(axis=1))

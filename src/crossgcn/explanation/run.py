@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import logit
 from torch import Tensor, nn
 
 from crossgcn.data.features import FeatureSpace
@@ -24,6 +25,7 @@ from crossgcn.explanation.occurrence import cross_products
 from crossgcn.explanation.reading import Floats, Graph, Ints, Reading, read_model
 from crossgcn.explanation.strongest import cross_stability, first_order_terms, strongest_crosses
 from crossgcn.models.cross_hops import CrossHops
+from crossgcn.training.metrics import positive_class
 
 if TYPE_CHECKING:
     from crossgcn.experiments.run_folder import FinishedRun, RunFolder
@@ -86,28 +88,27 @@ def run_explainer(
             for each in encoder.columns
             if isinstance(each, NumberEncoder)
         }
-    model = run.saved.model if one in (None, run.chosen) else one.model().model
+    chosen = run.chosen if one is None else one
+    model = run.saved.model if chosen is run.chosen else chosen.model().model
+    named: dict[str, Any] = {"relation": relation, "numbers": numbers, "contrast": contrast}
+    named["cut"] = _log_odds(chosen.record.get("threshold"), positive_class(data.y.numpy()))
     if isinstance(model, CrossHops):
+        labels = run.labels(model, one)
         return HopExplainer(
-            model,
-            data,
-            space,
-            preprocess.classes,
-            labels=run.labels(model, one),
-            target=target,
-            relation=relation,
-            numbers=numbers,
-            contrast=contrast,
+            model, data, space, preprocess.classes, labels=labels, target=target, **named
         )
-    return LayeredExplainer(
-        model,
-        data,
-        space,
-        preprocess.classes,
-        relation=relation,
-        numbers=numbers,
-        contrast=contrast,
-    )
+    return LayeredExplainer(model, data, space, preprocess.classes, **named)
+
+
+def _log_odds(threshold: float | None, positive: int) -> float:
+    """Return the log-odds of the second class from which on it is predicted.
+
+    Args:
+        threshold: Probability from which on the positive class is predicted.
+    """
+    if threshold is None:
+        return 0.0
+    return float(logit(threshold)) * (1 if positive else -1)
 
 
 def no_better_than_guessing(run: RunFolder) -> str:

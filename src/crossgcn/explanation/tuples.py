@@ -16,11 +16,14 @@ from crossgcn.explanation.expansion import term_weights
 from crossgcn.explanation.occurrence import SLACK, Best, CrossRule
 from crossgcn.explanation.reading import Floats, Ints, LayerReading, binary_columns
 
-LIMIT = 5_000_000
+LIMIT = 2_000_000
 """How many tuples the search visits for one class before it gives up."""
 
 _MANY = 30
 """Above one node in 30, multiplying with all nodes is faster than selecting rows."""
+
+_WEIGHED_AT_ONCE = 4096
+"""Products whose weights are computed together, except for the first ones, which bound others."""
 
 
 class _LimitReached(Exception):
@@ -62,14 +65,17 @@ class TupleSearch:
         self.length, self.limit, self.looked_at = length, limit, 0
         self.best, self.complete = Best(top, length), True
         self.num_nodes = inputs.shape[0]
+        self._waiting: list[tuple[Ints, Floats]] = []
+        self._num_waiting = self._num_weighed = 0
         self._bound(inputs)
         if not self.scale.any():
             return
         everything = np.arange(len(self.order))
         try:
-            self._visit((), np.ones_like(self.scale), everything, self.means)
+            self._visit((), np.ones_like(self.scale), everything, self.means, None)
         except _LimitReached:
             self.complete = False
+        self._weigh()
 
     def _bound(self, inputs: sp.csr_array) -> None:
         """Compute the bounds, and sort the features by them."""
@@ -94,7 +100,12 @@ class TupleSearch:
         self.ahead = np.maximum.accumulate(ahead[::-1], axis=0)[::-1]
 
     def _visit(
-        self, prefix: tuple[int, ...], weight: Floats, features: Ints, occurrence: Floats
+        self,
+        prefix: tuple[int, ...],
+        weight: Floats,
+        features: Ints,
+        occurrence: Floats,
+        sizes: Floats | None,
     ) -> None:
         """Extend a product by each of some features, the most promising first.
 
@@ -102,6 +113,7 @@ class TupleSearch:
             prefix: The features so far, as ranks in ``order``, like the candidates.
             weight: Bound of their weight in each unit.
             occurrence: How often the product occurs with each candidate.
+            sizes: The product at each node; ``None`` before the first feature.
         """
         left = self.length - len(prefix) - 1
         units = self.bounds[features] * (weight * self.scale)
@@ -110,21 +122,33 @@ class TupleSearch:
         reach = units.sum(axis=1) * occurrence
         near = np.flatnonzero((reach > 0) & (reach >= self.best.threshold * SLACK))
         if not left:
-            self._weigh(prefix, features[near], occurrence[near])
+            self._offer(prefix, features[near], occurrence[near])
             return
         for place in near[np.argsort(-reach[near], kind="stable")].tolist():
             if reach[place] < self.best.threshold * SLACK:
                 return
             feature = int(features[place])
             grown = (*prefix, feature)
-            following, often = self._extensions(grown)
-            self._visit(grown, weight * self.bounds[feature], following, often)
+            nodes, own = self._nodes(feature, sizes)
+            following, often = self._extensions(grown, nodes, own)
+            everywhere = None
+            if left > 1:
+                everywhere = np.zeros(self.num_nodes)
+                everywhere[nodes] = own
+            self._visit(grown, weight * self.bounds[feature], following, often, everywhere)
 
-    def _extensions(self, prefix: tuple[int, ...]) -> tuple[Ints, Floats]:
-        """Return the features, from the last on, that occur with a prefix, and how often."""
+    def _extensions(
+        self, prefix: tuple[int, ...], nodes: Ints, sizes: Floats
+    ) -> tuple[Ints, Floats]:
+        """Return the features, from the last on, that occur with a prefix, and how often.
+
+        Args:
+            nodes: The nodes that have all features of the prefix.
+            sizes: Their product there.
+        """
         last = prefix[-1]
         again = not self.binary[last] and (self.length - len(prefix) > 1 or prefix[0] != last)
-        found, often = self._met_by(*self._nodes(prefix), last if again else last + 1)
+        found, often = self._met_by(nodes, sizes, last if again else last + 1)
         allowed = np.ones(found.size, np.bool_)
         for feature in prefix:
             allowed &= self.rule.allows(self.order[found], self.order[feature])
@@ -147,28 +171,44 @@ class TupleSearch:
         features, values = self.sizes.indices[places], self.sizes.data[places]
         values = values * np.repeat(sizes, lengths)
         later = features >= first
-        found, inverse = np.unique(features[later], return_inverse=True)
-        sums = np.bincount(inverse, values[later], minlength=found.size).astype(np.float64)
+        features, values = features[later], values[later]
+        if _MANY * features.size > self.order.size:
+            all_sums = np.bincount(features, values, minlength=self.order.size)
+            sums = all_sums[first:].astype(np.float64, copy=False)
+            return np.flatnonzero(sums) + first, sums[sums != 0]
+        found, inverse = np.unique(features, return_inverse=True)
+        sums = np.bincount(inverse, values, minlength=found.size).astype(np.float64)
         return found.astype(np.int64), sums
 
-    def _nodes(self, prefix: tuple[int, ...]) -> tuple[Ints, Floats]:
-        """Return the nodes that have all features of a prefix, and their product there."""
+    def _nodes(self, feature: int, sizes: Floats | None) -> tuple[Ints, Floats]:
+        """Return the nodes that have a feature and a product, and the product of both there."""
         matrix = self.by_feature
-        rows = [slice(matrix.indptr[feature], matrix.indptr[feature + 1]) for feature in prefix]
-        nodes, sizes = matrix.indices[rows[0]], matrix.data[rows[0]]
-        for row in rows[1:]:
-            nodes, here, there = np.intersect1d(
-                nodes, matrix.indices[row], assume_unique=True, return_indices=True
-            )
-            sizes = sizes[here] * matrix.data[row][there]
-        return nodes.astype(np.int64), sizes
+        row = slice(matrix.indptr[feature], matrix.indptr[feature + 1])
+        nodes, own = matrix.indices[row].astype(np.int64), matrix.data[row]
+        if sizes is None:
+            return nodes, own
+        own = own * sizes[nodes]
+        met = np.flatnonzero(own)
+        return nodes[met], own[met]
 
-    def _weigh(self, prefix: tuple[int, ...], features: Ints, occurrence: Floats) -> None:
+    def _offer(self, prefix: tuple[int, ...], features: Ints, occurrence: Floats) -> None:
+        """Remember products whose weights are to be computed, many of them at once."""
         if not features.size:
             return
         tuples = np.empty((features.size, self.length), np.int64)
         tuples[:, :-1] = self.order[list(prefix)]
         tuples[:, -1] = self.order[features]
+        self._waiting.append((tuples, occurrence))
+        self._num_waiting += features.size
+        if self._num_waiting > min(self._num_weighed, _WEIGHED_AT_ONCE):
+            self._weigh()
+
+    def _weigh(self) -> None:
+        if not self._waiting:
+            return
+        tuples, occurrence = (np.concatenate(part) for part in zip(*self._waiting, strict=True))
+        self._waiting, self._num_waiting = [], 0
+        self._num_weighed += len(tuples)
         tuples.sort(axis=1)
         weights = term_weights(self.layer, tuples, self.folds) @ self.readout
         self.best.offer(tuples, weights, occurrence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from crossgcn.data.files import write_json
 from crossgcn.data.seals import digest_of_json
+from crossgcn.data.stored.open import StoredGraph
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.matrix import SparseMatrix, make_rows
 from crossgcn.graph.neighbourhood import Neighbourhood, NeighbourLabels, Smoothing
@@ -50,16 +52,21 @@ class HopPlan:
         hops: How far neighbourhoods reach, at least 1.
         num_labels: Columns of a label; 0 if neighbours' labels are not shown.
         directed: Keep in-neighbours and out-neighbours apart.
+        smoothing: How strongly means over few neighbours are drawn towards the mean over all
+            nodes; 0 for plain means. By default estimated from the columns.
     """
 
     num_features: int
     hops: int = 2
     num_labels: int = 0
     directed: bool = False
+    smoothing: float | None = None
 
     def __post_init__(self) -> None:
         if self.hops < 1:
             raise BadInput(f"hops is {self.hops}; give at least 1")
+        if self.smoothing is not None and not 0 <= self.smoothing < math.inf:
+            raise BadInput(f"smoothing is {self.smoothing}; give 0 or more, or leave it out")
 
     @property
     def num_columns(self) -> int:
@@ -115,8 +122,10 @@ class HopColumns:
         folder: Keep dense columns in a file there instead of in memory. Neither they nor the
             graph are then in memory at once.
         identity: What the columns depend on. The file is then kept, with its checksum, and read
-            instead of computed anew by the next object of the same identity.
-        smoothing: That of the model which reads the columns; by default estimated here.
+            instead of computed anew by the next object of the same identity. Columns that
+            ``crossgcn hops`` wrote into the folder of a stored graph are always read.
+        smoothing: That of the model which reads the columns, or the strength of all means; 0 for
+            plain means. By default the strengths are estimated here.
     """
 
     def __init__(
@@ -127,7 +136,7 @@ class HopColumns:
         directed: bool = False,
         folder: Path | None = None,
         identity: Mapping[str, Any] | None = None,
-        smoothing: Smoothing | None = None,
+        smoothing: Smoothing | float | None = None,
     ) -> None:
         self._given = smoothing
         self.plan = HopPlan(source.num_features, hops, directed=directed)
@@ -135,19 +144,34 @@ class HopColumns:
         if directed:
             self._directions.append(Neighbourhood(source, outward=True))
         self._kept: KeptRows | None = None
+        self.without_labels: Features
+        self.smoothing: Smoothing
+        is_number = isinstance(smoothing, int | float)
+        beside = None if source.stored is None else columns_beside(source.stored, self.plan)
+        if beside is not None and not is_number and self._read_from(beside):
+            return
         shape = (source.num_nodes, self.plan.num_columns)
         first = source.features(torch.arange(min(1, source.num_nodes)))
-        self.without_labels: Features
         if isinstance(first, SparseMatrix) and self._stays_sparse(source):
             self.without_labels = self._compute_sparse(source)
             return
         dtype = first.values.dtype if isinstance(first, SparseMatrix) else first.dtype
         if folder is not None and identity is not None:
-            self._kept = KeptRows(folder, identity, shape)
-            self.without_labels = self._kept.open(lambda out: self._compute(source, out))
+            kept = KeptRows(folder, identity, shape)
+            if not self._read_from(kept):
+                kept.write(lambda out: self._compute(source, out))
+                self._read_from(kept)
         else:
             self.without_labels = make_rows(*shape, dtype, folder)
-            self._compute(source, self.without_labels)
+            self.smoothing = self._compute(source, self.without_labels)
+
+    def _read_from(self, kept: KeptRows) -> bool:
+        """Read the columns from a file; return whether it is complete and of this smoothing."""
+        found, given = kept.find(), self._given
+        if found is None or (isinstance(given, Smoothing) and not given.equals(found)):
+            return False
+        self._kept, self.smoothing, self.without_labels = kept, found, kept.map()
+        return True
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle for other processes; they map a kept file into memory themselves."""
@@ -157,14 +181,6 @@ class HopColumns:
         self.__dict__ = state
         if self._kept is not None:
             self.without_labels = self._kept.map()
-
-    @cached_property
-    def smoothing(self) -> Smoothing:
-        """How the means over neighbours are smoothed."""
-        columns, width = self.without_labels, self.plan.num_features
-        assert isinstance(columns, Tensor)  # of a kept file; otherwise it is known already
-        blocks = torch.split(columns, width, dim=1)
-        return self._smooth(blocks[0], lambda near, block, *_: blocks[block + 1])[0]
 
     @cached_property
     def scale(self) -> Scale:
@@ -202,8 +218,8 @@ class HopColumns:
         entries = own + len(self._directions) * sum(reached)
         return bool(_ENTRY_BYTES * entries < 4 * plan.num_columns)
 
-    def _compute(self, source: GraphSource, out: Tensor) -> None:
-        """Write all columns, some rows at a time."""
+    def _compute(self, source: GraphSource, out: Tensor) -> Smoothing:
+        """Write all columns, some rows at a time; return how they are smoothed."""
         width, sides = self.plan.num_features, len(self._directions)
         for nodes in torch.split(torch.arange(source.num_nodes), _ROWS):
             out[nodes[0] : nodes[-1] + 1, :width] = _dense(source.features(nodes))
@@ -213,9 +229,10 @@ class HopColumns:
             near.mean(x, means, prior, by)
             return means
 
-        self.smoothing, _ = self._smooth(out[:, :width], write)
+        smoothing, _ = self._smooth(out[:, :width], write)
         for side, near in enumerate(self._directions, start=-sides):
             out[:, self.plan.num_columns + side] = near.num_neighbours.log1p()
+        return smoothing
 
     def _compute_sparse(self, source: GraphSource) -> Features:
         """Compute all columns in memory, where they are not filled in."""
@@ -247,11 +264,14 @@ class HopColumns:
                 strength; returns the block.
         """
         blocks, strengths, sides = [own], [], len(self._directions)
-        prior = _prior(own) if self._given is None else self._given.prior
+        given = self._given
+        prior = given.prior if isinstance(given, Smoothing) else _prior(own)
         for block in range(self.plan.num_blocks):
             near, x = self._directions[block % sides], blocks[max(0, block + 1 - sides)]
-            by = self._given.strength[block] if self._given else near.estimate_strength(x)
-            strengths.append(float(by))
+            if isinstance(given, Smoothing):
+                strengths.append(float(given.strength[block]))
+            else:
+                strengths.append(near.estimate_strength(x) if given is None else given)
             blocks.append(mean(near, block, x, prior, strengths[-1]))
         return Smoothing(prior, torch.tensor(strengths)), blocks
 
@@ -277,25 +297,30 @@ def _prior(own: Features) -> Tensor:
 
 
 class KeptRows:
-    """A matrix in a file that is made once, and found again by what it depends on.
+    """Columns in a file that is made once, and found again by what they depend on.
 
-    Beside it lies a JSON file with its checksum, written last. A file that is incomplete or was
-    changed is made anew.
+    Beside it lies a JSON file with its checksum and the smoothing, written last. A file that is
+    incomplete or was changed is made anew.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], shape: tuple[int, int]) -> None:
         self._shape = shape
         self._about = {"identity": dict(identity), "shape": list(shape)}
         self._file = folder / f"hop-columns-{digest_of_json(self._about)[:16]}.f32"
+        self._page = self._file.with_suffix(".json")
 
-    def open(self, compute: Callable[[Tensor], None]) -> Tensor:
-        """Return the matrix; ``compute`` fills it in if there is no complete file."""
-        page = self._file.with_suffix(".json")
+    def find(self) -> Smoothing | None:
+        """Return the smoothing of the columns; ``None`` if there is no complete file."""
         try:
-            if json.loads(page.read_bytes()) == self._describe(self._file):
-                return self.map()
-        except (OSError, ValueError):
-            pass
+            page = json.loads(self._page.read_bytes())
+            prior, strength = (torch.tensor(page[name]) for name in Smoothing._fields)
+            smoothing = Smoothing(prior.float(), strength.float())
+            return smoothing if page == self._describe(smoothing) else None
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def write(self, compute: Callable[[Tensor], Smoothing]) -> None:
+        """Make the file; ``compute`` fills in the columns, and returns their smoothing."""
         part = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}.part")
         size = 4 * self._shape[0] * self._shape[1]
         try:
@@ -303,9 +328,9 @@ class KeptRows:
             with part.open("xb") as file:
                 # Allocate now: a disk that is full when a page is written back kills the process.
                 os.posix_fallocate(file.fileno(), 0, size)
-            compute(self._map(part, shared=True))
+            smoothing = compute(self._map(part, shared=True))
             part.replace(self._file)
-            write_json(page, self._describe(self._file))
+            write_json(self._page, self._describe(smoothing))
         except OSError as error:
             raise WorkFailed(
                 f"{self._file.parent}: cannot keep {size / 2**30:.1f} GiB of columns there "
@@ -313,20 +338,26 @@ class KeptRows:
             ) from error
         finally:
             part.unlink(missing_ok=True)
-        return self.map()
 
     def map(self) -> Tensor:
-        """Return the matrix of the complete file, mapped into memory."""
+        """Return the columns of the complete file, mapped into memory."""
         return self._map(self._file, shared=False)
 
     def _map(self, file: Path, *, shared: bool) -> Tensor:
         rows, width = self._shape
         return torch.from_file(str(file), shared=shared, size=rows * width).view(rows, width)
 
-    def _describe(self, file: Path) -> dict[str, Any]:
-        with file.open("rb") as content:
+    def _describe(self, smoothing: Smoothing) -> dict[str, Any]:
+        with self._file.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
-        return {**self._about, "sha256": digest}
+        of_means = {name: each.tolist() for name, each in smoothing._asdict().items()}
+        return {**self._about, "sha256": digest, **of_means}
+
+
+def columns_beside(graph: StoredGraph, plan: HopPlan) -> KeptRows:
+    """Return the columns that may lie in a graph folder, in the file that ``train`` looks for."""
+    identity = {"graph": graph.fingerprint, "hops": plan.hops, "directed": plan.directed}
+    return KeptRows(graph.folder, identity, (graph.num_nodes, plan.num_columns))
 
 
 class Scale(NamedTuple):

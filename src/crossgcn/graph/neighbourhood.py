@@ -78,6 +78,11 @@ class Smoothing(NamedTuple):
         """Return the smoothing that leaves means as they are, and 0 where there are none."""
         return cls(torch.zeros(num_features), torch.zeros(num_blocks))
 
+    def equals(self, other: Smoothing) -> bool:
+        """Return whether both are the same as 32-bit floats."""
+        pairs = zip(self, other, strict=True)
+        return all(torch.equal(mine.float(), others.float()) for mine, others in pairs)
+
 
 class Neighbourhood:
     """Sums and means over the neighbours of every node, without the node itself.
@@ -135,8 +140,7 @@ class Neighbourhood:
         number = self._sizes[0]
         if not (number > 1).any():
             return 0.0
-        most = max(8, _STRENGTH_BYTES // (8 * x.shape[0]))
-        step = -(-x.shape[1] // most)
+        step = strength_step(*x.shape)
         if isinstance(x, SparseMatrix):
             values = torch.from_numpy(x.to_scipy().tocsc()[:, ::step].toarray()).float()
         else:
@@ -152,7 +156,7 @@ class Neighbourhood:
         spread = (square - mean.square())[several] * (number / (number - 1))[several]
         within = spread.clamp(min=0).mean(0).sum()
         between = mean.var(0, correction=0).sum() - within * (1 / number).mean()
-        return min(float(within / between), _MOST_STRENGTH) if between > 0 else _MOST_STRENGTH
+        return limit_strength(float(within), float(between))
 
     def mean_matrix(self, dtype: torch.dtype) -> SparseMatrix:
         """Return the matrix of the mean over neighbours, of a graph in memory."""
@@ -239,3 +243,13 @@ class Neighbourhood:
                 values *= source.weights[back]  # the last weight where there is no way back
             total.index_add_(0, starts, values)
         return self._counts * total
+
+
+def strength_step(num_nodes: int, num_columns: int) -> int:
+    """Return of how many columns one is read to estimate the strength of the smoothing."""
+    return -(-num_columns // max(8, _STRENGTH_BYTES // (8 * num_nodes)))
+
+
+def limit_strength(within: float, between: float) -> float:
+    """Return the ratio of two variances, from 0 to 100."""
+    return min(within / between, _MOST_STRENGTH) if between > 0 else _MOST_STRENGTH

@@ -28,7 +28,7 @@ class EdgeRule(NamedTuple):
         self_loops: ``"add"`` gives nodes without a self-loop one, ``"keep"`` leaves
             self-loops as they are, ``"remove"`` removes them.
         normalised: Divide weights by the square roots of both ends' degrees, as GCN does.
-        own: The weight of an added self-loop.
+        own: The weight of an added self-loop; 1 if edges have no weights, as in PyG.
     """
 
     self_loops: Literal["add", "keep", "remove"]
@@ -76,7 +76,7 @@ def edges_of_kind(
     if rule.self_loops == "remove":
         edge_index, weight = remove_self_loops(edge_index, weight)
     if rule.normalised:
-        improved = rule.own == 2.0
+        improved = rule.own == 2.0 and edge_weight is not None
         edge_index, weight = gcn_norm(edge_index, weight, num_nodes, improved, add, dtype=dtype)
     elif add:
         edge_index, weight = add_remaining_self_loops(edge_index, weight, 1.0, num_nodes)

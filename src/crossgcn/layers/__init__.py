@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from crossgcn.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
+    from crossgcn.layers.aggregation import NodeAggregation
     from crossgcn.layers.catalogue import (
         AGGREGATIONS,
         ORDER_AGGREGATIONS,
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
         make_aggregation,
         make_transform,
     )
-    from crossgcn.layers.cross_feature_transform import CrossFeatureTransform
+    from crossgcn.layers.cross_feature_transform import CrossFeatureTransform, MLPTransform
     from crossgcn.layers.cross_gcn_conv import CrossGCNConv
-    from crossgcn.layers.feature_dropout import FeatureDropout
-    from crossgcn.layers.feature_transform import FeatureTransform
+    from crossgcn.layers.feature_transform import FeatureDropout, FeatureTransform
     from crossgcn.layers.graph_convolution import GraphConvolution
-    from crossgcn.layers.mlp_transform import MLPTransform
-    from crossgcn.layers.orders.order_aggregation import OrderAggregator
+    from crossgcn.layers.orders import OrderAggregator
 
 __all__ = [
     "AGGREGATIONS",
@@ -44,7 +42,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "aggregation.node_aggregation": ("NodeAggregation",),
+    "aggregation": ("NodeAggregation",),
     "catalogue": (
         "AGGREGATIONS",
         "ORDER_AGGREGATIONS",
@@ -52,13 +50,11 @@ _HOMES = {
         "make_aggregation",
         "make_transform",
     ),
-    "cross_feature_transform": ("CrossFeatureTransform",),
+    "cross_feature_transform": ("CrossFeatureTransform", "MLPTransform"),
     "cross_gcn_conv": ("CrossGCNConv",),
-    "feature_dropout": ("FeatureDropout",),
-    "feature_transform": ("FeatureTransform",),
+    "feature_transform": ("FeatureDropout", "FeatureTransform"),
     "graph_convolution": ("GraphConvolution",),
-    "mlp_transform": ("MLPTransform",),
-    "orders.order_aggregation": ("OrderAggregator",),
+    "orders": ("OrderAggregator",),
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from crossgcn.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
-    from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
+    from crossgcn.layers.aggregation import NodeAggregation
     from crossgcn.layers.feature_transform import FeatureTransform
-    from crossgcn.layers.orders.order_aggregation import OrderAggregator, OrderSum
+    from crossgcn.layers.orders import OrderAggregator, OrderSum
 
 OrderWeights = str | Sequence[float]
 """A name of :data:`ORDER_AGGREGATIONS`, or one fixed weight per order."""
@@ -74,64 +74,59 @@ def import_target(target: str) -> Any:
     return getattr(import_module(module), name)
 
 
-_SUMS = "crossgcn.layers.aggregation.sums"
-_PYG = "crossgcn.layers.aggregation.pyg_aggregation"
-_RECURRENT = "crossgcn.layers.aggregation.recurrent"
-_ATTENTION = "crossgcn.layers.aggregation.attention"
+_ONE_HOP = "crossgcn.layers.aggregation.one_hop"
+_PYG = "crossgcn.layers.aggregation"
 _HOPS = "crossgcn.layers.aggregation.several_hops"
-_PAIRS = "crossgcn.layers.aggregation.neighbour_pairs"
 
 AGGREGATIONS: dict[str, Part] = {
-    "gcn": Part(f"{_SUMS}:GCNSum", "sum over normalised edges (GCN)"),
-    "sum": Part(f"{_SUMS}:GCNSum", "the same, by PyG's name"),
-    "mean": Part(f"{_PYG}:LayerMessages", "mean of the messages, as in PyG", {"reduce": "mean"}),
-    "max": Part(f"{_PYG}:LayerMessages", "maximum of the messages", {"reduce": "max"}),
-    "min": Part(f"{_PYG}:LayerMessages", "minimum of the messages", {"reduce": "min"}),
-    "mul": Part(f"{_PYG}:LayerMessages", "product of the messages", {"reduce": "mul"}),
-    "median": Part(f"{_PYG}:LayerMessages", "median of the messages", {"reduce": "median"}),
-    "std": Part(f"{_PYG}:LayerMessages", "their standard deviation", {"reduce": "std"}),
-    "var": Part(f"{_PYG}:LayerMessages", "their variance", {"reduce": "var"}),
-    "softmax": Part(f"{_PYG}:LayerMessages", "their softmax-weighted mean", {"reduce": "softmax"}),
-    "powermean": Part(f"{_PYG}:LayerMessages", "their power mean", {"reduce": "powermean"}),
-    "variance-preserving": Part(
-        f"{_PYG}:LayerMessages",
-        "their sum over the root of their number",
-        {"reduce": "variance-preserving"},
-    ),
-    "raw-sum": Part(f"{_SUMS}:NeighbourSum", "sum over a node and its neighbours"),
-    "raw-mean": Part(f"{_SUMS}:NeighbourMean", "mean over a node and its neighbours"),
-    "raw-max": Part(
-        f"{_PYG}:make_plain", "maximum over a node and its neighbours", {"reduce": "max"}
-    ),
-    "raw-min": Part(
-        f"{_PYG}:make_plain", "minimum over a node and its neighbours", {"reduce": "min"}
-    ),
-    "raw-mul": Part(
-        f"{_PYG}:make_plain", "product over a node and its neighbours", {"reduce": "mul"}
-    ),
-    "raw-median": Part(
-        f"{_PYG}:make_plain", "median over a node and its neighbours", {"reduce": "median"}
-    ),
+    "gcn": Part(f"{_ONE_HOP}:GCNSum", "sum over normalised edges (GCN)"),
+    "sum": Part(f"{_ONE_HOP}:GCNSum", "the same, by PyG's name"),
+    **{
+        name: Part(f"{_PYG}:LayerMessages", description, {"reduce": name})
+        for name, description in {
+            "mean": "mean of the messages, as in PyG",
+            "max": "maximum of the messages",
+            "min": "minimum of the messages",
+            "mul": "product of the messages",
+            "median": "median of the messages",
+            "std": "their standard deviation",
+            "var": "their variance",
+            "softmax": "their softmax-weighted mean",
+            "powermean": "their power mean",
+            "variance-preserving": "their sum over the root of their number",
+        }.items()
+    },
+    "raw-sum": Part(f"{_ONE_HOP}:NeighbourSum", "sum over a node and its neighbours"),
+    "raw-mean": Part(f"{_ONE_HOP}:NeighbourMean", "mean over a node and its neighbours"),
+    **{
+        f"raw-{name}": Part(
+            f"{_PYG}:make_plain", f"{what} over a node and its neighbours", {"reduce": name}
+        )
+        for name, what in (
+            *(("max", "maximum"), ("min", "minimum")),
+            *(("mul", "product"), ("median", "median")),
+        )
+    },
     "raw-softmax": Part(
         f"{_PYG}:make_softmax", "softmax-weighted mean of them, learned temperature"
     ),
     "attentional": Part(f"{_PYG}:make_attentional", "mean weighted by a score of each neighbour"),
     "deep-sets": Part(f"{_PYG}:make_deep_sets", "perceptron of the sum of perceptrons"),
     "multi": Part(f"{_PYG}:make_multi", "mean, maximum and standard deviation, projected"),
-    "lstm": Part(f"{_RECURRENT}:RecurrentAggregation", "LSTM over neighbours", {"cell": "lstm"}),
-    "gru": Part(f"{_RECURRENT}:RecurrentAggregation", "GRU over neighbours", {"cell": "gru"}),
-    "gat": Part(f"{_ATTENTION}:GraphAttention", "attention to neighbours (GAT)"),
-    "gatv2": Part(f"{_ATTENTION}:GraphAttentionV2", "dynamic attention to neighbours (GATv2)"),
+    "lstm": Part(f"{_ONE_HOP}:RecurrentAggregation", "LSTM over neighbours", {"cell": "lstm"}),
+    "gru": Part(f"{_ONE_HOP}:RecurrentAggregation", "GRU over neighbours", {"cell": "gru"}),
+    "gat": Part(f"{_ONE_HOP}:GraphAttention", "attention to neighbours (GAT)"),
+    "gatv2": Part(f"{_ONE_HOP}:GraphAttentionV2", "dynamic attention to neighbours (GATv2)"),
     "sage": Part(
-        f"{_SUMS}:make_sage", "own vector and mean of neighbours, mapped apart (GraphSAGE)"
+        f"{_ONE_HOP}:make_sage", "own vector and mean of neighbours, mapped apart (GraphSAGE)"
     ),
-    "sage-max": Part(f"{_SUMS}:make_sage", "the same with the maximum", {"join": "max"}),
-    "sage-lstm": Part(f"{_SUMS}:make_sage", "the same with an LSTM", {"join": "lstm"}),
+    "sage-max": Part(f"{_ONE_HOP}:make_sage", "the same with the maximum", {"join": "max"}),
+    "sage-lstm": Part(f"{_ONE_HOP}:make_sage", "the same with an LSTM", {"join": "lstm"}),
     "appnp": Part(f"{_HOPS}:PersonalisedPageRank", "personalised PageRank, ten steps (APPNP)"),
     "mixhop": Part(f"{_HOPS}:MixHop", "zero to two hops, each with its own map (MixHop)"),
     "cheb": Part(f"{_HOPS}:Chebyshev", "Chebyshev polynomials of the Laplacian (ChebNet)"),
-    "pairs": Part(f"{_PAIRS}:NeighbourPairs", "mean product of all pairs of neighbours"),
-    "gcn-pairs": Part(f"{_PAIRS}:GCNAndPairs", "GCN's sum and gated products of neighbours"),
+    "pairs": Part(f"{_ONE_HOP}:NeighbourPairs", "mean product of all pairs of neighbours"),
+    "gcn-pairs": Part(f"{_ONE_HOP}:GCNAndPairs", "GCN's sum and gated products of neighbours"),
     "random-propagation": Part(f"{_HOPS}:RandomPropagation", "mean of hops with node drop (GRAND)"),
 }
 """How neighbours are joined.
@@ -141,33 +136,31 @@ that the layer's ``normalize`` and ``add_self_loops`` describe. All others weigh
 way.
 """
 
-_ORDERS = "crossgcn.layers.orders.order_aggregation"
-_TRAINED = "crossgcn.layers.orders.trained"
+_ORDERS = "crossgcn.layers.orders"
 
 ORDER_AGGREGATIONS: dict[str, Part] = {
     "fixed": Part(f"{_ORDERS}:FixedSum", "sum of the orders"),
     "learned": Part(f"{_ORDERS}:LearnedSum", "trained weights from 1, with weight decay"),
     "gated": Part(f"{_ORDERS}:GatedSum", "trained weights from 0, without weight decay"),
     "mean": Part(f"{_ORDERS}:MeanOfOrders", "mean of the orders"),
-    "per-unit": Part(f"{_TRAINED}:WeightsPerUnit", "gated weights for each output unit"),
-    "attention": Part(f"{_TRAINED}:AttentionOverOrders", "attention of each row to its orders"),
-    "concat": Part(f"{_TRAINED}:ConcatenatedOrders", "linear map of the concatenated orders"),
-    "lstm": Part(f"{_TRAINED}:LSTMOverOrders", "LSTM over the orders"),
+    "per-unit": Part(f"{_ORDERS}:WeightsPerUnit", "gated weights for each output unit"),
+    "attention": Part(f"{_ORDERS}:AttentionOverOrders", "attention of each row to its orders"),
+    "concat": Part(f"{_ORDERS}:ConcatenatedOrders", "linear map of the concatenated orders"),
+    "lstm": Part(f"{_ORDERS}:LSTMOverOrders", "LSTM over the orders"),
 }
 """How the orders of a cross-feature transform become one vector (``order_weights``)."""
 
 _CROSS = "crossgcn.layers.cross_feature_transform"
-_MLP = "crossgcn.layers.mlp_transform"
 _OTHERS = "crossgcn.layers.other_crossings"
 
 TRANSFORMS: dict[str, Part] = {
     "cross": Part(f"{_CROSS}:CrossFeatureTransform", "the paper's cross-feature transform"),
     "linear": Part(f"{_CROSS}:make_linear", "linear map", has_order=False),
-    "mlp": Part(f"{_MLP}:MLPTransform", "perceptron with one hidden layer", has_order=False),
+    "mlp": Part(f"{_CROSS}:MLPTransform", "perceptron with one hidden layer", has_order=False),
     "dcn": Part(f"{_OTHERS}.dcn:CrossNetwork", "cross network (DCN)"),
-    "dcn-v2": Part(f"{_OTHERS}.dcn_v2:CrossNetworkV2", "cross network of matrices (DCN-v2)"),
+    "dcn-v2": Part(f"{_OTHERS}.dcn:CrossNetworkV2", "cross network of matrices (DCN-v2)"),
     "cin": Part(f"{_OTHERS}.cin:CompressedInteractionNetwork", "xDeepFM's interaction network"),
-    "hofm": Part(f"{_OTHERS}.hofm:HigherOrderFM", "higher-order factorisation machine"),
+    "hofm": Part(f"{_OTHERS}.entries:HigherOrderFM", "higher-order factorisation machine"),
 }
 """What transforms the features of a node (``transform``)."""
 
@@ -211,7 +204,7 @@ def make_order_aggregation(
 
     A single order needs no aggregation, unless its class says that it changes a single order.
     """
-    from crossgcn.layers.orders.order_aggregation import FixedSum, GivenSum, OrderSum
+    from crossgcn.layers.orders import FixedSum, GivenSum, OrderSum
 
     if not isinstance(spec, str):
         return GivenSum(spec, order)

@@ -1,22 +1,22 @@
-"""The cross-feature transformation module of the paper (Equation 6)."""
+"""The cross-feature transformation of the paper (Equation 6), and a perceptron in its place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from math import sqrt
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from crossgcn.errors import unknown_name
+from crossgcn.errors import check_count, unknown_name
 from crossgcn.graph import SparseMatrix
 from crossgcn.kernels.plain import multiply_up
 from crossgcn.layers.catalogue import OrderWeights, make_order_aggregation
 from crossgcn.layers.feature_transform import FeatureTransform, check_order
-from crossgcn.layers.orders.order_aggregation import OrderAggregator, OrderSum, cross_and_sum
+from crossgcn.layers.orders import OrderAggregator, OrderSum, cross_and_sum
 
 FirstOrder = Literal["paper", "release"]
 Scaling = Literal["none", "unit"]
@@ -167,7 +167,12 @@ class CrossFeatureTransform(FeatureTransform):
         if self.projection_scale is not None:
             projections = self._scale(projections, self.projection_scale)
         if self.aggregator is not None:
-            return self._aggregate(projections, self.aggregator)
+            orders = self._by_order(projections)
+            hidden = multiply_up(orders.unbind(-2))
+            if self.first_order == "release":
+                # NOTE[D2] The released code adds every projection to the first order.
+                hidden[0] = orders.sum(dim=-2)
+            return cast(Tensor, self.aggregator(hidden))
         if self.order == 1 and isinstance(self.order_aggregation, str):
             return projections
         weights = self.effective_order_weights()
@@ -232,15 +237,6 @@ class CrossFeatureTransform(FeatureTransform):
             glorot = sqrt(2.0 / (self.in_channels + self.out_channels))
             scale.copy_(_measure_scale(orders, glorot))
         return (orders * scale[..., None, :, None]).flatten(-2)
-
-    def _aggregate(self, projections: Tensor, aggregator: OrderAggregator) -> Tensor:
-        orders = self._by_order(projections)
-        hidden = multiply_up(orders.unbind(-2))
-        if self.first_order == "release":
-            # NOTE[D2] The released code adds every projection to the first order.
-            hidden[0] = orders.sum(dim=-2)
-        aggregated: Tensor = aggregator(hidden)
-        return aggregated
 
     def _materialize(self, in_channels: int) -> None:
         assert isinstance(self.weight, UninitializedParameter)
@@ -307,3 +303,57 @@ def make_linear(
 ) -> CrossFeatureTransform:
     """Make a linear map, a transform of order 1; ``order`` is ignored."""
     return CrossFeatureTransform(in_channels, out_channels, 1, order_weights="fixed", bias=bias)
+
+
+class MLPTransform(FeatureTransform):
+    r"""A perceptron with one hidden layer, which multiplies no features explicitly.
+
+    .. math:: \mathbf{z} = \mathbf{W}^2\,\text{ReLU}(\mathbf{W}^1\mathbf{x} + \mathbf{b}^1)
+
+    Args:
+        in_channels: Features per row; ``-1`` to infer it from the first input.
+        order: Ignored; every transform takes it.
+        hidden_channels: Width of the hidden layer; ``out_channels`` by default.
+        hidden_bias: Use :math:`\mathbf{b}^1`.
+    """
+
+    bias = None
+    stackable = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        order: int = 1,
+        *,
+        hidden_channels: int | None = None,
+        hidden_bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.out_channels = out_channels
+        width = out_channels
+        if hidden_channels is not None:
+            width = check_count("hidden_channels", hidden_channels)
+        self.hidden = make_linear(in_channels, width, bias=hidden_bias)
+        self.output = make_linear(width, out_channels, bias=False)
+
+    @property
+    def in_channels(self) -> int:  # type: ignore[override]
+        """Features per row, -1 while not yet known."""
+        return self.hidden.in_channels
+
+    @property
+    def num_projections(self) -> int:
+        """Width of the linear part: the hidden layer."""
+        return self.hidden.out_channels
+
+    def project(self, x: Tensor | SparseMatrix) -> Tensor:
+        """Apply the first linear map."""
+        return self.hidden.project(x)
+
+    def combine(self, projections: Tensor) -> Tensor:
+        """Apply bias, ReLU and the second linear map."""
+        bias = self.hidden.bias
+        hidden = torch.relu(projections if bias is None else projections + bias.unsqueeze(-2))
+        out: Tensor = self.output(hidden)
+        return out

@@ -40,8 +40,9 @@ class CrossGCNConv(GraphConvolution):
         transform: The feature transform, by a name of
             :data:`~crossgcn.layers.catalogue.TRANSFORMS`: ``"cross"`` is the paper's. Others,
             such as ``"dcn-v2"``, have no order weights.
-        improved: Give added self-loops the weight 2 instead of 1, as in PyG's ``GCNConv``.
-        add_self_loops: Give nodes without a self-loop one.
+        improved: Give added self-loops the weight 2 instead of 1. As in PyG's ``GCNConv``, this
+            has an effect only if edges have weights or are a sparse adjacency.
+        add_self_loops: Give nodes without a self-loop one; by default if ``normalize`` is true.
         normalize: Normalise edge weights by the degrees of both ends. ``False`` takes the
             edges as they are and adds no self-loop.
         cached: Keep the normalised edges of the first call, for models that see one graph.
@@ -75,7 +76,7 @@ class CrossGCNConv(GraphConvolution):
         scaling: Scaling = "none",
         transform: str = "cross",
         improved: bool = False,
-        add_self_loops: bool = True,
+        add_self_loops: bool | None = None,
         normalize: bool = True,
         cached: bool = False,
         aggr: Aggregation = "add",

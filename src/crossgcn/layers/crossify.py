@@ -262,11 +262,7 @@ def _aliases(target: ast.expr, value: ast.expr) -> dict[str, str]:
 def _attribute_of_self(node: ast.AST, aliases: dict[str, str]) -> str | None:
     """Return ``lins`` for ``self.lins[0]``, or for a local name that refers to it."""
     while isinstance(node, ast.Subscript | ast.Attribute):
-        if isinstance(node, ast.Attribute) and _is_self(node.value):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
             return node.attr
         node = node.value
     return aliases.get(node.id) if isinstance(node, ast.Name) else None
-
-
-def _is_self(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"

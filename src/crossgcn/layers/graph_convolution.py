@@ -19,8 +19,7 @@ from torch_geometric.utils import is_sparse, spmm, to_edge_index
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix, edges_of_kind, normalise_bipartite
-from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
-from crossgcn.layers.aggregation.pyg_aggregation import LayerMessages
+from crossgcn.layers.aggregation import LayerMessages, NodeAggregation
 from crossgcn.layers.catalogue import AGGREGATIONS, linear_aggregations, make_aggregation
 from crossgcn.layers.feature_transform import FeatureTransform, is_dense
 
@@ -63,12 +62,19 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         aggregate_first: bool = False,
         bias: bool = True,
         improved: bool = False,
-        add_self_loops: bool = True,
+        add_self_loops: bool | None = None,
         normalize: bool = True,
         cached: bool = False,
         aggr: Aggregation = "add",
         **kwargs: Any,
     ) -> None:
+        if add_self_loops and not normalize:
+            raise BadInput(
+                "normalize=False takes edges as they are and does not support adding self-loops: "
+                "leave out add_self_loops, or add them to edge_index"
+            )
+        if add_self_loops is None:
+            add_self_loops = normalize
         if improved and not (normalize and add_self_loops):
             raise BadInput(
                 "improved=True sets the weight of added self-loops before edges are normalised: "
@@ -82,7 +88,7 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         self.out_channels = out_channels
         self.aggregate_first = aggregate_first
         self.improved = improved
-        self.add_self_loops = add_self_loops and normalize
+        self.add_self_loops = add_self_loops
         self.normalize = normalize
         self.cached = cached
         self.transform = transform

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch_geometric.data import Data
@@ -13,18 +14,12 @@ from torch_geometric.data import Data
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import BadInput
+from crossgcn.experiments.experiment import check_comparable, refusing_model
 from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
 from crossgcn.graph.prepared import choose_device
 from crossgcn.links.edge_splits import make_edge_splits, training_negatives
-from crossgcn.links.predictor import LinkPredictor, metric_names
-from crossgcn.links.settings import (
-    NUM_EDGE_SPLITS,
-    TEST_SHARE,
-    VALIDATION_SHARE,
-    LinkSettings,
-    check_encoder,
-)
-from crossgcn.links.training import LinkTrainer
+from crossgcn.links.settings import LinkSettings, check_encoder
+from crossgcn.links.training import LinkPredictor, LinkTrainer, metric_names
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision
 from crossgcn.training.pool import count_epochs, train_many
@@ -86,8 +81,8 @@ class LinkExperiment:
         configs: The encoders by name, the baseline first; they share the dataset and the
             settings of training. Their splits of nodes are ignored.
         data: The graph, if it is not loaded by name.
-        num_splits: Splits of the edges.
-        negatives: Negative pairs for each validation and test edge.
+        **splits: As for :func:`~crossgcn.links.edge_splits.make_edge_splits`, such as
+            ``num_splits``.
     """
 
     def __init__(
@@ -95,13 +90,11 @@ class LinkExperiment:
         configs: Mapping[str, RunConfig],
         settings: LinkSettings | None = None,
         data: Data | None = None,
-        *,
-        num_splits: int = NUM_EDGE_SPLITS,
-        validation_share: float = VALIDATION_SHARE,
-        test_share: float = TEST_SHARE,
-        negatives: int = 1,
+        **splits: Any,
     ) -> None:
-        _check_comparable(configs)
+        check_comparable(list(configs.values()), "encoder", _SHARED)
+        for config in configs.values():
+            check_encoder(config.model)
         self.settings = settings or LinkSettings()
         first = next(iter(configs.values()))
         self.data = load_dataset(first.dataset) if data is None else canonical_graph(data)
@@ -109,19 +102,14 @@ class LinkExperiment:
             name: config if data is None else config.model_copy(update={"dataset": self.data.name})
             for name, config in configs.items()
         }
-        self.splits = make_edge_splits(
-            self.data,
-            num_splits=num_splits,
-            validation_share=validation_share,
-            test_share=test_share,
-            negatives=negatives,
-            seed=first.seed,
-        )
+        self.splits = make_edge_splits(self.data, seed=first.seed, **splits)
         self._check_folds()
         num_negatives = self.splits[0].test_negatives.size(1)
         self.settings = self.settings.fit_ranks(num_negatives, self.data.name)
         for config in configs.values():
-            _check_model(config, self.data.x.size(1), self.settings)
+            with refusing_model(config), torch.device("meta"):  # which allocates no memory
+                own = config.model_settings()
+                LinkPredictor(config.model, self.data.x.size(1), self.settings, **own)
 
     def run(
         self,
@@ -170,29 +158,3 @@ class LinkExperiment:
                 f"{name}: {left} negative pairs are left to train on, and each step takes "
                 f"{needed}; ask for more folds or fewer negatives"
             )
-
-
-def _check_model(config: RunConfig, in_channels: int, settings: LinkSettings) -> None:
-    """Check that a model can be built, without allocating its memory."""
-    try:
-        with torch.device("meta"):
-            LinkPredictor(config.model, in_channels, settings, **config.model_settings())
-    except (RuntimeError, TypeError) as error:
-        raise BadInput(
-            f"model {config.model!r} cannot be made ({str(error).splitlines()[0]}); "
-            "lower hidden_channels, num_layers or order"
-        ) from None
-
-
-def _check_comparable(configs: Mapping[str, RunConfig]) -> None:
-    if not configs:
-        raise BadInput("there is nothing to train: give at least one encoder")
-    first = next(iter(configs.values()))
-    for config in configs.values():
-        check_encoder(config.model)
-        for setting in _SHARED:
-            ours, theirs = getattr(first, setting), getattr(config, setting)
-            if ours != theirs:
-                raise BadInput(
-                    f"encoders compared must share {setting}: {ours!r} and {theirs!r} were given"
-                )

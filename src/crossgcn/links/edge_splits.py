@@ -11,12 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-from crossgcn.links.settings import (
-    NUM_EDGE_SPLITS,
-    TEST_SHARE,
-    VALIDATION_SHARE,
-    check_at_least,
-)
+from crossgcn.links.settings import NUM_EDGE_SPLITS, TEST_SHARE, VALIDATION_SHARE, check_at_least
 
 
 @dataclass(frozen=True)

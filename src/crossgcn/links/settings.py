@@ -86,11 +86,7 @@ class LinkSettings:
         return DEFAULT_RANKS if self.hits_at is None else self.hits_at
 
     def fit_ranks(self, negatives: int, name: str) -> LinkSettings:
-        """Return settings without default ranks above the number of test negatives.
-
-        Raises:
-            BadInput: If a given rank is above it.
-        """
+        """Return settings without default ranks above the number of test negatives."""
         if self.hits_at is None:
             return replace(self, hits_at=tuple(k for k in DEFAULT_RANKS if k <= negatives))
         for k in self.hits_at:

@@ -78,6 +78,12 @@ _GRAND_OPTIONS = frozenset(
 # NOTE[D3] The released models have no bias, so the models compared with them have none
 # either; the paper's text adds one. Layers have one by default, as in PyG.
 _NO_BIAS = {"bias": False}
+_AS_RELEASED = {"first_order": "release", **_NO_BIAS}
+
+
+def _cross_gcn(description: str, **settings: Any) -> Preset:
+    return Preset("crossgcn.models.cross_gcn:CrossGCN", description, settings, _CROSS_OPTIONS)
+
 
 # Typical of what validation chose on the three citation graphs (docs/findings.md).
 _GRAND_TRAINING = {
@@ -104,77 +110,70 @@ _HOPS_TRAINING = {
 
 PRESETS: dict[str, Preset] = {
     "gcn": Preset(
-        "crossgcn.models.baselines:GCN",
+        "crossgcn.models.cross_gcn:GCN",
         "graph convolution without crosses (Kipf and Welling)",
         _NO_BIAS,
         _STACK_OPTIONS,
     ),
     "gin": Preset(
-        "crossgcn.models.baselines:GIN",
+        "crossgcn.models.cross_gcn:GIN",
         "a perceptron as feature transformation, as the paper compares with",
         _NO_BIAS,
         options=frozenset({"bias", "aggregate_first"}),
     ),
-    "mlp": Preset("crossgcn.models.baselines:MLP", "a perceptron that sees no graph", _NO_BIAS),
+    "mlp": Preset("crossgcn.models.cross_gcn:MLP", "a perceptron that sees no graph", _NO_BIAS),
     "semi-emb": Preset(
-        "crossgcn.models.baselines:SemiEmb",
+        "crossgcn.models.cross_gcn:SemiEmb",
         "a perceptron whose predictions should agree along edges (Laplacian regularisation)",
         {"laplacian_weight": 0.3, **_NO_BIAS},
         options=frozenset({"bias", "laplacian_weight"}),
         predicts_links=False,
     ),
     "deep-walk": Preset(
-        "crossgcn.models.baselines:MLP",
+        "crossgcn.models.cross_gcn:MLP",
         "a perceptron on DeepWalk's embeddings of the graph, which sees no features",
         _NO_BIAS,
         inputs="embedding",
         predicts_links=False,
     ),
-    "cross-gcn": Preset(
-        "crossgcn.models.cross_gcn:CrossGCN",
+    "cross-gcn": _cross_gcn(
         "ours: crosses grow from nothing where they pay (gated order weights)",
-        {"order_weights": "gated", **_NO_BIAS},
-        _CROSS_OPTIONS,
+        order_weights="gated",
+        **_NO_BIAS,
     ),
     "cross-hops": Preset(
         "crossgcn.models.cross_hops:CrossHops",
         "ours for tables: crosses of own columns and neighbours' means, an exact sum of terms",
-        options=frozenset({"order", "hops", "label_features", "bags", "directed"}),
+        options=frozenset({"order", "hops", "label_features", "bags", "directed", "smoothing"}),
         inputs="hops",
         training=_HOPS_TRAINING,
         predicts_links=False,
     ),
     "mlp-hops": Preset(
-        "crossgcn.models.hop_perceptron:HopPerceptron",
+        "crossgcn.models.cross_hops:HopPerceptron",
         "a perceptron on the columns of cross-hops, a black box",
-        options=frozenset({"hops", "label_features", "bags", "directed"}),
+        options=frozenset({"hops", "label_features", "bags", "directed", "smoothing"}),
         inputs="hops",
         training=_HOPS_TRAINING | {"hidden_channels": 16},
         predicts_links=False,
     ),
-    "cross-gcn-release": Preset(
-        "crossgcn.models.cross_gcn:CrossGCN",
+    "cross-gcn-release": _cross_gcn(
         "the authors' code, Cross-GCN: one trained order weight per layer",
-        {"order_weights": "learned", "first_order": "release", **_NO_BIAS},
-        _CROSS_OPTIONS,
+        order_weights="learned",
+        **_AS_RELEASED,
     ),
-    "cross-gcn-release-fix": Preset(
-        "crossgcn.models.cross_gcn:CrossGCN",
+    "cross-gcn-release-fix": _cross_gcn(
         "the authors' code, Cross-GCN_Fix: all order weights 1",
-        {"order_weights": "fixed", "first_order": "release", **_NO_BIAS},
-        _CROSS_OPTIONS,
+        order_weights="fixed",
+        **_AS_RELEASED,
     ),
-    "cross-gcn-paper": Preset(
-        "crossgcn.models.cross_gcn:CrossGCN",
+    "cross-gcn-paper": _cross_gcn(
         "the paper's text: aggregate, then cross, trained order weights",
-        {"order_weights": "learned", "aggregate_first": True},
-        _CROSS_OPTIONS,
+        order_weights="learned",
+        aggregate_first=True,
     ),
-    "cross-gcn-paper-fix": Preset(
-        "crossgcn.models.cross_gcn:CrossGCN",
-        "the paper's text with all order weights 1",
-        {"order_weights": "fixed", "aggregate_first": True},
-        _CROSS_OPTIONS,
+    "cross-gcn-paper-fix": _cross_gcn(
+        "the paper's text with all order weights 1", order_weights="fixed", aggregate_first=True
     ),
     "cross-grand": Preset(
         "crossgcn.models.cross_grand:CrossGrand",

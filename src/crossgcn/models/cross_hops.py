@@ -52,6 +52,8 @@ class CrossHops(NodeClassifier):
         label_features: Also give a node the labels of its neighbours in the training set.
         bags: Number of models whose mean this is.
         directed: Keep in-neighbours and out-neighbours apart.
+        smoothing: Draw the mean over d neighbours towards the mean over all nodes by this s: its
+            own share becomes d / (d + s). 0 for plain means. By default estimated from the columns.
 
     Attributes:
         plan: Which columns :math:`\tilde{\mathbf{x}}` has.
@@ -79,6 +81,7 @@ class CrossHops(NodeClassifier):
         label_features: bool = False,
         bags: int = 1,
         directed: bool = False,
+        smoothing: float | None = None,
     ) -> None:
         if not isinstance(order, int):
             (order,) = order
@@ -90,7 +93,7 @@ class CrossHops(NodeClassifier):
                 "give true or false"
             )
         num_labels = (1 if out_channels <= 2 else out_channels) if label_features else 0
-        plan = HopPlan(in_channels, hops, num_labels, directed)
+        plan = HopPlan(in_channels, hops, num_labels, directed, smoothing)
         units = bags * hidden_channels
         transform = CrossFeatureTransform(
             plan.num_columns, units, order, order_weights="per-unit", bias=False
@@ -240,3 +243,28 @@ class BagReadout(nn.Module):
         return torch.baddbmm(
             self.bias.view(self.bags, 1, self.out_channels), rows, weight.permute(1, 2, 0)
         )
+
+
+class HopPerceptron(CrossHops):
+    """One hidden layer with ReLU on a node's own columns and the means of its neighbourhood.
+
+    It reads the same columns as :class:`~crossgcn.CrossHops` and is bagged in the same way, but
+    its score is not a sum of named terms. Arguments are those of :class:`~crossgcn.CrossHops`
+    without ``order``.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, order=1, **kwargs)
+        self.hidden_bias = nn.Parameter(torch.zeros(self.transform.out_channels))
+
+    def reset_parameters(self) -> None:
+        """Draw all weights; biases are 0."""
+        super().reset_parameters()
+        nn.init.normal_(self.transform.weight, std=sqrt(2 / self.plan.num_columns))
+        if hasattr(self, "hidden_bias"):
+            nn.init.zeros_(self.hidden_bias)
+
+    def hidden(self, projections: Tensor) -> Tensor:
+        """Apply ReLU and dropout to the projections and their biases."""
+        units: Tensor = self.dropout(projections + self.hidden_bias, site=1, activate=True)
+        return units

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from typing import Any
 
 import numpy as np
@@ -81,8 +81,9 @@ class DeepWalkSettings:
     negative: int = 5
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings for a record."""
-        return {"method": "deep-walk", "gensim": _gensim_version()} | asdict(self)
+        """Return the settings for a record, and the version of gensim, if it is installed."""
+        found = next(iter(distributions(name="gensim")), None)
+        return {"method": "deep-walk", "gensim": found and found.version} | asdict(self)
 
 
 def embed_nodes(
@@ -95,7 +96,13 @@ def embed_nodes(
     zero.
     """
     settings = settings or DeepWalkSettings()
-    word2vec = _import_word2vec()
+    try:
+        word2vec: Any = importlib.import_module("gensim.models.word2vec")
+    except ImportError:
+        raise BadInput(
+            "deep-walk learns its embeddings with gensim, which is not installed: "
+            "pip install 'crossgcn[deepwalk]'"
+        ) from None
     walks = random_walks(
         edge_index,
         num_nodes,
@@ -138,21 +145,3 @@ class _Sentences:
     def __iter__(self) -> Iterator[list[str]]:
         for walk in self.walks:
             yield self.words[walk].tolist()
-
-
-def _import_word2vec() -> Any:
-    try:
-        return importlib.import_module("gensim.models.word2vec")
-    except ImportError:
-        raise BadInput(
-            "deep-walk learns its embeddings with gensim, which is not installed: "
-            "pip install 'crossgcn[deepwalk]'"
-        ) from None
-
-
-def _gensim_version() -> str | None:
-    """Return the version of gensim, on which the embeddings depend."""
-    try:
-        return version("gensim")
-    except PackageNotFoundError:
-        return None

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from copy import deepcopy
 from itertools import pairwise
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
-from torch_geometric.nn import JumpingKnowledge, Linear
-from torch_geometric.nn.resolver import activation_resolver, normalization_resolver
 from torch_geometric.utils import trim_to_layer
 
 from crossgcn.errors import BadInput, check_count, unknown_name
@@ -22,6 +19,9 @@ from crossgcn.graph.sampling.source import sampled_blocks, source_of
 from crossgcn.kernels.sampling import ALL
 from crossgcn.layers import CrossFeatureTransform, FeatureDropout
 from crossgcn.layers.feature_transform import reset_parameters
+
+if TYPE_CHECKING:
+    from crossgcn.models.cross_gcn import Stack
 
 Edges = Any
 Residual = Literal["none", "add", "norm"]
@@ -184,6 +184,8 @@ class NodeClassifier(nn.Module):
         edge_index: Edges = None,
         edge_weight: Tensor | None = None,
         *,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
         num_sampled_nodes_per_hop: list[int] | None = None,
         num_sampled_edges_per_hop: list[int] | None = None,
     ) -> Tensor:
@@ -193,6 +195,8 @@ class NodeClassifier(nn.Module):
             edge_index: What a graph layer takes; or a sequence of one matrix per hop, whose
                 receptive field may shrink from hop to hop. A model without hops ignores it.
             edge_weight: One weight per edge of a COO ``edge_index``.
+            batch: The graph that each node belongs to, in a batch of graphs, for a ``norm`` that
+                normalises each of them; ``batch_size`` is their number.
             num_sampled_nodes_per_hop: ``num_sampled_nodes`` of a batch of
                 :class:`~crossgcn.NeighborLoader` or PyG's. Layers then leave out nodes and edges
                 that the seed nodes no longer depend on, as in PyG's models; normalised edges count
@@ -203,13 +207,16 @@ class NodeClassifier(nn.Module):
             raise BadInput(f"{type(self).__name__} needs edges: call model(x, edge_index)")
         hidden: Any = x
         hop = 0
+        graphs = () if batch is None else (batch, batch_size)
         kept: list[Tensor] = []
         for position, layer in enumerate(self.layers):
-            entering = self.enter_layer(position, hidden)
+            entering = self.enter_layer(position, hidden, *graphs)
             if position > 0 and self.stack is not None:
                 kept.append(entering)
             hops = len(_propagations(layer))
-            edges = _edges_of_layer(edge_index, hop, hops)
+            edges = edge_index
+            if isinstance(edge_index, Sequence):
+                edges = edge_index[hop] if hops == 1 else edge_index[hop : hop + hops]
             hidden = self._through_layer(position, hidden, entering, edges, edge_weight)
             kept = [_at_targets(each, edges) for each in kept]
             sampled = (num_sampled_nodes_per_hop, num_sampled_edges_per_hop)
@@ -221,7 +228,7 @@ class NodeClassifier(nn.Module):
                     )
             hop += hops
         if self.stack is not None and self.stack.lin is not None:
-            hidden = self.stack.jump([*kept, self.enter_layer(self.num_layers, hidden)])
+            hidden = self.stack.jump([*kept, self.enter_layer(self.num_layers, hidden, *graphs)])
         return self.in_unit(hidden)
 
     def _through_layer(
@@ -271,14 +278,19 @@ class NodeClassifier(nn.Module):
         for position, layer in enumerate(self.layers):
             kinds = _propagations(layer)
             sampler = CSRSampler.from_source(source, [ALL] * len(kinds))
-            rows = []
+            rows, entered = [], None
+            if hidden is not None and self.stack is not None and self.stack.mixes_rows:
+                entered = self.enter_layer(position, hidden.to(device)).to(embedding_device)
             for nodes in torch.split(torch.arange(source.num_nodes), loader.batch_size):
                 output = sampler.sample(nodes)
                 blocks = tuple(b.to(device) for b in sampled_blocks(source, output, kinds))
                 x = source.features(output.node) if hidden is None else hidden[output.node]
                 edges = blocks[0] if len(blocks) == 1 else blocks
                 x = x.to(device)
-                entering = self.enter_layer(position, x)
+                if entered is None:
+                    entering = self.enter_layer(position, x)
+                else:
+                    entering = entered[output.node].to(device)
                 out = self._through_layer(position, x, entering, edges, None)
                 rows.append(out.to(embedding_device))
             hidden = torch.cat(rows)
@@ -286,11 +298,11 @@ class NodeClassifier(nn.Module):
             hidden = self.stack.jump([self.enter_layer(self.num_layers, hidden.to(device))])
         return self.in_unit(hidden.to(device)).to(embedding_device)
 
-    def enter_layer(self, position: int, hidden: Any) -> Any:
+    def enter_layer(self, position: int, hidden: Any, *batch: Any) -> Any:
         """Apply normalisation, activation and dropout to the input of a layer."""
         dropout = self.dropout if position > 0 else self.input_dropout
         if position > 0 and self.stack is not None:
-            return dropout(self.stack.activate(position - 1, hidden), site=position)
+            return dropout(self.stack.activate(position - 1, hidden, *batch), site=position)
         return dropout(hidden, site=position, activate=position > 0)
 
     def apply_layer(
@@ -300,86 +312,6 @@ class NodeClassifier(nn.Module):
         if not _propagations(layer):
             return cast(Tensor, layer(x))
         return cast(Tensor, layer(x, edge_index, edge_weight))
-
-
-class Stack(nn.Module):
-    """What PyG's ``BasicGNN`` has between and after its layers.
-
-    Args:
-        hidden_channels: Width of the hidden layers.
-        num_layers: Number of layers.
-        out_channels: Width of the output.
-        act: Activation between layers: a name, a function, a module, or ``None``.
-        act_first: Activate before normalising.
-        act_kwargs: For a named activation.
-        norm: Normalisation between layers, by a name of PyG's or as a module.
-        norm_kwargs: For a named normalisation.
-        jk: Jumping knowledge over all hidden layers: ``last``, ``cat``, ``max`` or ``lstm``. A
-            linear map of it gives the output.
-    """
-
-    def __init__(
-        self,
-        hidden_channels: int,
-        num_layers: int,
-        out_channels: int,
-        *,
-        act: str | Callable[[Tensor], Tensor] | None,
-        act_first: bool,
-        act_kwargs: Mapping[str, Any] | None,
-        norm: str | nn.Module | None,
-        norm_kwargs: Mapping[str, Any] | None,
-        jk: str | None,
-    ) -> None:
-        super().__init__()
-        self.act: Any = None if act is None else activation_resolver(act, **(act_kwargs or {}))
-        self.act_first = act_first
-        made = normalization_resolver(norm, hidden_channels, **(norm_kwargs or {}))
-        count = num_layers - (jk is None)
-        norms = [nn.Identity() if made is None else deepcopy(made) for _ in range(count)]
-        self.norms = nn.ModuleList(norms)
-        self.jk: nn.Module | None = None
-        self.lin: nn.Module | None = None
-        if jk is not None:
-            if jk != "last":
-                self.jk = JumpingKnowledge(jk, hidden_channels, num_layers)
-            width = num_layers * hidden_channels if jk == "cat" else hidden_channels
-            self.lin = Linear(width, out_channels)
-
-    def activate(self, position: int, hidden: Tensor) -> Tensor:
-        """Normalise and activate the output of a layer."""
-        if self.act is not None and self.act_first:
-            hidden = self.act(hidden)
-        hidden = self.norms[position](hidden)
-        if self.act is not None and not self.act_first:
-            hidden = self.act(hidden)
-        return hidden
-
-    def jump(self, hidden: list[Tensor]) -> Tensor:
-        """Compute the output from all hidden layers."""
-        assert self.lin is not None
-        return cast(Tensor, self.lin(hidden[-1] if self.jk is None else self.jk(hidden)))
-
-
-_RELU_ALONE = {
-    "act": "relu",
-    "act_first": False,
-    "act_kwargs": None,
-    "norm": None,
-    "norm_kwargs": None,
-    "jk": None,
-}
-
-
-def make_stack(
-    hidden_channels: int, num_layers: int, out_channels: int | None, **settings: Any
-) -> tuple[int, Stack | None]:
-    """Return the width of the last layer, and the rest; ``None`` if that is ReLU alone."""
-    out = hidden_channels if out_channels is None else out_channels
-    if settings == _RELU_ALONE:
-        return out, None
-    stack = Stack(hidden_channels, check_count("num_layers", num_layers), out, **settings)
-    return out if stack.lin is None else hidden_channels, stack
 
 
 def layer_widths(
@@ -397,18 +329,23 @@ def _propagations(layer: nn.Module) -> tuple[EdgeKind, ...]:
     return cast("tuple[EdgeKind, ...]", getattr(layer, "propagations", ("gcn",)))
 
 
-def _edges_of_layer(edge_index: Edges, hop: int, hops: int) -> Edges:
-    if not isinstance(edge_index, Sequence):
-        return edge_index
-    return edge_index[hop] if hops == 1 else edge_index[hop : hop + hops]
-
-
 def _at_targets(entered: Tensor, edges: Edges) -> Tensor:
     """Select the rows of a layer's input that belong to the nodes of its output."""
     for edge in edges if isinstance(edges, Sequence) else [edges]:
         if isinstance(edge, SparseMatrix):
             entered = edge.own_rows(entered)
     return entered
+
+
+def check_rows_alone(model: nn.Module) -> None:
+    """Refuse a model whose rows cannot be computed without all others."""
+    stack = getattr(model, "stack", None)
+    if stack is not None and stack.mixes_rows:
+        raise BadInput(
+            f"norm {stack.norms[0]} normalises over all nodes, but training and predictions in "
+            "batches compute only the rows they need: use norm='batch_norm', or 'layer_norm' with "
+            "norm_kwargs={'mode': 'node'}; or train model(x, edge_index) in a loop of your own"
+        )
 
 
 @torch.no_grad()

@@ -1,11 +1,15 @@
-"""Items drawn as in the paper: ours as lines with bands, the paper's numbers as hollow marks."""
+"""Items as charts, as in the paper: ours solid, the paper's numbers hollow.
+
+A :class:`Chart` is drawn twice: by ``page.js`` on the page, and here as SVG for ``report.md``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from itertools import product
 from math import ceil
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,180 +18,213 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from crossgcn.reports.figure_style import INK, WIDTH, figure_style, tidy, to_svg
-from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.items import Item
+from crossgcn.reproduction.plan import CellResult, ItemResult
 from crossgcn.reproduction.verdicts import measured
 
 # The colour-blind safe palette of Okabe and Ito, extended, one colour per model.
+# The page has the same order as --run-0, --run-1, ...
 _MODELS: Final = {
     "gcn": "#0072B2",
-    "gin": "#E69F00",
     "cross-gcn": "#D55E00",
     "cross-gcn-release": "#009E73",
     "cross-gcn-release-fix": "#CC79A7",
+    "gin": "#E69F00",
+    "deep-walk": "#7f7f7f",
     "cross-gcn-paper": "#56B4E9",
     "cross-gcn-paper-fix": "#000000",
     "semi-emb": "#8a6d3b",
-    "deep-walk": "#7f7f7f",
     "mlp": "#a6a61a",
 }
+COLOURS: Final = tuple(_MODELS.values())
 _PAPER: Final = "#8b93a1"
 _HALF_GAP: Final = 0.17
 """Half the distance between our mark and the paper's in a table, in rows."""
+_MOST_TICKS: Final = 12
+
+Point = tuple[float, float, float | None]
+"""Place on the axis, mean and standard deviation."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """A row of a table or a line of a figure; ``colour`` is a position in :data:`COLOURS`."""
+
+    name: str
+    colour: int
+    ours: tuple[Point, ...]
+    paper: tuple[Point, ...] = ()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One frame of a chart; ``ticks`` are the places of the axis with their labels."""
+
+    title: str
+    series: tuple[Series, ...]
+    ticks: tuple[tuple[float, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The numbers of an item, as they are drawn.
+
+    Attributes:
+        kind: ``dots`` has a row for each series, the others a line.
+        across: How many panels stand side by side.
+        shared: Whether all panels have the same axis of values.
+    """
+
+    kind: Literal["dots", "lines", "seconds"]
+    label: str
+    x_label: str
+    y_label: str
+    scale: Literal["linear", "log", "symlog"]
+    across: int
+    shared: bool
+    panels: tuple[Panel, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it for a page."""
+        return asdict(self)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The colour of each series."""
+        return {
+            series.name: COLOURS[series.colour] for panel in self.panels for series in panel.series
+        }
+
+
+def make_chart(item: Item, result: ItemResult) -> Chart | None:
+    """Return what is drawn of an item; ``None`` if there is nothing to draw."""
+    if item.kind == "statistics":
+        return None
+    timing = item.kind == "timing"
+    make = {"table": _table_panels, "curves": _curve_panels}.get(item.kind, _line_panels)
+    panels = make(item, result)
+    if not panels:
+        return None
+    curves, places = item.kind == "curves", {x for panel in panels for x, _ in panel.ticks}
+    scale: Literal["linear", "log", "symlog"] = "log" if item.log_x or timing else "linear"
+    if scale == "log" and min(places) <= 0 < max(places):
+        scale = "symlog"
+    columns = len({cell.column for cell in result.cells if measured(cell) is not None})
+    across = columns if item.kind == "table" and columns > 1 else min(3, len(panels))
+    return Chart(
+        "dots" if item.kind == "table" else "seconds" if timing else "lines",
+        f"{item.source}: {item.title}",
+        "epoch" if curves else item.x_label,
+        "seconds an epoch" if timing else "accuracy, %" if curves else "test accuracy, %",
+        scale,
+        2 if curves else across,
+        curves or (not timing and "dataset" in item.settings),
+        tuple(panels),
+    )
 
 
 def draw_item(item: Item, result: ItemResult) -> str | None:
-    """Draw an item as an ``<svg>`` element; ``None`` if there is nothing to draw."""
-    draw = _DRAWINGS.get(item.kind)
-    if draw is None:
+    """Draw an item as an SVG file; ``None`` if there is nothing to draw."""
+    chart = make_chart(item, result)
+    if chart is None:
         return None
     with figure_style(item.name):
-        figure = draw(item, result)
-        return None if figure is None else to_svg(figure, item.name, f"{item.source}: {item.title}")
+        return to_svg(_draw_dots(chart) if chart.kind == "dots" else _draw_lines(chart))
 
 
-def model_colours(item: Item) -> dict[str, str]:
+def model_colours(item: Item) -> dict[str, int]:
     """Return the colour of each row's model, even if several rows share it."""
-    models = ({**item.settings, **row.settings}.get("model") for row in item.rows)
-    return {
-        row.label: _MODELS.get(str(model), INK)
-        for row, model in zip(item.rows, models, strict=True)
-    }
+    models = [str({**item.settings, **row.settings}.get("model")) for row in item.rows]
+    black = list(_MODELS).index("cross-gcn-paper-fix")
+    known = [list(_MODELS).index(model) if model in _MODELS else black for model in models]
+    return {row.label: colour for row, colour in zip(item.rows, known, strict=True)}
 
 
-def colours(item: Item) -> dict[str, str]:
+def colours(item: Item) -> dict[str, int]:
     """Return a colour for each row: that of its model, or a free one if it is taken."""
-    taken: dict[str, str] = {}
+    taken: dict[str, int] = {}
     for label, own in model_colours(item).items():
-        free = [colour for colour in _MODELS.values() if colour not in taken.values()]
-        taken[label] = own if own in free else next(iter(free), INK)
+        free = [colour for colour in range(len(COLOURS)) if colour not in taken.values()]
+        taken[label] = own if own in free or not free else free[0]
     return taken
 
 
-def _draw_table(item: Item, result: ItemResult) -> Figure | None:
-    """Draw a panel for each column of the table, with a line for each row."""
+def _table_panels(item: Item, result: ItemResult) -> list[Panel]:
+    """Return a panel for each column of the table, with a series for each row."""
     run = {(cell.panel, cell.column) for cell in result.cells if measured(cell) is not None}
     panels = [line.label for line in item.panels if any(p == line.label for p, _ in run)]
     columns = [line.label for line in item.columns if any(c == line.label for _, c in run)]
-    if not run:
-        return None
-    shape = (len(panels), len(columns)) if len(columns) > 1 else (1, len(panels))
-    height = (0.34 * len(item.rows) + 0.55) * shape[0] + 0.5
-    width = WIDTH if shape[1] > 1 else 0.75 * WIDTH
-    figure = Figure(figsize=(width, height), layout="constrained")
-    same_data = "dataset" in item.settings
-    grid = figure.subplots(*shape, squeeze=False, sharex=same_data, sharey=True)
-    for axes, (panel, column) in zip(grid.flat, product(panels, columns), strict=True):
-        axes.set_title(" · ".join(part for part in (panel, column) if part))
-        _draw_dots(axes, item, result, panel, column)
-        tidy(axes)
-    for axes in grid[-1]:
-        axes.set_xlabel("test accuracy, %")
-    names = [row.label for row in item.rows]
-    grid[0, 0].set_yticks(range(len(names)), names)
-    grid[0, 0].set_ylim(len(names) - 0.4, -0.6)
-    figure.legend(
-        handles=[
-            Line2D([], [], color=INK, marker="o", label="ours, mean ± sd"),
-            Line2D([], [], color=_PAPER, marker="s", mfc="white", label="paper, mean ± sd"),
-        ],
-        loc="outside lower center",
-        ncols=2,
-    )
-    return figure
+    shades, papers = model_colours(item), {cell.place: cell.paper for cell in item.cells()}
+
+    def series(row: str, panel: str, column: str) -> Series:
+        ours = measured(result.find(panel, row, column))
+        paper = papers.get((row, panel, column))
+        return Series(
+            row,
+            shades[row],
+            () if ours is None else ((0.0, ours.mean, ours.sd),),
+            () if paper is None else ((0.0, paper.mean, paper.sd),),
+        )
+
+    return [
+        Panel(
+            " · ".join(part for part in (panel, column) if part),
+            tuple(series(row.label, panel, column) for row in item.rows),
+        )
+        for panel, column in product(panels, columns)
+    ]
 
 
-def _draw_dots(axes: Axes, item: Item, result: ItemResult, panel: str, column: str) -> None:
-    shades = model_colours(item)
-    for cell in item.cells():
-        if (cell.panel, cell.column) != (panel, column):
-            continue
-        height = next(i for i, row in enumerate(item.rows) if row.label == cell.row)
-        ours = measured(result.find(panel, cell.row, column))
-        if ours is not None:
-            colour = shades[cell.row]
-            axes.errorbar(ours.mean, height - _HALF_GAP, xerr=ours.sd, color=colour, fmt="o")
-        if cell.paper is not None:
-            mean, sd = cell.paper.mean, cell.paper.sd
-            axes.errorbar(
-                mean, height + _HALF_GAP, xerr=sd, color=_PAPER, fmt="s", mfc="white", markersize=4
-            )
-
-
-def _draw_lines(item: Item, result: ItemResult) -> Figure | None:
-    """Draw accuracy over a setting, or seconds over hidden size, a panel for each dataset."""
+def _line_panels(item: Item, result: ItemResult) -> list[Panel]:
+    """Return accuracy over a setting, or seconds over hidden size, for each dataset."""
     cells = [cell for cell in result.cells if cell.x is not None and measured(cell) is not None]
-    if not cells:
-        return None
     timing = item.kind == "timing"
-    panels = _panels_of(item, cells)
-    share = not timing and "dataset" in item.settings
-    figure, grid = _grid(len(panels), height=3.6 if timing else 2.9, share=share)
-    for axes, panel in zip(grid, panels, strict=True):
-        if timing:
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
-            axes.yaxis.set_minor_locator(NullLocator())
-        for row, colour in colours(item).items():
-            line = [cell for cell in cells if (cell.panel, cell.row) == (panel, row)]
-            (_draw_times if timing else _draw_line)(axes, line, colour)
-        axes.set_title(panel)
-        _set_x_axis(axes, item, [cell for cell in cells if cell.panel == panel])
-    grid[0].set_ylabel("seconds an epoch" if timing else "test accuracy, %")
-    _add_legend(figure, item, cells, "ours" if timing else "ours: mean, band of one sd")
-    return figure
+
+    def series(row: str, colour: int, cells: Sequence[CellResult]) -> Series:
+        line = sorted((cell for cell in cells if cell.row == row), key=lambda cell: cell.x or 0.0)
+        ours = [(cell.x or 0.0, found) for cell in line if (found := measured(cell)) is not None]
+        return Series(
+            row,
+            colour,
+            tuple((x, each.mean, None if timing else each.sd) for x, each in ours),
+            tuple(
+                (cell.x or 0.0, cell.paper.mean, cell.paper.sd)
+                for cell in line
+                if cell.paper is not None
+            ),
+        )
+
+    panels = []
+    for panel in _panels_of(item, cells):
+        own = [cell for cell in cells if cell.panel == panel]
+        drawn = [series(row, colour, own) for row, colour in colours(item).items()]
+        ticks = sorted({cell.x or 0.0: cell.column for cell in own}.items())
+        panels.append(Panel(panel, tuple(each for each in drawn if each.ours), tuple(ticks)))
+    return panels
 
 
-def _draw_line(axes: Axes, line: Sequence[CellResult], colour: str) -> None:
-    line = sorted(line, key=lambda cell: cell.x or 0.0)
-    for cell in line:
-        if cell.paper is not None and cell.x is not None:
-            axes.errorbar(cell.x, cell.paper.mean, cell.paper.sd, **_hollow(colour))
-    ours = [value for cell in line if (value := measured(cell)) is not None]
-    means, sds = [value.mean for value in ours], [value.sd or 0.0 for value in ours]
-    _draw_band(axes, [cell.x for cell in line], means, sds, color=colour, marker="o")
-
-
-def _draw_band(axes: Axes, xs: Any, means: Any, sds: Any, **style: Any) -> None:
-    """Draw means as a line, and a band of one standard deviation."""
-    axes.plot(xs, means, **style)
-    low, high = np.subtract(means, sds), np.add(means, sds)
-    axes.fill_between(xs, low, high, color=style["color"], alpha=0.2, linewidth=0)
-
-
-def _draw_times(axes: Axes, line: Sequence[CellResult], colour: str) -> None:
-    ours = [(cell.x, value.mean) for cell in line if (value := measured(cell)) is not None]
-    paper = [(cell.x, cell.paper.mean) for cell in line if cell.paper is not None]
-    if ours:
-        axes.plot(*zip(*ours, strict=True), color=colour, marker="o")
-    if paper:
-        axes.plot(*zip(*paper, strict=True), linestyle="--", linewidth=1, **_hollow(colour))
-
-
-def _draw_curves(item: Item, result: ItemResult) -> Figure | None:
-    """Draw training accuracy on the left and test accuracy on the right, over epochs."""
+def _curve_panels(item: Item, result: ItemResult) -> list[Panel]:
+    """Return training accuracy and test accuracy over epochs, for each dataset."""
     cells = [cell for cell in result.cells if cell.curve is not None]
-    if not cells:
-        return None
-    panels = _panels_of(item, cells)
-    figure = Figure(figsize=(WIDTH, 0.4 + 2.9 * len(panels)), layout="constrained")
-    grid = figure.subplots(len(panels), 2, squeeze=False, sharex=True, sharey="row")
     shades = colours(item)
-    for pair, panel in zip(grid, panels, strict=True):
-        for axes, side in zip(pair, ("training", "test"), strict=True):
-            axes.set_title(f"{panel}: {side}" if panel else f"{side} accuracy")
-            tidy(axes)
-        pair[0].set_ylabel("accuracy, %")
-        for cell in cells:
-            if cell.panel == panel and cell.curve is not None:
-                for axes, side in zip(pair, ("train", "test"), strict=True):
-                    mean, sd = getattr(cell.curve, side), getattr(cell.curve, f"{side}_sd")
-                    band = (np.multiply(100, each) for each in (mean, sd))
-                    _draw_band(axes, cell.curve.epoch, *band, color=shades[cell.row])
-    for axes in grid[-1]:
-        axes.set_xlabel("epoch")
-    _add_legend(figure, item, cells, "ours: mean, band of one sd")
-    return figure
+
+    def series(cell: CellResult, side: str) -> Series:
+        means, sds = (getattr(cell.curve, name) for name in (side, f"{side}_sd"))
+        points = zip(cell.curve.epoch if cell.curve else (), means, sds, strict=True)
+        return Series(
+            cell.row,
+            shades[cell.row],
+            tuple((epoch, round(100 * mean, 2), round(100 * sd, 2)) for epoch, mean, sd in points),
+        )
+
+    return [
+        Panel(
+            f"{panel}: {words}" if panel else f"{words} accuracy",
+            tuple(series(cell, side) for cell in cells if cell.panel == panel),
+        )
+        for panel in _panels_of(item, cells)
+        for side, words in (("train", "training"), ("test", "test"))
+    ]
 
 
 def _panels_of(item: Item, cells: Sequence[CellResult]) -> list[str]:
@@ -195,52 +232,96 @@ def _panels_of(item: Item, cells: Sequence[CellResult]) -> list[str]:
     return [panel.label for panel in item.panels if panel.label in run]
 
 
-def _grid(count: int, height: float, share: bool) -> tuple[Figure, list[Axes]]:
-    """Make up to three panels side by side."""
-    columns = min(count, 3)
-    rows = ceil(count / columns)
-    width = WIDTH if columns > 1 else 0.7 * WIDTH
+def _draw_dots(chart: Chart) -> Figure:
+    names = list(chart.names)
+    figure, grid = _grid(chart, 0.34 * len(names) + 0.55, sharey=True, sharex=chart.shared)
+    for axes, panel in zip(grid, chart.panels, strict=True):
+        axes.set_title(panel.title)
+        axes.set_xlabel(chart.y_label)
+        for series in panel.series:
+            row = names.index(series.name)
+            for _, mean, sd in series.ours:
+                colour = COLOURS[series.colour]
+                axes.errorbar(mean, row - _HALF_GAP, xerr=sd, color=colour, fmt="o")
+            for _, mean, sd in series.paper:
+                axes.errorbar(
+                    mean, row + _HALF_GAP, xerr=sd, color=_PAPER, fmt="s", mfc="white", markersize=4
+                )
+    grid[0].set_yticks(range(len(names)), names)
+    grid[0].set_ylim(len(names) - 0.4, -0.6)
+    handles = [
+        Line2D([], [], color=INK, marker="o", label="ours, mean ± sd"),
+        Line2D([], [], color=_PAPER, marker="s", mfc="white", label="paper, mean ± sd"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+def _draw_lines(chart: Chart) -> Figure:
+    figure, grid = _grid(chart, 3.0, sharey=chart.shared)
+    for axes, panel in zip(grid, chart.panels, strict=True):
+        axes.set_title(panel.title)
+        if chart.kind == "seconds":
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
+            axes.yaxis.set_minor_locator(NullLocator())
+        for series in panel.series:
+            _draw_series(axes, series, chart.kind == "seconds")
+        _set_x_axis(axes, chart, panel)
+    grid[0].set_ylabel(chart.y_label)
+    handles = [Line2D([], [], color=colour, label=name) for name, colour in chart.names.items()]
+    if any(series.paper for panel in chart.panels for series in panel.series):
+        ours = "ours" if chart.kind == "seconds" else "ours: mean, band of one sd"
+        handles.append(Line2D([], [], color=INK, marker="o", label=ours))
+        style: Any = "--" if chart.kind == "seconds" else ""
+        handles.append(Line2D([], [], linestyle=style, **_hollow(INK), label="the paper's numbers"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5))
+    return figure
+
+
+def _draw_series(axes: Axes, series: Series, seconds: bool) -> None:
+    colour = COLOURS[series.colour]
+    places, means, sds = zip(*series.ours, strict=True)
+    marker = "o" if len(places) <= 2 * _MOST_TICKS else None
+    axes.plot(places, means, color=colour, marker=marker)
+    if not seconds:
+        spread = np.array([sd or 0.0 for sd in sds])
+        low, high = means - spread, means + spread
+        axes.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
+        for x, mean, sd in series.paper:
+            axes.errorbar(x, mean, sd, **_hollow(colour))
+    elif series.paper:
+        places, means, _ = zip(*series.paper, strict=True)
+        axes.plot(places, means, linestyle="--", linewidth=1, **_hollow(colour))
+
+
+def _grid(chart: Chart, height: float, **share: Any) -> tuple[Figure, list[Axes]]:
+    rows = ceil(len(chart.panels) / chart.across)
+    width = WIDTH if chart.across > 1 else 0.75 * WIDTH
     figure = Figure(figsize=(width, 0.5 + height * rows), layout="constrained")
-    grid = list(figure.subplots(rows, columns, squeeze=False, sharey=share).flat)
-    for axes in grid[count:]:
+    grid = list(figure.subplots(rows, chart.across, squeeze=False, **share).flat)
+    for axes in grid[len(chart.panels) :]:
         axes.remove()
-    for axes in grid[:count]:
+    for axes in grid[: len(chart.panels)]:
         tidy(axes)
-    return figure, grid[:count]
+    return figure, grid[: len(chart.panels)]
 
 
-def _set_x_axis(axes: Axes, item: Item, cells: Sequence[CellResult]) -> None:
+def _set_x_axis(axes: Axes, chart: Chart, panel: Panel) -> None:
     """Put ticks at the columns; a logarithmic axis keeps a place for zero."""
-    labels = {cell.x: cell.column for cell in cells if cell.x is not None}
-    xs = sorted(labels)
-    positive = [x for x in xs if x > 0]
-    if item.log_x and positive and xs[0] <= 0:
-        axes.set_xscale("symlog", base=2, linthresh=positive[0], linscale=0.7)
-    elif item.log_x or item.kind == "timing":
+    places = [place for place, _ in panel.ticks]
+    if chart.scale == "symlog":
+        least = min(place for place in places if place > 0)
+        axes.set_xscale("symlog", base=2, linthresh=least, linscale=0.7)
+    elif chart.scale == "log":
         axes.set_xscale("log", base=2)
-    if len(xs) <= 12:
-        axes.xaxis.set_major_locator(FixedLocator(xs))
-        axes.xaxis.set_major_formatter(FixedFormatter([labels[x] for x in xs]))
-    elif not item.log_x:
+    if 0 < len(places) <= _MOST_TICKS:
+        axes.xaxis.set_major_locator(FixedLocator(places))
+        axes.xaxis.set_major_formatter(FixedFormatter([label for _, label in panel.ticks]))
+    elif chart.scale == "linear":
         axes.xaxis.set_major_locator(MaxNLocator(8))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel(item.x_label)
-
-
-def _add_legend(figure: Figure, item: Item, cells: Sequence[CellResult], ours: str) -> None:
-    """Explain the colours of the rows, then solid and hollow marks."""
-    drawn = {cell.row for cell in cells}
-    handles = [
-        Line2D([], [], color=colour, label=row)
-        for row, colour in colours(item).items()
-        if row in drawn
-    ]
-    if any(cell.paper is not None for cell in cells) and item.kind != "curves":
-        handles.append(Line2D([], [], color=INK, marker="o", label=ours))
-        style: Any = "--" if item.kind == "timing" else ""
-        label = "the paper's numbers"
-        handles.append(Line2D([], [], linestyle=style, **_hollow(INK), label=label))
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5))
+    axes.set_xlabel(chart.x_label)
 
 
 def _hollow(colour: str) -> dict[str, Any]:
@@ -251,11 +332,3 @@ def _hollow(colour: str) -> dict[str, Any]:
         "markersize": 6,
         "zorder": 4,
     }
-
-
-_DRAWINGS: dict[str, Callable[[Item, ItemResult], Figure | None]] = {
-    "figure": _draw_lines,
-    "curves": _draw_curves,
-    "timing": _draw_lines,
-    "table": _draw_table,
-}

@@ -14,8 +14,8 @@ from rich.text import Text
 from crossgcn.experiments.statistics import Summary
 from crossgcn.reports.format import with_spread
 from crossgcn.reports.terminal.tables import number_columns
-from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.items import Cell, Item, PaperValue
+from crossgcn.reproduction.plan import CellResult, ItemResult
 from crossgcn.reproduction.verdicts import (
     Verdict,
     baseline_of,

@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from crossgcn.data.files import replacing
-from crossgcn.reports.figure_style import follow_scheme
-from crossgcn.reports.run_report.page import content_policy, read_part
+from crossgcn.reports.run_report.page import page_parts
 from crossgcn.reproduction import ITEM_NAMES
-from crossgcn.reproduction.collect import CellResult, ItemResult
-from crossgcn.reproduction.figures import draw_item
+from crossgcn.reproduction.figures import draw_item, make_chart
 from crossgcn.reproduction.items import Item
 from crossgcn.reproduction.numbers import number_table
+from crossgcn.reproduction.plan import CellResult, ItemResult
 from crossgcn.reproduction.verdicts import (
     ClaimOutcome,
     ClaimResult,
@@ -64,10 +62,11 @@ def write_report(folder: Path, pairs: Pairs, *, html: bool = True) -> None:
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     view = ReportView(pairs)
     figures = {}
-    for section in view.sections:
-        if section.figure is not None:
-            figures[section.item.name] = f"figures/{section.item.name}.svg"
-            _write(folder / figures[section.item.name], section.figure + "\n")
+    for item, result in pairs:
+        drawn = draw_item(item, result)
+        if drawn is not None:
+            figures[item.name] = f"figures/{item.name}.svg"
+            _write(folder / figures[item.name], drawn)
     _write(folder / "report.md", _markdown(view, figures))
     if html:
         _write(folder / "report.html", _html(view))
@@ -80,18 +79,18 @@ def render_html(pairs: Pairs) -> str:
 
 def render_markdown(pairs: Pairs, *, figures: Mapping[str, str] | None = None) -> str:
     """Return the report in Markdown; ``figures`` are paths of drawings, by item."""
-    return _markdown(ReportView(pairs, draw=False), figures or {})
+    return _markdown(ReportView(pairs), figures or {})
 
 
 class Section:
     """One item of the report; ``counts`` are those of :data:`COUNTED` and ``not run``."""
 
-    def __init__(self, item: Item, result: ItemResult, draw: bool) -> None:
+    def __init__(self, item: Item, result: ItemResult) -> None:
         self.item = item
         self.result = result
         self.table = number_table(item, result)
         self.claims = evaluate_claims(item, result)
-        self.figure = draw_item(item, result) if draw else None
+        self.chart = make_chart(item, result)
         lines = [line for group in self.table.groups for line in group.lines]
         self.counts = Counter(COUNTED[line.verdict.name] for line in lines if line.verdict)
         self.counts["not run"] = sum(not line.run for line in lines)
@@ -101,7 +100,7 @@ class Section:
 
 
 class ReportView:
-    """The content of the report: everything judged, counted and, unless told otherwise, drawn.
+    """The content of the report: everything judged and counted.
 
     Attributes:
         environments: Each environment in words, with the items that were run in it.
@@ -109,8 +108,8 @@ class ReportView:
         runs: Number of trainings.
     """
 
-    def __init__(self, pairs: Pairs, *, draw: bool = True) -> None:
-        self.sections = [Section(item, result, draw) for item, result in pairs]
+    def __init__(self, pairs: Pairs) -> None:
+        self.sections = [Section(item, result) for item, result in pairs]
         self.counts = sum((section.counts for section in self.sections), Counter[str]())
         self.environments: dict[str, list[str]] = {}
         self.splits: dict[str, list[str]] = {}
@@ -179,10 +178,8 @@ def _told(value: Any) -> str:
 
 
 def _html(view: ReportView) -> str:
-    drawn = {
-        s.item.name: Markup(follow_scheme(s.figure)) for s in view.sections if s.figure is not None
-    }
-    return _render("report.html.j2", view, drawn) + "\n"
+    charts = {s.item.name: s.chart.to_json() for s in view.sections if s.chart is not None}
+    return _render("report.html.j2", view, charts) + "\n"
 
 
 def _markdown(view: ReportView, figures: Mapping[str, str]) -> str:
@@ -193,7 +190,7 @@ def _markdown(view: ReportView, figures: Mapping[str, str]) -> str:
 def _render(
     template: str,
     view: ReportView,
-    figures: Mapping[str, str],
+    figures: Mapping[str, Any],
     escape: Callable[[Any], str] | None = None,
 ) -> str:
     """Fill in a template; escape every value for HTML, or by ``escape``."""
@@ -207,14 +204,13 @@ def _render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    script = read_part("templates", "page.js")
     return environment.get_template(template).render(
         title=_TITLE,
         view=view,
         outcomes=OUTCOMES,
         counted=COUNTED,
         figures=figures,
-        page={"data": "", "scripts": [Markup(script)], "policy": content_policy([script])},
+        page={} if escape else page_parts({"charts": figures}),
     )
 
 

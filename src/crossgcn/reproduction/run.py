@@ -28,8 +28,7 @@ from crossgcn.experiments.experiment import Experiment, RepeatedRuns
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.prepared import choose_device
 from crossgcn.models.catalogue import build_model
-from crossgcn.reproduction.collect import ItemResult, collect_item
-from crossgcn.reproduction.plan import ItemPlan, config_name
+from crossgcn.reproduction.plan import ItemPlan, ItemResult, collect_item, config_name
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import enough_memory
 from crossgcn.training.full_batch import FullBatchStep

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final, Literal
 
 from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
-from crossgcn.reproduction.collect import CellResult, ItemResult
 from crossgcn.reproduction.items import CellKey, Check, Claim, Item, Place
+from crossgcn.reproduction.plan import CellResult, ItemResult
 
 VerdictName = Literal[
     "within one sd",
@@ -224,7 +224,8 @@ def _narrower(
         place = (f"{first.row} against {second.row}", panel, first.column or "")
         means: list[dict[str, float]] = []
         for key in (first, second):
-            cells = result.matching(CellKey(panel=panel, row=key.row, column=first.column))
+            wanted = CellKey(panel=panel, row=key.row, column=first.column)
+            cells = filter(wanted.matches, result.cells)
             means.append({cell.column: ours.mean for cell in cells if (ours := measured(cell))})
         shared = means[0].keys() & means[1].keys()
         if len(shared) < 2:

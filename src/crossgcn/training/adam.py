@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
 
 from crossgcn.kernels import has_triton
 
@@ -87,14 +86,14 @@ class _Group:
                 gpu.adam(weight, gradient, mean, square, step, learning_rate, self.weight_decay)
             return
         with torch.no_grad():
-            adam(
+            # What torch.optim.adam.adam calls, after work that takes longer than a small step.
+            torch._foreach_add_(steps, 1)
+            torch._fused_adam_(
                 *(memory, laid_out, means, squares, [], steps),
-                fused=True,
-                capturable=memory[0].is_cuda,
                 amsgrad=False,
+                lr=learning_rate,
                 beta1=0.9,
                 beta2=0.999,
-                lr=learning_rate,
                 weight_decay=self.weight_decay,
                 eps=1e-8,
                 maximize=False,

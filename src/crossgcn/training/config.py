@@ -111,6 +111,14 @@ class RunConfig(BaseModel):
         "or auto: train with and without, and keep what validation prefers in each split. "
         "[default: the model's]",
     )
+    smoothing: float | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="Draw means over few neighbours towards the mean over all nodes (cross-hops): "
+        "with d neighbours their own mean counts d / (d + s). 0 for plain means. [default: s is "
+        "estimated from the columns]",
+    )
     bags: int | None = Field(
         None,
         ge=1,

@@ -47,7 +47,7 @@ class Inputs:
         self._whole: PreparedGraph | None = None
         self._embedded: dict[int, PreparedGraph] = {}
         self._sources: dict[int | None, GraphSource] = {}
-        self._hops: dict[int, HopColumns] = {}
+        self._hops: dict[tuple[int, float | None], HopColumns] = {}
         self._num_classes: int = data.get("num_classes") or 0
         of_graph = getattr(data, "stored", data)
         self._is_directed = getattr(of_graph, "directed", None) is True
@@ -60,7 +60,7 @@ class Inputs:
         """Prepare the inputs of these configurations."""
         for config in configs:
             if takes_hops(config):
-                self._columns(config.hops or HopPlan.hops)
+                self._columns(config.hops or HopPlan.hops, config.smoothing)
             elif config.batch_size is None:
                 self.of(config)
             else:
@@ -89,14 +89,17 @@ class Inputs:
         y, labels = self._source().labels, None
         if model.plan.num_labels:
             labels = neighbour_labels(y, split.train, self._num_classes)
-        return rows_of_hops(model, self._columns(model.plan.hops), y, labels)
+        columns = self._columns(model.plan.hops, model.plan.smoothing)
+        return rows_of_hops(model, columns, y, labels)
 
-    def hop_columns(self, hops: int, split: Split, *, labels: bool) -> Features:
+    def hop_columns(
+        self, hops: int, split: Split, *, labels: bool, smoothing: float | None = None
+    ) -> Features:
         """Return the columns of all nodes and their neighbourhoods, not standardised.
 
         With ``labels``, neighbours show those of the split's training nodes.
         """
-        columns = self._columns(hops)
+        columns = self._columns(hops, smoothing)
         if not labels:
             return columns.without_labels
         shown = neighbour_labels(self._source().labels, split.train, self._num_classes)
@@ -106,24 +109,26 @@ class Inputs:
         """Return whether a model keeps in-neighbours and out-neighbours apart."""
         return self._is_directed and takes_hops(config)
 
-    def _columns(self, hops: int) -> HopColumns:
-        if hops not in self._hops:
+    def _columns(self, hops: int, smoothing: float | None) -> HopColumns:
+        key = hops, smoothing
+        if key not in self._hops:
             source, stored = self._source(), getattr(self._graph, "stored", None)
             settings: dict[str, Any] = {"directed": self._is_directed}
             if stored is not None and self._folder is not None:
                 settings["identity"] = {"graph": stored.fingerprint, "hops": hops, **settings}
+                settings["identity"] |= {} if smoothing is None else {"smoothing": smoothing}
             if stored is not None:
                 settings["folder"] = self._folder or Path(tempfile.gettempdir())
 
             def compute() -> None:
-                self._hops[hops] = HopColumns(source, hops, **settings)
+                self._hops[key] = HopColumns(source, hops, smoothing=smoothing, **settings)
 
             is_kept = "identity" in settings
             if is_kept:  # the other processes wait for the first, and read what it has written
                 processes().share(compute)
             if not is_kept or not processes().leads:
                 compute()
-        return self._hops[hops]
+        return self._hops[key]
 
     def source_of(self, config: RunConfig) -> GraphSource:
         """Return the same as a source of batches; nothing is computed for the whole graph."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn.layers import FeatureDropout
+from crossgcn.models.node_classifier import check_rows_alone
 from crossgcn.training.checkpoints import Checkpoint
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import capture
@@ -59,6 +60,7 @@ class Step:
         seeds: Sequence[int],
         unused: UnusedColumns | None = None,
     ) -> None:
+        check_rows_alone(model)
         self.model, self.config, self._unused = model, config, unused
         self.device = next(model.parameters()).device
         self.shapes = state_shapes(model)

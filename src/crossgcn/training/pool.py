@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -135,60 +136,127 @@ def _train(trainer: RunTrainer, batch: ModelBatch, report: Callable[[int], None]
     return list(zip(batch, results, strict=True))
 
 
+SECONDS_OF_WORK = 8.0
+"""From this much work left, other processes are started: each imports torch for seconds first."""
+
+_SECONDS_OF_LOOKING = 0.2
+"""Epochs are timed this long before the work left is estimated, all in CPU time."""
+
+
+def is_worth_sharing(seconds: float, done: int, left: int) -> bool:
+    """Whether other processes should be started, after some CPU seconds of work in this one.
+
+    Args:
+        done: Units of work that were done in these seconds.
+        left: Units of work that are left.
+    """
+    return done > 0 and seconds >= _SECONDS_OF_LOOKING and seconds / done * left > SECONDS_OF_WORK
+
+
 def _in_processes(
     trainer: RunTrainer, batches: list[ModelBatch], others: int, report: Callable[[int], None]
 ) -> Generator[Result, None, None]:
-    """Share the runs with other processes.
+    """Train in this process, and share the runs with other processes if much work is left.
 
     This process takes runs from the end of the queue. It works while the others start, which
     takes as long as several runs.
     """
-    context = multiprocessing.get_context("spawn")
-    done, stop = context.Value("q", 0), context.Event()
-    # Which batches a process has taken. Futures are not cancelled instead: where a worker dies,
-    # Python 3.11 fails on cancelled ones.
-    taken = context.Array("b", len(batches))
-    executor = ProcessPoolExecutor(others, context, _start_worker, (trainer, done, stop, taken))
-    reported = 0
-
-    def report_others() -> None:
-        nonlocal reported
-        total = done.value
-        report(total - reported)
-        reported = total
+    helpers = _Helpers(trainer, batches, others)
+    total = sum(run.config.epochs * run.cost for batch in batches for run in batch.values())
+    timed: tuple[float, int] | None = None  # the first epoch compiles and reads caches
+    done = 0
 
     def count(units: int) -> None:
-        report(units)
-        report_others()
+        nonlocal timed, done
+        done += units
+        report(units + helpers.new_units())
+        now = time.process_time()
+        timed = timed or (now, done)
+        if is_worth_sharing(now - timed[0], done - timed[1], total - done):
+            helpers.start()
 
     try:
-        with _interrupts_held():
-            pending = {executor.submit(_work, *numbered) for numbered in enumerate(batches)}
-        # The first ones are left to the other processes, which have started for them.
-        for number, batch in reversed(list(enumerate(batches))[others:]):
-            if _take(taken, number):
-                yield from _train(trainer, batch, count)
-                yield from _finished(pending, timeout=0.0)
-        while pending:
-            yield from _finished(pending, timeout=0.1)
-            report_others()
-        report_others()
+        started = time.process_time()
+        for trained, (number, batch) in enumerate(reversed(list(enumerate(batches))), start=1):
+            if helpers.leave_to_them(number):
+                continue
+            yield from _train(trainer, batch, count)
+            yield from helpers.finished(timeout=0.0)
+            if is_worth_sharing(time.process_time() - started, trained, number):
+                helpers.start()
+        while helpers.pending:
+            yield from helpers.finished(timeout=0.1)
+            report(helpers.new_units())
+        report(helpers.new_units())
     except BrokenProcessPool:
         raise WorkFailed(
             "a worker process died, most likely for lack of memory: use fewer --workers; "
             "finished runs are kept and --resume continues from them"
         ) from None
     finally:
-        stop.set()
-        executor.shutdown(wait=True, cancel_futures=True)
+        helpers.stop()
 
 
-def _finished(pending: set[Future[list[Result]]], timeout: float) -> Iterator[Result]:
-    """Yield what other processes have finished, and remove it from ``pending``."""
-    finished, _ = wait(pending, timeout=timeout, return_when=FIRST_COMPLETED)
-    for future in finished:
-        pending.remove(future)
-        yield from future.result()
+class _Helpers:
+    """Other processes that take batches of runs from the start of the queue.
+
+    Attributes:
+        pending: Batches that other processes have not finished, or found taken.
+    """
+
+    def __init__(self, trainer: RunTrainer, batches: list[ModelBatch], others: int) -> None:
+        self._trainer, self._batches, self._others = trainer, batches, others
+        self._mine: set[int] = set()
+        self._executor: ProcessPoolExecutor | None = None
+        self._reported = 0
+        self.pending: set[Future[list[Result]]] = set()
+
+    def start(self) -> None:
+        """Start the processes, if they have not started and batches are left for them."""
+        left = [number for number in range(len(self._batches)) if number not in self._mine]
+        self._others = min(self._others, len(left))
+        if self._executor is not None or not left:
+            return
+        context = multiprocessing.get_context("spawn")
+        self._done, self._stop = context.Value("q", 0), context.Event()
+        # Which batches a process has taken. Futures are not cancelled instead: where a worker
+        # dies, Python 3.11 fails on cancelled ones.
+        self._taken = context.Array("b", len(self._batches))
+        for number in self._mine:
+            self._taken[number] = 1
+        shared = (self._trainer, self._done, self._stop, self._taken)
+        self._executor = ProcessPoolExecutor(self._others, context, _start_worker, shared)
+        with _interrupts_held():
+            self.pending = {
+                self._executor.submit(_work, number, self._batches[number]) for number in left
+            }
+
+    def leave_to_them(self, number: int) -> bool:
+        """Take a batch for this process, unless it is another's: those started for the first."""
+        if self._executor is None:
+            self._mine.add(number)
+            return False
+        return number < self._others or not _take(self._taken, number)
+
+    def finished(self, timeout: float) -> Iterator[Result]:
+        """Yield what other processes have finished, and remove it from ``pending``."""
+        finished, _ = wait(self.pending, timeout=timeout, return_when=FIRST_COMPLETED)
+        for future in finished:
+            self.pending.remove(future)
+            yield from future.result()
+
+    def new_units(self) -> int:
+        """Return the units of work that they have done since the last call."""
+        if self._executor is None:
+            return 0
+        before, self._reported = self._reported, self._done.value
+        return self._reported - before
+
+    def stop(self) -> None:
+        """End the processes."""
+        if self._executor is not None:
+            self._stop.set()
+            self._executor.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager

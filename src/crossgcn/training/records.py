@@ -30,7 +30,7 @@ from crossgcn.errors import BadInput, Note
 from crossgcn.training.checkpoints import CHECKPOINT, MODEL_FILES, WEIGHTS, differences
 from crossgcn.training.selection import EpochMetrics
 
-RECORD, EPOCHS = "run.json", "epochs.csv"
+RECORD, EPOCHS, RESULT = "run.json", "epochs.csv", "result.json"
 
 
 def describe_dataset(data: Data) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
 
 def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
     """Write what a command found as ``result.json``; through JSON, whose keys are all texts."""
-    write_json(folder / "result.json", add_checksum(json.loads(json.dumps(summary))))
+    write_json(folder / RESULT, add_checksum(json.loads(json.dumps(summary))))
 
 
 def clear_run(folder: Path) -> None:

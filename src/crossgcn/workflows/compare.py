@@ -9,8 +9,9 @@ from typing import Any
 
 from crossgcn.data.tables.graph import TableGraph
 from crossgcn.errors import BadInput
-from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS
-from crossgcn.experiments.compare import TableComparison, TableExperiment
+from crossgcn.experiments.answers import TableComparison
+from crossgcn.experiments.candidates import CANDIDATES, cross_in_first_layer
+from crossgcn.experiments.compare import TableExperiment
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.links.compare import LinkExperiment
 from crossgcn.links.settings import (
@@ -28,7 +29,7 @@ from crossgcn.reproduction.items import paper_result
 from crossgcn.training.config import RunConfig
 from crossgcn.training.metrics import positive_class
 from crossgcn.training.records import describe_environment, write_summary
-from crossgcn.workflows.table_settings import cross_in_first_layer, table_defaults
+from crossgcn.workflows.table_settings import table_defaults
 
 
 def table_experiment(
@@ -76,6 +77,9 @@ def compare_on_tables(
 
     comparison = experiment.run(threads=threads, on_estimate=estimate, **work)
     config, environment = experiment.experiment.configs[0], describe_environment()
+    positive: dict[str, str] = {}
+    if graph.data.num_classes == 2:
+        positive["positive_class"] = graph.classes[positive_class(graph.data.y.numpy())]
     summary = {
         "dataset": graph.data.name,
         "target": graph.plan.target,
@@ -90,7 +94,7 @@ def compare_on_tables(
             for name in experiment.names
         },
         **summarise_candidates(comparison, baseline),
-        **_positive_class(graph),
+        **positive,
         "left_out": left_out if left_out["models"] else None,
         "seconds": sum(result.seconds for result in comparison.results),
         "versions": environment["versions"],
@@ -99,26 +103,6 @@ def compare_on_tables(
         "wall_seconds": time.perf_counter() - started,
     }
     return summary, comparison
-
-
-def compare_tables(
-    graph: TableGraph,
-    models: Sequence[str] | None = None,
-    *,
-    baseline: str | None = None,
-    tuning: int = DEFAULT_TRIALS,
-    out: Path | str | None = None,
-    workers: int = 1,
-    threads: int = 1,
-    device: str = "cpu",
-    **settings: Any,
-) -> dict[str, Any]:
-    """Compare models on tables; for the arguments see :func:`compare`."""
-    check_baseline(baseline, models or list(CANDIDATES))
-    folder = None if out is None else Path(out)
-    experiment = table_experiment(graph, models, tuning, settings)
-    work: dict[str, Any] = {"out": folder, "workers": workers, "threads": threads, "device": device}
-    return keep_summary(compare_on_tables(graph, experiment, baseline=baseline, **work)[0], folder)
 
 
 def compare(
@@ -176,12 +160,6 @@ def check_baseline(baseline: str | None, names: Sequence[str]) -> None:
         )
 
 
-def _positive_class(graph: TableGraph) -> dict[str, str]:
-    if graph.data.num_classes != 2:
-        return {}
-    return {"positive_class": graph.classes[positive_class(graph.data.y.numpy())]}
-
-
 def keep_summary(summary: dict[str, Any], folder: Path | None) -> dict[str, Any]:
     """Write a summary to ``result.json`` in its folder, as the commands do."""
     if folder is not None:
@@ -234,6 +212,8 @@ def predict_links(
 ) -> dict[str, Any]:
     """Train encoders to predict missing edges, and pair their results split by split.
 
+    Arguments that are not listed are those of :func:`compare`.
+
     Args:
         dataset: A known dataset, a graph file or a graph folder; or tables that
             :func:`~crossgcn.load_tables` read.
@@ -241,12 +221,6 @@ def predict_links(
         link_settings: Embeddings, decoder, folds and ranks.
         num_splits: Random splits of the edges.
         num_layers: Layers of each encoder.
-        out: Folder for the records and ``result.json``; finished runs in it are not repeated.
-        workers: Number of processes.
-        threads: Threads of each run.
-        device: ``cpu``, ``cuda`` or ``auto``.
-        on_epochs: Called with the epochs done and the epochs in total.
-        **settings: Fields of :class:`~crossgcn.RunConfig`, for the models that have them.
 
     Returns:
         The summary that ``crossgcn links --json`` prints.

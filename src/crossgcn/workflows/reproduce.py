@@ -11,10 +11,15 @@ from typing import Any, Literal
 from crossgcn.data.files import write_json
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.reproduction import ITEM_NAMES
-from crossgcn.reproduction.collect import ItemResult, read_item_result, write_model
 from crossgcn.reproduction.items import Item, read_item
 from crossgcn.reproduction.page import summarise_reproduction, write_report
-from crossgcn.reproduction.plan import ItemPlan, plan_item
+from crossgcn.reproduction.plan import (
+    ItemPlan,
+    ItemResult,
+    plan_item,
+    read_item_result,
+    write_model,
+)
 from crossgcn.reproduction.run import Reproduction
 
 
@@ -42,9 +47,7 @@ def reproduce(
         splits: The training sets released with the paper, or random ones; the released ones by
             default, if they are on this machine.
         datasets: Only these; all by default.
-        workers: Number of processes.
-        threads: Threads of each run.
-        device: ``cpu``, ``cuda`` or ``auto``.
+        workers: As for :func:`crossgcn.compare`, like ``threads`` and ``device``.
         on_work: Called with the work done and the work in total.
         **settings: ``epochs``, ``num_splits`` and ``seed``, where they are not the item's own.
 

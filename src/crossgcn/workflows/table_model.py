@@ -22,19 +22,25 @@ from crossgcn.data.tables.graph import (
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
-from crossgcn.experiments.candidates import DEFAULT_TRIALS
+from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
 from crossgcn.experiments.predict import predictions_frame, score_known_nodes, score_new_nodes
 from crossgcn.experiments.run_folder import RunFolder, choose_model, open_run
 from crossgcn.explanation.columns import ColumnTerms
 from crossgcn.explanation.explain import explain, explain_terms
 from crossgcn.models.cross_hops import CrossHops
-from crossgcn.workflows.compare import compare_tables
+from crossgcn.workflows.compare import (
+    check_baseline,
+    compare_on_tables,
+    keep_summary,
+    table_experiment,
+)
 from crossgcn.workflows.report import write_report
 from crossgcn.workflows.table_settings import configure_for_tables
 
 AnyTable = Path | str | pd.DataFrame | Table
 _CHOICES = {field.name for field in fields(TableChoices)}
+_WORK = ("workers", "threads", "device")
 
 
 def from_tables(
@@ -107,10 +113,7 @@ class TableModel:
 
         Args:
             out: Folder of the run; a temporary one by default.
-            workers: Number of processes. With more than one, a script must guard its entry with
-                ``if __name__ == "__main__"``.
-            threads: Threads of each run.
-            device: ``cpu``, ``cuda`` or ``auto``.
+            workers: As for :meth:`crossgcn.Experiment.run`, like ``threads`` and ``device``.
         """
         graph = self._tables()
         config = configure_for_tables(graph, {"splits": None, **self.settings})
@@ -157,7 +160,14 @@ class TableModel:
             The summary that ``crossgcn compare --json`` prints: ``models``, ``answers``,
             ``answer`` (in words), ``recommended``.
         """
-        return compare_tables(self._tables(), models, tuning=tuning, **options)
+        graph, folder = self._tables(), options.pop("out", None)
+        baseline = options.pop("baseline", None)
+        check_baseline(baseline, models or list(CANDIDATES))
+        folder = None if folder is None else Path(folder)
+        work = {name: options.pop(name) for name in _WORK if name in options}
+        experiment = table_experiment(graph, models, tuning, options)
+        summary, _ = compare_on_tables(graph, experiment, baseline=baseline, out=folder, **work)
+        return keep_summary(summary, folder)
 
     def explain(
         self, node: str | None = None, *, top: int = 20, order: int | None = None
@@ -204,6 +214,8 @@ class TableModel:
             scored = score_known_nodes(run)
         else:
             scored = score_new_nodes(run, nodes, edges)
+            for unseen in scored.unseen:
+                warnings.warn(str(unseen), stacklevel=2)
             if edges is None and run.data.edge_index.size(1):
                 warnings.warn(
                     "the model was trained with edges, and none are given: the new nodes are "
@@ -230,10 +242,14 @@ class TableModel:
         shutil.copytree(self.run.folder, folder, dirs_exist_ok=True)
 
     @classmethod
-    def load(cls, folder: Path | str) -> Self:
-        """Return a model that :meth:`save`, :meth:`fit` or ``crossgcn train`` wrote."""
+    def load(cls, folder: Path | str, *, trust: Path | str | None = None) -> Self:
+        """Return a model that :meth:`save`, :meth:`fit` or ``crossgcn train`` wrote.
+
+        Args:
+            trust: A key: refuse the folder unless ``crossgcn train --sign`` signed it with it.
+        """
         loaded = cls(None)
-        loaded._run = open_run(Path(folder))
+        loaded._run = open_run(Path(folder), trust=None if trust is None else Path(trust))
         return loaded
 
     def _tables(self) -> TableGraph:

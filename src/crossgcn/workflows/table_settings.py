@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossgcn.errors import BadInput
-from crossgcn.experiments.candidates import TRIALS
-from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
+from crossgcn.experiments.candidates import TRIALS, cross_in_first_layer
+from crossgcn.models.catalogue import get_preset
 from crossgcn.training.config import RunConfig
 from crossgcn.training.metrics import DEFAULT_METRICS, Task, check_metric, task_of_outputs
 
@@ -116,16 +116,3 @@ def _check_for_target(graph: TableGraph, given: RunConfig, task: Task) -> None:
             f"{place}: --class-weight has {len(weights)} weights for {len(graph.classes)} classes: "
             f"give one each for {', '.join(graph.classes)}"
         )
-
-
-def cross_in_first_layer(config: RunConfig) -> RunConfig:
-    """Give ``--order K`` to the first layer only, unless orders were given per layer.
-
-    Crosses are then products of a table's columns, never of hidden units.
-    """
-    if not has_orders(config.model, config.transform) or isinstance(config.order, tuple):
-        return config
-    order = 2 if config.order is None else config.order
-    if get_preset(config.model).inputs == "hops":  # it has one layer, and one order
-        return config.model_copy(update={"order": order})
-    return config.model_copy(update={"order": first_layer_crosses(order, config.num_layers)})

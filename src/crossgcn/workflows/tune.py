@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crossgcn.data.tables.graph import TableGraph, describe_encoding
-from crossgcn.experiments.tune.searches import make_searches
+from crossgcn.experiments.tune.space import make_searches
 from crossgcn.experiments.tune.tuning import Tuning, TuningResult
 from crossgcn.reports.terminal.tune import summarise_tuning, write_config
 from crossgcn.reports.tuning_figure import write_tuning_figure
@@ -32,7 +32,8 @@ def tune(
 ) -> dict[str, Any]:
     """Search for the settings of best validation score, then test them once.
 
-    Needs the extra ``tune``, which installs Optuna.
+    Needs the extra ``tune``, which installs Optuna. Arguments that are not listed are those of
+    :func:`crossgcn.compare`.
 
     Args:
         dataset: A known dataset, a graph file or a graph folder; or tables that
@@ -43,10 +44,6 @@ def tune(
         timeout: Seconds after which no further trial starts.
         search_splits: Splits per trial; all by default.
         twin: Also tune the same model without crosses, and compare the two.
-        workers: Number of processes.
-        threads: Threads of each run.
-        device: ``cpu``, ``cuda`` or ``auto``.
-        on_epochs: Called with the epochs done and the epochs in total.
         **settings: Fields of :class:`~crossgcn.RunConfig` that are not searched.
 
     Returns:

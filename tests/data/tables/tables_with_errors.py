@@ -281,6 +281,6 @@ ERRORS = (
         "an infinite weight",
         "infinite-edge-weight",
         edges_with(weight=["inf"] + ["0.5"] * 125),
-        "edges.csv, row 2 | 'inf' | finite number",
+        "edges.csv, row 2 | 'inf' | finite numbers",
     ),
 )

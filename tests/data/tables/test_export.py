@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossgcn.data.tables.export import neutralise, write_table
+from crossgcn.data.tables.frames import neutralise, write_table
 from crossgcn.errors import BadInput
 
 

@@ -6,7 +6,7 @@ from aggregation_cases import EDGES, NODES, dense, join, vectors
 from torch_geometric.nn import GATConv, GATv2Conv
 
 from crossgcn import BadInput, CrossGCNConv
-from crossgcn.layers.aggregation.attention import GraphAttention, GraphAttentionV2
+from crossgcn.layers.aggregation.one_hop import GraphAttention, GraphAttentionV2
 
 
 @pytest.mark.parametrize("heads", [1, 2, 4])

@@ -4,13 +4,13 @@ from itertools import combinations
 
 import pytest
 import torch
-from aggregation_cases import EDGES, NODES, WEIGHTS, dense, join, vectors
+from aggregation_cases import EDGES, NODES, WEIGHTS, dense, edges, join, vectors
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crossgcn.graph import edges_of_kind
-from crossgcn.layers.aggregation.neighbour_pairs import GCNAndPairs, NeighbourPairs
+from crossgcn.graph import ModelBatchMatrix, edges_of_kind
+from crossgcn.layers.aggregation.one_hop import GCNAndPairs, NeighbourPairs
 
 
 def mean_of_all_pairs(adjacency: Tensor, x: Tensor, own: bool) -> Tensor:
@@ -120,3 +120,12 @@ def test_halves_lose_no_pair_of_a_leaf_of_a_heavy_node(dtype: torch.dtype) -> No
     expected = NeighbourPairs(4)(x.double(), [exact])
     assert out.dtype == dtype
     torch.testing.assert_close(out.double(), expected, rtol=0.02, atol=0.0)
+
+
+def test_models_side_by_side_leave_out_their_own_nodes() -> None:
+    hops = [edges("gcn", None), edges("gcn", WEIGHTS), edges("gcn", WEIGHTS.flip(0))]
+    x = torch.stack([vectors(seed=seed) for seed in range(3)])
+    pairs = NeighbourPairs(4, own=False)
+    together = pairs(x, [ModelBatchMatrix(hops)])
+    for model, hop in enumerate(hops):
+        torch.testing.assert_close(together[model], pairs(x[model], [hop]))

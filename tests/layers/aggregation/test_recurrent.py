@@ -8,7 +8,7 @@ from aggregation_cases import WEIGHTS, dense, edges, join, shake, vectors
 from torch import Tensor
 
 from crossgcn.layers import make_aggregation
-from crossgcn.layers.aggregation.recurrent import RecurrentAggregation
+from crossgcn.layers.aggregation.one_hop import RecurrentAggregation
 
 
 def read_one_by_one(aggregation: RecurrentAggregation, group: Tensor) -> Tensor:

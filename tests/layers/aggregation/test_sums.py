@@ -11,7 +11,7 @@ from torch_geometric.nn import SAGEConv
 from crossgcn import BadInput, CrossGCNConv
 from crossgcn.graph import edges_of_kind
 from crossgcn.layers import make_aggregation
-from crossgcn.layers.aggregation.sums import SelfAndNeighbours
+from crossgcn.layers.aggregation.one_hop import SelfAndNeighbours
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])

@@ -8,7 +8,7 @@ from crossing_cases import add_bias, make_crossing, random_rows, to_csr
 from torch import Tensor
 
 from crossgcn import BadInput
-from crossgcn.layers.other_crossings.dcn_v2 import CrossNetworkV2
+from crossgcn.layers.other_crossings.dcn import CrossNetworkV2
 
 
 def matrix_of(network: CrossNetworkV2, layer: int) -> Tensor:

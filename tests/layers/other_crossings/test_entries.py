@@ -99,3 +99,11 @@ def test_entries_of_several_models_meet_their_own_weights(x: Tensor) -> None:
 def test_a_layout_that_cannot_be_read_is_named() -> None:
     with pytest.raises(BadInput, match=r"sparse_coo.*to_sparse_csr"):
         Entries(torch.sparse_coo_tensor(torch.tensor([[0], [1]]), torch.ones(1), (2, 2)))
+
+
+def test_pairs_are_gathered_in_pieces_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of one length, of which four fit at once; a row that fits nowhere is taken alone."""
+    entries = Entries(to_csr(torch.ones(10, 5, dtype=torch.float64)))
+    for most, rows in ((100, [4, 4, 2]), (24, [1] * 10)):
+        monkeypatch.setitem(entries_module.MOST_GATHERED, "cpu", most)
+        assert [len(numbers) for numbers, _ in entries._row_blocks()] == rows

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crossgcn.layers.other_crossings.hofm import HigherOrderFM
+from crossgcn.layers.other_crossings.entries import HigherOrderFM
 
 
 def combination_by_combination(machine: HigherOrderFM, x: Tensor) -> Tensor:

@@ -95,7 +95,9 @@ def _read_json(path: Path, object_hook: Any = None) -> dict[str, Any]:
             f"{path}: not JSON, or cut short ({error}); download or write it again"
         ) from None
     if not isinstance(content, dict):
-        raise BadInput(f"{path}: holds {type(content).__name__}, not a JSON object {{...}}")
+        raise BadInput(
+            f"{path}: holds {type(content).__name__}, not a JSON object {{...}}; write it again"
+        )
     return content
 
 

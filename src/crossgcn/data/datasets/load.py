@@ -8,8 +8,7 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
-from crossgcn.data.datasets.citeseer_cross import citeseer_cross, citeseer_cross_pairs
-from crossgcn.data.datasets.drawn_graphs import reddit400k_shaped
+from crossgcn.data.datasets.generated import citeseer_cross, citeseer_cross_pairs, reddit400k_shaped
 from crossgcn.data.datasets.graphsage import GRAPH_ENDING, read_graphsage
 from crossgcn.data.datasets.planetoid import read_bundled_citeseer, read_planetoid
 from crossgcn.data.datasets.registry import locate, not_here

@@ -47,7 +47,9 @@ def read_planetoid(folder: Path, name: str) -> Data:
     paths = {part: folder / f"ind.{name}.{part}" for part in PLANETOID_PARTS}
     for path in paths.values():
         check_listed(path)
-    x, tx, allx = (_read_features(paths[part]) for part in ("x", "tx", "allx"))
+    x, tx, allx = (
+        _read(paths[part], lambda value, _: _as_matrix(value)) for part in ("x", "tx", "allx")
+    )
     ty, ally = (_read_one_hot(paths[part]) for part in ("ty", "ally"))
     test = _read_test_index(paths["test.index"])
 
@@ -112,10 +114,6 @@ def _read(path: Path, make: Callable[[Any, int], Value]) -> Value:
         raise _damaged(path, str(error)) from None
 
 
-def _read_features(path: Path) -> sparse.csr_matrix:
-    return _read(path, lambda value, _: _as_matrix(value))
-
-
 def _read_one_hot(path: Path) -> NDArray[np.integer]:
     array = _read(path, lambda value, _: _as_array(value, "iu"))
     _require(array.ndim == 2 and array.size > 0, path, "it holds no matrix of one-hot labels")
@@ -131,7 +129,9 @@ def _read_test_index(path: Path) -> NDArray[np.int64]:
     try:
         index = np.array([int(line) for line in read_bytes(path).decode("ascii").split()], np.int64)
     except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror})") from error
+        raise BadInput(
+            f"{path}: cannot be read ({error.strerror}); a graph is eight files ind.NAME.*"
+        ) from error
     except (ValueError, OverflowError) as error:
         raise _damaged(path, str(error)) from error
     _require(len(index) > 0, path, "it is empty")

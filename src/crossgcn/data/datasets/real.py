@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from importlib.resources import as_file, files
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,14 +28,10 @@ STUDENT_COLUMNS = ("status", "gender", "major", "minor", "dorm", "year", "high_s
 """Columns of ``local_info`` in the files of facebook100."""
 
 
-@dataclass(frozen=True)
-class RealTables:
-    """The tables of a dataset.
+class RealTables(NamedTuple):
+    """The tables of a dataset, with one row per node and one row per undirected edge.
 
-    Attributes:
-        nodes: One row per node.
-        edges: One row per undirected edge.
-        roles: Official splits, int8 ``[splits, nodes]``: 1 train, 2 validation, 3 test.
+    ``roles`` are official splits, int8 ``[splits, nodes]``: 1 train, 2 validation, 3 test.
     """
 
     nodes: pd.DataFrame
@@ -162,7 +158,7 @@ def _read_tolokers(name: str) -> RealTables:
 
 def _read_facebook(name: str) -> RealTables:
     (path,) = locate_tables(name)
-    content = io.loadmat(path, variable_names=["A", "local_info"])
+    content = io.loadmat(path, variable_names=["A", "local_info"], spmatrix=False)
     nodes = pd.DataFrame(content["local_info"], columns=list(STUDENT_COLUMNS)).astype("Int64")
     nodes = nodes.mask(nodes == 0)
     nodes.insert(0, "student", range(len(nodes)))

@@ -20,12 +20,7 @@ import pooch
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from crossgcn.data.datasets.catalogue import (
-    CATALOGUE,
-    DATASET_NAMES,
-    PLANETOID_PARTS,
-    TABLES,
-)
+from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, PLANETOID_PARTS, TABLES
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 
 ENVIRONMENT_VARIABLE = "CROSSGCN_DATA"

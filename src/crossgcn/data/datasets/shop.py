@@ -13,13 +13,11 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
-from crossgcn.data.datasets.weighted_nodes import Integers, WeightedNodes
+from crossgcn.data.datasets.weighted_nodes import Floats, Integers, WeightedNodes
 from crossgcn.data.files import replacing
 from crossgcn.data.stored.format import check_target
-from crossgcn.data.tables.export import write_table
+from crossgcn.data.tables.frames import write_table
 from crossgcn.errors import BadInput
-
-Floats = NDArray[np.float64]
 
 CLASSES: Mapping[str, float] = {"books": 0.28, "garden": 0.26, "sports": 0.24, "toys": 0.22}
 """What customers buy, and the share of each class."""
@@ -49,7 +47,7 @@ class Column:
         return random.integers(self.values[cells], self.values[cells + 1]) * self.step
 
 
-def _words(name: str, shares: Mapping[str, float]) -> Column:
+def _words(name: str, **shares: float) -> Column:
     features = tuple(f"{name}={word}" for word in shares)
     return Column(name, features, np.array([*shares.values()]), np.array([*shares], dtype=object))
 
@@ -76,96 +74,64 @@ class PlantedCross:
         return " & ".join(self.members)
 
 
-PLANTED = (
-    PlantedCross(
-        "books",
-        ("gender=female", "age=[20, 25)"),
-        (
-            _words("gender", {"female": 0.42, "male": 0.4, "undisclosed": 0.18}),
-            _ranges("age", 16, 20, 25, 30, 40),
-        ),
-    ),
-    PlantedCross(
-        "garden",
-        ("membership=gold", "income=[5000, 10000)"),
-        (
-            _words("membership", {"basic": 0.3, "silver": 0.25, "gold": 0.25, "family": 0.2}),
-            _ranges("income", 900, 3000, 5000, 10_000, 20_000, step=10),
-        ),
-    ),
-    PlantedCross(
-        "sports",
-        ("channel=social", "payment=wallet"),
-        (
-            _words(
-                "channel",
-                {"search": 0.24, "social": 0.22, "friend": 0.2, "flyer": 0.18, "radio": 0.16},
-            ),
-            _words("payment", {"card": 0.3, "wallet": 0.25, "invoice": 0.25, "transfer": 0.2}),
-        ),
-    ),
-    PlantedCross(
-        "toys",
-        ("city=Porto", "device=tablet"),
-        (
-            _words(
-                "city",
-                {"Lisbon": 0.25, "Porto": 0.22, "Braga": 0.2, "Faro": 0.17, "Coimbra": 0.16},
-            ),
-            _words("device", {"phone": 0.32, "laptop": 0.26, "tablet": 0.24, "desktop": 0.18}),
-        ),
-    ),
+_COLUMNS = (
+    _words("gender", female=0.42, male=0.4, undisclosed=0.18),
+    _ranges("age", 16, 20, 25, 30, 40),
+    _words("membership", basic=0.3, silver=0.25, gold=0.25, family=0.2),
+    _ranges("income", 900, 3000, 5000, 10_000, 20_000, step=10),
+    _words("channel", search=0.24, social=0.22, friend=0.2, flyer=0.18, radio=0.16),
+    _words("payment", card=0.3, wallet=0.25, invoice=0.25, transfer=0.2),
+    _words("city", Lisbon=0.25, Porto=0.22, Braga=0.2, Faro=0.17, Coimbra=0.16),
+    _words("device", phone=0.32, laptop=0.26, tablet=0.24, desktop=0.18),
+)
+_MEMBERS = (
+    ("gender=female", "age=[20, 25)"),
+    ("membership=gold", "income=[5000, 10000)"),
+    ("channel=social", "payment=wallet"),
+    ("city=Porto", "device=tablet"),
+)
+PLANTED = tuple(
+    PlantedCross(*each)
+    for each in zip(CLASSES, _MEMBERS, zip(_COLUMNS[::2], _COLUMNS[1::2], strict=True), strict=True)
 )
 """One cross per class, in the order of the classes, and its columns."""
 
-OTHER_COLUMNS = (
-    _words("visits", {"weekly": 0.3, "monthly": 0.4, "rarely": 0.3}),
-    _words("delivery", {"home": 0.5, "locker": 0.3, "pickup": 0.2}),
-    _words("language", {"Portuguese": 0.6, "English": 0.25, "Spanish": 0.15}),
-    _words("newsletter", {"0": 0.65, "1": 0.35}),
+_NOISE = (
+    _words("visits", weekly=0.3, monthly=0.4, rarely=0.3),
+    _words("delivery", home=0.5, locker=0.3, pickup=0.2),
+    _words("language", Portuguese=0.6, English=0.25, Spanish=0.15),
+    _words("newsletter", **{"0": 0.65, "1": 0.35}),
 )
-"""Columns of noise."""
-
-COMMON_TAGS = ("cooking", "film", "music", "travel")
-OWN_TAGS = {
+_COMMON_TAGS = ("cooking", "film", "music", "travel")
+_OWN_TAGS = {
     "books": ("history", "poetry"),
     "garden": ("herbs", "roses"),
     "sports": ("running", "sailing"),
     "toys": ("puzzles", "trains"),
 }
-"""Tags: common ones, and those of a class."""
+_SURVEY_ANSWERS = np.array(["never", "seldom", "sometimes", "often", "always"], dtype=object)
 
-SURVEY_ANSWERS = ("never", "seldom", "sometimes", "often", "always")
-"""Random answers, for a table with more columns."""
-
-MISSING = {"gender": 0.02, "age": 0.01, "income": 0.03, "payment": 0.02, "city": 0.02}
+_MISSING = {"gender": 0.02, "age": 0.01, "income": 0.03, "payment": 0.02, "city": 0.02}
 """Share of the cells that are empty."""
-
-TOGETHER, APART = 7.0, -4.0
+_TOGETHER, _APART = 7.0, -4.0
 """Added to the log-odds of a planted pair within its class, and in the others."""
-
-ALONE = 1.6
+_ALONE = 1.6
 """Added to the log-odds of each feature of a pair within its class, without crosses."""
-
-HINTS = 0.9
+_HINTS = 0.9
 """Added to the log-odds of a class's own tags."""
-
-LIKED, LIKED_BY_FEW = 0.35, 0.12
+_LIKED, _LIKED_BY_FEW = 0.35, 0.12
 """Share of customers with a common tag, and with a tag of another class."""
 
 
-def draw_customers(
+def _draw_customers(
     classes: Integers, *, crosses: bool, random: np.random.Generator
 ) -> pd.DataFrame:
-    """Draw every column but the id and the target.
+    """Draw every column but the id and the target, for customers of these classes.
 
-    Columns of planted pairs have the same distribution in all classes, so that one alone
-    predicts nothing. Tags are related to the class, and the remaining columns are noise.
-
-    Args:
-        classes: The class of each customer, as a position in :data:`CLASSES`.
-        crosses: Whether to plant the pairs; without them each of the features is more frequent
-            in the pair's class, independently of the other.
+    With ``crosses``, columns of planted pairs have the same distribution in all classes, so that
+    one alone predicts nothing. Without, each feature of a pair is more frequent in the pair's
+    class, independently of the other. Tags are related to the class, and the remaining columns
+    are noise.
     """
     columns: dict[str, Any] = {}
     for own, cross in enumerate(PLANTED):
@@ -177,21 +143,13 @@ def draw_customers(
             cells[:, members] = np.unravel_index(drawn, joint.shape)
         for column, of_column in zip(cross.columns, cells, strict=True):
             columns[column.name] = column.draw(of_column, random)
-    for column in OTHER_COLUMNS:
+    for column in _NOISE:
         columns[column.name] = column.draw(allot(column.shares, len(classes), random), random)
     columns["tags"] = _draw_tags(classes, random)
     frame = pd.DataFrame(columns).convert_dtypes().astype({"newsletter": "Int64"})
-    for name, share in MISSING.items():
+    for name, share in _MISSING.items():
         frame.loc[random.random(len(frame)) < share, name] = pd.NA
     return frame
-
-
-def draw_survey(num_nodes: int, num_questions: int, random: np.random.Generator) -> pd.DataFrame:
-    """Draw random answers, one column per question."""
-    answers = random.integers(len(SURVEY_ANSWERS), size=(num_nodes, num_questions))
-    width = max(2, len(str(num_questions)))
-    names = [f"q{number:0{width}}" for number in range(1, num_questions + 1)]
-    return pd.DataFrame(np.array(SURVEY_ANSWERS, dtype=object)[answers], columns=names)
 
 
 def plant_pair(first: Floats, second: Floats, cell: tuple[int, int], strength: float) -> Floats:
@@ -236,7 +194,7 @@ def _joint_in_class(cross: PlantedCross, own: bool, crosses: bool) -> Floats:
     first, second = cross.columns
     cell = first.features.index(cross.members[0]), second.features.index(cross.members[1])
     if crosses:
-        return plant_pair(first.shares, second.shares, cell, TOGETHER if own else APART)
+        return plant_pair(first.shares, second.shares, cell, _TOGETHER if own else _APART)
     share = CLASSES[cross.buys]
     return np.outer(
         _prefer(first.shares, cell[0], share, own), _prefer(second.shares, cell[1], share, own)
@@ -246,7 +204,7 @@ def _joint_in_class(cross: PlantedCross, own: bool, crosses: bool) -> Floats:
 def _prefer(shares: Floats, value: int, class_share: float, own: bool) -> Floats:
     """Make a value more frequent in a class and rarer in others, with the same total share."""
     overall = shares[value]
-    odds = overall / (1 - overall) * np.exp(ALONE)
+    odds = overall / (1 - overall) * np.exp(_ALONE)
     within = odds / (1 + odds)
     wanted = within if own else (overall - class_share * within) / (1 - class_share)
     preferred: Floats = shares * (1 - wanted) / (1 - overall)
@@ -256,31 +214,26 @@ def _prefer(shares: Floats, value: int, class_share: float, own: bool) -> Floats
 
 def _draw_tags(classes: Integers, random: np.random.Generator) -> list[str | None]:
     """Draw each tag independently of the others, given the class; ``None`` for no tags."""
-    words = [*COMMON_TAGS, *(word for own in OWN_TAGS.values() for word in own)]
-    liked = np.full((len(classes), len(words)), LIKED_BY_FEW)
-    liked[:, : len(COMMON_TAGS)] = LIKED
+    words = [*_COMMON_TAGS, *(word for own in _OWN_TAGS.values() for word in own)]
+    liked = np.full((len(classes), len(words)), _LIKED_BY_FEW)
+    liked[:, : len(_COMMON_TAGS)] = _LIKED
     odds = liked / (1 - liked)
     for label, buys in enumerate(CLASSES):
-        own = [words.index(word) for word in OWN_TAGS[buys]]
-        odds[np.ix_(classes == label, own)] *= np.exp(HINTS)
+        own = [words.index(word) for word in _OWN_TAGS[buys]]
+        odds[np.ix_(classes == label, own)] *= np.exp(_HINTS)
     likes = random.random(odds.shape) < odds / (1 + odds)
     return [";".join(sorted(compress(words, row))) or None for row in likes]
 
 
 FEWEST_NODES = 300
 """With fewer, the encoder may find other ranges of numbers than those planted."""
-
 FEWEST_COLUMNS = 15
 """The id, the target, and thirteen features."""
 
-EDGES_PER_NODE = 5
-NEW_PER_NODE = 0.05
-UNLABELLED = 0.03
-
-ALIKE = 0.35
+_EDGES_PER_NODE, _NEW_PER_NODE, _UNLABELLED = 5, 0.05, 0.03
+_ALIKE = 0.35
 """Share of friends drawn from the same class; others are drawn from all customers."""
-
-POPULARITY_TAIL, MOST_POPULAR = 2.5, 10.0
+_POPULARITY_TAIL, _MOST_POPULAR = 2.5, 10.0
 """Exponent of the power law of popularity, and its largest value."""
 
 
@@ -321,72 +274,65 @@ def make_shop(
         crosses: Whether to plant the pairs. Without them, each of the features is more frequent
             in its class by itself, independently of the other.
     """
-    _check_sizes(num_nodes, num_columns, seed)
+    small, narrow = "a shop of {} customers is too small to learn from", "a table of {} columns has"
+    for value, least, problem in (
+        (num_nodes, FEWEST_NODES, small),
+        (num_columns, FEWEST_COLUMNS, f"{narrow} no room for the shop's own"),
+    ):
+        if value < least:
+            raise BadInput(f"{problem.format(value)}; give at least {least}")
+    if seed < 0:
+        raise BadInput(f"seed is {seed}; give 0 or more")
     random, survey_random = (np.random.default_rng([seed, num_nodes, part]) for part in (0, 1))
-    num_new = round(NEW_PER_NODE * num_nodes)
+    num_new = round(_NEW_PER_NODE * num_nodes)
     shares = np.array(list(CLASSES.values()))
     classes = np.concatenate([allot(shares, count, random) for count in (num_nodes, num_new)])
     known, new = np.split(np.arange(len(classes)), [num_nodes])
-    edges = _draw_friends(classes[known], known, random)
-    new_edges = _draw_friends(classes, new, random)
     ids = pd.Series([f"u_{number}" for number in range(1, len(classes) + 1)], name="customer")
-    customers = pd.concat(
-        [
-            ids,
-            draw_customers(classes, crosses=crosses, random=random),
-            draw_survey(len(classes), num_columns - FEWEST_COLUMNS, survey_random),
-        ],
-        axis=1,
-    )
+    edges = _draw_friends(classes[known], known, ids, random)
+    new_edges = _draw_friends(classes, new, ids, random)
+    questions = num_columns - FEWEST_COLUMNS
+    answers = survey_random.integers(len(_SURVEY_ANSWERS), size=(len(classes), questions))
+    width = max(2, len(str(questions)))
+    names = [f"q{number:0{width}}" for number in range(1, questions + 1)]
+    drawn = _draw_customers(classes, crosses=crosses, random=random)
+    survey = pd.DataFrame(_SURVEY_ANSWERS[answers], columns=names)
+    customers = pd.concat([ids, drawn, survey], axis=1)
     buys = pd.Series(np.array(list(CLASSES), dtype=object)[classes], name="buys")
-    labels = buys[known].mask(random.random(num_nodes) < UNLABELLED)
+    labels = buys[known].mask(random.random(num_nodes) < _UNLABELLED)
     return Shop(
         nodes=customers.iloc[known].assign(buys=labels),
-        edges=_name_ends(edges, ids),
+        edges=edges,
         new_nodes=customers.iloc[new].reset_index(drop=True),
-        new_edges=_name_ends(new_edges, ids),
+        new_edges=new_edges,
         new_answers=pd.concat([ids, buys], axis=1).iloc[new].reset_index(drop=True),
         crosses=PLANTED if crosses else (),
     )
 
 
-def _check_sizes(num_nodes: int, num_columns: int, seed: int) -> None:
-    if num_nodes < FEWEST_NODES:
-        raise BadInput(
-            f"a shop of {num_nodes} customers is too small to learn from; "
-            f"give at least {FEWEST_NODES}"
-        )
-    if num_columns < FEWEST_COLUMNS:
-        raise BadInput(
-            f"a table of {num_columns} columns has no room for the shop's own; "
-            f"give at least {FEWEST_COLUMNS}"
-        )
-    if seed < 0:
-        raise BadInput(f"seed is {seed}; give 0 or more")
-
-
-def _draw_friends(classes: Integers, askers: Integers, random: np.random.Generator) -> Integers:
+def _draw_friends(
+    classes: Integers, askers: Integers, ids: pd.Series, random: np.random.Generator
+) -> pd.DataFrame:
     """Draw pairs of an asker and a friend, who can be any customer; popular ones more often."""
-    nodes = WeightedNodes(classes, POPULARITY_TAIL, MOST_POPULAR, random)
-    num_edges = EDGES_PER_NODE * len(askers)
+    nodes = WeightedNodes(classes, _POPULARITY_TAIL, _MOST_POPULAR, random)
+    num_edges = _EDGES_PER_NODE * len(askers)
     asking = nodes.weights[askers] / nodes.weights[askers].sum()
 
     def draw_askers() -> Integers:
         return np.concatenate([askers, random.choice(askers, num_edges, p=asking)])
 
-    return nodes.draw_edges(num_edges, ALIKE, draw_askers, random)
+    ends = nodes.draw_edges(num_edges, _ALIKE, draw_askers, random)
+    customers, friends = ids.to_numpy(dtype=object)[ends]
+    return pd.DataFrame({"customer": customers, "friend": friends})
 
 
-def _name_ends(pairs: Integers, ids: pd.Series) -> pd.DataFrame:
-    names = ids.to_numpy(dtype=object)
-    return pd.DataFrame({"customer": names[pairs[0]], "friend": names[pairs[1]]})
+def write_shop(
+    folder: Path, shop: Shop, file_format: Literal["csv", "parquet"] = "csv"
+) -> tuple[Path, ...]:
+    """Write the tables and ``README.md`` to a new or empty folder, and return the files.
 
-
-FileFormat = Literal["csv", "parquet"]
-
-
-def write_shop(folder: Path, shop: Shop, file_format: FileFormat = "csv") -> tuple[Path, ...]:
-    """Write the tables and ``README.md`` to a new or empty folder, and return the files."""
+    The ``README.md`` describes the tables and the planted crosses, and has commands to run.
+    """
     check_target(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -398,14 +344,6 @@ def write_shop(folder: Path, shop: Shop, file_format: FileFormat = "csv") -> tup
     for name in ("nodes", "edges", "new_nodes", "new_edges", "new_answers"):
         paths.append(folder / f"{name}.{file_format}")
         write_table(paths[-1], getattr(shop, name))
-    paths.append(folder / "README.md")
-    with replacing(paths[-1]) as file:
-        file.write(describe_shop(shop, file_format).encode())
-    return tuple(paths)
-
-
-def describe_shop(shop: Shop, file_format: FileFormat = "csv") -> str:
-    """Return the ``README.md``: the tables, the planted crosses, and commands to run."""
     environment = Environment(
         loader=PackageLoader("crossgcn.data.datasets", "."),
         undefined=StrictUndefined,
@@ -414,22 +352,22 @@ def describe_shop(shop: Shop, file_format: FileFormat = "csv") -> str:
         lstrip_blocks=True,
         autoescape=False,
     )
-    tags = [f"{buys} ({' and '.join(words)})" for buys, words in OWN_TAGS.items()]
+    tags = [f"{buys} ({' and '.join(words)})" for buys, words in _OWN_TAGS.items()]
     members = [f"`{member}`" for cross in PLANTED for member in cross.members]
     ids = shop.nodes["customer"]
-    return environment.get_template("shop_readme.md").render(
+    readme = environment.get_template("shop_readme.md").render(
         suffix=file_format,
-        num_nodes=f"{len(shop.nodes):,}",
+        shop=shop,
         num_unlabelled=int(shop.nodes["buys"].isna().sum()),
-        num_edges=f"{len(shop.edges):,}",
-        num_new=f"{len(shop.new_nodes):,}",
-        num_new_edges=f"{len(shop.new_edges):,}",
-        classes=_list(list(CLASSES), "or"),
-        crosses=shop.crosses,
+        classes=_list([*CLASSES], "or"),
         tags=_list(tags, "or"),
         members=_list(members, "and"),
         one_customer="u_881" if (ids == "u_881").any() else ids.iloc[-1],
     )
+    paths.append(folder / "README.md")
+    with replacing(paths[-1]) as file:
+        file.write(readme.encode())
+    return tuple(paths)
 
 
 def _list(words: list[str], last: str) -> str:

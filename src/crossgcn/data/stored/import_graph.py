@@ -16,13 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from crossgcn.data.graph import MOST_WEIGHT, canonical_graph
+from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.stored.edge_files import EdgeFile, IdLookup, NumberLookup, no_edges
 from crossgcn.data.stored.external_sort import ENTRY_BYTES
 from crossgcn.data.stored.format import check_free_space, check_target
 from crossgcn.data.stored.open import StoredGraph, open_graph
 from crossgcn.data.stored.write import MEMORY_LIMIT, GraphWriter, Progress, writing_graph
+from crossgcn.data.tables.cells import MOST_WEIGHT
 from crossgcn.data.tables.checks import check_tables
 from crossgcn.data.tables.columns import find_edge_columns
 from crossgcn.data.tables.encode import TableEncoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice, pairwise
 from pathlib import Path
@@ -39,7 +39,7 @@ PIECE = 1 << 16
 _CODING = ("utf-8", "surrogatepass")
 
 
-def encode_ids(ids: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
+def encode_ids(ids: Iterable[str]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
     """Encode ids as they are stored, some at a time.
 
     Yields:

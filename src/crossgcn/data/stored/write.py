@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from crossgcn.data.files import write_json
-from crossgcn.data.graph import MOST_WEIGHT
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.seals import BlockChecksums, add_checksum
 from crossgcn.data.stored.external_sort import ENTRY_BYTES, ExternalSort
@@ -27,6 +26,7 @@ from crossgcn.data.stored.format import (
     building_folder,
 )
 from crossgcn.data.stored.open import encode_ids, open_graph
+from crossgcn.data.tables.cells import MOST_WEIGHT
 from crossgcn.errors import BadInput
 
 MOST_NODES = 2**32
@@ -163,7 +163,7 @@ class GraphWriter:
         """Set who trains, validates and tests, ``[splits, nodes]``."""
         self._append("roles", roles, np.int8)
 
-    def set_ids(self, ids: Sequence[str]) -> None:
+    def set_ids(self, ids: Iterable[str]) -> None:
         """Set the id of every node."""
         self._append("id_offsets", np.zeros(1), np.int64)
         self._append("id_text", np.empty(0), np.uint8)

@@ -19,7 +19,10 @@ MISSING_WORDS = frozenset({"na", "n/a", "nan", "null", "none"})
 """Words for a missing value, in lower case; blank cells are always missing."""
 
 MAX_NUMBER = float(np.finfo(np.float32).max)
-"""The largest weight of an edge, and number to predict."""
+"""The largest number to predict."""
+
+MOST_WEIGHT = 1e30
+"""The largest weight of an edge: sums of many larger ones exceed 32-bit floats."""
 
 TRUE_WORDS = frozenset({"true", "yes", "y", "t"})
 FALSE_WORDS = frozenset({"false", "no", "n", "f"})

@@ -1,26 +1,30 @@
-"""DataFrames and Parquet files, whose columns have types: convert them to tables of text."""
+"""DataFrames, Parquet files and workbooks: convert them to tables of text, and write tables."""
 
 from __future__ import annotations
 
+import csv
 import datetime
+import importlib.util
 import json
+import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crossgcn.data.files import check_unpacked
+from crossgcn.data.files import check_unpacked, replacing
 from crossgcn.data.tables.table import Batch, CellKind, Table, arrow_type
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 _LARGEST_EXACT_INTEGER = 2.0**53
 """Below this, a whole 64-bit float stands for one integer only."""
@@ -48,7 +52,7 @@ def make_table(frame: pd.DataFrame, name: str) -> Table:
     columns = {}
     for position, header in enumerate(headers):
         try:
-            columns[header] = write_as_text(frame.iloc[:, position])
+            columns[header] = _write_as_text(frame.iloc[:, position])
         except UnicodeEncodeError as error:
             raise BadInput(
                 f"{name}: column {header!r} holds {error.object!r}, half of a character; "
@@ -84,7 +88,7 @@ def check_headers(headers: tuple[str, ...], name: str) -> None:
         seen[header] = position
 
 
-def write_as_text(column: pd.Series[Any]) -> pd.Series[str]:
+def _write_as_text(column: pd.Series[Any]) -> pd.Series[str]:
     """Convert a column of any type to text, the same text as a CSV file would hold.
 
     Integers keep every digit. A column of floats that are all whole, which is what pandas makes
@@ -179,11 +183,6 @@ def read_workbook(path: Path, name: str) -> Table:
     return replace(
         make_table(pd.DataFrame(cells, columns=headers, dtype=object), name), first_row=2
     )
-
-
-def read_workbook_headers(path: Path, name: str) -> tuple[str, ...]:
-    """Return the headers of the first sheet."""
-    return read_workbook(path, name).columns
 
 
 def read_workbook_batches(
@@ -281,4 +280,87 @@ def reporting_damage(name: str, after: str = "") -> Iterator[None]:
         raise BadInput(
             f"{name} cannot be read as Parquet{after} ({reason}); it is cut short or damaged: "
             "write it again"
+        ) from None
+
+
+_STARTS = r"=+\-@\uff1d\uff0b\uff0d\uff20"  # the last four are full-width forms
+_SEPARATORS = r";|\t\r\n"
+_FORMULA = re.compile(
+    rf"(?:^|(?<=[{_SEPARATORS}]))"  # where a cell may start
+    rf"(?!-(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:$|[{_SEPARATORS}]))"  # not a negative number
+    rf"(?=\s*[{_STARTS}]|[\t\r\n])"
+)
+
+
+def write_table(path: Path, frame: pd.DataFrame) -> None:
+    """Write a DataFrame without its index to ``.csv``, ``.parquet`` or ``.pq``, atomically.
+
+    In CSV, text that a spreadsheet would run as a formula gets a leading apostrophe, also in
+    headers: see :func:`neutralise`. Parquet keeps all text: its cells have types, so no program
+    takes text for a formula, and ids must come back unchanged.
+    """
+    writers = {".csv": _write_csv, ".parquet": _write_parquet, ".pq": _write_parquet}
+    write = writers.get(path.suffix.lower())
+    if write is None:
+        raise BadInput(
+            f"{path}: cannot tell the format from the name; end it in .csv or in .parquet"
+        )
+    if not path.parent.is_dir():
+        raise BadInput(f"{path}: there is no folder {path.parent}; make it, or write elsewhere")
+    if path.is_dir():
+        raise BadInput(f"{path}: is a folder; give the name of a file in it")
+    with replacing(path) as file:
+        write(path, file, frame)
+
+
+def neutralise(text: str) -> str:
+    """Put an apostrophe before formulas: ``=cmd()`` becomes ``'=cmd()``.
+
+    Formulas start with ``=``, ``+``, ``-`` or ``@``, also in their full-width forms and after
+    blanks. A spreadsheet that splits cells at semicolons, tabs or bars may find one inside the
+    text as well. Negative numbers stay as they are.
+    """
+    return _FORMULA.sub("'", text)
+
+
+def _write_csv(path: Path, file: BinaryIO, frame: pd.DataFrame) -> None:
+    header = [neutralise(str(name)) for name in frame.columns]
+    columns = [frame.iloc[:, position] for position in range(frame.shape[1])]
+    safe = {position: _neutralise_column(column) for position, column in enumerate(columns)}
+    # Minimal quoting leaves a lone carriage return bare, and readers end the row there.
+    bare_return = any("\r" in name for name in header) or any(map(_has_return, safe.values()))
+    pd.DataFrame(safe, index=frame.index).to_csv(
+        file,
+        header=header,
+        index=False,
+        encoding="utf-8",
+        lineterminator="\n",
+        quoting=csv.QUOTE_NONNUMERIC if bare_return else csv.QUOTE_MINIMAL,
+    )
+
+
+def _neutralise_column(column: pd.Series) -> pd.Series:
+    kind = column.dtype
+    if pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind):
+        return column
+    cells = [neutralise(cell) if isinstance(cell, str) else cell for cell in column]
+    return pd.Series(cells, index=column.index, dtype=object)
+
+
+def _has_return(column: pd.Series) -> bool:
+    return column.dtype == object and any("\r" in cell for cell in column if isinstance(cell, str))
+
+
+def _write_parquet(path: Path, file: BinaryIO, frame: pd.DataFrame) -> None:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise BadInput(
+            f"{path}: writing Parquet needs pyarrow; pip install 'crossgcn[parquet]', "
+            "or end the name in .csv"
+        )
+    try:
+        frame.to_parquet(file, engine="pyarrow", index=False)
+    except (TypeError, ValueError) as error:
+        raise BadInput(
+            f"{path}: Parquet cannot hold this table ({error}); give each column its own name "
+            "and values of one type"
         ) from None

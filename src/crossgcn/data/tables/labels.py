@@ -45,13 +45,6 @@ class Labels:
         found = [code_of_name.get(name, -1) for name in class_of_values(target)]
         return cls(np.array(found, np.int64)[target.codes], names)
 
-    @classmethod
-    def of_numbers(cls, target: Distinct, name: str) -> Labels:
-        """Read the numbers of a target column."""
-        with np.errstate(over="ignore"):
-            numbers = target.numbers.astype(np.float32)[target.codes]
-        return cls(np.where(np.isnan(numbers), -1, 0), (name,), numbers)
-
     @property
     def values(self) -> NDArray[np.int64] | NDArray[np.float32]:
         """The labels as graphs hold them: codes, or numbers."""
@@ -144,7 +137,9 @@ def read_labels(nodes: Table, plan: TablePlan) -> Labels:
         return Labels(np.full(len(nodes), -1, np.int64), ())
     target = nodes.distinct(plan.target)
     if plan.task == "regression":
-        return Labels.of_numbers(target, plan.target)
+        with np.errstate(over="ignore"):
+            numbers = target.numbers.astype(np.float32)[target.codes]
+        return Labels(np.where(np.isnan(numbers), -1, 0), (plan.target,), numbers)
     return Labels.of(target).without_rare(plan.rare_classes)
 
 

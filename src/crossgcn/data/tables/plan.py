@@ -217,7 +217,7 @@ class TablePlan(SavedModel):
     def with_missing_words(self, nodes: Table) -> Table:
         """Return the node table with the plan's words for a missing value."""
         target = self.target if self.task == "classification" else None
-        return _with_missing_words(nodes, self.missing, target)
+        return nodes.with_missing_words(self.missing, target)
 
 
 def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> TablePlan:
@@ -230,10 +230,10 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     missing = choices.missing
     if missing is not None:
         missing = tuple(sorted({word.strip().lower() for word in missing} - {""}))
-    nodes = _with_missing_words(nodes, missing, None)
+    nodes = nodes.with_missing_words(missing)
     task, what_to_predict = _choose_task(nodes, choices)
     if task == "classification":
-        nodes = _with_missing_words(nodes, missing, choices.target)
+        nodes = nodes.with_missing_words(missing, choices.target)
     taken = chosen.keys() - {choices.id_column}
     id_column, how = choices.id_column, "as chosen"
     if id_column is None:
@@ -301,9 +301,3 @@ def _choose_task(nodes: Table, choices: TableChoices) -> tuple[Task, str]:
     if infer_task(nodes.distinct(choices.target)) == "regression":
         return "regression", f"{TO_PREDICT}, a number"
     return "classification", TO_PREDICT
-
-
-def _with_missing_words(nodes: Table, missing: tuple[str, ...] | None, target: str | None) -> Table:
-    if missing is not None:
-        return nodes.with_missing_words(missing)
-    return nodes.with_missing_words(MISSING_WORDS, () if target is None else (target,))

@@ -28,7 +28,6 @@ from crossgcn.data.tables.frames import (
     read_parquet_headers,
     read_workbook,
     read_workbook_batches,
-    read_workbook_headers,
 )
 from crossgcn.data.tables.table import INDEX_COLUMN, Batch, CellKind, Table, arrow_type
 from crossgcn.errors import BadInput
@@ -91,11 +90,6 @@ def read_delimited(path: Path, name: str) -> Table:
     frame = pd.DataFrame({at: pd.Series(column, dtype="str") for at, column in enumerate(columns)})
     frame.columns = pd.Index(layout.headers, dtype="str")
     return Table(name, frame, first_row=2, encoding=encoding)
-
-
-def read_delimited_headers(path: Path, name: str) -> tuple[str, ...]:
-    """Return the headers of a file."""
-    return _read_head(path, name)[0].headers
 
 
 def _read_head(path: Path, name: str) -> tuple[_Layout, str]:
@@ -314,14 +308,16 @@ class Format:
     read_batches: Callable[[Path, str, Mapping[str, CellKind], int], Iterator[Batch]]
 
 
-_delimited = Format(read_delimited, read_delimited_headers, read_delimited_batches)
-_parquet = Format(read_parquet, read_parquet_headers, read_parquet_batches)
-_workbook = Format(read_workbook, read_workbook_headers, read_workbook_batches)
-
 FORMATS = (
-    dict.fromkeys(DELIMITED, _delimited)
-    | dict.fromkeys(PARQUET, _parquet)
-    | dict.fromkeys(WORKBOOKS, _workbook)
+    dict.fromkeys(
+        DELIMITED,
+        Format(read_delimited, lambda *file: _read_head(*file)[0].headers, read_delimited_batches),
+    )
+    | dict.fromkeys(PARQUET, Format(read_parquet, read_parquet_headers, read_parquet_batches))
+    | dict.fromkeys(
+        WORKBOOKS,
+        Format(read_workbook, lambda *file: read_workbook(*file).columns, read_workbook_batches),
+    )
 )
 """How files are read, by their ending."""
 

@@ -186,9 +186,15 @@ class Table:
             found[lost] = plain.reindex(others, fill_value=-1).to_numpy()
         return found[distinct.codes]
 
-    def with_missing_words(self, words: Iterable[str], blank_columns: Iterable[str] = ()) -> Table:
-        """Return the same table with other words for a missing value."""
-        return replace(self, missing_words=frozenset(words), blank_columns=frozenset(blank_columns))
+    def with_missing_words(self, words: Iterable[str] | None, target: str | None = None) -> Table:
+        """Return the same table with other words for a missing value.
+
+        By default they are :data:`MISSING_WORDS`, and in the ``target`` blank cells alone.
+        """
+        if words is not None:
+            return replace(self, missing_words=frozenset(words), blank_columns=frozenset())
+        blank = frozenset() if target is None else frozenset({target})
+        return replace(self, missing_words=MISSING_WORDS, blank_columns=blank)
 
     def refuse_cells(self, column: str, wrong: Mask, message: str, remedy: str) -> None:
         """Raise an error about the first wrong cell of a column, ``{value}``, if there is one."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,11 +49,7 @@ class Trial:
 
 
 def open_journal(folder: Path) -> JournalStorage:
-    """Open the journal in a folder, or begin one; drop a line that was cut short.
-
-    Raises:
-        BadInput: If the journal is damaged.
-    """
+    """Open the journal in a folder, or begin one; drop a line that was cut short."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / JOURNAL
     path.touch()
@@ -141,10 +136,6 @@ class TrialLog:
     def runs_of(self, number: int) -> Path:
         """Return the folder for the runs of an unfinished trial."""
         return self.folder / f"trial-{number:03d}"
-
-    def remove_runs(self, number: int) -> None:
-        """Remove the runs of a finished trial."""
-        shutil.rmtree(self.runs_of(number), ignore_errors=True)
 
 
 def _create_study(**arguments: Any) -> optuna.Study:

@@ -3,33 +3,86 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+import torch
 from optuna.distributions import distribution_to_json
+from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.splits import NUM_STRATIFIED_SPLITS
+from crossgcn.data.splits import NUM_STRATIFIED_SPLITS, VALIDATION_SHARE, Split, make_splits, strata
 from crossgcn.data.stored.open import is_opened, open_graph
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
 from crossgcn.experiments.run_folder import choose_model, validation_score
 from crossgcn.experiments.statistics import PairedDifference, paired_difference
-from crossgcn.experiments.tune.sealed_splits import check_sealed, draw_sealed_roles
-from crossgcn.experiments.tune.searches import Search, check_models
-from crossgcn.experiments.tune.space import check_space, default_values, make_config
+from crossgcn.experiments.tune.space import (
+    Search,
+    check_models,
+    check_space,
+    default_values,
+    make_config,
+)
 from crossgcn.experiments.tune.trials import Trial, TrialLog, open_journal
 from crossgcn.training.config import RunConfig
 from crossgcn.training.pool import train_many
 from crossgcn.training.records import describe_dataset, describe_split
 from crossgcn.training.trainer import Trainer
+
+_SHARE_OF_REST = VALIDATION_SHARE / (1 - VALIDATION_SHARE)
+
+
+def draw_sealed_roles(
+    data: Data, *, num_splits: int, train: int | Literal["all"] | None, seed: int
+) -> Tensor:
+    """Draw stratified splits that share their test nodes.
+
+    Ordinary stratified splits redraw all nodes: a test node of one split validates in another,
+    and settings chosen by the mean over splits have seen the labels of every node. Here the
+    test nodes are those of the first stratified split, and only the other nodes are redrawn.
+    A quarter of each class, or of all nodes with a number, validates, and the rest, or ``train``
+    nodes per class, train.
+    Return roles ``[num_splits, nodes]``: 1 trains, 2 validates, 3 tests.
+    """
+    (first,) = make_splits(data, "stratified", num_splits=1, train=train, seed=seed)
+    roles = torch.zeros(num_splits, len(data.y), dtype=torch.int8)
+    roles[:, first.test] = 3
+    labels = strata(data.y)
+    for index, row in enumerate(roles):
+        generator = np.random.default_rng([seed, index, len(data.y)])
+        for label in range(data.num_classes):
+            nodes = torch.nonzero((labels == label) & (row != 3)).flatten()
+            nodes = nodes[torch.from_numpy(generator.permutation(len(nodes)))]
+            validation = max(1, round(_SHARE_OF_REST * len(nodes)))
+            kept = validation + train if isinstance(train, int) else None
+            row[nodes[validation:kept]] = 1
+            row[nodes[:validation]] = 2
+    return roles
+
+
+def check_sealed(splits: Sequence[Split], name: str) -> None:
+    """Refuse splits of the data ``name`` in which a test node of one trains in another."""
+    tested = torch.cat([split.test for split in splits])
+    for index, split in enumerate(splits):
+        for role, nodes in (("trains", split.train), ("validates", split.validation)):
+            seen = nodes[torch.isin(nodes, tested)]
+            if len(seen):
+                raise BadInput(
+                    f"{name}: node {int(seen[0])} {role} in split {index} and tests in another, so "
+                    "that settings chosen over all splits would have seen its label; use --splits "
+                    "stratified, which keeps test nodes apart here, or --num-splits 1"
+                )
+
 
 _TRIALS, _CHOSEN = "trials", "chosen"
 
@@ -90,7 +143,7 @@ class Tuning:
 
     No test node is read during the search. ``stratified`` splits, in which every node tests
     sometimes, are replaced by splits that share their test nodes
-    (:mod:`~crossgcn.experiments.tune.sealed_splits`).
+    (:mod:`~crossgcn.experiments.tune.tuning`).
 
     Args:
         searches: The model, and optionally its twin.
@@ -196,7 +249,7 @@ class Tuning:
             for search, log, own in turn:
                 if len(log.trials) <= number:
                     log.add(self._try(search, log, trainer, workers, progress))
-                log.remove_runs(number)
+                shutil.rmtree(log.runs_of(number), ignore_errors=True)
                 own.append(log.trials[number])
                 progress.finish()
                 if on_trial is not None:

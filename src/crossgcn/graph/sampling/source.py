@@ -333,6 +333,8 @@ def _block(
         degrees = offsets[rows + 1] - offsets[rows] - has_loop
         values = (degrees / np.maximum(drawn, 1)).astype(np.float32)[targets]
     rule = EDGE_RULES[kind]
+    if source.weights is None:
+        rule = rule._replace(own=1.0)
     own = np.full(rows.size, rule.own, np.float32)
     own[has_loop] = 1.0
     if source.weights is not None:

@@ -192,7 +192,7 @@ def score(
     scores: Tensor, labels: Tensor, counts: Tensor, num_classes: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See :func:`crossgcn.kernels.plain.score`."""
-    scores = scores.contiguous()
+    scores, labels, counts = scores.contiguous(), labels.contiguous(), counts.contiguous()
     models, rows, width = scores.shape
     block_columns = power_of_two(width)
     block_rows = max(1, _ENTRIES // block_columns)

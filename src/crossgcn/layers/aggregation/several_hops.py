@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import EdgeKind, SparseMatrix
-from crossgcn.layers.aggregation.node_aggregation import NodeAggregation
-from crossgcn.layers.feature_dropout import SITES_PER_DRAW, FeatureDropout
+from crossgcn.layers.aggregation import NodeAggregation
+from crossgcn.layers.feature_transform import SITES_PER_DRAW, FeatureDropout
 
 _GCN: tuple[EdgeKind] = ("gcn",)
 _SYMMETRIC: tuple[EdgeKind] = ("symmetric",)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,31 +12,31 @@ import numpy as np
 import pandas as pd
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.files import read_json_object
 from crossgcn.data.graph import is_labelled
 from crossgcn.data.seals import read_sealed_json
 from crossgcn.data.tables.graph import read_encoding
-from crossgcn.errors import BadInput
-from crossgcn.experiments.predict import score_nodes, score_without_edges
-from crossgcn.experiments.run_folder import FinishedRun, RunFolder, metrics_of_test
+from crossgcn.experiments.predict import score_nodes
+from crossgcn.experiments.run_folder import FinishedRun, RunFolder
 from crossgcn.explanation.columns import ColumnTerms
+from crossgcn.explanation.one_node import Changes
 from crossgcn.explanation.run import ExplainedRun, no_better_than_guessing, run_explainer
 from crossgcn.models.cross_hops import CrossHops
-from crossgcn.reports.format import count, get_metric, shorten
+from crossgcn.reports.format import count, shorten
 from crossgcn.reports.run_report import nodes, performance
-from crossgcn.reports.run_report.terms import (
-    brief,
-    briefs,
-    describe_in_words,
-    pack_terms,
-    together,
+from crossgcn.reports.run_report.answers import (
+    Content,
+    answer_in_words,
+    describe_metrics,
+    five_terms,
 )
+from crossgcn.reports.run_report.terms import brief, briefs, pack_terms
 from crossgcn.training.metrics import METRICS, positive_class, predict_classes
-from crossgcn.training.records import RECORD
+from crossgcn.training.records import RESULT
 
 _MOST_POINTS = 120
+_SHORT = re.compile(r"[-+.\d]+|true|false|yes|no", re.IGNORECASE)
+"""Names of classes that say nothing without that of their column."""
 _ROLES = ("other", "train", "validation", "test", "unlabelled")
-Content = dict[str, Any]
 Tick = Callable[[int, int], None]
 
 
@@ -55,7 +57,7 @@ def collect_run(
         terms: The terms of a model that is a sum of terms of columns.
         explained: The crosses of another model, as trained.
         unexplained: Why a model is not explained, as a sentence.
-        comparison: From :func:`read_comparison`.
+        comparison: From :func:`~crossgcn.reports.run_report.answers.read_comparison`.
         num_terms: How many crosses of two columns, and of three, are listed for each score.
         num_nodes: How many nodes are explained one by one.
         on_node: Called with the number of nodes done and of all.
@@ -71,6 +73,8 @@ def collect_run(
     result = _read_result(run.folder)
     known = y[is_labelled(run.data.y).numpy()]
     target = shorten((None if plan is None else plan.target) or "class")
+    if terms is not None and not is_number and all(map(_SHORT.fullmatch, terms.outputs)):
+        terms = replace(terms, outputs=tuple(f"{target}={name}" for name in terms.outputs))
     content: Content = {
         "title": shorten(run.config.dataset),
         "target": target,
@@ -85,7 +89,6 @@ def collect_run(
         "model": run.config.model,
         "shown_split": run.chosen.record["split"]["index"] + 1,
         "metrics": describe_metrics(run),
-        "guess": _guess(run),
         "no_better": no_better_than_guessing(run),
         "comparison": comparison,
         "training": [_curve(one) for one in run.runs],
@@ -98,8 +101,8 @@ def collect_run(
         "warnings": [shorten(str(each), 600) for each in result.get("warnings", ())],
         "unexplained": unexplained,
         "terms": None if terms is None else pack_terms(terms, num_terms),
-        "five": [] if terms is None else _five(terms),
-        "answers": _answers(run, terms, comparison),
+        "five": [] if terms is None else five_terms(terms),
+        "answers": answer_in_words(run, terms, comparison),
         "crosses": [] if explained is None else _crosses(explained, saved.preprocess.classes),
         "completeness": None if explained is None else explained.completeness,
     }
@@ -118,74 +121,6 @@ def collect_run(
     return content
 
 
-def describe_metrics(run: RunFolder) -> list[Content]:
-    """Return every metric of the test nodes, the one that selected the epochs first."""
-    first = run.chosen.record["metric"]
-    tests = [metrics_of_test(one.record) for one in run.runs]
-    described = []
-    for name in sorted(tests[0], key=lambda name: name != first):
-        metric = get_metric(name)
-        values = [test[name] for test in tests]
-        spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-        described.append(
-            {
-                "name": name,
-                "label": metric.label,
-                "percent": metric.percent,
-                "grows": name not in METRICS or METRICS[name].grows,
-                "values": briefs(values),
-                "text": metric.spread(float(np.mean(values)), spread)
-                + ("\u00a0%" if metric.percent else ""),
-            }
-        )
-    return described
-
-
-def read_comparison(folder: Path, run: RunFolder) -> Content:
-    """Read the answer of ``compare`` from its folder; it must be about the graph of a run."""
-    path = folder / "result.json"
-    result = read_sealed_json(path, "give the folder that crossgcn compare made", "compare again")
-    name = result.get("metric", "accuracy")
-    record = next(folder.rglob(RECORD), None)
-    if "answers" in result and record is not None:
-        compared = read_json_object(record, "give the whole folder", "compare again")["dataset"]
-        trained = run.chosen.record["dataset"]
-        if compared["sha256"] != trained["sha256"]:
-            raise BadInput(
-                f"{path}: compares models on another graph, column to predict or choice of columns "
-                f"than those of {run.folder} ({result['dataset']}, {result['target']}): give the "
-                "comparison of the same tables with the same options"
-            )
-    try:
-        metric, answers = get_metric(name), result["answers"]
-        models = []
-        for model in result["models"]:
-            values = model["test"][name] if "test" in model else model["test_accuracy"]
-            spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-            models.append(
-                {
-                    "name": shorten(model["model"]),
-                    "words": shorten(model.get("description") or ""),
-                    "glass_box": bool(model.get("glass_box")),
-                    "values": briefs(values),
-                    "text": metric.spread(float(np.mean(values)), spread),
-                    "parameters": model.get("parameters") or None,
-                }
-            )
-        return {
-            "metric": metric.label,
-            "percent": metric.percent,
-            "models": models,
-            "sentences": [shorten(sentence, 600) for sentence in result["answer"]],
-            "verdicts": {key: answers[key] and answers[key]["verdict"] for key in answers},
-        }
-    except (KeyError, TypeError) as error:
-        raise BadInput(
-            f"{path}: is not a comparison on tables ({error!r}); make one with crossgcn compare "
-            "NODES EDGES --target COLUMN --out"
-        ) from None
-
-
 def _softmax(scores: Any) -> Any:
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
@@ -194,110 +129,6 @@ def _softmax(scores: Any) -> Any:
 def _answers_of(run: RunFolder, one: FinishedRun, scores: Any) -> Any:
     positive = positive_class(run.data.y.numpy()) if scores.shape[1] == 2 else None
     return predict_classes(scores, positive, one.record.get("threshold"))
-
-
-def _guess(run: RunFolder) -> str:
-    """Say how well the commonest class, or the mean number, of the training nodes does."""
-    values, y = [], run.data.y
-    for one in run.runs:
-        split = run.split_of(one)
-        own, truth = y[split.train], y[split.test]
-        if y.is_floating_point():
-            values.append(float((truth - own.mean()).square().mean().sqrt()))
-        else:
-            values.append(float((truth == own.mode().values).float().mean()))
-    mean = float(np.mean(values))
-    if y.is_floating_point():
-        return f"Always predicting the mean has a test RMSE of {mean:.4g}."
-    return f"Always predicting the most frequent class has a test accuracy of {100 * mean:.1f} %."
-
-
-def _answers(
-    run: RunFolder, terms: ColumnTerms | None, comparison: Content | None
-) -> list[tuple[str, str]]:
-    """Answer in words how good the model is, and whether the graph and crosses matter."""
-    first, *_ = describe_metrics(run)
-    splits = len(run.runs)
-    over = "one split" if splits == 1 else f"mean ± standard deviation over {splits} splits"
-    answers = [("How well?", f"Test {first['label']} {first['text']} ({over}). {_guess(run)}")]
-    if comparison is None:
-        answers.append(
-            (
-                "Against simpler models?",
-                "Not compared with boosting and a linear model. crossgcn compare does that; give "
-                "its folder to report as --comparison.",
-            )
-        )
-    else:
-        named = {model["name"]: model for model in comparison["models"]}
-        best = max if METRICS.get(run.chosen.record["metric"], METRICS["accuracy"]).grows else min
-        glass = [model for model in comparison["models"] if model["glass_box"]]
-        chosen = best(glass or comparison["models"], key=lambda m: float(np.mean(m["values"])))
-        others = [named[n] for n in ("linear", "boosting", "boosting-hops") if n in named]
-        words = ", ".join(f"{each['name']} {each['text']}" for each in others if each != chosen)
-        answers.append(
-            (
-                "Against simpler models?",
-                f"Test {comparison['metric']}{' in %' if comparison['percent'] else ''}: "
-                f"{chosen['name']} {chosen['text']}" + (f"; {words}." if words else "."),
-            )
-        )
-        answers += [
-            (question, sentence)
-            for question, start in (
-                ("Does the graph matter?", "The graph"),
-                ("Do crosses matter?", "Crosses"),
-            )
-            for sentence in comparison["sentences"]
-            if sentence.startswith(start)
-        ]
-    if run.data.edge_index.size(1) and not any("graph" in question for question, _ in answers):
-        with_edges, without = score_without_edges(run)
-        metric = get_metric(run.chosen.record["metric"])
-        answers.append(
-            (
-                "Does the graph matter?",
-                f"With its edges the model has a test {metric.label} of {metric.show(with_edges)}, "
-                f"without them {metric.show(without)} (same model, not trained again).",
-            )
-        )
-    if terms is not None:
-        unit = "" if terms.unit == "margin" else f" ({terms.unit})"
-        parts = {
-            "single columns": [t for t in terms.terms if len(t.columns) == 1],
-            "crosses": [t for t in terms.terms if len(t.columns) > 1],
-        }
-        sums = {name: float(together(terms, some).mean()) for name, some in parts.items()}
-        near = [t for t in terms.terms if terms.whose(t) != "own"]
-        words = (
-            f"In this model single columns together have an importance of "
-            f"{sums['single columns']:.2g}{unit}, crosses {sums['crosses']:.2g}"
-        )
-        if near:
-            words += f"; terms with the neighbourhood {float(together(terms, near).mean()):.2g}"
-        answers.append(("What is it made of?", f"{words}. {_MEANING}"))
-    return answers
-
-
-_MEANING = "Importance is the standard deviation over nodes of what a term adds to the score."
-
-
-def _five(terms: ColumnTerms) -> list[Content]:
-    """Return the five terms that matter most, over all scores."""
-    ranked = sorted(terms.terms, key=lambda term: -float(term.importance.mean()))[:5]
-    return [
-        {
-            "name": shorten(term.name),
-            "whose": terms.whose(term),
-            "importance": f"{float(term.importance.mean()):.3g}",
-            "error": None if term.error is None else f"{float(term.error.mean()):.2g}",
-            "share": brief(
-                float(term.importance.mean()) / max(float(ranked[0].importance.mean()), 1e-12)
-            ),
-            "words": describe_in_words(terms, term, int(term.importance.argmax())),
-        }
-        for term in ranked
-    ]
 
 
 def _crosses(explained: ExplainedRun, classes: Sequence[str]) -> list[Content]:
@@ -352,6 +183,9 @@ def _nodes(
     elif explained is not None:
         steps = dict(nodes.steps_as_trained(run, space, outputs))
     explainer = None if terms is None else run_explainer(run)
+    changes = None
+    if explainer is not None and terms is not None and not is_number:
+        changes = Changes(explainer, terms)
 
     def describe(node: int) -> list[Any]:
         if not known[node]:
@@ -372,6 +206,8 @@ def _nodes(
             row |= nodes.pack_steps(steps[node], labels)
             if explainer is not None:
                 row |= nodes.neighbourhood(explainer, graph, node, steps[node].output, describe)
+            if changes is not None:
+                row |= nodes.pack_changes(changes, node, labels, run.saved.preprocess.classes)
         packed.append(row)
         on_node(done, len(order))
     return {
@@ -405,7 +241,7 @@ def _curve(run: FinishedRun) -> Content:
 
 def _read_result(folder: Path) -> Content:
     """Return what ``train`` printed; empty if the run was stopped before its end."""
-    path = folder / "result.json"
+    path = folder / RESULT
     if not path.exists():
         return {}
     again = "remove it, or write it again with the same crossgcn train command and --resume"

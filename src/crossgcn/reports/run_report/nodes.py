@@ -13,6 +13,7 @@ from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.explanation.columns import ColumnTerms
 from crossgcn.explanation.explainers import Explainer
 from crossgcn.explanation.node import NodeExplainer
+from crossgcn.explanation.one_node import Changes
 from crossgcn.explanation.reading import Floats, Ints
 from crossgcn.reports.format import shorten
 from crossgcn.reports.run_report.terms import brief
@@ -22,6 +23,8 @@ STEPS = 8
 NEIGHBOURS = 24
 """Neighbours in the picture of a node."""
 _HUBS = 10
+_EVALUATIONS = 5_000
+"""How many changes of two columns are tried for a node."""
 
 Row = dict[str, Any]
 
@@ -131,6 +134,24 @@ def neighbourhood(
         "links": [] if links is None else np.stack([links.row, links.col], axis=1).tolist(),
         "others": max(len(direct), len(near)) - len(shown),
     }  # fmt: skip
+
+
+def pack_changes(changes: Changes, node: int, labels: Labels, classes: Sequence[str]) -> Row:
+    """Return the smallest changes of own columns after which another class is predicted."""
+    return {
+        "changes": [
+            [
+                classes.index(change.outcome),
+                [
+                    [labels[name], labels[before], labels[after]]
+                    for name, before, after in zip(
+                        change.columns, change.before, change.after, strict=True
+                    )
+                ],
+            ]
+            for change in changes.nearest(node, evaluations=_EVALUATIONS)
+        ]
+    }
 
 
 class Labels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from crossgcn.data.files import replacing
 from crossgcn.errors import WorkFailed
@@ -73,7 +74,7 @@ def render_run_report(content: dict[str, Any], *, most_bytes: int = MOST_BYTES) 
     }
     listed = content["nodes"] | {"left_out": 0}
     frame = content | {"terms": None, "crosses": [], "nodes": listed | {"rows": []}}
-    room = most_bytes - len(_render("run_report.html.j2", frame).encode()) - 2_000
+    room = most_bytes - len(render_page("run_report.html.j2", frame).encode()) - 2_000
     if room < 0:
         raise WorkFailed(
             f"the page needs {most_bytes - room:,} bytes without terms and nodes, but the limit is "
@@ -92,13 +93,14 @@ def render_run_report(content: dict[str, Any], *, most_bytes: int = MOST_BYTES) 
             break
         fitting += 1
     content["nodes"] = listed | {"rows": listed["rows"][:fitting], "left_out": len(rows) - fitting}
-    html = _render("run_report.html.j2", content)
+    html = render_page("run_report.html.j2", content)
     return RunReport(html, fitting, content["sizes"]["nodes"])
 
 
 def render_page(template: str, content: Mapping[str, Any]) -> str:
-    """Render another page with the same library, script and style."""
-    return _render(template, content)
+    """Render a page with the chart library, the script and the style of all pages."""
+    page = page_parts(content)
+    return _templates().get_template(template).render(content=content, page=page) + "\n"
 
 
 def _cut_warnings(warnings: list[str]) -> list[str]:
@@ -144,18 +146,18 @@ def embed_json(content: Any) -> str:
     return text
 
 
-def _render(template: str, content: Mapping[str, Any]) -> str:
+def page_parts(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ``base.html.j2`` takes as ``page``: contents, scripts and their policy."""
     scripts = [
         *(read_part("vendor", name) for name in LIBRARIES),
         read_part("templates", "page.js"),
     ]
-    page = {
+    return {
         "data": Markup(embed_json(content)),
         "scripts": [Markup(script) for script in scripts],
         "licences": Markup(read_part("vendor", "LICENSES.txt").replace("--", "- -")),
         "policy": content_policy(scripts),
     }
-    return _templates().get_template(template).render(content=content, page=page) + "\n"
 
 
 @cache
@@ -176,6 +178,11 @@ def content_policy(scripts: Iterable[str]) -> str:
     )
 
 
+def _mark_code(text: str) -> Markup:
+    """Escape a text, and set what stands between backticks as code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(readable(text)))))
+
+
 @cache
 def _templates() -> Environment:
     environment = Environment(
@@ -187,4 +194,5 @@ def _templates() -> Environment:
         finalize=lambda value: readable(value) if type(value) is str else value,
     )
     environment.filters["count"] = count
+    environment.filters["code"] = _mark_code
     return environment

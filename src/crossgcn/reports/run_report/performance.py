@@ -145,9 +145,7 @@ def _calibrate(confidence: Floats, right: Any) -> dict[str, Any]:
         }
         for each in np.unique(bins)
     ]
-    total = max(1, len(confidence))
-    error = sum(row["nodes"] * abs(row["confidence"] - row["right"]) for row in rows) / total
-    return {"bins": rows, "error": brief(error)}
+    return {"bins": rows}
 
 
 def _degree_parts(degree: Ints) -> list[tuple[str, float, float]]:

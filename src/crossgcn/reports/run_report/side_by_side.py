@@ -8,7 +8,7 @@ from typing import Any
 from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.explanation.columns import ColumnTerms
 from crossgcn.reports.format import shorten
-from crossgcn.reports.run_report.collect import describe_metrics
+from crossgcn.reports.run_report.answers import describe_metrics
 from crossgcn.reports.run_report.terms import brief
 
 _MOST_TERMS = 20
@@ -23,6 +23,7 @@ def collect_runs(runs: Sequence[RunFolder], terms: Sequence[ColumnTerms | None])
     names = _names(runs)
     settings = [_settings(run) for run in runs]
     keys = list(dict.fromkeys(key for each in settings for key in each))
+    units = {shorten(each.unit) for each in terms if each is not None}
     same_data = len({run.chosen.record["dataset"]["sha256"] for run in runs}) == 1
     splits = [[one.record["split"] for one in run.runs] for run in runs]
     return {
@@ -35,8 +36,8 @@ def collect_runs(runs: Sequence[RunFolder], terms: Sequence[ColumnTerms | None])
             for key in keys
             if len({str(each.get(key)) for each in settings}) > 1
         ],
-        "terms": _terms(terms),
-        "unit": next((shorten(each.unit) for each in terms if each is not None), ""),
+        "terms": _terms(terms, relative=len(units) > 1),
+        "unit": "relative to the strongest term of the run" if len(units) > 1 else "".join(units),
     }
 
 
@@ -62,13 +63,15 @@ def _settings(run: RunFolder) -> dict[str, Any]:
     }
 
 
-def _terms(explained: Sequence[ColumnTerms | None]) -> list[dict[str, Any]]:
+def _terms(explained: Sequence[ColumnTerms | None], relative: bool) -> list[dict[str, Any]]:
     """Return the terms that matter most in any run, with their importance in each."""
     found: dict[str, list[float | None]] = {}
     for place, terms in enumerate(explained):
-        for term in () if terms is None else terms.terms:
-            values = found.setdefault(term.name, [None] * len(explained))
-            values[place] = float(term.importance.mean())
+        own = {} if terms is None else {t.name: float(t.importance.mean()) for t in terms.terms}
+        strongest = max(own.values(), default=0.0) if relative else 1.0
+        for name, importance in own.items():
+            values = found.setdefault(name, [None] * len(explained))
+            values[place] = importance / (strongest or 1.0)
     ranked = sorted(found, key=lambda name: -max(value or 0.0 for value in found[name]))
     return [
         {

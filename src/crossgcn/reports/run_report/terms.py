@@ -114,7 +114,8 @@ def _pack_term(terms: ColumnTerms, term: ColumnTerm, outputs: Sequence[int]) -> 
     if around is not None and len(groups) == 1:
         total = np.maximum(np.asarray(around.sum(axis=1)).reshape(-1, 1), 1e-12)
         inputs, around = (around @ inputs) / total, None
-    axes = [_axis(group, inputs[:, group.columns], len(groups)) for group in groups]
+    contributions = term.contributions[:, outputs]
+    axes = [_axis(group, inputs[:, group.columns], len(groups), contributions) for group in groups]
     inside: Any = np.ones((len(inputs), 1), np.float32)
     for axis in axes:
         inside = (inside[:, :, np.newaxis] * axis.masks[:, np.newaxis]).reshape(len(inside), -1)
@@ -146,7 +147,13 @@ def _pack_term(terms: ColumnTerms, term: ColumnTerm, outputs: Sequence[int]) -> 
     return packed
 
 
-def _axis(group: ColumnGroup, values: Floats, size: int) -> _Axis:
+def _axis(group: ColumnGroup, values: Floats, size: int, contributions: Floats) -> _Axis:
+    """Return the values of one column; of many categories, those that matter most.
+
+    Args:
+        size: Number of columns of the term.
+        contributions: Of the term, ``[nodes, outputs]``.
+    """
     parts, most = _LEVELS[size]
     names = [shorten(_value(name, group.name), 60) for name in group.features]
     flags = bool(((values == 0) | (values == 1)).all())
@@ -156,8 +163,14 @@ def _axis(group: ColumnGroup, values: Floats, size: int) -> _Axis:
         return _Axis(["yes", "no"], np.concatenate([values, 1 - values], axis=1))
     if not flags:
         values = _are_high(values).astype(np.float64)
-    largest = np.argsort(-values.sum(axis=0), kind="stable")[:most]
-    kept = largest[values[:, largest].sum(axis=0) > 0]
+    counts = values.sum(axis=0)
+    if size == 1:
+        matters = np.abs(contributions.T @ values) / np.sqrt(np.maximum(counts, 1))
+    else:  # Over the nodes with one value, a cross has the mean 0.
+        matters = np.square(contributions).T @ values
+    chosen = np.argsort(-matters.sum(axis=0), kind="stable")[:most]
+    kept = chosen[counts[chosen] > 0]
+    kept = kept[np.argsort(-counts[kept], kind="stable")]
     return _Axis(
         [names[each] for each in kept],
         values[:, kept],

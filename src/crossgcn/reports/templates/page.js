@@ -25,6 +25,8 @@
   const minus = (text) => text.replace("-", "\u2212");
   const whole = (value) => value.toLocaleString("en");
   const percent = (share, digits = 1) => (100 * share).toFixed(digits) + "\u00a0%";
+  /** Whole percents, or one digit between them, so that no two ticks read the same. */
+  const tickPercent = (share) => percent(share, Math.abs(Math.round(100 * share) - 100 * share) < 0.01 ? 0 : 1);
   function number(value, digits = 3) {
     const size = Math.abs(value);
     if (size >= 1e6) return minus((value / 1e6).toPrecision(3)) + "M";
@@ -77,7 +79,7 @@
   /** Rows with names: at the left, or above each row where there is little room. */
   function rowsChart(width, label, names, marks, { x = {}, row = 26, right = 16, grid = true } = {}) {
     const narrow = width < 460;
-    const left = narrow ? 2 : Math.min(320, Math.max(90, 14 + 6.6 * Math.max(...names.map((n) => n.length))), 0.42 * width);
+    const left = narrow ? 12 : Math.min(320, Math.max(90, 14 + 6.6 * Math.max(...names.map((n) => n.length))), 0.42 * width);
     const letters = Math.floor((narrow ? width : left - 12) / 6.6);
     const step = narrow ? row + 16 : row;
     const keys = names.map((_, at) => at);
@@ -86,7 +88,7 @@
       text: (at) => shortened(names[at], letters),
       title: (at) => names[at],
       fill: INK, stroke: "var(--paper)", strokeWidth: 3,
-      ...(narrow ? { frameAnchor: "left", textAnchor: "start", dy: -step / 2 + 7 } : { frameAnchor: "left", textAnchor: "end", dx: -10 }),
+      ...(narrow ? { frameAnchor: "left", textAnchor: "start", dx: -10, dy: -step / 2 + 7 } : { frameAnchor: "left", textAnchor: "end", dx: -10 }),
     });
     return plot(width, label, {
       marginLeft: left, marginRight: right, marginTop: narrow ? 10 : 4, marginBottom: 38, height: names.length * step + (narrow ? 48 : 42),
@@ -176,7 +178,6 @@
   }
 
   followReader();
-  if (!find("page-data")) return;
   const data = JSON.parse(find("page-data").textContent);
 
   function select(label, names, onchange) {
@@ -263,7 +264,7 @@
         ...insideOf(item, state.output, unitOf(state.output)));
     }
 
-    const controls = make("div", { class: "controls", role: "search" },
+    const controls = make("div", { class: "controls", role: "search", "aria-label": "Terms" },
       searchBox("Find a column", "term-search", (event) => { state.words = event.target.value.trim().toLowerCase(); restart(); }),
       outputs.length > 1 ? select("Score of", outputs, (at) => { state.output = at; restart(); }) : null,
       select("Kind", ["all", ...sizes.map((size) => sizeNames[size] ?? `${size} columns`)], (at) => { state.size = at ? sizes[at - 1] : 0; restart(); }),
@@ -285,7 +286,7 @@
     }
     const means = item.means[output], errors = item.errors?.[output], { axes, counts } = item;
     const most = Math.max(1e-12, ...means.map(Math.abs));
-    const notes = axes.filter((axis) => axis.left_out).map((axis) => `${counted(axis.left_out, "rarer value")} of ${axis.name} left out.`);
+    const notes = axes.filter((axis) => axis.left_out).map((axis) => `${counted(axis.left_out, "value")} of ${axis.name} that ${axis.left_out === 1 ? "matters" : "matter"} less ${axis.left_out === 1 ? "is" : "are"} left out.`);
     if (axes.some((axis) => axis.share)) notes.push("Names of values stand for nodes where their share among the neighbours is high (upper quarter).");
     const note = notes.length ? [make("p", { class: "where" }, notes.join(" "))] : [];
     if (axes.length === 1) {
@@ -356,16 +357,23 @@
 
   // ---- crosses as trained ----
 
+  /** Say so where bars of the common scale are too short to see. */
+  function faint(rows, most) {
+    const strongest = Math.max(...rows.map((row) => Math.abs(row.strength)));
+    return strongest > 0.05 * most ? [] : [make("p", { class: "where" }, `Hardly visible on the common scale: the strongest has ${percent(strongest / most)} of the strength of the strongest feature or cross of any class.`)];
+  }
+
   function crossBrowser(home) {
     const most = Math.max(1e-12, ...data.crosses.flatMap((side) => [...side.crosses, ...side.features].map((row) => Math.abs(row.strength))));
     const show = (at) => {
       const side = data.crosses[at];
       shown.replaceChildren(...[["Crosses", side.crosses], ["Single features", side.features]].filter(([, rows]) => rows.length).flatMap(([title, rows]) => [
         make("h3", {}, title),
+        ...faint(rows, most),
         mount(make("div", { class: "chart" }), (width) => rowsChart(width, `${title} of ${side.name}`, rows.map((row) => row.name), ({ inset }) => [
           zeroLine("x"),
           Plot.barX(rows, { x: "strength", y: (_, place) => place, fill: (d) => (d.strength < 0 ? MINUS : PLUS), ...inset, tip: true, title: (d) => `${d.name}\nstrength ${signed(d.strength)}` }),
-        ], { x: { label: "strength", domain: [-most, most], tickFormat: (v) => number(v) } })),
+        ], { x: { label: "strength", labelArrow: "none", domain: [-most, most], tickFormat: (v) => number(v) } })),
         table("The numbers", [title.toLowerCase(), "strength", "weight", "nodes", "stable", "drop"], rows.map((row) => [row.name, signed(row.strength), signed(row.weight), whole(row.support), row.stability === null ? "\u2014" : percent(row.stability, 0), row.drop === null ? "\u2014" : (100 * row.drop).toFixed(1)])),
       ]));
       if (!shown.childElementCount) shown.append(make("p", {}, "No cross and no feature has an effect on this class."));
@@ -448,10 +456,11 @@
         make("p", {}, `Predicted: ${named(row.predicted)}${isNumber ? "" : ` (${percent(row.probability)})`}.${truth} Used for: ${roles[row.role]}.`),
         make("h4", {}, `From the average to this ${isNumber ? "prediction" : "score"}`),
         mount(make("div", { class: "chart waterfall" }), (width) => drawWaterfall(width, row, unit)),
+        ...changesOf(row),
         ...neighbourhoodOf(row, unit, named));
     }
 
-    const controls = make("div", { class: "controls", role: "search" },
+    const controls = make("div", { class: "controls", role: "search", "aria-label": "Nodes" },
       searchBox("Find an id", "node-search", (event) => { state.words = event.target.value.trim().toLowerCase(); restart(); }),
       isNumber ? null : select("True or predicted class", ["all", ...data.classes], (at) => { state.label = at - 1; restart(); }),
       isNumber ? null : make("label", { class: "tick" }, make("input", { type: "checkbox", onchange: (event) => { state.mistakes = event.target.checked; restart(); } }), " only mistakes"));
@@ -479,6 +488,21 @@
       Plot.barX(bars, { x1: "from", x2: "to", y: (_, at) => at, fill: (d) => colour[d.kind], ...inset, tip: true, title: (d) => `${d.name}\n${d.kind === "level" ? number(d.value) : signed(d.value)}${WHOSE[d.whose] ? `\n${WHOSE[d.whose]}` : ""}` }),
       Plot.text(bars, { y: (_, at) => at, frameAnchor: "right", textAnchor: "start", dx: 8, dy, text: (d) => (d.kind === "level" ? number(d.value) : signed(d.value)), fill: INK }),
     ], { x: { label: shortened(unit, Math.floor(width / 9)), labelArrow: "none", tickFormat: (v) => number(v) }, right: 58 });
+  }
+
+  /** The smallest changes of own columns after which the model would answer otherwise. */
+  function changesOf(row) {
+    if (!row.changes) return [];
+    const text = (label) => data.nodes.labels[label];
+    const lines = row.changes.map(([outcome, parts]) => make("li", {}, make("b", {}, data.classes[outcome]), " if ",
+      ...parts.flatMap(([name, before, after], at) => [at ? " and " : "", make("b", {}, text(name)), ` were ${text(after)} instead of ${text(before)}`])));
+    const none = "No change of one or two own columns to values of other nodes was found that gives another answer, with the neighbourhood as it is.";
+    const words = "The smallest changes of one own column, or else of two, to values of other nodes, with the neighbourhood as it is. This is what the model would answer; it does not say that the change would cause the outcome.";
+    return [
+      make("h4", {}, "What would have to be different for another answer"),
+      lines.length ? make("ul", { class: "changes" }, ...lines) : null,
+      make("p", { class: "where" }, lines.length ? words : none),
+    ].filter(Boolean);
   }
 
   function neighbourhoodOf(row, unit, named) {
@@ -523,7 +547,7 @@
 
   // ---- performance and training ----
 
-  const share = { tickFormat: (value) => percent(value, 0), domain: [0, 1], grid: true, ticks: 5 };
+  const share = { tickFormat: tickPercent, domain: [0, 1], grid: true, ticks: 5 };
 
   function curveChart(width, curve, kind) {
     const { name, [kind]: values } = curve, GRID = values[0].length - 1;
@@ -562,7 +586,7 @@
     metrics: (width) => {
       const { metrics } = data;
       const shares = metrics.filter((metric) => metric.percent), others = metrics.filter((metric) => !metric.percent);
-      const drawn = shares.length ? [dotsChart(width, `Test metrics: ${shares.map((m) => `${m.label} ${m.text}`).join(", ")}`, shares.map((m, at) => ({ name: `${m.label} ${m.text}`, values: m.values, text: m.text, colour: at || m !== metrics[0] ? SOFT : PLUS })), { tickFormat: (v) => percent(v, 0), label: null })] : [];
+      const drawn = shares.length ? [dotsChart(width, `Test metrics: ${shares.map((m) => `${m.label} ${m.text}`).join(", ")}`, shares.map((m, at) => ({ name: `${m.label} ${m.text}`, values: m.values, text: m.text, colour: at || m !== metrics[0] ? SOFT : PLUS })), { tickFormat: tickPercent, label: null })] : [];
       return [...drawn, make("p", { class: "numbers-line" }, ...others.map((m) => make("span", {}, make("b", {}, m.text), " " + m.label)))];
     },
     calibration: (width) => {
@@ -605,10 +629,10 @@
     }),
     comparison: (width) => {
       const { models, percent: isShare, metric } = data.comparison;
-      return dotsChart(width, `Test ${metric} of ${models.length} models: ${models.map((m) => `${m.name} ${m.text}`).join(", ")}`, models.map((m) => ({ ...m, colour: m.glass_box ? PLUS : SOFT })), { label: `test ${metric}`, labelArrow: "none", tickFormat: isShare ? (v) => percent(v, 0) : (v) => number(v) });
+      return dotsChart(width, `Test ${metric} of ${models.length} models: ${models.map((m) => `${m.name} ${m.text}`).join(", ")}`, models.map((m) => ({ ...m, colour: m.glass_box ? PLUS : SOFT })), { label: `test ${metric}`, labelArrow: "none", tickFormat: isShare ? tickPercent : (v) => number(v) });
     },
     loss: (width) => trainingChart(width, "loss", [["train_loss", PLUS], ["validation_loss", MINUS]], (v) => number(v)),
-    score: (width) => trainingChart(width, `validation ${data.metrics[0].label}`, [["validation_score", PLUS]], data.metrics[0].percent ? (v) => percent(v, 0) : (v) => number(v)),
+    score: (width) => trainingChart(width, `validation ${data.metrics[0].label}`, [["validation_score", PLUS]], data.metrics[0].percent ? tickPercent : (v) => number(v)),
     order_weights: (width) => dotsChart(width, "Order weights", data.order_weights, { label: "|\u03b1|", labelArrow: "none", zero: true, tickFormat: (v) => number(v) }),
     run_terms: (width) => {
       const dots = data.terms.flatMap((term, at) => term.values.map((value, run) => ({ at, run, value }))).filter((d) => d.value !== null);
@@ -620,12 +644,12 @@
     },
   };
 
-  const colourOf = (run) => `var(--run-${run % 6})`;
+  const colourOf = (run) => `var(--run-${run % 10})`;
   const legend = (names) => make("p", { class: "where" }, ...names.flatMap((name, at) => [make("span", { class: "legend", style: `background:${colourOf(at)}` }), ` ${name}  `]));
 
   function partsChart(width, parts, words) {
     const isNumber = data.task === "number", label = data.performance.measure;
-    return dotsChart(width, `${label} by ${words}: ${parts.map((part) => `${part.name}: ${number(mean(part.values))}`).join(", ")}`, parts.map((part) => ({ name: `${part.name} (${counted(part.nodes, "node")})`, values: part.values })), { label, labelArrow: "none", tickFormat: isNumber ? (v) => number(v) : (v) => percent(v, 0) });
+    return dotsChart(width, `${label} by ${words}: ${parts.map((part) => `${part.name}: ${number(mean(part.values))}`).join(", ")}`, parts.map((part) => ({ name: `${part.name} (${counted(part.nodes, "node")})`, values: part.values })), { label, labelArrow: "none", tickFormat: isNumber ? (v) => number(v) : tickPercent });
   }
 
   function trainingChart(width, label, metrics, tickFormat) {
@@ -652,13 +676,70 @@
       const { label, percent: isShare } = rows[0].metric;
       const chart = make("div", { class: "chart" });
       home.append(make("figure", {}, chart, make("figcaption", {}, `Test ${label}; ${rows[0].metric.grows ? "more" : "less"} is better.`)));
-      mount(chart, (width) => dotsChart(width, `Test ${label}: ${rows.map((row) => `${row.run} ${row.metric.text}`).join(", ")}`, rows.map((row) => ({ name: `${row.run}  ${row.metric.text}`, values: row.metric.values, colour: colourOf(row.at) })), { label: null, tickFormat: isShare ? (v) => percent(v, 0) : (v) => number(v) }));
+      mount(chart, (width) => dotsChart(width, `Test ${label}: ${rows.map((row) => `${row.run} ${row.metric.text}`).join(", ")}`, rows.map((row) => ({ name: `${row.run}  ${row.metric.text}`, values: row.metric.values, colour: colourOf(row.at) })), { label: null, tickFormat: isShare ? tickPercent : (v) => number(v) }));
     }
     find("run-table").append(
       make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "test metric"), ...data.runs.map((run) => make("th", { scope: "col" }, run)))),
       make("tbody", {}, ...names.map((name) => make("tr", {}, make("th", { scope: "row" }, data.metrics.flat().find((m) => m.name === name).label), ...data.runs.map((_, at) => make("td", {}, of(at, name)?.text ?? "\u2014"))))));
   }
 
+  // ---- the items of the paper ----
+
+  /** The panels of an item: ours solid, the paper's numbers hollow. */
+  function paperItem(home, chart) {
+    const series = chart.panels.flatMap((panel) => panel.series);
+    const colours = new Map(series.map((each) => [each.name, each.colour]));
+    const words = chart.kind === "dots" ? "mean \u00b1 standard deviation" : chart.kind === "lines" ? "mean, band of one standard deviation" : "";
+    const marks = [["mark-ours", `ours${words ? `: ${words}` : ""}`], ...(series.some((each) => each.paper.length) ? [[chart.kind === "dots" ? "mark-paper square" : "mark-paper", "the paper\u2019s numbers"]] : [])];
+    home.append(make("p", { class: "where legends" },
+      ...(chart.kind === "dots" ? [] : [...colours].map(([name, colour]) => make("span", {}, make("span", { class: "legend", style: `background:${colourOf(colour)}` }), ` ${name}`))),
+      ...marks.map(([kind, text]) => make("span", {}, make("span", { class: kind }), ` ${text}`))));
+    const values = series.flatMap(({ ours, paper }) => [...ours, ...paper]).flatMap(([, mean, sd]) => [mean - (sd ?? 0), mean + (sd ?? 0)]);
+    const domain = chart.shared ? d3.extent(values) : undefined;
+    const draw = chart.kind === "dots" ? paperDots : paperLines;
+    home.append(make("div", { class: "charts", style: `--across:${Math.min(4, chart.across)}` }, ...chart.panels.map((panel) => make("div", {},
+      panel.title ? make("h3", {}, panel.title) : null, mount(make("div", { class: "chart" }), (width) => draw(width, chart, panel, domain))))));
+  }
+
+  const spread = ([, mean, sd], digits = 3) => number(mean, digits) + (sd ? ` \u00b1 ${number(sd, 2)}` : "");
+
+  function paperDots(width, chart, panel, domain) {
+    const points = (side, dy) => panel.series.flatMap((each, at) => each[side].map((point) => ({ at, mean: point[1], sd: point[2] ?? 0, colour: colourOf(each.colour), title: `${each.name}\n${side} ${spread(point)}` })));
+    const label = `${chart.label}, ${panel.title}: ${panel.series.filter((each) => each.ours.length).map((each) => `${each.name} ${spread(each.ours[0])}`).join(", ")}`;
+    const side = (rows, shift, dot) => [
+      Plot.ruleY(rows, { x1: (d) => d.mean - d.sd, x2: (d) => d.mean + d.sd, y: "at", stroke: dot.stroke, strokeWidth: 1.6, dy: shift }),
+      Plot.dot(rows, { x: "mean", y: "at", r: 4, strokeWidth: 1.5, dy: shift, tip: true, title: "title", ...dot }),
+    ];
+    return rowsChart(width, label, panel.series.map((each) => each.name), ({ dy }) => [
+      ...side(points("paper"), dy + 5, { symbol: "square", fill: "var(--paper)", stroke: SOFT }),
+      ...side(points("ours"), dy - 4, { fill: "colour", stroke: "colour" }),
+    ], { x: { label: chart.y_label, labelArrow: "none", domain } });
+  }
+
+  function paperLines(width, chart, panel, domain) {
+    const points = (side) => panel.series.flatMap((each) => each[side].map((point) => ({ x: point[0], mean: point[1], sd: point[2] ?? 0, name: each.name, colour: colourOf(each.colour), title: `${each.name}, ${labels.get(point[0]) ?? number(point[0])}\n${side} ${spread(point)}` })));
+    const labels = new Map(panel.ticks), ours = points("ours"), paper = points("paper");
+    const few = labels.size > 0 && labels.size <= 12, seconds = chart.kind === "seconds";
+    const least = Math.min(...[...labels.keys()].filter((at) => at > 0));
+    const room = Math.max(1, Math.ceil((26 * labels.size) / (width - 70)));
+    const shown = [...labels.keys()].filter((_, at) => at % room === 0);
+    const line = { x: "x", y: "mean", z: "name", stroke: "colour" };
+    const last = panel.series.map((each) => `${each.name} ${each.ours.length ? spread(each.ours.at(-1)) : ""}`).join(", ");
+    return plot(width, `${chart.label}, ${panel.title}: ${chart.y_label} over ${chart.x_label}; at the end ${last}`, {
+      height: 290, marginLeft: 50, marginBottom: 42, marginTop: 26, marginRight: 12,
+      x: { type: chart.scale, ...(chart.scale === "symlog" ? { constant: least } : {}), label: chart.x_label, labelArrow: "none", labelAnchor: "center", ...(few ? { ticks: shown, tickFormat: (at) => labels.get(at) } : { ticks: ticksOf(width) }) },
+      y: { type: seconds ? "log" : "linear", label: chart.y_label, labelArrow: "none", grid: true, ticks: 5, domain, tickFormat: (v) => number(v) },
+      marks: [
+        ...(seconds ? [] : [Plot.areaY(ours, { x: "x", y1: (d) => d.mean - d.sd, y2: (d) => d.mean + d.sd, z: "name", fill: "colour", fillOpacity: 0.18 })]),
+        Plot.line(ours, { ...line, strokeWidth: 2 }),
+        ...(seconds ? [Plot.line(paper, { ...line, strokeDasharray: "4 3" })] : [Plot.ruleX(paper, { x: "x", y1: (d) => d.mean - d.sd, y2: (d) => d.mean + d.sd, stroke: "colour" })]),
+        Plot.dot(ours, { x: "x", y: "mean", r: labels.size ? 3 : 0, fill: "colour", tip: true, title: "title" }),
+        Plot.dot(paper, { x: "x", y: "mean", r: 4.5, fill: "var(--paper)", stroke: "colour", strokeWidth: 1.6, tip: true, title: "title" }),
+      ],
+    });
+  }
+
+  for (const element of document.querySelectorAll("[data-item]")) paperItem(element, data.charts[element.dataset.item]);
   if (find("term-browser")) termBrowser(find("term-browser"));
   if (find("cross-browser")) crossBrowser(find("cross-browser"));
   if (find("node-browser")) nodeBrowser(find("node-browser"));

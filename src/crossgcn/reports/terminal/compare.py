@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import Group
 from rich.text import Text
 
-from crossgcn.experiments.compare import CandidateResult, QuestionAnswer, TableComparison
+from crossgcn.experiments.answers import CandidateResult, QuestionAnswer, TableComparison
 from crossgcn.experiments.statistics import PairedDifference
-from crossgcn.reports.format import Summary, count
+from crossgcn.reports.format import Summary, count, get_metric, interval_text, paired_text
 from crossgcn.reports.summaries import mean_and_sd, paired
 from crossgcn.reports.terminal.tables import number_columns
 from crossgcn.training.metrics import METRICS
@@ -17,9 +17,6 @@ INTERVALS = (
     "is wider: it is for a new table of the same kind."
 )
 """What ``--json`` says of intervals."""
-
-_IN_UNIT = ("rmse", "mae")
-"""Metrics in the unit of the target; all others are shown in percent."""
 
 
 def summarise_candidates(comparison: TableComparison, baseline: str | None = None) -> Summary:
@@ -148,43 +145,31 @@ def _recommendation(comparison: TableComparison) -> str:
 
 
 def _measured(comparison: TableComparison, difference: PairedDifference) -> str:
-    scale, unit = _scale(comparison.metric)
-    digits = 1 if scale == 100 else 3
-    numbers = [f"{scale * difference.mean:+z.{digits}f} {unit}"]
+    metric = get_metric(comparison.metric)
+    unit = f"points of {metric.label}" if metric.percent else metric.label
+    text = f"{metric.change(difference.mean)} {unit}"
     interval = difference.interval()
-    if interval is not None:
-        low, high = (f"{scale * bound:+z.{digits}f}" for bound in interval)
-        numbers.append(f"(95 % interval {low} to {high}, {difference.count} splits of this table)")
-    return " ".join(numbers)
-
-
-def _scale(metric: str) -> tuple[float, str]:
-    """Return what values are multiplied by to be shown, and what a difference is called."""
-    title = METRICS[metric].title
-    return (1.0, title) if metric in _IN_UNIT else (100.0, f"points of {title}")
+    if interval is None:
+        return text
+    words = f"{interval_text(interval, comparison.metric)}, {difference.count} splits of this table"
+    return f"{text} ({words})"
 
 
 def candidates_table(summary: Summary) -> Group:
     """Return all models as rows, glass boxes first."""
     metric, baseline = summary["metric"], summary["baseline"]
-    scale = _scale(metric)[0]
-    digits = 1 if scale == 100 else 3
-    title = METRICS[metric].title
+    shown = get_metric(metric)
+    title = shown.label
     if metric == "average_precision" and "positive_class" in summary:
         title += f" of {summary['positive_class']}"
-    title += ", %" if scale == 100 else ""
+    title += ", %" if shown.percent else ""
     has_accuracy = metric != "accuracy" and "test_accuracy" in summary["models"][0]
     more = ["accuracy, %"] if has_accuracy else []
     table = number_columns("model", title, f"gain over {baseline}", *more, "seconds")
     for position, model in enumerate(summary["models"]):
         if position and summary["models"][position - 1]["glass_box"] and not model["glass_box"]:
             table.add_section()
-        cells = [_spread(model["mean"], model["sd"], scale, digits)]
-        cells.append(
-            "—"
-            if model["paired_difference"] is None
-            else _spread(model["paired_difference"], model["paired_se"], scale, digits + 1, "+")
-        )
+        cells = [shown.spread(model["mean"], model["sd"]), paired_text(model | {"metric": metric})]
         if has_accuracy:
             accuracies = model["test_accuracy"]
             cells.append(f"{100 * sum(accuracies) / len(accuracies):.1f}")
@@ -194,8 +179,3 @@ def candidates_table(summary: Summary) -> Group:
         f"best of {count(summary['trials'], 'trial')} on the validation nodes"
     )
     return Group(Text(words, style="bold"), table)
-
-
-def _spread(mean: float, spread: float | None, scale: float, digits: int, sign: str = "") -> str:
-    text = f"{scale * mean:{sign}z.{digits}f}"
-    return text if spread is None else f"{text} ± {scale * spread:.{digits}f}"

@@ -19,7 +19,7 @@ from crossgcn.graph.matrix import make_rows
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import Features, GraphSource, adjacency_rows
 from crossgcn.layers.graph_convolution import GraphConvolution
-from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.models.node_classifier import NodeClassifier, check_rows_alone
 
 Gather = Callable[[Tensor], Any]
 _ROWS_AT_ONCE = 1 << 16
@@ -267,6 +267,7 @@ def _check_model(model: NodeClassifier) -> None:
         )
     if model.stack is not None and model.stack.lin is not None:
         raise BadInput("jk reads all layers, so the model cannot be computed layer by layer")
+    check_rows_alone(model)
     if model.num_models is not None:
         raise BadInput("several models stacked into one cannot be computed layer by layer")
     for layer in model.layers:

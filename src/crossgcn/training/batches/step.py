@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from crossgcn.graph.matrix import ModelInputs, SparseMatrix
 from crossgcn.graph.prepared import move_inputs
 from crossgcn.graph.sampling.batches import AggregatedRows, Batch, NodeBatches
 from crossgcn.graph.sampling.source import GraphSource
+from crossgcn.kernels import has_numba
 from crossgcn.layers.graph_convolution import GraphConvolution
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
@@ -21,6 +22,9 @@ from crossgcn.training.distributed import Processes
 from crossgcn.training.loop import Step
 from crossgcn.training.objective import Loss, order_weight_penalty
 from crossgcn.training.unused_columns import UnusedColumns
+
+if TYPE_CHECKING:
+    from crossgcn.training.compiled.hops import HopPasses
 
 BAG_SHARE = 0.9
 """Share of the training nodes that each bag of a model is trained on."""
@@ -69,13 +73,24 @@ class MiniBatchStep(Step):
         own_seed = (seed + _SEED_STRIDE * processes.rank) % 2**32
         super().__init__(model, config, [own_seed], unused)
         self.batches, self.processes = batches, processes
-        self._in_bag, self._node_weights = in_bag, node_weights
+        # Rows of nodes, because batches select nodes.
+        self._in_bag = None if in_bag is None else in_bag.t().contiguous()
+        self._node_weights = node_weights
         self._loss = Loss(model.num_outputs, class_weights, model.target_scale)
         # The same for all batches, so that processes that see parts of a batch agree on it.
         self._bag_share = 1.0 if in_bag is None else BAG_SHARE
         self.steps_per_epoch = len(batches)
         self.totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         self._averaging = processes.wrap(model)
+        self._passes: HopPasses | None = None
+        if self.device.type == "cpu" and processes.world_size == 1 and has_numba():
+            from crossgcn.training.compiled.hops import HopPasses
+
+            self._passes = HopPasses.of(model)
+        is_weighted = class_weights is not None or node_weights is not None
+        self._scores_bags = (
+            self._passes is not None and model.target_scale is None and not is_weighted
+        )
         self._settled = processes.world_size == 1
 
     def run(self) -> None:
@@ -103,6 +118,11 @@ class MiniBatchStep(Step):
         self.model.zero_grad(set_to_none=True)
 
     def _backward(self, batch: Batch, inputs: ModelInputs, share: float) -> None:
+        if self._passes is not None and self._passes.takes(batch.x):
+            loss, right, slope = self._score(self._passes.forward(batch.x), batch)
+            self._passes.backward(slope)
+            self.totals += torch.stack([loss, right])
+            return
         self.model.zero_grad(set_to_none=True)
         self.model.train()
         with multiplying_in(self.config.precision, self.device):
@@ -124,12 +144,18 @@ class MiniBatchStep(Step):
         everywhere = batch.num_targets_everywhere
         if self._in_bag is None:
             return score_part(self._loss, scores, labels, everywhere, weights)
-        unknown = torch.nan if labels.is_floating_point() else -1
-        of_bags = torch.where(self._in_bag[:, batch.targets], labels, unknown).to(scores.device)
+        in_bag = self._in_bag.index_select(0, batch.targets)
         counts = torch.full((scores.size(0),), self._bag_share * everywhere, device=scores.device)
-        if weights is not None:
-            weights = weights.expand(of_bags.shape)
-        losses, right, slope = self._loss(scores.detach(), of_bags, counts, weights)
+        if self._scores_bags:
+            from crossgcn.training.compiled.hops import score_bags
+
+            losses, right, slope = score_bags(scores.detach(), labels, in_bag, counts)
+        else:
+            unknown = torch.nan if labels.is_floating_point() else -1
+            of_bags = torch.where(in_bag.t(), labels, unknown).to(scores.device)
+            if weights is not None:
+                weights = weights.expand(of_bags.shape)
+            losses, right, slope = self._loss(scores.detach(), of_bags, counts, weights)
         # Each bag's loss has the gradient that it has alone; the reported loss is their mean.
         loss, right = losses.double().mean() * everywhere, right.mean() * everywhere
         if labels.is_floating_point():

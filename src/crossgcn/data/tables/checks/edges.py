@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from crossgcn.data.tables.cells import MAX_NUMBER, quote
+from crossgcn.data.tables.cells import MOST_WEIGHT, quote
 from crossgcn.data.tables.checks.problems import (
     Hit,
     Hits,
@@ -121,10 +121,10 @@ class _Weights(Place):
 
     @error(
         "{value} is too large for a weight",
-        "write a finite number below 1e38, or delete the row",
+        f"write finite numbers, divided by the largest if one is above {MOST_WEIGHT:g}",
     )
     def infinite_edge_weight(self) -> Hits:
-        yield from self.at_values(abs(self.distinct.numbers) > MAX_NUMBER)
+        yield from self.at_values(abs(self.distinct.numbers) > MOST_WEIGHT)
 
     @error(
         "{value} is negative, and neighbours are averaged by weight",
@@ -132,7 +132,7 @@ class _Weights(Place):
     )
     def negative_edge_weight(self) -> Hits:
         numbers = self.distinct.numbers
-        yield from self.at_values((numbers < 0) & (numbers >= -MAX_NUMBER))
+        yield from self.at_values((numbers < 0) & (numbers >= -MOST_WEIGHT))
 
     @warning(
         "the weight is {value}: the edge connects nothing",

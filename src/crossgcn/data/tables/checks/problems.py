@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -94,6 +95,7 @@ Hits = Iterator[Hit]
 Condition = Callable[[Any], Hits]
 
 
+@dataclass
 class Rule:
     """A kind of problem, named like the method with hyphens.
 
@@ -105,14 +107,12 @@ class Rule:
 
     names: ClassVar[set[str]] = set()
 
-    def __init__(
-        self, severity: Severity, message: str, remedy: str, stops: bool, find: Condition
-    ) -> None:
-        self.severity = severity
-        self.message = message
-        self.remedy = remedy
-        self.stops = stops
-        self.find = find
+    severity: Severity
+    message: str
+    remedy: str
+    stops: bool
+    find: Condition
+    name: str = ""
 
     def __set_name__(self, owner: type[Subject], name: str) -> None:
         self.name = name.replace("_", "-")
@@ -137,14 +137,14 @@ class Rule:
             )
 
 
-def error(message: str, remedy: str, *, stops: bool = False) -> Callable[[Condition], Rule]:
-    """Decorate a method that finds what stops training."""
-    return lambda find: Rule("error", message, remedy, stops, find)
+def _rule(
+    severity: Severity, message: str, remedy: str, *, stops: bool = False
+) -> Callable[[Condition], Rule]:
+    return lambda find: Rule(severity, message, remedy, stops, find)
 
 
-def warning(message: str, remedy: str, *, stops: bool = False) -> Callable[[Condition], Rule]:
-    """Decorate a method that finds what may spoil training."""
-    return lambda find: Rule("warning", message, remedy, stops, find)
+error, warning = partial(_rule, "error"), partial(_rule, "warning")
+"""Decorate a method that finds what stops training, or what may spoil it."""
 
 
 class Subject:

@@ -18,7 +18,7 @@ from crossgcn.data.tables.encode.words import (
     ListEncoder,
     Unseen,
 )
-from crossgcn.data.tables.plan import HASHED_KINDS, ColumnPlan, SavedModel, TablePlan
+from crossgcn.data.tables.plan import HASHED_KINDS, SavedModel, TablePlan
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
@@ -47,7 +47,13 @@ class TableEncoder(SavedModel):
     def fit(cls, nodes: Table, plan: TablePlan) -> TableEncoder:
         """Fit an encoder to each column, whatever the order of rows; labels are not used."""
         nodes = plan.with_missing_words(nodes)
-        columns = (_fit_column(nodes, column, plan.hash_bits) for column in plan.features)
+        columns: list[AnyEncoder] = []
+        for column in plan.features:
+            name, distinct, bits = column.name, nodes.distinct(column.name), plan.hash_bits
+            if bits is not None and column.kind in HASHED_KINDS:
+                columns.append(HashEncoder.fit(name, distinct, bits, column.kind == "list"))
+            else:
+                columns.append(_ENCODERS[column.kind].fit(name, distinct))
         return cls(columns=tuple(columns), missing=plan.missing_words)
 
     @cached_property
@@ -97,14 +103,6 @@ _ENCODERS: dict[str, Any] = {
     "date": DateEncoder,
     "list": ListEncoder,
 }
-
-
-def _fit_column(nodes: Table, column: ColumnPlan, hash_bits: int | None) -> AnyEncoder:
-    distinct = nodes.distinct(column.name)
-    if hash_bits is not None and column.kind in HASHED_KINDS:
-        return HashEncoder.fit(column.name, distinct, hash_bits, column.kind == "list")
-    encoder: AnyEncoder = _ENCODERS[column.kind].fit(column.name, distinct)
-    return encoder
 
 
 def _make_unique(names: list[str]) -> tuple[str, ...]:

@@ -42,6 +42,13 @@ class Unseen:
     example: str
     known: str | None
 
+    def __str__(self) -> str:
+        meant = "" if self.known is None else f" (did you mean {self.known!r}?)"
+        return (
+            f"column {self.column}: {self.count:,} values not seen in training, such as "
+            f"{self.example!r}{meant}; they count as {self.column}=(other)"
+        )
+
 
 class ColumnEncoder(SavedModel):
     """Encodes one column as features; fitted to one table and then applied to others."""

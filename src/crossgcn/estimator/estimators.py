@@ -1,4 +1,4 @@
-"""Cross-GCN as a scikit-learn classifier."""
+"""Cross-GCN as a scikit-learn classifier and regressor."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_class_weight
 
+from crossgcn.data.graph import is_labelled
+from crossgcn.errors import BadInput
 from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator, Targets
 from crossgcn.estimator.labels import (
     AUTO,
     Labels,
     encode_labels,
     find_unlabelled,
+    read_column,
     read_labels,
     tidy_labels,
 )
@@ -39,8 +43,9 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
     - by their features, if nearly all nodes have features of their own.
 
     An index of numbers without a name, and positions, count only if the features confirm them:
-    half of the rows, or a whole column, are those of the fit. To predict other rows with their
-    own graph, give ``edge_index`` to :meth:`predict`.
+    the rows, or a whole column that is not sorted and has enough values to tell them apart, are
+    those of the fit. To predict other rows with their own graph, give ``edge_index`` to
+    :meth:`predict`.
 
     Rows whose label is ``-1``, NaN or ``None`` are part of the graph but not of the loss.
     Features are not scaled: put a ``StandardScaler`` or a ``OneHotEncoder`` before it.
@@ -91,6 +96,8 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
             propagation.
         label_features: Show a row the training labels of its neighbours, for ``"cross-hops"``;
             true by default.
+        smoothing: How strongly ``"cross-hops"`` draws means over few neighbours towards the mean
+            over all rows; 0 for plain means. By default estimated from the columns.
         bags: Models on subsets of the training rows whose mean is the model, for
             ``"cross-hops"``; 8 by default.
         node_drop: Probability of dropping a node in a random propagation.
@@ -189,3 +196,41 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         """Return the most probable class of each row, as :meth:`decision_function` takes them."""
         scores = self._score_rows(X, edge_index, edge_weight, node_index)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CrossGCNRegressor(RegressorMixin, CrossGCNEstimator):  # type: ignore[misc]
+    """Predict a number for each row by its features, crosses of features, and neighbours.
+
+    It minimises the squared error on the standardised target and predicts in the target's unit.
+    Rows whose target is NaN are part of the graph but not of the loss. Everything else is as in
+    :class:`~crossgcn.CrossGCNClassifier`: the graph, the parameters (without ``class_weight`` and
+    ``unlabelled``) and the fitted attributes (without ``classes_``). ``metric`` is ``"r2"`` by
+    default; ``"rmse"`` and ``"mae"`` are the others. ``validation_fraction`` is the fraction of
+    the rows with a target that is held out.
+    """
+
+    kind = "regressor"
+
+    score = CrossGCNEstimator.score  # not the mixin's, which refuses NaN
+
+    def _read_targets(self, y: Any, config: RunConfig) -> Targets:
+        target = torch.from_numpy(np.array(read_column(y, np.float64)))
+        labelled = is_labelled(target)
+        if not labelled.any():
+            raise BadInput(f"y is NaN in all {len(target)} rows; give rows that have a target")
+        return Targets(target, torch.where(labelled, 0, -1), None, config)
+
+    def _known_targets(self, y: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        truth = read_column(y, np.float64)
+        return truth, ~np.isnan(truth)
+
+    def predict(
+        self, X: Any, edge_index: Any = None, *, edge_weight: Any = None, node_index: Any = None
+    ) -> NDArray[np.float64]:
+        """Return the number of each row, in the unit of the target.
+
+        Without ``edge_index``, rows are found in the graph of the fit. With it, the arguments are
+        those of :meth:`fit`, for these rows, which may be new ones.
+        """
+        return self._score_rows(X, edge_index, edge_weight, node_index)[:, 0]

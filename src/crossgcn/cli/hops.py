@@ -1,0 +1,75 @@
+"""``crossgcn hops``: columns of neighbourhoods of tables in DuckDB, in Parquet or in Spark."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+from crossgcn.cli.command import Answer, argument, command, option
+from crossgcn.cli.data import FolderOption, folder_answer
+from crossgcn.cli.options import available_cores
+from crossgcn.cli.output import print_line
+from crossgcn.cli.running import status
+from crossgcn.cli.tables import TableOptions
+
+_TABLE = (
+    "a Parquet or CSV file, a folder of Parquet, file.duckdb::TABLE or spark://HOST:7077::TABLE"
+)
+
+
+@command
+def hops(
+    nodes: Annotated[str, argument(f"Table of nodes: {_TABLE}.", "NODES")],
+    edges: Annotated[str, argument("Table of edges, likewise, in the same engine.", "EDGES")],
+    out: FolderOption,
+    *,
+    tables: TableOptions,
+    num_hops: Annotated[int, option("How far neighbourhoods reach.", "--hops", min=1, max=10)] = 2,
+    directed: Annotated[
+        bool, option("Keep in-neighbours and out-neighbours apart.", "--directed")
+    ] = False,
+    memory: Annotated[
+        int, option("Memory for DuckDB in MiB; the rest is done on disk.", min=256)
+    ] = 4096,
+    scratch: Annotated[
+        Path | None,
+        option(
+            "Folder for temporary files; workers of Spark must see it under the same path. "
+            "[default: the folder of --out]",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    parquet: Annotated[
+        Path | None, option("Also write the columns to this file, by name.", metavar="FILE")
+    ] = None,
+) -> Answer:
+    """Compute the columns of nodes and their neighbours in DuckDB or Spark, for crossgcn train.
+
+    Tables stay where they are; DuckDB spills to disk beyond --memory. The folder --out is what
+    crossgcn train FOLDER --model cross-hops reads, also in several processes.
+    """
+    from crossgcn.workflows.hops import store_hops
+
+    with status("opening the tables") as spinner:
+        graph = store_hops(
+            nodes,
+            edges,
+            out=out,
+            choices=tables.choices(),
+            hops=num_hops,
+            directed=directed,
+            memory_limit=memory << 20,
+            threads=available_cores(),
+            scratch=scratch,
+            parquet=parquet,
+            show=spinner.update,
+        )
+    assert graph.preprocess is not None and graph.preprocess.encoding is not None
+    print_line("\n".join(graph.preprocess.encoding["plan"]["reasons"]), error=True)
+    if graph.num_classes is None:
+        return folder_answer(graph)
+    splits = "stratified" if graph.roles is None else "public"
+    more = [] if num_hops == 2 else ["--hops", str(num_hops)]
+    then = ["crossgcn", "train", str(out), "--model", "cross-hops", *more, "--splits", splits]
+    return folder_answer(graph, next=shlex.join(then))

@@ -1,0 +1,291 @@
+"""Open tables in DuckDB or Spark; both run the same Ibis expressions."""
+
+from __future__ import annotations
+
+import socket
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crossgcn.data.tables.read import DELIMITED, PARQUET
+from crossgcn.errors import BadInput, WorkFailed
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+DATABASES = (".duckdb", ".ddb", ".db")
+DUCKDB, SPARK = "DuckDB", "spark://"
+CONNECT_SECONDS = 10.0
+"""How long a Spark master may take to answer."""
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a table is, as the user wrote it.
+
+    Attributes:
+        server: Address of a Spark master; ``None`` for DuckDB.
+        place: File or folder; in Spark, one that every worker can read.
+        table: Name of a table in a DuckDB file or in Spark.
+    """
+
+    text: str
+    server: str | None = None
+    place: str | None = None
+    table: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Location:
+        """Read ``file.parquet``, ``folder``, ``file.duckdb::table`` or ``spark://host:7077::table``.
+
+        In Spark, a name with a slash is that of a file or folder of Parquet.
+        """
+        place, mark, table = text.rpartition("::")
+        if not mark:
+            place, table = text, ""
+        if text.startswith(SPARK):
+            if not table:
+                raise BadInput(
+                    f"{text} names no table; give {text}::TABLE, or {text}::/FOLDER with Parquet "
+                    "files that every worker can read"
+                )
+            return cls(text, place, table) if "/" in table else cls(text, place, None, table)
+        path = Path(place)
+        if not path.exists():
+            raise BadInput(f"{path} does not exist; give a file, a folder of Parquet, or {SPARK}…")
+        is_database = path.suffix.lower() in DATABASES
+        if is_database != bool(table):
+            wanted = f"give {path}::TABLE" if is_database else "only a DuckDB file has tables"
+            raise BadInput(f"{text}: {wanted}; DuckDB files end in {', '.join(DATABASES)}")
+        if path.is_dir() and not [*path.rglob("*.parquet")]:
+            raise BadInput(f"{path} is a folder without files that end in .parquet; give another")
+        if not (path.is_dir() or is_database or path.name.lower().endswith(DELIMITED + PARQUET)):
+            raise BadInput(
+                f"{path}: the ending {path.suffix!r} is none of "
+                f"{', '.join(DATABASES + DELIMITED + PARQUET)}; convert the table, or load it "
+                "into DuckDB"
+            )
+        return cls(text, None, place, table or None)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A connection, and a folder for what it computes.
+
+    Attributes:
+        name: ``DuckDB``, or the address of a Spark master.
+        backend: The connection of Ibis.
+        scratch: Folder for Parquet files; workers of Spark must see it under the same path.
+    """
+
+    name: str
+    backend: Any
+    scratch: Path
+
+    def table(self, location: Location) -> ir.Table:
+        """Return a table; refuse one that is not there."""
+        try:
+            with _ignoring_notes():
+                return self._open(location, location.place or "")
+        except BadInput:
+            raise
+        except Exception as error:  # every backend raises errors of its own
+            raise BadInput(
+                f"{location.text} cannot be opened by {self.name} ({_first_line(error)}); give a "
+                "table that it can read"
+            ) from None
+
+    def store(self, name: str, table: ir.Table) -> ir.Table:
+        """Compute a table, write it to Parquet, and return the table of these files."""
+        with self._at_work():
+            self.backend.to_parquet(table, self._where(name))
+        return self.stored(name)
+
+    def stored(self, name: str) -> ir.Table:
+        """Return the table of stored files."""
+        with self._at_work():
+            return self.backend.read_parquet(self._where(name))
+
+    def fetch(self, table: ir.Table) -> pa.Table:
+        """Compute a small table."""
+        with self._at_work():
+            return table.to_pyarrow()
+
+    def count(self, table: ir.Table) -> int:
+        """Compute the number of rows of a table."""
+        return int(self.fetch(table.aggregate(rows=table.count()))["rows"][0].as_py())
+
+    def batches(
+        self, name: str, num_rows: int, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read stored files in order, at most so many rows at a time."""
+        for content in self._files(name):
+            yield from content.iter_batches(num_rows, columns=columns)
+
+    def column(self, name: str, column: str) -> pa.ChunkedArray:
+        """Read one column of stored files."""
+        import pyarrow as pa
+
+        return pa.concat_tables(each.read([column]) for each in self._files(name)).column(0)
+
+    def count_rows(self, name: str) -> int:
+        """Return the number of rows of stored files."""
+        return sum(each.metadata.num_rows for each in self._files(name))
+
+    def _files(self, name: str) -> Iterator[pq.ParquetFile]:
+        from pyarrow.parquet import ParquetFile
+
+        path = self.scratch / name  # Spark writes a folder, in which names ascend
+        for file in sorted(path.glob("*.parquet")) if path.is_dir() else [path]:
+            with ParquetFile(file) as content:
+                yield content
+
+    def _where(self, name: str) -> str:
+        path = self.scratch / name
+        return str(path) if self.name == DUCKDB else path.as_uri()
+
+    def _open(self, location: Location, place: str) -> ir.Table:
+        if location.table is not None:
+            return self._named_table(location)
+        if place.lower().endswith(DELIMITED):  # cells as written: 007 stays 007
+            return self.backend.read_csv(place, all_varchar=True, header=True, nullstr="")
+        if location.server is None and Path(place).is_dir():
+            place = str(Path(place) / "**" / "*.parquet")
+        return self.backend.read_parquet(place)
+
+    def _named_table(self, location: Location) -> ir.Table:
+        *schema, name = str(location.table).split(".")
+        where: dict[str, Any] = {"database": ".".join(schema)} if schema else {}
+        if location.server is not None:
+            known = self.backend.list_tables(**where)
+        else:
+            catalog = f"of_{zlib.crc32(bytes(Path(str(location.place)).resolve())):x}"
+            where = {"database": (catalog, ".".join(schema) or "main")}
+            path = str(location.place).replace("'", "''")
+            run = self.backend.con.execute  # nodes and edges may be in one file
+            run(f"ATTACH IF NOT EXISTS '{path}' AS {catalog} (READ_ONLY)")
+            tables = "SELECT table_name FROM information_schema.tables"
+            found = run(f"{tables} WHERE (table_catalog, table_schema) = (?, ?)", where["database"])
+            known = [row[0] for row in found.fetchall()]
+        if name not in known:
+            raise BadInput(
+                f"{location.text}: there is no table {name!r}; there are "
+                f"{', '.join(sorted(known)[:20]) or 'none'}: give one of them"
+            )
+        return self.backend.table(name, **where)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Report a computation that failed."""
+        try:
+            with _ignoring_notes():
+                yield
+        except OSError:
+            raise
+        except Exception as error:  # every backend raises errors of its own
+            raise WorkFailed(
+                f"{self.name} could not finish ({_first_line(error)}): give it more --memory, or "
+                f"more room in --scratch {self.scratch}"
+            ) from error
+
+
+@contextmanager
+def open_engine(
+    locations: Sequence[Location], scratch: Path, memory_limit: int, threads: int
+) -> Iterator[Engine]:
+    """Connect to the engine of some tables: embedded DuckDB, or a Spark cluster.
+
+    Args:
+        memory_limit: Bytes that DuckDB may take; more is done on disk, in ``scratch``.
+        threads: Of DuckDB.
+    """
+    servers = {location.server for location in locations}
+    if len(servers) > 1:
+        both = " and ".join(location.text for location in locations)
+        raise BadInput(f"{both} are in different places; give two tables of one Spark, or none")
+    (server,) = servers
+    if server is not None:
+        yield from _open_spark(server, scratch)
+        return
+    ibis = _import_ibis("duckdb")
+    config = {
+        "memory_limit": f"{memory_limit >> 20}MiB",
+        "threads": threads,
+        "temp_directory": str(scratch / "spilled"),
+        "preserve_insertion_order": False,
+        "autoinstall_known_extensions": False,
+    }
+    backend = ibis.duckdb.connect(**config)
+    try:
+        yield Engine(DUCKDB, backend, scratch)
+    finally:
+        backend.disconnect()
+
+
+def _open_spark(server: str, scratch: Path) -> Iterator[Engine]:
+    _check_answers(server)
+    ibis = _import_ibis("spark")
+    from pyspark.sql import SparkSession
+
+    try:
+        builder = SparkSession.builder.master(server).appName("crossgcn")
+        session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+    except Exception as error:  # Java is missing, or the master ended the application
+        raise BadInput(
+            f"{server} cannot be used ({_first_line(error)}); install Java 17 or later, and start "
+            "the cluster with the Spark of 'pip show pyspark'"
+        ) from None
+    try:
+        yield Engine(server, ibis.pyspark.connect(session), scratch)
+    finally:
+        session.stop()
+
+
+def _check_answers(server: str) -> None:
+    """Refuse a master that does not answer: Spark itself would try for a minute."""
+    host, _, port = server.removeprefix(SPARK).split(",")[0].rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), CONNECT_SECONDS):
+            return
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"{server} does not answer ({error}); give the address that the web page of the Spark "
+            "master shows, such as spark://host:7077"
+        ) from None
+
+
+def _import_ibis(extra: str) -> Any:
+    package = {"duckdb": "duckdb", "spark": "pyspark"}[extra]
+    try:
+        import ibis
+
+        with _ignoring_notes():
+            import_module(package)
+            import_module(f"ibis.backends.{package}")
+    except ImportError as error:
+        raise BadInput(
+            f"this needs Ibis and {package} ({error}); pip install 'crossgcn[{extra}]'"
+        ) from None
+    return ibis
+
+
+@contextmanager
+def _ignoring_notes() -> Iterator[None]:
+    """Hide notes for the developers of Ibis and PySpark, about functions of other versions."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
+        yield
+
+
+def _first_line(error: Exception) -> str:
+    """Return what an error says, without the rest of its message."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,212 @@
+"""The results of a comparison on tables: do crosses, the graph or a black box help?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+from crossgcn.experiments.candidates import CANDIDATES, Candidate
+from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
+from crossgcn.training.metrics import METRICS
+
+Verdict = Literal["helps", "does not help", "cannot tell"]
+
+MATTERS = 0.005
+"""A gain that matters: half a point; of RMSE and MAE, half a percent of the baseline's."""
+_ENOUGH_SPLITS = 5
+"""With fewer splits, not beating a constant leaves the question open."""
+
+
+@dataclass(frozen=True)
+class CandidateResult:
+    """One model over all splits, tuned in each.
+
+    Attributes:
+        test: One value per split for each metric, of the trial that validation chose.
+        validation: Validation score of that trial; it should grow.
+        trials: The chosen trial of each split.
+        parameters: Of a network.
+        train_options: Options of ``crossgcn train`` for the trial that most splits chose;
+            ``None`` for a model that ``train`` does not have.
+    """
+
+    name: str
+    metric: str
+    test: Mapping[str, tuple[float, ...]]
+    validation: tuple[float, ...]
+    trials: tuple[int, ...] = (0,)
+    parameters: int | None = None
+    seconds: float = 0.0
+    train_options: tuple[str, ...] | None = None
+
+    @property
+    def candidate(self) -> Candidate:
+        """The model."""
+        return CANDIDATES[self.name]
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """The selecting metric on the test nodes of each split."""
+        return self.test[self.metric]
+
+    @property
+    def summary(self) -> Summary:
+        """Mean and standard deviation of :attr:`scores`."""
+        return summarise(self.scores)
+
+
+@dataclass(frozen=True)
+class QuestionAnswer:
+    """Two models that validation chose, compared on the test nodes.
+
+    Attributes:
+        model: The model with crosses, with the graph, or the black box.
+        against: The model without them, or the glass box.
+        difference: Of the metric, ``model`` minus ``against``. Its interval is of the mean over
+            all random splits of this table.
+        corrected: The same with the interval of a new table of the same kind.
+        verdict: Whether ``model`` is better on this table.
+        is_constant: ``model`` is not better than predicting a constant.
+    """
+
+    model: str
+    against: str
+    difference: PairedDifference
+    corrected: PairedDifference
+    verdict: Verdict
+    is_constant: bool = False
+
+
+@dataclass(frozen=True)
+class TableComparison:
+    """The results of all models, in the order of the candidates, and what follows from them.
+
+    The splits are random draws from one table, so the plain paired interval is that of the mean
+    gain on this table. On a new table of the same kind gains vary more; Nadeau and Bengio's
+    correction accounts for that. A target without any signal can favour one of two models on its
+    own table, so a model must also beat a constant by the corrected interval.
+
+    Attributes:
+        test_to_train: As for :func:`~crossgcn.paired_difference`; of the corrected intervals.
+        constant: The constant's result, if it is not among the others.
+    """
+
+    results: tuple[CandidateResult, ...]
+    test_to_train: float
+    task: str = "binary"
+    constant: CandidateResult | None = None
+
+    @property
+    def metric(self) -> str:
+        """The metric that selects."""
+        return self.results[0].metric
+
+    def of(self, name: str) -> CandidateResult:
+        """Return the result of one model."""
+        return next(result for result in self.results if result.name == name)
+
+    def difference(self, ours: str, baseline: str, *, corrected: bool = False) -> PairedDifference:
+        """Return the paired difference of two models, for this table or corrected for new ones."""
+        return paired_difference(
+            self.of(ours).scores,
+            self.of(baseline).scores,
+            test_to_train=self.test_to_train if corrected else 0.0,
+        )
+
+    def best(self, wanted: Callable[[CandidateResult], bool] = lambda _: True) -> str | None:
+        """Return the model with the best validation score among some, simpler first."""
+        found = filter(wanted, self.results)
+        best = max(found, key=lambda result: fmean(result.validation), default=None)
+        return None if best is None else best.name
+
+    @property
+    def crosses(self) -> QuestionAnswer | None:
+        """The best order of cross-hops against its twin; without it, Cross-GCN against GCN."""
+        names = {result.name for result in self.results}
+        twins = [r.candidate.twin for r in self.results if r.candidate.twin in names]
+        if not twins:
+            return None
+        ours = self.best(lambda result: result.candidate.twin == twins[0])
+        return self._answer(ours, twins[0])
+
+    @property
+    def graph(self) -> QuestionAnswer | None:
+        """The best model that sees neighbours against the best one on own columns."""
+        return self._answer(
+            self.best(lambda result: result.candidate.columns in ("hops", "graph")),
+            self.best(lambda result: result.candidate.columns in ("none", "own")),
+        )
+
+    @property
+    def black_box(self) -> QuestionAnswer | None:
+        """The best black box against the best glass box."""
+        return self._answer(
+            self.best(lambda result: not result.candidate.glass_box),
+            self.best(lambda result: result.candidate.glass_box),
+        )
+
+    @property
+    def recommended(self) -> str:
+        """The model with crosses where they help; else the simplest glass box that is as good.
+
+        Only models that ``crossgcn train`` has are recommended, a black box only if no glass box
+        was compared. "As good" is by validation score, and so is the exception: crosses help, but
+        a glass box other than their twin is better by more than :data:`MATTERS`.
+        """
+        trainable = [r for r in self.results if r.candidate.preset is not None] or self.results
+        glass = [r for r in trainable if r.candidate.glass_box] or list(trainable)
+        crosses = self.crosses
+        if crosses is not None and crosses.verdict == "helps":
+            glass = [r for r in glass if r.name != crosses.against]
+        elif crosses is not None and crosses.verdict == "does not help":
+            glass = [r for r in glass if r.candidate.twin != crosses.against] or glass
+        best = max(fmean(result.validation) for result in glass)
+        enough = best - self._matters(best)
+        good = [r.name for r in glass if fmean(r.validation) >= enough or math.isnan(enough)]
+        if crosses is not None and crosses.verdict == "helps" and crosses.model in good:
+            return crosses.model
+        return good[0]
+
+    def _matters(self, value: float) -> float:
+        return MATTERS * abs(value) if self.metric in ("rmse", "mae") else MATTERS
+
+    def _answer(self, model: str | None, against: str | None) -> QuestionAnswer | None:
+        if model is None or against is None:
+            return None
+        difference = self.difference(model, against)
+        corrected = self.difference(model, against, corrected=True)
+        is_constant = self._is_constant(model)
+        verdict = self._judge(difference, against, is_constant)
+        return QuestionAnswer(model, against, difference, corrected, verdict, is_constant)
+
+    def _judge(self, difference: PairedDifference, against: str, is_constant: bool) -> Verdict:
+        interval = self._gain(difference)
+        if interval is None or any(map(math.isnan, interval)):
+            return "cannot tell"
+        if interval[0] > 0 and not is_constant:
+            return "helps"
+        small = interval[1] < self._matters(self.of(against).summary.mean)
+        if small or (is_constant and difference.count >= _ENOUGH_SPLITS):
+            return "does not help"
+        return "cannot tell"
+
+    def _is_constant(self, model: str) -> bool:
+        """Whether a model is not shown to beat the constant, by the corrected interval."""
+        constants = (r for r in self.results if r.candidate.columns == "none")
+        constant = next(constants, self.constant)
+        if constant is None or model == constant.name:
+            return False
+        scores = self.of(model).scores
+        difference = paired_difference(scores, constant.scores, test_to_train=self.test_to_train)
+        interval = self._gain(difference)
+        return interval is not None and interval[0] <= 0
+
+    def _gain(self, difference: PairedDifference) -> tuple[float, float] | None:
+        """Return the interval such that positive numbers are better."""
+        interval = difference.interval()
+        if interval is None or METRICS[self.metric].grows:
+            return interval
+        return -interval[1], -interval[0]

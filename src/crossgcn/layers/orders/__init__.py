@@ -1,1 +1,0 @@
-"""Order aggregations: from the hidden vectors of the K orders to one vector."""

@@ -1,0 +1,159 @@
+"""Columns of neighbourhoods of tables in DuckDB, in Parquet or in Spark, stored for training."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from crossgcn.data.engines.connect import Engine, Location, open_engine
+from crossgcn.data.engines.tables import (
+    edge_batches,
+    encoded_batches,
+    fit_encoder,
+    number_edges,
+    read_nodes,
+    sample_rows,
+)
+from crossgcn.data.files import replacing
+from crossgcn.data.stored.format import check_target
+from crossgcn.data.stored.open import StoredGraph, open_graph
+from crossgcn.data.stored.write import MEMORY_LIMIT, writing_graph
+from crossgcn.data.tables.graph import as_preprocess
+from crossgcn.data.tables.labels import read_roles
+from crossgcn.data.tables.plan import TableChoices
+from crossgcn.errors import BadInput
+from crossgcn.graph.engine_hops import ColumnMeans, EngineHops, compute_hops
+from crossgcn.graph.hops import HopPlan, KeptRows, columns_beside
+
+ENGINE_MEMORY = 4 << 30
+"""Default for the bytes that DuckDB may take."""
+
+
+def store_hops(
+    nodes: str,
+    edges: str,
+    *,
+    out: Path | str,
+    choices: TableChoices | None = None,
+    hops: int = 2,
+    directed: bool = False,
+    memory_limit: int = ENGINE_MEMORY,
+    threads: int = 1,
+    scratch: Path | str | None = None,
+    parquet: Path | None = None,
+    show: Callable[[str], None] = lambda stage: None,
+) -> StoredGraph:
+    """Compute the columns of every node and its neighbourhood where the tables are.
+
+    The folder is a graph folder, as :func:`~crossgcn.data.build_graph` writes it, with the columns
+    beside the graph. Training a model of hops on it computes no column anew.
+
+    Args:
+        nodes: A Parquet or CSV file, a folder of Parquet, ``file.duckdb::table``, or
+            ``spark://host:7077::table``.
+        edges: Likewise, in the same engine.
+        out: The folder, new or empty.
+        choices: What the columns of the tables are; inferred where not given.
+        hops: How far neighbourhoods reach.
+        directed: Keep in-neighbours and out-neighbours apart.
+        memory_limit: Bytes that DuckDB may take; more is done on disk.
+        threads: Of DuckDB.
+        scratch: Folder for temporary files; by default that of ``out``. Workers of Spark must see
+            it under the same path.
+        parquet: Also write the columns to this file, with their names and the ids.
+        show: Called with each stage of the work.
+
+    Raises:
+        BadInput: A table or its engine is not there, or cannot be used; names the remedy.
+        WorkFailed: The engine failed, or the disk is full.
+    """
+    out, choices = Path(out), choices or TableChoices()
+    locations = [Location.parse(nodes), Location.parse(edges)]
+    check_target(out)
+    folder = Path(out.absolute().parent if scratch is None else scratch)
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is no folder for temporary files; make it, or give --scratch")
+    with (
+        tempfile.TemporaryDirectory(dir=folder.resolve(), prefix=".crossgcn-hops-") as temporary,
+        open_engine(locations, Path(temporary), memory_limit, threads) as engine,
+    ):
+        computed = _store_graph(engine, locations, out, choices, hops, directed, show)
+        graph = open_graph(out)
+        show("storing the columns")
+        kept = columns_beside(graph, computed.plan)
+        kept.write(computed.fill)
+    if parquet is not None:
+        show(f"writing {parquet}")
+        _write_parquet(parquet, graph, kept, computed.plan, choices.relation)
+    return graph
+
+
+def _store_graph(
+    engine: Engine,
+    locations: list[Location],
+    out: Path,
+    choices: TableChoices,
+    hops: int,
+    directed: bool,
+    show: Callable[[str], None],
+) -> EngineHops:
+    """Write the graph folder; the columns are in files of the engine when it appears."""
+    of_nodes, of_edges = (engine.table(location) for location in locations)
+    node_name, edge_name = (location.text for location in locations)
+    show("reading the nodes")
+    sample = sample_rows(engine, of_edges, edge_name, "edges")
+    table, plan = read_nodes(engine, of_nodes, node_name, sample, choices)
+    show("encoding the nodes")
+    encoder, labels = fit_encoder(table, plan)
+    means, weighted = ColumnMeans(len(encoder.space)), plan.weight_column is not None
+    with writing_graph(
+        out,
+        num_nodes=len(table),
+        directed=directed,
+        weighted=weighted,
+        keep_self_loops=False,
+        memory_limit=MEMORY_LIMIT,
+    ) as writer:
+
+        def encode() -> Iterator[str]:
+            for ids, features in encoded_batches(engine, table, plan, encoder):
+                means.add(features)
+                writer.add_sparse_features(features)
+                yield from ids
+
+        writer.set_ids(encode())
+        if plan.target is not None:
+            writer.set_labels(labels.values, len(labels.names))
+        roles = read_roles(table, plan.split_column, labels)
+        if roles is not None:
+            writer.set_roles(roles)
+        writer.set_preprocess(as_preprocess(labels.names, encoder, plan))
+        show("reading the edges")
+        numbered = number_edges(engine, of_edges, edge_name, plan, directed=directed)
+        for source, target, weight in edge_batches(engine):
+            writer.add_edges(source, target, weight if weighted else None)
+        hop_plan = HopPlan(len(encoder.space), hops, directed=directed)
+        return compute_hops(engine, numbered, hop_plan, means.prior, show)
+
+
+def _write_parquet(
+    path: Path, graph: StoredGraph, kept: KeptRows, plan: HopPlan, relation: str
+) -> None:
+    """Write the ids and the named columns, some rows at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    preprocess = graph.preprocess
+    assert preprocess is not None and preprocess.space is not None and graph.ids is not None
+    assert preprocess.encoding is not None
+    names = plan.name_columns(preprocess.space.names, relation=relation)
+    id_column = preprocess.encoding["plan"]["id_column"]
+    rows, columns = max(1024, MEMORY_LIMIT // (8 * plan.num_columns)), kept.map()
+    fields = [pa.field(id_column, pa.string()), *(pa.field(name, pa.float32()) for name in names)]
+    with replacing(path) as file, pq.ParquetWriter(file, pa.schema(fields)) as to:
+        for first in range(0, len(columns), rows):
+            part = columns[first : first + rows].numpy()
+            ids = pa.array(graph.ids[first : first + rows], pa.string())
+            arrays = [ids, *(pa.array(column.copy()) for column in part.T)]
+            to.write_batch(pa.record_batch(arrays, schema=pa.schema(fields)))

@@ -1,0 +1,231 @@
+"""Tables in DuckDB and in Parquet: their columns, trainings on them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from engine_tables import draw_tables, largest_difference, stored_columns
+
+from crossgcn import Experiment, RunConfig
+from crossgcn.data.stored.open import StoredGraph, open_graph
+from crossgcn.data.tables.plan import TableChoices
+from crossgcn.errors import BadInput
+from crossgcn.graph.hops import HopColumns
+from crossgcn.graph.sampling.source import source_of
+from crossgcn.workflows.hops import store_hops
+
+pytest.importorskip("ibis")
+duckdb = pytest.importorskip("duckdb")
+
+Command = Callable[..., CompletedProcess[str]]
+RUN = Path("cross-hops-1-layer", "split-00")
+
+
+def write_tables(folder: Path, num_nodes: int = 400, num_edges: int = 1500) -> None:
+    nodes, edges = draw_tables(num_nodes, num_edges)
+    nodes.to_parquet(folder / "nodes.parquet")
+    edges.to_parquet(folder / "edges.parquet")
+
+
+def store(folder: Path, nodes: str, edges: str, **more: Any) -> StoredGraph:
+    choices = TableChoices(target="buys", **more.pop("choices", {}))
+    return store_hops(nodes, edges, out=folder / "graph", choices=choices, **more)
+
+
+def locate(folder: Path, kind: str) -> tuple[str, str]:
+    """Write both tables in another way, and return where they are."""
+    if kind == "duckdb":
+        with duckdb.connect(folder / "shop.duckdb") as database:
+            for name in ("nodes", "edges"):
+                database.execute(f"create table {name} as from '{folder / name}.parquet'")
+        return f"{folder}/shop.duckdb::nodes", f"{folder}/shop.duckdb::main.edges"
+    places = []
+    for name in ("nodes", "edges"):
+        table = pd.read_parquet(folder / f"{name}.parquet")
+        if kind == "csv":
+            table.to_csv(folder / f"{name}.csv", index=False)
+            places.append(f"{folder / name}.csv")
+        else:
+            (folder / name / "more").mkdir(parents=True)
+            half = len(table) // 2
+            table[half:].to_parquet(folder / name / "a.parquet")
+            table[:half].to_parquet(folder / name / "more" / "b.parquet")
+            places.append(str(folder / name))
+    return places[0], places[1]
+
+
+def test_duckdb_gives_the_columns_of_tables_in_memory(tmp_path: Path) -> None:
+    write_tables(tmp_path, 20_000, 80_000)
+    graph = store(tmp_path, *locate(tmp_path, "duckdb"), memory_limit=256 << 20, threads=2)
+    assert largest_difference(graph, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
+    degrees = torch.from_numpy(graph.offsets.numpy()).diff()
+    assert int((degrees == 0).sum()) >= 2000  # isolated nodes, which get the prior
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("kind", ["folder", "csv"])
+def test_folders_and_text_give_the_columns_of_tables_in_memory(tmp_path: Path, kind: str) -> None:
+    write_tables(tmp_path)
+    graph = store(tmp_path, *locate(tmp_path, kind))
+    assert largest_difference(graph, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
+
+
+def test_integers_as_ids_directed_edges_and_three_hops(tmp_path: Path) -> None:
+    nodes, edges = draw_tables(300, 900)
+    nodes["id"] = nodes["id"].str[1:].astype(int) * 7
+    edges[["source", "target"]] = edges[["source", "target"]].map(lambda end: int(end[1:]) * 7)
+    nodes.drop(columns="joined").to_parquet(tmp_path / "nodes.parquet")
+    edges.to_parquet(tmp_path / "edges.parquet")
+    places = [f"{tmp_path / name}.parquet" for name in ("nodes", "edges")]
+    graph = store(tmp_path, places[0], places[1], directed=True)
+    assert graph.ids is not None
+    assert [*graph.ids] == sorted(map(str, nodes["id"]), key=int)
+    found = stored_columns(graph).clone()
+    for file in graph.folder.glob("hop-columns-*"):
+        file.unlink()
+    expected = HopColumns(source_of(graph), directed=True).without_labels
+    assert isinstance(expected, torch.Tensor)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def train(graph: Path, out: Path) -> bytes:
+    config = RunConfig.create(
+        model="cross-hops", dataset=str(graph), splits="stratified", num_splits=1, bags=2, epochs=3
+    )
+    Experiment([config]).run(out=out, save_models=True)
+    return (out / RUN / "model.safetensors").read_bytes()
+
+
+def test_the_same_columns_are_trained_on_to_the_same_bits(tmp_path: Path) -> None:
+    write_tables(tmp_path)
+    graph = store(tmp_path, f"{tmp_path}/nodes.parquet", f"{tmp_path}/edges.parquet").folder
+    beside = train(graph, tmp_path / "beside")
+    assert not [*(tmp_path / "beside").glob("hop-columns-*")]  # nothing was computed anew
+    shutil.copytree(graph, tmp_path / "bare", ignore=shutil.ignore_patterns("hop-columns-*"))
+    (tmp_path / "kept").mkdir()
+    for file in graph.glob("hop-columns-*"):
+        shutil.copy(file, tmp_path / "kept")
+    (tmp_path / "graph").rename(tmp_path / "other")
+    (tmp_path / "bare").rename(tmp_path / "graph")
+    assert train(tmp_path / "graph", tmp_path / "kept") == beside
+
+
+def test_names_survive_to_predictions_and_explanations(crossgcn: Command) -> None:
+    write_tables(Path())
+    done = crossgcn(
+        *("hops", "nodes.parquet", "edges.parquet", "--target", "buys", "--out", "graph"),
+        *("--relation", "friends", "--parquet", "columns.parquet", "--json"),
+    )
+    assert done.returncode == 0, done.stderr
+    then = json.loads(done.stdout)["next"].split()
+    assert " ".join(then) == "crossgcn train graph --model cross-hops --splits stratified"
+    columns = pd.read_parquet("columns.parquet").set_index("id")
+    assert {"age", "friends: age", "2 hops: age", "number of friends"} <= {*columns}
+    stored = stored_columns(open_graph("graph"))
+    assert columns.to_numpy().tolist() == stored.tolist()
+    trained = crossgcn(*then[1:], "--num-splits", 1, "--epochs", 2, "--out", "run")
+    assert trained.returncode == 0, trained.stderr
+    explained = crossgcn("explain", "run", "--json")
+    assert explained.returncode == 0, explained.stderr
+    assert "friends: age" in explained.stdout
+    assert crossgcn("predict", "run", "--out", "known.csv").returncode == 0
+    assert {*pd.read_csv("known.csv")["id"]} == {*pd.read_parquet("nodes.parquet")["id"]}
+
+
+BAD = {
+    "no-id": ("select age, buys from nodes", None, "no column tells the nodes apart .*--id-column"),
+    "two-rows": (
+        "from nodes union all (from nodes where id = 'n7')",
+        None,
+        r"'n7' is the id of two rows",
+    ),
+    "blank": ("select nullif(id, 'n7') as id, age, buys from nodes", None, "a node has no id"),
+    "type": (
+        "select *, {'x': 1} as place from nodes",
+        None,
+        "column place: struct<x: int32> is the type of no feature; .*--ignore place",
+    ),
+    "id-type": ("select * replace (age as id) from nodes", None, "ids are integers or text"),
+    "lost": (None, "from edges union all select 'n1', 'n-1', 1", r"column target: 'n-1' is the id"),
+    "weight": (None, "select * replace (-1 as weight) from edges", "1,580 edges have no weight"),
+    "no-edges": (None, "from edges limit 0", "there are no rows of edges"),
+    "no-nodes": ("from nodes limit 0", None, "there are no rows of nodes"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_tables_are_named_with_the_remedy(tmp_path: Path, case: str) -> None:
+    write_tables(tmp_path)
+    nodes, edges, message = BAD[case]
+    locate(tmp_path, "duckdb")
+    with duckdb.connect(tmp_path / "shop.duckdb") as database:
+        database.execute(f"create view bad_nodes as {nodes or 'from nodes'}")
+        database.execute(f"create view bad_edges as {edges or 'from edges'}")
+    places = [f"{tmp_path}/shop.duckdb::bad_{name}" for name in ("nodes", "edges")]
+    with pytest.raises(BadInput, match=message):
+        store(tmp_path, places[0], places[1])
+    assert not (tmp_path / "graph").exists()
+
+
+def test_too_many_features_name_the_widest_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_tables(tmp_path)
+    monkeypatch.setattr("crossgcn.data.engines.tables.MOST_FEATURES", 10)
+    with pytest.raises(BadInput, match=r"may have 10; .* are of column joined: leave it out"):
+        store(tmp_path, f"{tmp_path}/nodes.parquet", f"{tmp_path}/edges.parquet")
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("none.duckdb::nodes", "none.duckdb does not exist"),
+        ("shop.duckdb::persons", "there is no table 'persons'; there are edges, nodes"),
+        ("shop.duckdb", "give .*shop.duckdb::TABLE"),
+        ("text.duckdb::nodes", "cannot be opened by DuckDB"),
+        ("nodes.parquet::nodes", "only a DuckDB file has tables"),
+        (".", "is a folder without files that end in .parquet"),
+        ("text.txt", "the ending '.txt' is none of"),
+    ],
+)
+def test_places_without_a_table_are_refused(tmp_path: Path, place: str, message: str) -> None:
+    write_tables(tmp_path)
+    locate(tmp_path, "duckdb")
+    for name in ("text.duckdb", "text.txt"):
+        (tmp_path / name).write_text("no table")
+    if place == ".":
+        (tmp_path / "empty").mkdir()
+        place = "empty"
+    with pytest.raises(BadInput, match=message):
+        store(tmp_path, f"{tmp_path}/{place}", f"{tmp_path}/shop.duckdb::edges")
+
+
+def test_a_spark_that_is_not_there_and_packages_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crossgcn: Command
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise ConnectionRefusedError("Connection refused")
+
+    monkeypatch.setattr("socket.create_connection", refuse)
+    at = "spark://127.0.0.1:1"
+    done = crossgcn("hops", f"{at}::nodes", f"{at}::edges", "--target", "y", "--out", "graph")
+    assert done.returncode == 2
+    assert f"{at} does not answer (Connection refused); give the address" in done.stderr
+    write_tables(tmp_path)
+    file = f"{tmp_path}/nodes.parquet"
+    with pytest.raises(BadInput, match="are in different places"):
+        store(tmp_path, f"{at}::nodes", file)
+    with pytest.raises(BadInput, match="names no table"):
+        store(tmp_path, at, file)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(BadInput, match=r"pip install 'crossgcn\[duckdb\]'"):
+        store(tmp_path, file, file)

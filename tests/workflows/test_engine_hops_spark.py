@@ -1,0 +1,71 @@
+"""Tables of a Spark cluster: a master and two workers, each a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from engine_tables import draw_tables, largest_difference, stored_columns
+from torchrun_commands import start
+
+from crossgcn.data.stored.open import open_graph
+from crossgcn.data.tables.plan import TableChoices
+from crossgcn.workflows.hops import store_hops
+from research.benchmarks.harness.engine_hops import CLUSTER_LOG, spark_cluster
+
+pytest.importorskip("ibis")
+pytest.importorskip("pyspark")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.enable_socket,
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java"),
+]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    with spark_cluster(tmp_path) as server:
+        yield server
+
+
+def hops(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "crossgcn", "hops", *map(str, arguments), "--target", "buys"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=1800, env=os.environ)
+
+
+def test_two_workers_give_the_columns_of_duckdb_and_of_memory(tmp_path: Path, cluster: str) -> None:
+    nodes, edges = draw_tables(20_000, 80_000)
+    nodes.to_parquet(tmp_path / "nodes.parquet")
+    edges.to_parquet(tmp_path / "edges.parquet")
+    places = [f"{cluster}::{tmp_path / name}.parquet" for name in ("nodes", "edges")]
+    done = hops(*places, "--out", tmp_path / "graph", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["nodes"] == 20_000
+    graph = open_graph(tmp_path / "graph")
+    assert largest_difference(graph, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
+    launched = re.findall(
+        r"Launching executor \S+ on worker (\S+)", (tmp_path / CLUSTER_LOG).read_text()
+    )
+    assert len({*launched}) == 2
+    files = [str(tmp_path / f"{name}.parquet") for name in ("nodes", "edges")]
+    choices = TableChoices(target="buys")
+    of_duckdb = store_hops(files[0], files[1], out=tmp_path / "duckdb", choices=choices)
+    columns = stored_columns(graph), stored_columns(of_duckdb)
+    torch.testing.assert_close(*columns, rtol=1e-6, atol=1e-6)
+    train = ["train", graph.folder, "--model", "cross-hops", "--splits", "stratified"]
+    train += ["--num-splits", "1", "--bags", "2", "--epochs", "2", "--batch-size", "4096"]
+    process = start([*train, "--device", "cpu", "--out", tmp_path / "run"], processes=2)
+    _, said = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    assert not [*(tmp_path / "run").glob("hop-columns-*")]
+    missing = hops(f"{cluster}::nodes", f"{cluster}::edges", "--out", tmp_path / "none")
+    assert missing.returncode == 2
+    assert "there is no table 'nodes'; there are none: give one of them" in missing.stderr
