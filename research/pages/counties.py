@@ -35,7 +35,7 @@ def counties_markdown(record: Record) -> str:
     return _printed(
         {
             train: [", ".join(measured) + " on test nodes"],
-            terms: _until(record["printed"][terms], "importance of all terms"),
+            terms: _tables(_until(record["printed"][terms], "importance of all terms")),
         }
     )
 
@@ -62,9 +62,9 @@ def cross_markdown(record: Record) -> str:
     effect = 100 * abs(cross["means"][where[0]][where[1]])
     return (
         f"In counties with a median income of {first} and an unemployment of {second}, the model "
-        f"expects {effect:.1f} points less for the democrats than from what income and "
-        f"unemployment do alone.\nOf its {cross['num_crosses']} crosses of two columns this is "
-        f"number {cross['rank']} by importance; cells of fewer than {_FEWEST} counties are empty."
+        f"expects {effect:.1f} points less for the democrats than from each of the two "
+        f"alone.\nThis is number {cross['rank']} of its {cross['num_crosses']} crosses; cells of "
+        f"fewer than {_FEWEST} counties are empty."
     )
 
 
@@ -75,7 +75,7 @@ def draw_cross(record: Record) -> Figure:
     points = np.full((len(cross["means"]), len(cross["means"][0])), np.nan)
     for row, column in _drawn_cells(cross):
         points[row, column] = 100 * cross["means"][row][column]
-    figure = Figure(figsize=(7.2, 2.8), layout="constrained")
+    figure = Figure(figsize=(7.2, 2.5), layout="constrained")
     axes = figure.subplots()
     reach = float(np.nanmax(np.abs(points)))
     axes.imshow(points.T, cmap="RdBu", vmin=-reach, vmax=reach, origin="lower", aspect="auto")
@@ -125,6 +125,11 @@ def _until(printed: str, end: str) -> list[str]:
     lines = [line.rstrip() for line in printed.splitlines()]
     last = next((i for i, line in enumerate(lines) if line.startswith(end)), len(lines))
     return "\n".join(lines[:last]).strip("\n").splitlines()
+
+
+def _tables(lines: list[str]) -> list[str]:
+    """Return the rows of all tables, without their titles and the lines between them."""
+    return [line for line in lines if line.startswith(" ") and "─" not in line]
 
 
 def _mean_and_sd(values: list[float]) -> tuple[float, float]:

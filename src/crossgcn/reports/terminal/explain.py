@@ -283,7 +283,7 @@ def column_node_tables(
             table.add_row(Text(ids[neighbour]), f"{amount:+.4g}", _bar(amount, largest))
         yield table
         others = len(answer.neighbours) - top
-        more = f"There are {others:,} other neighbours. " if others > 0 else ""
+        more = f"{count(others, 'more neighbour')} not shown. " if others > 0 else ""
         yield Text(more + answer.meaning, style="dim")
     if answer.predicted is not None:
         yield from _changes(answer)
