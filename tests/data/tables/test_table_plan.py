@@ -76,9 +76,9 @@ COLUMNS: dict[str, tuple[list[Any], str, str]] = {
     "decimal commas": (cycle("1,5", "2", "3,5"), "numeric", "with decimal commas from 1.5 to 3.5"),
     "thousands": (
         [f"{i},500" for i in range(1, N + 1)],
-        *("numeric", "commas between thousands from 1500 to 60500"),
+        *("numeric", "commas between thousands from 1,500 to 60,500"),
     ),
-    "currency": ([f"{i}.110,05 €" for i in range(1, N + 1)], "numeric", "from 1110.05 to 60110"),
+    "currency": ([f"{i}.110,05 €" for i in range(1, N + 1)], "numeric", "from 1,110.05 to 60,110.05"),
     "percent": ([f"{i / 4} %" for i in range(N)], "numeric", "numbers from 0 to 14.75"),
     "a stray semicolon": ([*cycle("a", "b")[1:], "a;b"], "categorical", "3 different values"),
 }

@@ -127,7 +127,8 @@ def _infer_numbers(distinct: Distinct, values: set[str]) -> Inference:
         share += " with decimal commas" if has_commas else " with points between thousands"
     elif has_commas:
         share += " with commas between thousands"
-    return "numeric", f"{share} from {numbers[0]:g} to {numbers[-1]:g}"
+    low, high = (f"{number:,.10g}" for number in (numbers[0], numbers[-1]))
+    return "numeric", f"{share} from {low} to {high}"
 
 
 def holds_dates(distinct: Distinct) -> bool:

@@ -195,4 +195,7 @@ def _guess(run: RunFolder, metrics: Sequence[Content]) -> str:
     )
     ours = next(metric["text"] for metric in metrics if metric["name"] == name)
     metric, guess = get_metric(name), float(np.mean(values))
-    return f"Its {metric.label} is {ours}; always predicting {words} has {metric.show(guess)}."
+    usual = f"always predicting {words} has {metric.show(guess)}."
+    if metrics[0]["name"] == name:
+        return usual.capitalize()
+    return f"Its {metric.label} is {ours}; {usual}"

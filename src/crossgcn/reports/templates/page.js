@@ -282,7 +282,8 @@
   /** What is inside a term: a shape, bars, a heat map, or a heat map for each value of a third column. */
   function insideOf(item, output, unit) {
     if (!item.axes) {
-      return [make("p", {}, item.columns.length && "count" in data.terms ? "The inside of this term is not in this file, or has no columns to show." : "")];
+      const place = item.columns[0] === "position in the graph" ? "What a node with average columns would get at this place of the graph." : "The inside of this term is not in this file.";
+      return [make("p", {}, item.columns.length && "count" in data.terms ? place : "")];
     }
     const means = item.means[output], errors = item.errors?.[output], { axes, counts } = item;
     const most = Math.max(1e-12, ...means.map(Math.abs));
@@ -509,11 +510,12 @@
     if (!row.near) return [];
     const title = make("h4", {}, `Its neighbourhood: ${counted(row.degree, "neighbour")}`);
     if (!row.near.length) return [title, make("p", { class: "where" }, "No neighbour adds to this score.")];
+    const steps = row.near.some((near) => near[3] > 1) ? " Nodes without a line to the node are two steps away." : "";
     const words = row.others > 0 ? ` The ${row.near.length} that count most are drawn; ${whole(row.others)} more are not.` : "";
     return [
       title,
       mount(make("div", { class: "chart" }), (width) => drawNeighbourhood(width, row, named)),
-      make("p", { class: "where" }, `At the right those that raise the score, at the left those that lower it; the larger, the more. ${data.nodes.meaning}${words}`),
+      make("p", { class: "where" }, `At the right those that raise the score, at the left those that lower it; the larger, the more. ${data.nodes.meaning}${steps}${words}`),
       table("The neighbours in numbers", ["neighbour", data.target, "adds"], row.near.map(([id, label, value]) => [id, named(label), signed(value)])),
     ];
   }
@@ -525,7 +527,7 @@
     sides.forEach((side, which) => side.forEach(({ near, at }, place) => {
       const y = side.length === 1 ? 0 : 1 - (2 * place) / (side.length - 1);
       const turn = which ? -1 : 1, far = near[3] > 1 ? 1.15 : 0.85;
-      places[at] = { x: turn * far * Math.sqrt(1 - 0.9 * y * y), y, id: near[0], label: near[1], value: near[2], turn };
+      places[at] = { x: turn * far * Math.sqrt(1 - 0.9 * y * y), y, id: near[0], label: near[1], value: near[2], far: near[3] > 1, turn };
     }));
     const longest = Math.max(...sides.map((side) => side.length));
     const height = Math.max(180, Math.min(420, 60 + 26 * longest));
@@ -536,7 +538,7 @@
       x: { domain: [-1.2, 1.2] }, y: { domain: [-1.1, 1.1] }, r: { domain: [0, most], range: [3, 13] },
       marks: [
         Plot.link(row.links.map(([from, to]) => [places[from], places[to]]), { x1: (d) => d[0].x, y1: (d) => d[0].y, x2: (d) => d[1].x, y2: (d) => d[1].y, stroke: LINE }),
-        Plot.link(places, { x1: 0, y1: 0, x2: "x", y2: "y", stroke: (d) => (d.value < 0 ? MINUS : PLUS), strokeOpacity: (d) => 0.25 + (0.6 * Math.abs(d.value)) / most, strokeWidth: 1.5 }),
+        Plot.link(places.filter((p) => !p.far), { x1: 0, y1: 0, x2: "x", y2: "y", stroke: (d) => (d.value < 0 ? MINUS : PLUS), strokeOpacity: (d) => 0.25 + (0.6 * Math.abs(d.value)) / most, strokeWidth: 1.5 }),
         Plot.dot(places, { x: "x", y: "y", r: (d) => Math.abs(d.value), fill: (d) => (d.value < 0 ? MINUS : PLUS), stroke: "var(--paper)", tip: true, title: (d) => `${d.id}\n${data.target}: ${named(d.label)}\nadds ${signed(d.value)}` }),
         ...[1, -1].map((turn) => Plot.text(places.filter((p) => p.turn === turn), { x: "x", y: "y", dx: 17 * turn, textAnchor: turn > 0 ? "start" : "end", text: (d) => shortened(d.id, letters), fill: INK, fontSize: 11 })),
         Plot.dot([0], { x: 0, y: 0, r: 9, fill: INK, stroke: "var(--paper)", strokeWidth: 2 }),
