@@ -118,6 +118,20 @@ def test_columns_are_the_written_out_sums(
     assert columns.without_labels.shape[1] == HopPlan(2, hops, 0, directed).num_columns
 
 
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("room", [0, 4 * 300 * 8], ids=["neighbours", "eight columns"])
+def test_columns_are_the_same_bits_with_little_memory(
+    monkeypatch: pytest.MonkeyPatch, directed: bool, room: int
+) -> None:
+    torch.manual_seed(0)
+    graph = MemoryGraph(torch.randn(300, 20), torch.randint(300, (2, 2000)), torch.rand(2000))
+    expected = HopColumns(graph, 2, directed=directed).without_labels
+    monkeypatch.setattr("crossgcn.graph.neighbourhood._COPY_BYTES", room)
+    found = HopColumns(graph, 2, directed=directed).without_labels
+    assert isinstance(expected, Tensor) and isinstance(found, Tensor)
+    assert torch.equal(found, expected)
+
+
 def test_names_say_whose_a_column_is() -> None:
     assert HopPlan(1, 2, 1).name_columns(["age"], ["banned"], "friends") == [
         "age",

@@ -16,6 +16,8 @@ from crossgcn.graph.sampling.source import Features, GraphSource, adjacency_rows
 
 _ROWS, _WIDTH = 1 << 16, 64
 """Rows and columns that are computed at once."""
+_COPY_BYTES, _FEWEST = 1 << 29, 8
+"""Memory for a copy of some columns of all nodes, and how many it must have room for."""
 _MOST_STRENGTH = 100.0
 _STRENGTH_BYTES = 64 << 20
 """Memory for the columns from which the strength of the smoothing is estimated."""
@@ -106,9 +108,13 @@ class Neighbourhood:
         sizes = torch.zeros(2, self._source.num_nodes, dtype=torch.float64)
         for chunk in self._exact.chunks():
             rows = adjacency_rows(self._source, chunk, "neighbours")
-            nodes = rows.columns if self._outward else chunk[rows.rows]
             values = rows.values.double()
-            sizes.index_add_(1, nodes, torch.stack([(values > 0).double(), values]))
+            parts = (values > 0).double(), values
+            if self._outward:
+                sizes.index_add_(1, rows.columns, torch.stack(parts))
+            else:
+                size, here = chunk.numel(), slice(chunk[0], chunk[-1] + 1)
+                sizes[:, here] = torch.stack([rows.rows.bincount(each, size) for each in parts])
         return sizes[0], sizes[1]
 
     @cached_property
@@ -203,24 +209,34 @@ class Neighbourhood:
         return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
 
     def _sum(self, x: Tensor, out: Tensor) -> Tensor:
-        """Add the sums over neighbours to a matrix, some rows at a time.
+        """Add the sums over neighbours to a matrix, some rows and columns at a time."""
+        fits = _COPY_BYTES // (x.element_size() * max(1, len(x)))
+        if not x.is_contiguous() and (self._outward or fits < min(_FEWEST, x.size(1))):
+            return self._sum_of_few(x, out)
+        width = x.size(1) if x.is_contiguous() else min(fits, x.size(1))
+        for source, target in zip(
+            torch.split(x, width, 1), torch.split(out, width, 1), strict=True
+        ):
+            source = source.contiguous()
+            for chunk in self._exact.chunks():
+                rows = adjacency_rows(self._source, chunk, "neighbours")
+                if self._outward:
+                    target += rows.multiply_transposed(source[chunk])
+                else:
+                    target[chunk[0] : chunk[-1] + 1] += rows @ source
+        return out
 
-        The matrix is multiplied as a whole if it is contiguous, else a few columns at a time.
-        """
-        nodes: Tensor | slice = slice(None)
-        width = x.size(1) if x.is_contiguous() else _WIDTH
+    def _sum_of_few(self, x: Tensor, out: Tensor) -> Tensor:
+        """Do so with less memory: copy the columns of each chunk's neighbours alone."""
         for chunk in self._exact.chunks():
-            if x.is_contiguous():
-                block = adjacency_rows(self._source, chunk, "neighbours")
-            else:
-                nodes, block = self._exact.block(chunk, "neighbours")
+            nodes, block = self._exact.block(chunk, "neighbours")
             for source, target in zip(
-                torch.split(x, width, 1), torch.split(out, width, 1), strict=True
+                torch.split(x, _WIDTH, 1), torch.split(out, _WIDTH, 1), strict=True
             ):
                 if self._outward:
                     target[nodes] += block.multiply_transposed(source[chunk])
                 else:
-                    target[chunk[0] : chunk[-1] + 1] += block @ source[nodes]
+                    target[chunk[0] : chunk[-1] + 1] += block @ source.index_select(0, nodes)
         return out
 
     @cached_property

@@ -78,7 +78,7 @@ COLUMNS: dict[str, tuple[list[Any], str, str]] = {
         [f"{i},500" for i in range(1, N + 1)],
         *("numeric", "commas between thousands from 1,500 to 60,500"),
     ),
-    "currency": ([f"{i}.110,05 €" for i in range(1, N + 1)], "numeric", "from 1,110.05 to 60,110.05"),
+    "currency": ([f"{i}.110,05 €" for i in range(1, N + 1)], "numeric", "from 1,110.05 to 60,110"),
     "percent": ([f"{i / 4} %" for i in range(N)], "numeric", "numbers from 0 to 14.75"),
     "a stray semicolon": ([*cycle("a", "b")[1:], "a;b"], "categorical", "3 different values"),
 }

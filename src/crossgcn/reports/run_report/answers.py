@@ -195,7 +195,5 @@ def _guess(run: RunFolder, metrics: Sequence[Content]) -> str:
     )
     ours = next(metric["text"] for metric in metrics if metric["name"] == name)
     metric, guess = get_metric(name), float(np.mean(values))
-    usual = f"always predicting {words} has {metric.show(guess)}."
-    if metrics[0]["name"] == name:
-        return usual.capitalize()
-    return f"Its {metric.label} is {ours}; {usual}"
+    first = "Always" if metrics[0]["name"] == name else f"Its {metric.label} is {ours}; always"
+    return f"{first} predicting {words} has {metric.show(guess)}."
