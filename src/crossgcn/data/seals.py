@@ -132,9 +132,9 @@ def sign_files(folder: Path, names: Iterable[str], key: bytes) -> None:
 def check_signature(folder: Path, names: Iterable[str], key: bytes, remedy: str) -> None:
     """Refuse files that are not those that :func:`sign_files` signed with the same key."""
     path = folder / SIGNATURE
-    found = read_json_object(path, remedy, remedy).get("hmac_sha256")
-    is_text = isinstance(found, str) and found.isascii()  # otherwise it cannot be compared
-    if not (is_text and hmac.compare_digest(found, _signature(folder, names, key))):
+    found = str(read_json_object(path, remedy, remedy).get("hmac_sha256"))
+    # Texts with other characters cannot be compared.
+    if not (found.isascii() and hmac.compare_digest(found, _signature(folder, names, key))):
         raise BadInput(
             f"{path}: is not the signature of this folder by this key: it was signed with another "
             f"key, or changed after it was signed; {remedy}"
