@@ -218,6 +218,31 @@ def test_a_comparison_of_another_target_is_refused(
         assert done.returncode == (2 if words else 0) and words in done.stderr
 
 
+def test_the_page_names_the_model_that_the_comparison_recommends(
+    crossgcn: Command, shop: Path
+) -> None:
+    nodes = pd.read_csv(shop / "nodes.csv")
+    nodes["height"] = [number % 37 / 7 for number in range(len(nodes))]
+    nodes["spent"] = (
+        10.5 + 2 * nodes["height"] + nodes["height"].sample(frac=1, random_state=0).values
+    )
+    nodes.drop(columns="buys").to_csv("nodes.csv", index=False)
+    tables = ("nodes.csv", shop / "edges.csv", "--target", "spent")
+    assert crossgcn("train", *tables, *QUICK, "--metric", "rmse", "--out", "r").returncode == 0
+    compared = crossgcn("compare", *tables, *SIMPLE, "--metric", "r2", "--out", "c", "--json")
+    assert compared.returncode == 0, compared.stderr
+    result = json.loads(compared.stdout)
+    assert result["recommended"] == "linear", "the constant is worse, so its R² is smaller"
+    assert crossgcn("report", "r", "--comparison", "c", "--out", "page.html").returncode == 0
+    answers = re.findall(r"Test R²: (\S+) ", Path("page.html").read_text())
+    assert set(answers) == {"linear"}
+
+    for record in Path("c").rglob("run.json"):
+        record.write_text("{}")
+    done = crossgcn("report", "r", "--comparison", "c", "--out", "page.html")
+    assert done.returncode == 2 and "KeyError('dataset')" in done.stderr
+
+
 def test_the_defaults_depend_on_the_model(shop: Path) -> None:
     graph = load_tables(shop / "nodes.csv", shop / "edges.csv", TableChoices(target="buys"))
 

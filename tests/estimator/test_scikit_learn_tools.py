@@ -204,8 +204,11 @@ def test_rows_of_few_flags_are_not_known_by_them(kind: str) -> None:
             fitted.predict(moved)
 
 
-def test_a_sorted_column_does_not_identify_rows() -> None:
-    for column in (np.arange(200) > 99, np.abs(np.arange(200) - 100) < 30, np.arange(200) / 200):
+def test_a_column_that_is_sorted_or_repeats_does_not_identify_rows() -> None:
+    for column in (
+        *(np.arange(200) > 99, np.abs(np.arange(200) - 100) < 30, np.arange(200) / 200),
+        *(np.arange(200) % 4, np.arange(200) % 60, np.arange(200) // 7 % 3),
+    ):
         rows = np.column_stack([column, X[:, 1:]])
         fitted = small(epochs=2).fit(rows, Y, EDGES)
         with pytest.warns(UserWarning, match="all 200 rows of X are not known"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.files import write_json
@@ -18,6 +20,9 @@ from crossgcn.data.seals import add_checksum, digests_of_files
 from crossgcn.data.stored.import_graph import store_graph
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import open_run
+from crossgcn.graph.hops import HopPlan, columns_beside
+from crossgcn.graph.neighbourhood import Smoothing
+from crossgcn.models.cross_hops import CrossHops
 from crossgcn.workflows.table_model import TableModel
 
 Command = Callable[..., CompletedProcess[str]]
@@ -111,6 +116,7 @@ def test_one_changed_byte_with_every_checksum_made_again_is_refused(
         lambda run: change_json(run / "chosen.json", lambda c: c["files"].popitem()),
         lambda run: (run / "signature.json").write_text('{"hmac_sha256": null}'),
         lambda run: (run / "signature.json").write_text('{"hmac_sha256": "é"}'),
+        lambda run: (run / "signature.json").write_text('{"hmac_sha256": "\\ud800"}'),
         lambda run: (run / "signature.json").write_text("[]"),
     ],
 )
@@ -141,11 +147,12 @@ def test_keys_that_prove_nothing_are_refused_before_any_work(
     crossgcn: Command, key: Path, graph_file: Path
 ) -> None:
     short, shown = make_key("short", b"x" * 31), make_key("shown", mode=0o644)
-    written = make_key("written", mode=0o602)
+    written, shared = make_key("written", mode=0o602), make_key("shared", mode=0o640)
     for given, words in (
         (short, "at least 32 bytes, this file has 31; make one with"),
         (shown, "chmod 600 shown"),
         (written, "chmod 600 written"),
+        (shared, "chmod 600 shared"),
         (Path("absent"), "absent: the key cannot be read (No such file or directory); make one"),
     ):
         refuse(crossgcn, given, words)
@@ -181,6 +188,34 @@ def test_a_graph_folder_is_verified_as_a_whole(crossgcn: Command, small_graph: D
     assert open_run(Path("run"), load=False).data.num_nodes == 90, "not read yet"
     with pytest.raises(BadInput, match=r"feature_values\.npy: was changed"):
         open_run(Path("run"), trust=key, load=False)
+
+
+def test_columns_that_were_added_to_a_graph_folder_are_not_trusted(
+    crossgcn: Command, small_graph: Data
+) -> None:
+    key, graph = make_key("key"), store_graph(small_graph, Path("graph"))
+    quick = ("--model", "cross-hops", "--bags", 2, *QUICK[2:])
+    done = crossgcn("train", "graph", *quick, "--out", "run", "--sign", key)
+    assert done.returncode == 0, done.stderr
+
+    def predict(*more: str | Path) -> bytes:
+        assert crossgcn("predict", "run", *more).returncode == 0
+        return Path("predictions.csv").read_bytes()
+
+    before = predict()
+    model = open_run(Path("run")).saved.model
+    assert isinstance(model, CrossHops)
+    plan = HopPlan(model.plan.num_features, model.plan.hops)
+
+    def fill(columns: Tensor) -> Smoothing:
+        columns.fill_(1.0)
+        return Smoothing(*(each.float() for each in model.smoothing))
+
+    columns_beside(graph, plan).write(fill)
+    assert predict() != before, "all checksums are right"
+    assert predict("--trust", key) == before
+    stored = open_run(Path("run"), trust=key, load=False).data.stored
+    assert pickle.loads(pickle.dumps(stored)).sealed_only
 
 
 def test_a_comparison_cannot_be_trusted(crossgcn: Command, key: Path) -> None:

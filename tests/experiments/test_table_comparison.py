@@ -256,6 +256,26 @@ def test_a_number_is_predicted_too() -> None:
         assert model["test"].keys() == {"r2", "rmse", "mae"} and "test_accuracy" not in model
 
 
+def test_estimators_of_large_tables_are_shared_by_processes_from_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared: list[float] = []
+
+    def start(*_: Any) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr("crossgcn.training.pool.ProcessPoolExecutor", start)
+    settings = SETTINGS | {"epochs": 1}
+    for num_nodes in (240, 24_000):
+        data = planted(num_nodes)
+        experiment = TableExperiment(data, ["boosting-hops"], num_trials=1, settings=settings)
+        try:
+            experiment.run(workers=2)
+        except InterruptedError:
+            shared.append(num_nodes)
+    assert shared == [24_000]
+
+
 def test_every_candidate_is_tuned_on_the_same_splits(small_graph: Data, tmp_path: Path) -> None:
     settings = SETTINGS | {"num_splits": 1}
     experiment = TableExperiment(small_graph, INSTALLED, num_trials=2, settings=settings)

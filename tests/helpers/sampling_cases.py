@@ -10,7 +10,7 @@ from torch import Tensor
 from crossgcn.graph import SparseMatrix
 from crossgcn.graph.sampling.source import MemoryGraph
 
-KINDS = ("gcn", "self-loops", "neighbours", "symmetric")
+KINDS = ("gcn", "self-loops", "neighbours", "symmetric", "improved")
 
 
 def draw_edges(

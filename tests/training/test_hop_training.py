@@ -243,6 +243,18 @@ def test_a_model_cannot_choose_its_columns() -> None:
         build_model("cross-hops", 3, 2, hidden_channels=4, label_features="auto")
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_batch_without_rows_has_gradients_of_zero(order: int) -> None:
+    model = build_model("cross-hops", 3, 2, hidden_channels=4, order=order, bags=2)
+    assert isinstance(model, CrossHops)
+    passes = HopPasses.of(model)
+    assert passes is not None
+    scores = passes.forward(torch.empty(0, model.plan.num_columns))
+    passes.backward(torch.zeros_like(scores))
+    for name, weights in model.named_parameters():
+        assert weights.grad is not None and not weights.grad.any(), name
+
+
 @pytest.mark.parametrize("number", [False, True])
 @pytest.mark.parametrize(("order", "bags", "dropout"), [(1, 3, 0.2), (2, 3, 0.0), (3, 1, 0.2)])
 def test_compiled_passes_give_the_bits_of_autograd(

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,20 @@ def test_little_work_stays_in_one_process(
 ) -> None:
     monkeypatch.setattr(pool, "ProcessPoolExecutor", None)  # would fail
     assert len(train_many(trainer_of(small_graph), runs_in(None), workers=2)) == 3
+
+
+def test_runs_that_report_no_epochs_are_shared_from_the_start(
+    small_graph: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*_: Any) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr(pool, "ProcessPoolExecutor", start)
+    slow, quick = ([replace(r, seconds=s) for r in runs_in(tmp_path)] for s in (3.0, 2.0))
+    with pytest.raises(InterruptedError):
+        train_many(trainer_of(small_graph), slow, workers=2)
+    assert not list(tmp_path.rglob("run.json"))
+    assert len(train_many(trainer_of(small_graph), quick, workers=2)) == 3
 
 
 def test_processes_started_in_the_middle_take_what_is_left(

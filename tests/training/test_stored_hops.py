@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,7 @@ from crossgcn import Experiment, RunConfig
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.stored.import_graph import store_graph
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.graph.hops import HopColumns
+from crossgcn.graph.hops import HopColumns, verify_columns_beside
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
@@ -145,6 +148,61 @@ def test_kept_columns_are_computed_once_and_anew_when_the_file_was_changed(
     columns("a", hops=1)
     assert len(list((tmp_path / "kept").glob("hop-columns-*.f32"))) == 3
     assert not list((tmp_path / "kept").glob(".*"))
+
+
+def _cut_short(file: Path) -> str:
+    file.write_bytes(file.read_bytes()[:-4])
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: {"prior": None},
+        lambda file: {"prior": [[]]},
+        lambda file: {"strength": [10**400]},
+        lambda file: {"strength": [1.0]},
+        lambda file: {"sha256": _cut_short(file)},
+    ],
+)
+def test_columns_whose_description_was_changed_are_computed_anew(
+    tmp_path: Path, change: Callable[[Path], dict[str, Any]]
+) -> None:
+    graph = store_graph(make_graph(), tmp_path / "graph")
+    identity = {"graph": graph.fingerprint, "hops": 2, "directed": False}
+
+    def compute() -> Tensor:
+        made = HopColumns(source_of(graph), folder=tmp_path / "graph", identity=identity)
+        assert isinstance(made.without_labels, Tensor)
+        return made.without_labels.clone()
+
+    first = compute()
+    verify_columns_beside(graph)
+    (file,) = (tmp_path / "graph").glob("hop-columns-*.f32")
+    page = file.with_suffix(".json")
+    page.write_text(json.dumps(json.loads(page.read_text()) | change(file)))
+    assert torch.equal(compute(), first)
+
+
+def test_verifying_a_graph_folder_includes_the_columns_in_it(
+    tmp_path: Path, crossgcn: Callable[..., CompletedProcess[str]]
+) -> None:
+    graph = store_graph(make_graph(), Path("graph"))
+    identity = {"graph": graph.fingerprint, "hops": 2, "directed": False}
+    HopColumns(source_of(graph), folder=Path("graph"), identity=identity)
+    verify = ("data", "show", "graph", "--verify")
+    assert crossgcn(*verify).returncode == 0
+    (file,) = Path("graph").glob("hop-columns-*.f32")
+    content = file.read_bytes()
+    file.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    page = file.with_suffix(".json").read_text()
+    for damaged in (page, json.dumps(json.loads(page) | {"shape": ["a"]}), "[]", None):
+        file.with_suffix(".json").unlink()
+        if damaged is not None:
+            file.with_suffix(".json").write_text(damaged)
+        done = crossgcn(*verify)
+        said = " ".join(done.stderr.split())
+        assert done.returncode == 2 and f"{file}: is not what" in said and "remove both" in said
 
 
 def test_a_full_disk_says_how_much_room_is_needed(

@@ -174,6 +174,9 @@ def show_folder(
     graph = open_graph(folder)
     if not verify:
         return folder_answer(graph)
+    from crossgcn.graph.hops import verify_columns_beside
+
     with status("reading every file"):
         graph.verify()
+        verify_columns_beside(graph)
     return folder_answer(graph, verified=True)

@@ -118,7 +118,7 @@ def read_key(path: Path) -> bytes:
         raise BadInput(
             f"{path}: a key has at least {_LEAST_KEY} bytes, this file has {len(key)}; {make}"
         )
-    if os.name == "posix" and mode & 0o006:
+    if os.name == "posix" and mode & 0o066:
         name = shlex.quote(str(path))
         raise BadInput(f"{path}: other users can use this key; take it from them: chmod 600 {name}")
     return key
@@ -132,8 +132,9 @@ def sign_files(folder: Path, names: Iterable[str], key: bytes) -> None:
 def check_signature(folder: Path, names: Iterable[str], key: bytes, remedy: str) -> None:
     """Refuse files that are not those that :func:`sign_files` signed with the same key."""
     path = folder / SIGNATURE
-    found = read_json_object(path, remedy, remedy).get("hmac_sha256")
-    if not hmac.compare_digest(str(found).encode(), _signature(folder, names, key).encode()):
+    found = str(read_json_object(path, remedy, remedy).get("hmac_sha256"))
+    # Texts with other characters cannot be compared.
+    if not (found.isascii() and hmac.compare_digest(found, _signature(folder, names, key))):
         raise BadInput(
             f"{path}: is not the signature of this folder by this key: it was signed with another "
             f"key, or changed after it was signed; {remedy}"

@@ -378,7 +378,9 @@ def _tells_apart(column: Array, places: Places) -> bool:
     chance = np.log(counts / len(column))[number[places]].sum()
     steps = np.diff(column)
     turns = np.count_nonzero(np.diff(np.sign(steps[steps != 0])))
-    return bool(-chance >= _EVIDENCE and turns > _TURNS)
+    # A column that repeats has its first half again, further on: other rows may well repeat it.
+    whole, half = number.tobytes(), number[: len(number) // 2].tobytes()
+    return bool(-chance >= _EVIDENCE and turns > _TURNS and whole.find(half, 1) < 0)
 
 
 def features_of(data: Data) -> Any:

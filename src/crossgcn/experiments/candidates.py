@@ -11,6 +11,8 @@ from crossgcn.training.config import RunConfig
 
 Columns = Literal["none", "own", "hops", "graph"]
 
+COST_NODES = 2235
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -26,8 +28,8 @@ class Candidate:
         training: Further settings, which users may override.
         glass_box: Whether a score is an exact sum of named terms.
         twin: The same model without crosses.
-        cost: Seconds of one run on ``facebook100/Amherst41``, from which the time is estimated
-            before the model was measured.
+        cost: Seconds of one run on ``facebook100/Amherst41``, of :data:`COST_NODES` nodes, from
+            which the time is estimated before the model was measured.
         by_name: Left out unless it is named, because it takes too long.
     """
 

@@ -20,6 +20,7 @@ from crossgcn.experiments.answers import CandidateResult, TableComparison
 from crossgcn.experiments.candidates import (
     CANDIDATES,
     CONSTANT,
+    COST_NODES,
     DEFAULT_TRIALS,
     MOST_TRIALS,
     Candidate,
@@ -189,8 +190,14 @@ class TableExperiment:
         config = self.configs[name, trial].model_copy(update={"dataset": self.experiment.data.name})
         if candidate.preset is not None:
             return Run(config, split, folder=folder)
+        seconds = candidate.cost * len(self.experiment.data.y) / COST_NODES
         return EstimatorRun(
-            config, split, folder=folder, candidate=name, settings=candidate.trials[trial]
+            config,
+            split,
+            folder=folder,
+            seconds=seconds,
+            candidate=name,
+            settings=candidate.trials[trial],
         )
 
     def _result(

@@ -257,6 +257,7 @@ def _open_run(folder: Path, load: bool, trusted: bool) -> RunFolder:
     data, ids = _open_graph(folder, description["dataset"])
     if trusted and getattr(data, "stored", None) is not None:
         data.stored.verify()  # blocks that are read later only have a CRC-32, which can be forged
+        data.stored.sealed_only = True  # columns beside the graph are not signed
     if load and getattr(data, "stored", None) is not None:
         data = data.stored.to_data()
         data.name = description["dataset"]["name"]

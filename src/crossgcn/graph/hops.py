@@ -18,7 +18,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from crossgcn.data.files import write_json
+from crossgcn.data.files import read_bytes, write_json
 from crossgcn.data.seals import digest_of_json
 from crossgcn.data.stored.open import StoredGraph
 from crossgcn.errors import BadInput, WorkFailed
@@ -123,7 +123,8 @@ class HopColumns:
             graph are then in memory at once.
         identity: What the columns depend on. The file is then kept, with its checksum, and read
             instead of computed anew by the next object of the same identity. Columns that
-            ``crossgcn hops`` wrote into the folder of a stored graph are always read.
+            ``crossgcn hops`` wrote into the folder of a stored graph are read as well, unless the
+            graph is ``sealed_only``.
         smoothing: That of the model which reads the columns, or the strength of all means; 0 for
             plain means. By default the strengths are estimated here.
     """
@@ -146,9 +147,12 @@ class HopColumns:
         self._kept: KeptRows | None = None
         self.without_labels: Features
         self.smoothing: Smoothing
-        is_number = isinstance(smoothing, int | float)
-        beside = None if source.stored is None else columns_beside(source.stored, self.plan)
-        if beside is not None and not is_number and self._read_from(beside):
+        stored = source.stored
+        if (
+            stored is not None
+            and not (stored.sealed_only or isinstance(smoothing, int | float))
+            and self._read_from(columns_beside(stored, self.plan))
+        ):
             return
         shape = (source.num_nodes, self.plan.num_columns)
         first = source.features(torch.arange(min(1, source.num_nodes)))
@@ -169,6 +173,9 @@ class HopColumns:
         """Read the columns from a file; return whether it is complete and of this smoothing."""
         found, given = kept.find(), self._given
         if found is None or (isinstance(given, Smoothing) and not given.equals(found)):
+            return False
+        sizes = self.plan.num_features, self.plan.num_blocks
+        if tuple(each.shape for each in found) != tuple((size,) for size in sizes):
             return False
         self._kept, self.smoothing, self.without_labels = kept, found, kept.map()
         return True
@@ -304,7 +311,7 @@ class KeptRows:
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], shape: tuple[int, int]) -> None:
-        self._shape = shape
+        self._shape, self._size = shape, 4 * shape[0] * shape[1]
         self._about = {"identity": dict(identity), "shape": list(shape)}
         self._file = folder / f"hop-columns-{digest_of_json(self._about)[:16]}.f32"
         self._page = self._file.with_suffix(".json")
@@ -312,28 +319,28 @@ class KeptRows:
     def find(self) -> Smoothing | None:
         """Return the smoothing of the columns; ``None`` if there is no complete file."""
         try:
-            page = json.loads(self._page.read_bytes())
+            page = json.loads(read_bytes(self._page))
             prior, strength = (torch.tensor(page[name]) for name in Smoothing._fields)
             smoothing = Smoothing(prior.float(), strength.float())
-            return smoothing if page == self._describe(smoothing) else None
-        except (OSError, ValueError, TypeError, KeyError):
+            is_whole = self._file.stat().st_size == self._size
+            return smoothing if is_whole and page == self._describe(smoothing) else None
+        except (OSError, ValueError, TypeError, KeyError, RuntimeError):  # torch's, of other types
             return None
 
     def write(self, compute: Callable[[Tensor], Smoothing]) -> None:
         """Make the file; ``compute`` fills in the columns, and returns their smoothing."""
         part = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}.part")
-        size = 4 * self._shape[0] * self._shape[1]
         try:
             part.parent.mkdir(parents=True, exist_ok=True)
             with part.open("xb") as file:
                 # Allocate now: a disk that is full when a page is written back kills the process.
-                os.posix_fallocate(file.fileno(), 0, size)
+                os.posix_fallocate(file.fileno(), 0, self._size)
             smoothing = compute(self._map(part, shared=True))
             part.replace(self._file)
             write_json(self._page, self._describe(smoothing))
         except OSError as error:
             raise WorkFailed(
-                f"{self._file.parent}: cannot keep {size / 2**30:.1f} GiB of columns there "
+                f"{self._file.parent}: cannot keep {self._size / 2**30:.1f} GiB of columns there "
                 f"({error.strerror or error}): free some room, or give another --out"
             ) from error
         finally:
@@ -358,6 +365,23 @@ def columns_beside(graph: StoredGraph, plan: HopPlan) -> KeptRows:
     """Return the columns that may lie in a graph folder, in the file that ``train`` looks for."""
     identity = {"graph": graph.fingerprint, "hops": plan.hops, "directed": plan.directed}
     return KeptRows(graph.folder, identity, (graph.num_nodes, plan.num_columns))
+
+
+def verify_columns_beside(graph: StoredGraph) -> None:
+    """Read the columns in a graph folder, and refuse those that differ from their SHA-256."""
+    for file in sorted(graph.folder.glob("hop-columns-*")):
+        page = file.with_suffix(".json")
+        try:
+            about = json.loads(read_bytes(page))
+            kept = KeptRows(graph.folder, about["identity"], about["shape"])
+            is_right = kept._page == page and kept.find() is not None
+        except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            is_right = False
+        if not is_right:
+            raise BadInput(
+                f"{page.with_suffix('.f32')}: is not what {page.name} beside it describes: one of "
+                "them was changed, cut short or removed; remove both, and columns are computed anew"
+            )
 
 
 class Scale(NamedTuple):

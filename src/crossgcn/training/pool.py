@@ -177,6 +177,8 @@ def _in_processes(
 
     try:
         started = time.process_time()
+        if sum(run.seconds for batch in batches for run in batch.values()) > SECONDS_OF_WORK:
+            helpers.start()
         for trained, (number, batch) in enumerate(reversed(list(enumerate(batches))), start=1):
             if helpers.leave_to_them(number):
                 continue

@@ -60,6 +60,7 @@ class Run:
         split: Position of the split.
         folder: Where its record is written, if anywhere.
         cost: Units of work that one of its epochs counts for in reports of progress.
+        seconds: Estimated time of a run that reports no epochs; 0 for others.
     """
 
     config: RunConfig
@@ -67,6 +68,7 @@ class Run:
     repeat: int = 0
     folder: Path | None = None
     cost: int = 1
+    seconds: float = 0.0
 
 
 class RunTrainer(ABC):

@@ -104,10 +104,12 @@ class StoredGraph:
         num_classes: ``None`` where the folder does not state it.
         fingerprint: A hash of the content of all files.
         files: Size, hashes, type and shape of each file, by name.
+        sealed_only: Whether no file may be read but these, such as columns of neighbourhoods.
     """
 
     def __init__(self, folder: Path, page: Page) -> None:
         self.folder = folder
+        self.sealed_only = False
         self.num_nodes = page.num_nodes
         self.num_entries = page.num_entries
         self.num_self_loops = page.num_self_loops
@@ -135,7 +137,7 @@ class StoredGraph:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process opens the folder itself, and shares the memory.
-        return open_graph, (self.folder,)
+        return open_graph, (self.folder,), {"sealed_only": self.sealed_only}
 
     @property
     def name(self) -> str:

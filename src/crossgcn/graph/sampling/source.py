@@ -51,6 +51,9 @@ class GraphSource:
         weights: One per entry of ``neighbours``, float32; ``None`` if all are one.
         labels: The class of each node, -1 if unknown, which is the default.
         stored: The open graph folder that they are mapped from; rows of it are verified.
+
+    Attributes:
+        is_weighted: Whether edges have weights; parallel edges without are ``weights`` as well.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class GraphSource:
     ) -> None:
         self.num_nodes, self.num_features = offsets.numel() - 1, num_features
         self.offsets, self.neighbours, self.weights = offsets, neighbours, weights
+        self.is_weighted = weights is not None
         self.labels = torch.full((self.num_nodes,), -1) if labels is None else labels
         self.stored = stored
         self._roots: dict[tuple[str, float], NDArray[np.float32]] = {}
@@ -183,6 +187,7 @@ class MemoryGraph(GraphSource):
         y: Tensor | None = None,
     ) -> None:
         super().__init__(*_rows(edge_index, edge_weight, x.size(0)), y, x.size(1))
+        self.is_weighted = edge_weight is not None
         self.x: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
 
     def features(self, nodes: Tensor) -> Features:
@@ -213,6 +218,7 @@ class NarrowSource(GraphSource):
     def __init__(self, source: GraphSource, is_kept: Tensor) -> None:
         rows = (source.offsets, source.neighbours, source.weights)
         super().__init__(*rows, source.labels, int(is_kept.sum()), source.stored)
+        self.is_weighted = source.is_weighted
         self._source, self._is_kept = source, is_kept
 
     def features(self, nodes: Tensor) -> Features:
@@ -333,7 +339,7 @@ def _block(
         degrees = offsets[rows + 1] - offsets[rows] - has_loop
         values = (degrees / np.maximum(drawn, 1)).astype(np.float32)[targets]
     rule = EDGE_RULES[kind]
-    if source.weights is None:
+    if not source.is_weighted:
         rule = rule._replace(own=1.0)
     own = np.full(rows.size, rule.own, np.float32)
     own[has_loop] = 1.0

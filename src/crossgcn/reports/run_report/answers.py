@@ -53,17 +53,18 @@ def read_comparison(folder: Path, run: RunFolder) -> Content:
     result = read_sealed_json(path, "give the folder that crossgcn compare made", "compare again")
     name = result.get("metric", "accuracy")
     record = next(folder.rglob(RECORD), None)
-    if "answers" in result and record is not None:
-        compared = read_json_object(record, "give the whole folder", "compare again")["dataset"]
-        trained = run.chosen.record["dataset"]
-        if compared["sha256"] != trained["sha256"]:
-            raise BadInput(
-                f"{path}: compares models on another graph, column to predict or choice of columns "
-                f"than those of {run.folder} ({result['dataset']}, {result['target']}): give the "
-                "comparison of the same tables with the same options"
-            )
     try:
         metric, answers = get_metric(name), result["answers"]
+        if record is not None:
+            compared = read_json_object(record, "give the whole folder", "compare again")["dataset"]
+            if compared["sha256"] != run.chosen.record["dataset"]["sha256"]:
+                raise BadInput(
+                    f"{path}: compares models on another graph, column to predict or choice of "
+                    f"columns than those of {run.folder} ({result['dataset']}, "
+                    f"{result['target']}): give the comparison of the same tables with the same "
+                    "options"
+                )
+        places = {model["model"]: place for place, model in enumerate(result["models"])}
         models = []
         for model in result["models"]:
             values = model["test"][name] if "test" in model else model["test_accuracy"]
@@ -82,10 +83,11 @@ def read_comparison(folder: Path, run: RunFolder) -> Content:
             "metric": metric.label,
             "percent": metric.percent,
             "models": models,
+            "recommended": places[result["recommended"]],
             "sentences": [shorten(sentence, 600) for sentence in result["answer"]],
             "verdicts": {key: answers[key] and answers[key]["verdict"] for key in answers},
         }
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise BadInput(
             f"{path}: is not a comparison on tables ({error!r}); make one with crossgcn compare "
             "NODES EDGES --target COLUMN --out"
@@ -112,9 +114,7 @@ def answer_in_words(
         )
     else:
         named = {model["name"]: model for model in comparison["models"]}
-        best = max if METRICS.get(run.chosen.record["metric"], METRICS["accuracy"]).grows else min
-        glass = [model for model in comparison["models"] if model["glass_box"]]
-        chosen = best(glass or comparison["models"], key=lambda m: float(np.mean(m["values"])))
+        chosen = comparison["models"][comparison["recommended"]]
         others = [named[n] for n in ("linear", "boosting", "boosting-hops") if n in named]
         words = ", ".join(f"{each['name']} {each['text']}" for each in others if each != chosen)
         answers.append(

@@ -90,7 +90,7 @@ class HopPasses:
         gradient = slope.bmm(weight.permute(1, 2, 0).transpose(1, 2))
         transform = self.model.transform
         if self.order == 1:
-            grad_projections = gradient.transpose(0, 1).reshape(len(x), -1)
+            grad_projections = gradient.transpose(0, 1).reshape(len(x), self.units)
         else:
             grad_projections = torch.empty_like(projections)
             grad_gates = torch.empty(self.order - 1, *hidden.shape)
