@@ -168,8 +168,8 @@ def test_bad_tables_are_named_with_the_remedy(tmp_path: Path, case: str) -> None
     nodes, edges, message = BAD[case]
     locate(tmp_path, "duckdb")
     with duckdb.connect(tmp_path / "shop.duckdb") as database:
-        database.execute(f"create view bad_nodes as {nodes or 'from nodes'}")
-        database.execute(f"create view bad_edges as {edges or 'from edges'}")
+        database.execute(f"create table bad_nodes as {nodes or 'from nodes'}")
+        database.execute(f"create table bad_edges as {edges or 'from edges'}")
     places = [f"{tmp_path}/shop.duckdb::bad_{name}" for name in ("nodes", "edges")]
     with pytest.raises(BadInput, match=message):
         store(tmp_path, places[0], places[1])

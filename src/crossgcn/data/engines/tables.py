@@ -240,7 +240,7 @@ def number_edges(
     if wrong:
         raise BadInput(
             f"{name}, column {weight}: {wrong:,} edges have no weight from 0 to "
-            f"{MOST_WEIGHT:g}; correct them, or leave them out in a view"
+            f"{MOST_WEIGHT:g}; correct them, or leave them out in a new table"
         )
     found = found.filter(found.source != found.target)
     if not directed:
@@ -268,7 +268,7 @@ def _check_ends(
         raise BadInput(
             f"{name}, column {column}: {'an empty cell' if value is None else quote(str(value))} "
             f"is the id of no node ({lost:,} such); add the node, or leave such "
-            "edges out in a view"
+            "edges out in a new table"
         )
 
 

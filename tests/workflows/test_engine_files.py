@@ -1,0 +1,137 @@
+"""Files that ``crossgcn hops`` reads: the file that was named, every row of it, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from engine_tables import draw_tables
+
+from crossgcn.data.stored.open import StoredGraph
+from crossgcn.data.tables.plan import TableChoices
+from crossgcn.errors import BadInput
+from crossgcn.workflows.hops import store_hops
+
+pytest.importorskip("ibis")
+duckdb = pytest.importorskip("duckdb")
+
+NUM_NODES, NUM_EDGES = 60, 100
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Write both tables to a new current folder, as CSV and as Parquet."""
+    monkeypatch.chdir(tmp_path)
+    nodes, edges = draw_tables(NUM_NODES, NUM_EDGES)
+    nodes, edges = nodes[["id", "age", "buys"]], edges[["source", "target"]]
+    for name, table in (("nodes", nodes), ("edges", edges)):
+        table.to_csv(f"{name}.csv", index=False)
+        table.to_parquet(f"{name}.parquet")
+    return nodes, edges
+
+
+Tables = tuple[pd.DataFrame, pd.DataFrame]
+
+
+def store(nodes: str = "nodes.csv", edges: str = "edges.csv", **more: Any) -> StoredGraph:
+    return store_hops(nodes, edges, out="graph", choices=TableChoices(target="buys"), **more)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "folder"])
+def test_a_name_with_brackets_is_not_a_pattern(tables: Tables, kind: str) -> None:
+    wanted, other = (tables[0].assign(id=mark + tables[0]["id"]) for mark in ("", "x"))
+    for name, table in (("nodes[1]", wanted), ("nodes1", other)):
+        if kind == "csv":
+            table.to_csv(f"{name}.csv", index=False)
+        elif kind == "parquet":
+            table.to_parquet(f"{name}.parquet")
+        else:
+            Path(name).mkdir()
+            table.to_parquet(f"{name}/part.parquet")
+    place = "nodes[1]" if kind == "folder" else f"nodes[1].{kind}"
+    graph = store(place)
+    assert graph.ids is not None
+    assert {*graph.ids} == {*wanted["id"]}
+
+
+def change_lines(file: str, change: str) -> None:
+    header, *rows = Path(file).read_text().splitlines()
+    half = len(rows) // 2
+    lines = {
+        "more-cells": [header, *rows[:half], *(f"{row},note" for row in rows[half:])],
+        "fewer-cells": [header, *rows[:half], "n1", *rows[half:]],
+        "title": ["all persons of the shop", "", header, *rows],
+        "comment": [header, *rows[:half], "# the other half", *rows[half:]],
+        "repeated": [header.replace("age", "buys").replace("target", "source"), *rows],
+        "case": [header.replace("age", "Buys").replace("target", "Source"), *rows],
+        "quote": [header, *rows[:half], f'"{rows[half]}', *rows[half + 1 :]],
+        "endings": [header, *(f"{row}\r" for row in rows)],
+        "line-break": [header.replace(",", ',"as\nked",', 1), *rows],
+    }[change]
+    Path(file).write_text("".join(f"{line}\n" for line in lines), newline="")
+
+
+WRONG = {
+    "more-cells": ("edges.csv", r"edges.csv, line \d+: Expected .*: 2 Found: 3; correct the line"),
+    "fewer-cells": ("edges.csv", r"edges.csv, line \d+: Expected .*: 2 Found: 1; correct the line"),
+    "title": ("nodes.csv", r"no column 'buys': its 1 columns are all persons of the shop"),
+    "comment": ("nodes.csv", r"nodes.csv, line 32: Expected .*: 3 Found: 1; correct the line"),
+    "repeated": ("nodes.csv", r"nodes.csv, row 1: columns 2 and 3 are both called 'buys'"),
+    "case": ("nodes.csv", r"nodes.csv: columns 'Buys' and 'buys' differ only in case"),
+    "quote": ("edges.csv", r"edges.csv, line \d+: Value with unterminated quote"),
+    "endings": ("nodes.csv", r"nodes.csv cannot be read by DuckDB .*end all lines alike"),
+    "line-break": ("nodes.csv", r"nodes.csv, row 1: 'as\\nked' has a line break"),
+}
+
+
+@pytest.mark.parametrize("change", WRONG)
+def test_a_row_that_does_not_fit_is_refused(tables: Tables, change: str) -> None:
+    file, message = WRONG[change]
+    change_lines(file, change)
+    with pytest.raises(BadInput, match=message):
+        store()
+    assert not Path("graph").exists()
+
+
+def test_text_is_read_as_in_memory(tables: Tables) -> None:
+    nodes, edges = tables
+    nodes = nodes.assign(**{'a "b"\'s': "007", "empty": ""})
+    text = nodes.to_csv(index=False, sep=";", quoting=1)
+    Path("nodes.csv").write_text("\ufeffsep=;\n" + text, newline="\r\n")
+    edges.to_csv("edges.tsv", index=False, sep="\t")
+    graph = store(edges="edges.tsv")
+    assert graph.num_nodes == NUM_NODES
+    assert graph.preprocess is not None and graph.preprocess.encoding is not None
+    columns = graph.preprocess.encoding["plan"]["columns"]
+    assert [column["name"] for column in columns] == [*nodes]
+
+
+def test_text_that_is_not_utf_8_is_refused(tables: Tables) -> None:
+    tables[0].assign(name="café").to_csv("nodes.csv", index=False, encoding="latin-1")
+    with pytest.raises(BadInput, match=r"nodes.csv is text in cp1252, .*; save it as UTF-8"):
+        store()
+
+
+def test_columns_of_parquet_that_differ_in_case_are_refused(tables: Tables) -> None:
+    tables[0].assign(Age=1).to_parquet("nodes.parquet")
+    with pytest.raises(BadInput, match=r"columns 'age' and 'Age' differ only in case"):
+        store("nodes.parquet")
+    Path("folder").mkdir()
+    Path("nodes.parquet").rename("folder/nodes.parquet")
+    with pytest.raises(BadInput, match=r"folder: columns 'age' and 'Age' differ only in case"):
+        store("folder")
+
+
+def test_a_view_of_a_duckdb_file_is_not_run(tables: Tables) -> None:
+    Path("secret.txt").write_text("secret")
+    with duckdb.connect("shop.duckdb") as database:
+        database.execute("create table edges as from 'edges.parquet'")
+        database.execute(
+            "create view nodes as select *, (select content from read_text('secret.txt')) as told "
+            "from 'nodes.parquet'"
+        )
+    message = r"shop.duckdb::nodes is a view, .*: CREATE TABLE new AS SELECT \* FROM nodes"
+    with pytest.raises(BadInput, match=message):
+        store("shop.duckdb::nodes", "shop.duckdb::edges")
