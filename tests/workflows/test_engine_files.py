@@ -1,4 +1,4 @@
-"""Files that ``crossgcn hops`` reads: the file that was named, every row of it, and nothing else."""
+"""Files that ``crossgcn hops`` reads: those that were named, every row, and nothing else."""
 
 from __future__ import annotations
 
@@ -122,6 +122,15 @@ def test_columns_of_parquet_that_differ_in_case_are_refused(tables: Tables) -> N
     Path("nodes.parquet").rename("folder/nodes.parquet")
     with pytest.raises(BadInput, match=r"folder: columns 'age' and 'Age' differ only in case"):
         store("folder")
+
+
+def test_linked_files_are_read(tables: Tables) -> None:
+    with duckdb.connect("shop.duckdb") as database:
+        database.execute("create table nodes as from 'nodes.parquet'")
+    Path("links").mkdir()
+    for name in ("shop.duckdb", "edges.csv"):
+        Path("links", name).symlink_to(Path(name).resolve())
+    assert store("links/shop.duckdb::nodes", "links/../links/edges.csv").num_nodes == NUM_NODES
 
 
 def test_a_view_of_a_duckdb_file_is_not_run(tables: Tables) -> None:

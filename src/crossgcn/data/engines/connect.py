@@ -76,7 +76,7 @@ class Location:
                 f"{', '.join(DATABASES + DELIMITED + PARQUET)}; convert the table, or load it "
                 "into DuckDB"
             )
-        return cls(text, None, place, table or None)
+        return cls(text, None, str(path.resolve()) if is_database else place, table or None)
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class Engine:
             where: dict[str, Any] = {"database": ".".join(schema)} if schema else {}
             known = dict.fromkeys(self.backend.list_tables(**where), "BASE TABLE")
         else:
-            catalog = f"of_{zlib.crc32(bytes(Path(str(location.place)).resolve())):x}"
+            catalog = f"of_{zlib.crc32(os.fsencode(str(location.place))):x}"
             where = {"database": (catalog, ".".join(schema) or "main")}
             run = self.backend.con.execute  # nodes and edges may be in one file
             run(f"ATTACH IF NOT EXISTS {_literal(str(location.place))} AS {catalog} (READ_ONLY)")
@@ -262,7 +262,7 @@ def open_engine(
         "autoinstall_known_extensions": False,
     }
     backend = ibis.duckdb.connect(**config)
-    places = [os.path.abspath(str(location.place)) for location in locations]
+    places = [str(Path(str(location.place)).absolute()) for location in locations]
     folders = [str(scratch), *filter(os.path.isdir, places)]
     for name, paths in {"allowed_paths": places, "allowed_directories": folders}.items():
         paths = [each for path in paths for each in (path, escape(path), f"{path}.wal")]
