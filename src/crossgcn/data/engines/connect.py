@@ -115,7 +115,8 @@ class Engine:
     def stored(self, name: str) -> ir.Table:
         """Return the table of stored files."""
         with self._at_work():
-            return self.backend.read_parquet(self._where(name))
+            where = self._where(name)
+            return self.backend.read_parquet(escape(where) if self.name == DUCKDB else where)
 
     def fetch(self, table: ir.Table) -> pa.Table:
         """Compute a small table."""
