@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +16,7 @@ from engine_tables import draw_tables
 
 from crossgcn.data.stored.open import StoredGraph
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.errors import BadInput
+from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.workflows.hops import store_hops
 
 pytest.importorskip("ibis")
@@ -36,7 +41,8 @@ Tables = tuple[pd.DataFrame, pd.DataFrame]
 
 
 def store(nodes: str = "nodes.csv", edges: str = "edges.csv", **more: Any) -> StoredGraph:
-    return store_hops(nodes, edges, out="graph", choices=TableChoices(target="buys"), **more)
+    more = {"out": "graph", "choices": TableChoices(target="buys"), **more}
+    return store_hops(nodes, edges, **more)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "folder"])
@@ -51,7 +57,7 @@ def test_a_name_with_brackets_is_not_a_pattern(tables: Tables, kind: str) -> Non
             Path(name).mkdir()
             table.to_parquet(f"{name}/part.parquet")
     place = "nodes[1]" if kind == "folder" else f"nodes[1].{kind}"
-    graph = store(place)
+    graph = store(place, out="graph[1]")
     assert graph.ids is not None
     assert {*graph.ids} == {*wanted["id"]}
 
@@ -144,3 +150,70 @@ def test_a_view_of_a_duckdb_file_is_not_run(tables: Tables) -> None:
     message = r"shop.duckdb::nodes is a view, .*: CREATE TABLE new AS SELECT \* FROM nodes"
     with pytest.raises(BadInput, match=message):
         store("shop.duckdb::nodes", "shop.duckdb::edges")
+
+
+def left_over() -> list[str]:
+    """Return what lies in the current folder besides the tables."""
+    return sorted(path.name for path in Path().iterdir() if path.suffix not in (".csv", ".parquet"))
+
+
+def test_columns_that_cannot_be_stored_leave_nothing(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_disk(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.posix_fallocate", fill_disk)
+        with pytest.raises(WorkFailed, match="No space left on device"):
+            store()
+    assert left_over() == []
+    store()
+    assert left_over() == ["graph"]
+
+
+def test_a_parquet_file_that_cannot_be_written_leaves_nothing(tables: Tables) -> None:
+    stages: list[str] = []
+    with pytest.raises(BadInput, match=r"none/columns.parquet: give the name of a file in"):
+        store(parquet=Path("none/columns.parquet"), show=stages.append)
+    assert stages == []
+    with pytest.raises(BadInput, match="is not a regular file"):
+        store(parquet=Path("/dev/null"))
+    assert left_over() == []
+
+
+KILLED = """
+import os, signal
+from crossgcn.data.tables.plan import TableChoices
+from crossgcn.workflows.hops import store_hops
+def stop(stage):
+    if stage == "hop 2: means over neighbours":
+        os.kill(os.getpid(), signal.SIGKILL)
+choices = TableChoices(target="buys")
+store_hops("nodes.csv", "edges.csv", out="graph", choices=choices, show=stop)
+"""
+
+
+@pytest.mark.parametrize("finished", [False, True], ids=["unfinished", "finished"])
+def test_what_a_killed_process_left_is_removed(tables: Tables, finished: bool) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert [name for name in left_over() if name.endswith(".hops")] != []
+    if finished:  # it was killed after the folder appeared
+        Path("graph").mkdir()
+        Path("graph", "graph.json").touch()
+        with pytest.raises(BadInput, match="graph is there and not empty"):
+            store()
+    else:
+        store()
+    assert left_over() == ["graph"]
+
+
+def test_one_process_at_a_time_writes_to_a_folder(tables: Tables) -> None:
+    def start_another(stage: str) -> None:
+        if stage == "reading the nodes":
+            script = KILLED.replace("SIGKILL", "SIGTERM")
+            done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+            assert f"graph is being written by process {os.getpid()}" in done.stderr.decode()
+
+    store(show=start_another)
