@@ -97,6 +97,17 @@ def test_integers_as_ids_directed_edges_and_three_hops(tmp_path: Path) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
 
 
+def test_unsigned_integers_beyond_the_signed_ones_are_ids(tmp_path: Path) -> None:
+    nodes, edges = draw_tables(50, 90)
+    numbers = {node: 2**63 + int(node[1:]) for node in nodes["id"]}
+    nodes["id"] = nodes["id"].map(numbers).astype("uint64")
+    ends = edges[["source", "target"]].map(lambda end: numbers[end]).astype("uint64")
+    nodes.to_parquet(tmp_path / "nodes.parquet")
+    ends.to_parquet(tmp_path / "edges.parquet")
+    graph = store(tmp_path, f"{tmp_path}/nodes.parquet", f"{tmp_path}/edges.parquet")
+    assert largest_difference(graph, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
+
+
 def train(graph: Path, out: Path) -> bytes:
     config = RunConfig.create(
         model="cross-hops", dataset=str(graph), splits="stratified", num_splits=1, bags=2, epochs=3
@@ -154,6 +165,11 @@ BAD = {
         None,
         "column place: struct<x: int32> is the type of no feature; .*--ignore place",
     ),
+    "infinite": (
+        "select * replace (if(id = 'n7', -'inf'::float, age) as age) from nodes",
+        None,
+        r"nodes ordered by id, row \d+, column age: '-inf' is not a finite number; write a finite",
+    ),
     "id-type": ("select * replace (age as id) from nodes", None, "ids are integers or text"),
     "lost": (None, "from edges union all select 'n1', 'n-1', 1", r"column target: 'n-1' is the id"),
     "weight": (None, "select * replace (-1 as weight) from edges", "1,580 edges have no weight"),
@@ -168,8 +184,8 @@ def test_bad_tables_are_named_with_the_remedy(tmp_path: Path, case: str) -> None
     nodes, edges, message = BAD[case]
     locate(tmp_path, "duckdb")
     with duckdb.connect(tmp_path / "shop.duckdb") as database:
-        database.execute(f"create view bad_nodes as {nodes or 'from nodes'}")
-        database.execute(f"create view bad_edges as {edges or 'from edges'}")
+        database.execute(f"create table bad_nodes as {nodes or 'from nodes'}")
+        database.execute(f"create table bad_edges as {edges or 'from edges'}")
     places = [f"{tmp_path}/shop.duckdb::bad_{name}" for name in ("nodes", "edges")]
     with pytest.raises(BadInput, match=message):
         store(tmp_path, places[0], places[1])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,15 +16,15 @@ from crossgcn.data.engines.tables import (
     read_nodes,
     sample_rows,
 )
-from crossgcn.data.files import replacing
+from crossgcn.data.files import replacing, temporary_folder
 from crossgcn.data.stored.format import check_target
 from crossgcn.data.stored.open import StoredGraph, open_graph
 from crossgcn.data.stored.write import MEMORY_LIMIT, writing_graph
 from crossgcn.data.tables.graph import as_preprocess
 from crossgcn.data.tables.labels import read_roles
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.errors import BadInput
-from crossgcn.graph.engine_hops import ColumnMeans, EngineHops, compute_hops
+from crossgcn.errors import BadInput, WorkFailed
+from crossgcn.graph.engine_hops import ColumnMeans, compute_hops
 from crossgcn.graph.hops import HopPlan, KeptRows, columns_beside
 
 ENGINE_MEMORY = 4 << 30
@@ -70,23 +71,17 @@ def store_hops(
     """
     out, choices = Path(out), choices or TableChoices()
     locations = [Location.parse(nodes), Location.parse(edges)]
-    check_target(out)
+    if parquet is not None and (parquet.is_dir() or not parquet.parent.is_dir()):
+        raise BadInput(f"{parquet}: give the name of a file in an existing folder as --parquet")
     folder = Path(out.absolute().parent if scratch is None else scratch)
     if not folder.is_dir():
         raise BadInput(f"{folder} is no folder for temporary files; make it, or give --scratch")
-    with (
-        tempfile.TemporaryDirectory(dir=folder.resolve(), prefix=".crossgcn-hops-") as temporary,
-        open_engine(locations, Path(temporary), memory_limit, threads) as engine,
-    ):
-        computed = _store_graph(engine, locations, out, choices, hops, directed, show)
-        graph = open_graph(out)
-        show("storing the columns")
-        kept = columns_beside(graph, computed.plan)
-        kept.write(computed.fill)
-    if parquet is not None:
-        show(f"writing {parquet}")
-        _write_parquet(parquet, graph, kept, computed.plan, choices.relation)
-    return graph
+    name = f".{out.name}.{zlib.crc32(os.fsencode(out.resolve())):08x}.hops"
+    with temporary_folder(folder.resolve() / name, out) as temporary:
+        check_target(out)
+        with open_engine(locations, temporary, memory_limit, threads) as engine:
+            _store_graph(engine, locations, out, choices, hops, directed, parquet, show)
+    return open_graph(out)
 
 
 def _store_graph(
@@ -96,9 +91,10 @@ def _store_graph(
     choices: TableChoices,
     hops: int,
     directed: bool,
+    parquet: Path | None,
     show: Callable[[str], None],
-) -> EngineHops:
-    """Write the graph folder; the columns are in files of the engine when it appears."""
+) -> None:
+    """Write the graph folder with its columns, which appears as a whole."""
     of_nodes, of_edges = (engine.table(location) for location in locations)
     node_name, edge_name = (location.text for location in locations)
     show("reading the nodes")
@@ -134,7 +130,17 @@ def _store_graph(
         for source, target, weight in edge_batches(engine):
             writer.add_edges(source, target, weight if weighted else None)
         hop_plan = HopPlan(len(encoder.space), hops, directed=directed)
-        return compute_hops(engine, numbered, hop_plan, means.prior, show)
+        computed = compute_hops(engine, numbered, hop_plan, means.prior, show)
+
+        def store_columns(graph: StoredGraph) -> None:
+            show("storing the columns")
+            kept = columns_beside(graph, hop_plan)
+            kept.write(computed.fill)
+            if parquet is not None:
+                show(f"writing {parquet}")
+                _write_parquet(parquet, graph, kept, hop_plan, choices.relation)
+
+        writer.write_beside = store_columns
 
 
 def _write_parquet(
@@ -151,9 +157,12 @@ def _write_parquet(
     id_column = preprocess.encoding["plan"]["id_column"]
     rows, columns = max(1024, MEMORY_LIMIT // (8 * plan.num_columns)), kept.map()
     fields = [pa.field(id_column, pa.string()), *(pa.field(name, pa.float32()) for name in names)]
-    with replacing(path) as file, pq.ParquetWriter(file, pa.schema(fields)) as to:
-        for first in range(0, len(columns), rows):
-            part = columns[first : first + rows].numpy()
-            ids = pa.array(graph.ids[first : first + rows], pa.string())
-            arrays = [ids, *(pa.array(column.copy()) for column in part.T)]
-            to.write_batch(pa.record_batch(arrays, schema=pa.schema(fields)))
+    try:
+        with replacing(path) as file, pq.ParquetWriter(file, pa.schema(fields)) as to:
+            for first in range(0, len(columns), rows):
+                part = columns[first : first + rows].numpy()
+                ids = pa.array(graph.ids[first : first + rows], pa.string())
+                arrays = [ids, *(pa.array(column.copy()) for column in part.T)]
+                to.write_batch(pa.record_batch(arrays, schema=pa.schema(fields)))
+    except OSError as error:
+        raise WorkFailed(f"{path}: could not be written ({error.strerror or error})") from error

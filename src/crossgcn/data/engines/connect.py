@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
 import socket
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import escape
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossgcn.data.tables.read import DELIMITED, PARQUET
+from crossgcn.data.tables.frames import read_parquet_headers
+from crossgcn.data.tables.read import DELIMITED, PARQUET, read_head
 from crossgcn.errors import BadInput, WorkFailed
 
 if TYPE_CHECKING:
@@ -72,7 +76,7 @@ class Location:
                 f"{', '.join(DATABASES + DELIMITED + PARQUET)}; convert the table, or load it "
                 "into DuckDB"
             )
-        return cls(text, None, place, table or None)
+        return cls(text, None, str(path.resolve()) if is_database else place, table or None)
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class Engine:
         """Return a table; refuse one that is not there."""
         try:
             with _ignoring_notes():
-                return self._open(location, location.place or "")
+                return self._open(location)
         except BadInput:
             raise
         except Exception as error:  # every backend raises errors of its own
@@ -111,7 +115,8 @@ class Engine:
     def stored(self, name: str) -> ir.Table:
         """Return the table of stored files."""
         with self._at_work():
-            return self.backend.read_parquet(self._where(name))
+            where = self._where(name)
+            return self.backend.read_parquet(escape(where) if self.name == DUCKDB else where)
 
     def fetch(self, table: ir.Table) -> pa.Table:
         """Compute a small table."""
@@ -151,33 +156,67 @@ class Engine:
         path = self.scratch / name
         return str(path) if self.name == DUCKDB else path.as_uri()
 
-    def _open(self, location: Location, place: str) -> ir.Table:
+    def _open(self, location: Location) -> ir.Table:
         if location.table is not None:
-            return self._named_table(location)
-        if place.lower().endswith(DELIMITED):  # cells as written: 007 stays 007
-            return self.backend.read_csv(place, all_varchar=True, header=True, nullstr="")
-        if location.server is None and Path(place).is_dir():
-            place = str(Path(place) / "**" / "*.parquet")
-        return self.backend.read_parquet(place)
-
-    def _named_table(self, location: Location) -> ir.Table:
-        *schema, name = str(location.table).split(".")
-        where: dict[str, Any] = {"database": ".".join(schema)} if schema else {}
+            return self._named_table(location, location.table)
+        place = str(location.place)
         if location.server is not None:
-            known = self.backend.list_tables(**where)
+            return self.backend.read_parquet(place)
+        path, pattern = Path(place), escape(place)
+        if place.lower().endswith(DELIMITED):
+            return self._open_text(path, pattern)
+        if path.is_dir():
+            path, pattern = min(path.rglob("*.parquet")), f"{pattern}/**/*.parquet"
+        _refuse_alike(read_parquet_headers(path, str(path)), place)
+        return self.backend.read_parquet(pattern)
+
+    def _open_text(self, path: Path, pattern: str) -> ir.Table:
+        """Open a text file with the headers and the delimiter that it has in memory.
+
+        DuckDB's own detection takes a later row for the header if that fits more rows, and leaves
+        out the rows before it.
+        """
+        layout, codec = read_head(path, str(path))
+        if codec != "utf8":
+            raise BadInput(f"{path} is text in {codec}, not in UTF-8; save it as UTF-8")
+        for header in layout.headers:
+            if len(header.splitlines()) > 1:
+                raise BadInput(f"{path}, row 1: {header!r} has a line break; write it on one line")
+        _refuse_alike(layout.headers, str(path))
+        return self.backend.read_csv(
+            pattern,
+            columns=dict.fromkeys(layout.headers, "VARCHAR"),  # cells as written: 007 stays 007
+            delim=layout.delimiter,
+            quote='"',
+            escape='"',
+            header=True,
+            skip=int(layout.start > 0),
+            nullstr="",
+            strict_mode=True,
+        )
+
+    def _named_table(self, location: Location, table: str) -> ir.Table:
+        *schema, name = table.split(".")
+        if location.server is not None:
+            where: dict[str, Any] = {"database": ".".join(schema)} if schema else {}
+            known = dict.fromkeys(self.backend.list_tables(**where), "BASE TABLE")
         else:
-            catalog = f"of_{zlib.crc32(bytes(Path(str(location.place)).resolve())):x}"
+            catalog = f"of_{zlib.crc32(os.fsencode(str(location.place))):x}"
             where = {"database": (catalog, ".".join(schema) or "main")}
-            path = str(location.place).replace("'", "''")
             run = self.backend.con.execute  # nodes and edges may be in one file
-            run(f"ATTACH IF NOT EXISTS '{path}' AS {catalog} (READ_ONLY)")
-            tables = "SELECT table_name FROM information_schema.tables"
+            run(f"ATTACH IF NOT EXISTS {_literal(str(location.place))} AS {catalog} (READ_ONLY)")
+            tables = "SELECT table_name, table_type FROM information_schema.tables"
             found = run(f"{tables} WHERE (table_catalog, table_schema) = (?, ?)", where["database"])
-            known = [row[0] for row in found.fetchall()]
+            known = dict(found.fetchall())
         if name not in known:
             raise BadInput(
                 f"{location.text}: there is no table {name!r}; there are "
                 f"{', '.join(sorted(known)[:20]) or 'none'}: give one of them"
+            )
+        if known[name] != "BASE TABLE":
+            raise BadInput(
+                f"{location.text} is a view, and queries in a file are not run; make a table of it "
+                f"in DuckDB: CREATE TABLE new AS SELECT * FROM {table}"
             )
         return self.backend.table(name, **where)
 
@@ -190,6 +229,7 @@ class Engine:
         except OSError:
             raise
         except Exception as error:  # every backend raises errors of its own
+            _refuse_text(str(error))
             raise WorkFailed(
                 f"{self.name} could not finish ({_first_line(error)}): give it more --memory, or "
                 f"more room in --scratch {self.scratch}"
@@ -223,6 +263,12 @@ def open_engine(
         "autoinstall_known_extensions": False,
     }
     backend = ibis.duckdb.connect(**config)
+    places = [str(Path(str(location.place)).absolute()) for location in locations]
+    folders = [str(scratch), *filter(os.path.isdir, places)]
+    for name, paths in {"allowed_paths": places, "allowed_directories": folders}.items():
+        paths = [each for path in paths for each in (path, escape(path), f"{path}.wal")]
+        backend.con.execute(f"SET {name} = [{', '.join(map(_literal, paths))}]")
+    backend.con.execute("SET enable_external_access = false")  # other files cannot be read
     try:
         yield Engine(DUCKDB, backend, scratch)
     finally:
@@ -234,6 +280,7 @@ def _open_spark(server: str, scratch: Path) -> Iterator[Engine]:
     ibis = _import_ibis("spark")
     from pyspark.sql import SparkSession
 
+    is_ours = SparkSession.getActiveSession() is None
     try:
         builder = SparkSession.builder.master(server).appName("crossgcn")
         session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
@@ -246,7 +293,8 @@ def _open_spark(server: str, scratch: Path) -> Iterator[Engine]:
     try:
         yield Engine(server, ibis.pyspark.connect(session), scratch)
     finally:
-        session.stop()
+        if is_ours:
+            session.stop()
 
 
 def _check_answers(server: str) -> None:
@@ -275,6 +323,41 @@ def _import_ibis(extra: str) -> Any:
             f"this needs Ibis and {package} ({error}); pip install 'crossgcn[{extra}]'"
         ) from None
     return ibis
+
+
+def _literal(text: str) -> str:
+    """Return a text as SQL has it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _refuse_alike(headers: Sequence[str], name: str) -> None:
+    """Refuse headers that are the same to DuckDB."""
+    seen: dict[str, str] = {}
+    for header in headers:
+        other = seen.setdefault(header.lower(), header)
+        if other != header:
+            raise BadInput(
+                f"{name}: columns {other!r} and {header!r} differ only in case, which DuckDB "
+                "ignores; rename one"
+            )
+
+
+def _refuse_text(message: str) -> None:
+    """Raise an error about a text file, if DuckDB's message is about one."""
+    file = re.search(r"^  file = (.*)$", message, re.MULTILINE)
+    line = re.match(r".*CSV Error on Line: (\d+)\n", message)
+    if file is not None and line is not None:
+        reason = message.split("\nPossible ")[0].strip().splitlines()[-1]
+        raise BadInput(
+            f"{file[1]}, line {line[1]}: {reason[:200]}; correct the line: give it as many cells "
+            "as the header has, in UTF-8, and close every quote"
+        )
+    if file is not None or "CSV Reader" in message:
+        raise BadInput(
+            f"{'a text file' if file is None else file[1]} cannot be read by DuckDB "
+            f"({message.splitlines()[0]}); end all lines alike, write cells without line breaks, "
+            "or give Parquet"
+        )
 
 
 @contextmanager

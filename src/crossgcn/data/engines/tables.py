@@ -18,6 +18,7 @@ from scipy import sparse
 
 from crossgcn.data.engines.connect import Engine
 from crossgcn.data.tables.cells import MOST_WEIGHT, quote
+from crossgcn.data.tables.checks.columns import check_columns
 from crossgcn.data.tables.checks.target import check_target
 from crossgcn.data.tables.columns import find_id_column
 from crossgcn.data.tables.encode import TableEncoder
@@ -150,7 +151,11 @@ def _check_ids(engine: Engine, name: str, column: str) -> None:
 def fit_encoder(nodes: Table, plan: TablePlan) -> tuple[TableEncoder, Labels]:
     """Fit the encoders to one column after the other, and read the labels."""
     labels = read_labels(nodes, plan)
-    problems = [*check_target(nodes, plan, labels if plan.target is not None else None)]
+    known = labels if plan.target is not None else None
+    problems = [
+        *check_target(nodes, plan, known),
+        *check_columns(nodes, plan, known, "error"),
+    ]
     refuse_errors(problems, nodes.name, None)
     if not plan.features:
         raise BadInput(
@@ -181,7 +186,7 @@ def encoded_batches(
     import pyarrow.parquet as pq
 
     width = len(encoder.space)
-    is_integer = pa.types.is_integer(engine.column(_SORTED, plan.id_column).type)
+    is_integer = _fits_int64(engine.stored(_SORTED)[plan.id_column].type())
     id_type = pa.int64() if is_integer else pa.string()
     names = ["node", "id", *feature_columns(width)]
     types = [pa.int64(), id_type, *[pa.float32()] * width]
@@ -223,8 +228,8 @@ def number_edges(
 
     ids, weight = engine.stored(ENCODED).select("node", "id"), plan.weight_column
     columns = [str(plan.source_column), str(plan.destination_column)]
-    as_integers = ids.id.type().is_integer() and all(edges[c].type().is_integer() for c in columns)
-    kind = "int64" if as_integers else "string"
+    types = [ids.id.type(), *(edges[column].type() for column in columns)]
+    kind = "int64" if all(map(_fits_int64, types)) else "string"
     ids = ids.mutate(id=ids.id.cast(kind))
     found = edges.select(
         first=edges[columns[0]].cast(kind),
@@ -240,7 +245,7 @@ def number_edges(
     if wrong:
         raise BadInput(
             f"{name}, column {weight}: {wrong:,} edges have no weight from 0 to "
-            f"{MOST_WEIGHT:g}; correct them, or leave them out in a view"
+            f"{MOST_WEIGHT:g}; correct them, or leave them out in a new table"
         )
     found = found.filter(found.source != found.target)
     if not directed:
@@ -248,6 +253,10 @@ def number_edges(
         found = found.mutate(source=ibis.least(*ends), target=ibis.greatest(*ends))
     mean = found.weight.mean().cast("float32")
     return engine.store(_EDGES, found.group_by("source", "target").aggregate(weight=mean))
+
+
+def _fits_int64(kind: Any) -> bool:
+    return bool(kind.is_integer() and not kind.is_uint64())
 
 
 def _as_number(column: ir.Column) -> ir.Value:
@@ -268,7 +277,7 @@ def _check_ends(
         raise BadInput(
             f"{name}, column {column}: {'an empty cell' if value is None else quote(str(value))} "
             f"is the id of no node ({lost:,} such); add the node, or leave such "
-            "edges out in a view"
+            "edges out in a new table"
         )
 
 

@@ -25,7 +25,7 @@ from crossgcn.data.stored.format import (
     Page,
     building_folder,
 )
-from crossgcn.data.stored.open import encode_ids, open_graph
+from crossgcn.data.stored.open import StoredGraph, encode_ids, open_graph
 from crossgcn.data.tables.cells import MOST_WEIGHT
 from crossgcn.errors import BadInput
 
@@ -75,7 +75,9 @@ def writing_graph(
             yield writer
             writer.finish(progress or (lambda stage, done, total: None))
             # From disk; the writer computed the SHA-256 of the same bytes there.
-            open_graph(folder).check()
+            graph = open_graph(folder)
+            graph.check()
+            writer.write_beside(graph)
         finally:
             writer.close()
 
@@ -85,6 +87,9 @@ class GraphWriter:
     """Take the edges of a graph, and features, labels, roles and ids of its nodes.
 
     Made by :func:`writing_graph`.
+
+    Attributes:
+        write_beside: Called with the complete graph before its folder appears; may add files.
     """
 
     _folder: Path
@@ -98,6 +103,7 @@ class GraphWriter:
     _num_features: int = 0
     _num_classes: int | None = None
     _files: dict[str, ArrayFile] = field(default_factory=dict)
+    write_beside: Callable[[StoredGraph], None] = lambda graph: None
 
     @property
     def _num_directions(self) -> int:

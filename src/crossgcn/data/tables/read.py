@@ -92,7 +92,7 @@ def read_delimited(path: Path, name: str) -> Table:
     return Table(name, frame, first_row=2, encoding=encoding)
 
 
-def _read_head(path: Path, name: str) -> tuple[_Layout, str]:
+def read_head(path: Path, name: str) -> tuple[Layout, str]:
     """Return how the rows of a file are written, and its codec."""
     content = _read_bytes(path, name, HEAD_BYTES)
     if len(content) == HEAD_BYTES:
@@ -131,7 +131,7 @@ def _is_blank_line(cells: list[str], delimiter: str) -> bool:
     return not cells or cells[0].isspace()
 
 
-def _fit_row(cells: list[str], row: int, layout: _Layout, name: str) -> list[str]:
+def _fit_row(cells: list[str], row: int, layout: Layout, name: str) -> list[str]:
     """Return a row without the empty cells that have no header; refuse another wrong length."""
     width = len(layout.headers)
     if len(cells) == width + layout.num_unnamed:
@@ -164,7 +164,7 @@ def read_delimited_batches(
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
 
-    layout, codec = _read_head(path, name)
+    layout, codec = read_head(path, name)
     num_read = 0
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
@@ -200,7 +200,7 @@ def read_delimited_batches(
         ) from None
 
 
-def _explain_arrow(message: str, layout: _Layout, name: str, num_read: int) -> BadInput:
+def _explain_arrow(message: str, layout: Layout, name: str, num_read: int) -> BadInput:
     """Return Arrow's message about a CSV file with file, row, value and remedy."""
     line = re.search(r"Row #(\d+)", message)
     row = num_read + 2 if line is None else int(line[1]) - layout.num_lines + 1
@@ -221,7 +221,7 @@ def _explain_arrow(message: str, layout: _Layout, name: str, num_read: int) -> B
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """How the rows of a text file are written.
 
     ``start`` is the byte at which the header begins, ``num_lines`` the number of lines before
@@ -235,7 +235,7 @@ class _Layout:
     num_unnamed: int = 0
 
 
-def _read_layout(content: bytes, path: Path, name: str) -> _Layout:
+def _read_layout(content: bytes, path: Path, name: str) -> Layout:
     """Find the delimiter and the headers in the first bytes of a file, or in all of it."""
     separator = SEPARATOR_LINE.match(content)
     start = 0 if separator is None else separator.end()
@@ -257,7 +257,7 @@ def _read_layout(content: bytes, path: Path, name: str) -> _Layout:
         headers.pop()
     check_headers(tuple(headers), name)
     num_lines += separator is not None
-    return _Layout(delimiter, tuple(headers), start, num_lines, num_all - len(headers))
+    return Layout(delimiter, tuple(headers), start, num_lines, num_all - len(headers))
 
 
 def _count_headers(content: bytes, delimiter: str, name: str) -> int:
@@ -311,7 +311,7 @@ class Format:
 FORMATS = (
     dict.fromkeys(
         DELIMITED,
-        Format(read_delimited, lambda *file: _read_head(*file)[0].headers, read_delimited_batches),
+        Format(read_delimited, lambda *file: read_head(*file)[0].headers, read_delimited_batches),
     )
     | dict.fromkeys(PARQUET, Format(read_parquet, read_parquet_headers, read_parquet_batches))
     | dict.fromkeys(

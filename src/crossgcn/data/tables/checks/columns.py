@@ -25,6 +25,7 @@ from crossgcn.data.tables.checks.problems import (
     Hits,
     Place,
     Problem,
+    Severity,
     check_alike,
     error,
     find_similar,
@@ -34,7 +35,7 @@ from crossgcn.data.tables.checks.problems import (
 from crossgcn.data.tables.columns import MAX_CODES, holds_dates
 from crossgcn.data.tables.labels import Labels
 from crossgcn.data.tables.plan import NO_HEADER, ColumnKind, TablePlan
-from crossgcn.data.tables.table import Distinct, Mask, Table
+from crossgcn.data.tables.table import Mask, Table
 
 MIN_SHARE_NUMBERS_AS_TEXT = 0.8
 """Share of numbers, however written, in a column that should be numeric."""
@@ -71,7 +72,7 @@ class _Column(Place):
 
     kind: ColumnKind
     reason: str
-    ids: Distinct
+    id_column: str
     warns_of_missing_words: bool
     labels: Labels | None
 
@@ -175,8 +176,10 @@ class _Column(Place):
 
     @error("{value} is not a number", "{how}, or leave the cell empty")
     def not_a_number(self) -> Hits:
+        if self.kind != "numeric":
+            return
         wrong = ~self.is_plain_number & ~self.distinct.missing
-        if self.kind == "numeric" and wrong.any():
+        if wrong.any():
             first = self.distinct.values[int(np.argmax(wrong))]
             yield from self.at_values(wrong, how=how_to_write_number(first))
 
@@ -277,7 +280,7 @@ class _Column(Place):
         distinct, num_rows = self.distinct, len(self.table)
         if self.kind == "ignored" or len(distinct.values) < num_rows or num_rows < MANY_CATEGORIES:
             return
-        if distinct.texts == self.ids.texts:
+        if distinct.texts == self.table.distinct(self.id_column).texts:
             yield self.at_row(0, what="the node's id")
         elif self.numbers_the_rows():
             yield self.at_row(0, what="different for every node, like an id")
@@ -360,13 +363,20 @@ class _Column(Place):
         return f"{words}, and the others' class is right for {told} of them ({usual} by guessing)"
 
 
-def check_columns(nodes: Table, plan: TablePlan, labels: Labels | None) -> Iterator[Problem]:
-    """Yield problems of each column that is, or might have been, made into features."""
-    ids = nodes.distinct(plan.id_column)
+def check_columns(
+    nodes: Table, plan: TablePlan, labels: Labels | None, severity: Severity | None = None
+) -> Iterator[Problem]:
+    """Yield problems of each column that is, or might have been, made into features.
+
+    Args:
+        severity: Of the problems to look for; by default both. Errors are found by one column after
+            the other.
+    """
+    id_column, warns = plan.id_column, plan.missing is None
     columns = [
-        _Column(nodes, column.name, column.kind, column.reason, ids, plan.missing is None, labels)
+        _Column(nodes, column.name, column.kind, column.reason, id_column, warns, labels)
         for column in plan.columns
         if column.kind not in ("id", "target", "split")
         and not (column.kind == "ignored" and column.reason in ("as chosen", NO_HEADER))
     ]
-    yield from check_alike(columns)
+    yield from check_alike(columns, severity)

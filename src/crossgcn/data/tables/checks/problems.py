@@ -152,18 +152,20 @@ class Subject:
 
     rules: ClassVar[tuple[Rule, ...]] = ()
 
-    def check(self) -> Iterator[Problem]:
-        """Yield the problems of the subject."""
+    def check(self, severity: Severity | None = None) -> Iterator[Problem]:
+        """Yield the problems of the subject: all, or those of one severity."""
         for rule in self.rules:
+            if severity not in (None, rule.severity):
+                continue
             problems = list(rule.apply(self))
             yield from problems
             if problems and rule.stops:
                 return
 
 
-def check_alike(columns: Sequence[Subject]) -> Iterator[Problem]:
+def check_alike(columns: Sequence[Subject], severity: Severity | None = None) -> Iterator[Problem]:
     """Yield the problems of columns; the same problem in many columns is reported once."""
-    found = [problem for column in columns for problem in column.check()]
+    found = [problem for column in columns for problem in column.check(severity)]
     for kind in dict.fromkeys(rule.name for column in columns[:1] for rule in column.rules):
         same = [problem for problem in found if problem.kind == kind]
         if len(same) <= MAX_COLUMNS_SHOWN:

@@ -1,0 +1,219 @@
+"""Files that ``crossgcn hops`` reads: those that were named, every row, and nothing else."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from engine_tables import draw_tables
+
+from crossgcn.data.stored.open import StoredGraph
+from crossgcn.data.tables.plan import TableChoices
+from crossgcn.errors import BadInput, WorkFailed
+from crossgcn.workflows.hops import store_hops
+
+pytest.importorskip("ibis")
+duckdb = pytest.importorskip("duckdb")
+
+NUM_NODES, NUM_EDGES = 60, 100
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Write both tables to a new current folder, as CSV and as Parquet."""
+    monkeypatch.chdir(tmp_path)
+    nodes, edges = draw_tables(NUM_NODES, NUM_EDGES)
+    nodes, edges = nodes[["id", "age", "buys"]], edges[["source", "target"]]
+    for name, table in (("nodes", nodes), ("edges", edges)):
+        table.to_csv(f"{name}.csv", index=False)
+        table.to_parquet(f"{name}.parquet")
+    return nodes, edges
+
+
+Tables = tuple[pd.DataFrame, pd.DataFrame]
+
+
+def store(nodes: str = "nodes.csv", edges: str = "edges.csv", **more: Any) -> StoredGraph:
+    more = {"out": "graph", "choices": TableChoices(target="buys"), **more}
+    return store_hops(nodes, edges, **more)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "folder"])
+def test_a_name_with_brackets_is_not_a_pattern(tables: Tables, kind: str) -> None:
+    wanted, other = (tables[0].assign(id=mark + tables[0]["id"]) for mark in ("", "x"))
+    for name, table in (("nodes[1]", wanted), ("nodes1", other)):
+        if kind == "csv":
+            table.to_csv(f"{name}.csv", index=False)
+        elif kind == "parquet":
+            table.to_parquet(f"{name}.parquet")
+        else:
+            Path(name).mkdir()
+            table.to_parquet(f"{name}/part.parquet")
+    place = "nodes[1]" if kind == "folder" else f"nodes[1].{kind}"
+    graph = store(place, out="graph[1]")
+    assert graph.ids is not None
+    assert {*graph.ids} == {*wanted["id"]}
+
+
+def change_lines(file: str, change: str) -> None:
+    header, *rows = Path(file).read_text().splitlines()
+    half = len(rows) // 2
+    lines = {
+        "more-cells": [header, *rows[:half], *(f"{row},note" for row in rows[half:])],
+        "fewer-cells": [header, *rows[:half], "n1", *rows[half:]],
+        "title": ["all persons of the shop", "", header, *rows],
+        "comment": [header, *rows[:half], "# the other half", *rows[half:]],
+        "repeated": [header.replace("age", "buys").replace("target", "source"), *rows],
+        "case": [header.replace("age", "Buys").replace("target", "Source"), *rows],
+        "quote": [header, *rows[:half], f'"{rows[half]}', *rows[half + 1 :]],
+        "endings": [header, *(f"{row}\r" for row in rows)],
+        "line-break": [header.replace(",", ',"as\nked",', 1), *rows],
+    }[change]
+    Path(file).write_text("".join(f"{line}\n" for line in lines), newline="")
+
+
+WRONG = {
+    "more-cells": ("edges.csv", r"edges.csv, line \d+: Expected .*: 2 Found: 3; correct the line"),
+    "fewer-cells": ("edges.csv", r"edges.csv, line \d+: Expected .*: 2 Found: 1; correct the line"),
+    "title": ("nodes.csv", r"no column 'buys': its 1 columns are all persons of the shop"),
+    "comment": ("nodes.csv", r"nodes.csv, line 32: Expected .*: 3 Found: 1; correct the line"),
+    "repeated": ("nodes.csv", r"nodes.csv, row 1: columns 2 and 3 are both called 'buys'"),
+    "case": ("nodes.csv", r"nodes.csv: columns 'Buys' and 'buys' differ only in case"),
+    "quote": ("edges.csv", r"edges.csv, line \d+: Value with unterminated quote"),
+    "endings": ("nodes.csv", r"nodes.csv cannot be read by DuckDB .*end all lines alike"),
+    "line-break": ("nodes.csv", r"nodes.csv, row 1: 'as\\nked' has a line break"),
+}
+
+
+@pytest.mark.parametrize("change", WRONG)
+def test_a_row_that_does_not_fit_is_refused(tables: Tables, change: str) -> None:
+    file, message = WRONG[change]
+    change_lines(file, change)
+    with pytest.raises(BadInput, match=message):
+        store()
+    assert not Path("graph").exists()
+
+
+def test_text_is_read_as_in_memory(tables: Tables) -> None:
+    nodes, edges = tables
+    nodes = nodes.assign(**{'a "b"\'s': "007", "empty": ""})
+    text = nodes.to_csv(index=False, sep=";", quoting=1)
+    Path("nodes.csv").write_text("\ufeffsep=;\n" + text, newline="\r\n")
+    edges.to_csv("edges.tsv", index=False, sep="\t")
+    graph = store(edges="edges.tsv")
+    assert graph.num_nodes == NUM_NODES
+    assert graph.preprocess is not None and graph.preprocess.encoding is not None
+    columns = graph.preprocess.encoding["plan"]["columns"]
+    assert [column["name"] for column in columns] == [*nodes]
+
+
+def test_text_that_is_not_utf_8_is_refused(tables: Tables) -> None:
+    tables[0].assign(name="café").to_csv("nodes.csv", index=False, encoding="latin-1")
+    with pytest.raises(BadInput, match=r"nodes.csv is text in cp1252, .*; save it as UTF-8"):
+        store()
+
+
+def test_columns_of_parquet_that_differ_in_case_are_refused(tables: Tables) -> None:
+    tables[0].assign(Age=1).to_parquet("nodes.parquet")
+    with pytest.raises(BadInput, match=r"columns 'age' and 'Age' differ only in case"):
+        store("nodes.parquet")
+    Path("folder").mkdir()
+    Path("nodes.parquet").rename("folder/nodes.parquet")
+    with pytest.raises(BadInput, match=r"folder: columns 'age' and 'Age' differ only in case"):
+        store("folder")
+
+
+def test_linked_files_are_read(tables: Tables) -> None:
+    with duckdb.connect("shop.duckdb") as database:
+        database.execute("create table nodes as from 'nodes.parquet'")
+    Path("links").mkdir()
+    for name in ("shop.duckdb", "edges.csv"):
+        Path("links", name).symlink_to(Path(name).resolve())
+    assert store("links/shop.duckdb::nodes", "links/../links/edges.csv").num_nodes == NUM_NODES
+
+
+def test_a_view_of_a_duckdb_file_is_not_run(tables: Tables) -> None:
+    Path("secret.txt").write_text("secret")
+    with duckdb.connect("shop.duckdb") as database:
+        database.execute("create table edges as from 'edges.parquet'")
+        database.execute(
+            "create view nodes as select *, (select content from read_text('secret.txt')) as told "
+            "from 'nodes.parquet'"
+        )
+    message = r"shop.duckdb::nodes is a view, .*: CREATE TABLE new AS SELECT \* FROM nodes"
+    with pytest.raises(BadInput, match=message):
+        store("shop.duckdb::nodes", "shop.duckdb::edges")
+
+
+def left_over() -> list[str]:
+    """Return what lies in the current folder besides the tables."""
+    return sorted(path.name for path in Path().iterdir() if path.suffix not in (".csv", ".parquet"))
+
+
+def test_columns_that_cannot_be_stored_leave_nothing(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_disk(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.posix_fallocate", fill_disk)
+        with pytest.raises(WorkFailed, match="No space left on device"):
+            store()
+    assert left_over() == []
+    store()
+    assert left_over() == ["graph"]
+
+
+def test_a_parquet_file_that_cannot_be_written_leaves_nothing(tables: Tables) -> None:
+    stages: list[str] = []
+    with pytest.raises(BadInput, match=r"none/columns.parquet: give the name of a file in"):
+        store(parquet=Path("none/columns.parquet"), show=stages.append)
+    assert stages == []
+    with pytest.raises(BadInput, match="is not a regular file"):
+        store(parquet=Path("/dev/null"))
+    assert left_over() == []
+
+
+KILLED = """
+import os, signal
+from crossgcn.data.tables.plan import TableChoices
+from crossgcn.workflows.hops import store_hops
+def stop(stage):
+    if stage == "hop 2: means over neighbours":
+        os.kill(os.getpid(), signal.SIGKILL)
+choices = TableChoices(target="buys")
+store_hops("nodes.csv", "edges.csv", out="graph", choices=choices, show=stop)
+"""
+
+
+@pytest.mark.parametrize("finished", [False, True], ids=["unfinished", "finished"])
+def test_what_a_killed_process_left_is_removed(tables: Tables, finished: bool) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert [name for name in left_over() if name.endswith(".hops")] != []
+    if finished:  # it was killed after the folder appeared
+        Path("graph").mkdir()
+        Path("graph", "graph.json").touch()
+        with pytest.raises(BadInput, match="graph is there and not empty"):
+            store()
+    else:
+        store()
+    assert left_over() == ["graph"]
+
+
+def test_one_process_at_a_time_writes_to_a_folder(tables: Tables) -> None:
+    def start_another(stage: str) -> None:
+        if stage == "reading the nodes":
+            script = KILLED.replace("SIGKILL", "SIGTERM")
+            done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+            assert f"graph is being written by process {os.getpid()}" in done.stderr.decode()
+
+    store(show=start_another)
