@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crossgcn.data.seals import check_listed
 from crossgcn.data.tables.frames import read_parquet_headers
 from crossgcn.data.tables.read import DELIMITED, PARQUET, read_head
 from crossgcn.errors import BadInput, WorkFailed
@@ -68,7 +69,8 @@ class Location:
         if is_database != bool(table):
             wanted = f"give {path}::TABLE" if is_database else "only a DuckDB file has tables"
             raise BadInput(f"{text}: {wanted}; DuckDB files end in {', '.join(DATABASES)}")
-        if path.is_dir() and not [*path.rglob("*.parquet")]:
+        files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+        if not files:
             raise BadInput(f"{path} is a folder without files that end in .parquet; give another")
         if not (path.is_dir() or is_database or path.name.lower().endswith(DELIMITED + PARQUET)):
             raise BadInput(
@@ -76,6 +78,8 @@ class Location:
                 f"{', '.join(DATABASES + DELIMITED + PARQUET)}; convert the table, or load it "
                 "into DuckDB"
             )
+        for file in files:
+            check_listed(file)
         return cls(text, None, str(path.resolve()) if is_database else place, table or None)
 
 
