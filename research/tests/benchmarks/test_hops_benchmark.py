@@ -6,11 +6,14 @@ from research.benchmarks.harness.command import Options
 from research.benchmarks.harness.hop_training import HopSize
 from research.benchmarks.harness.record import Measurement
 from research.benchmarks.hops import (
+    ALLOWED_SECONDS,
     BOOSTING,
+    COLUMNS,
     MEMORY,
     PERCEPTRON,
     TIME,
     draw_rows,
+    measure_columns,
     measure_fits,
     measure_sizes,
 )
@@ -25,6 +28,15 @@ def test_memory_and_growth_with_the_edges_are_measured() -> None:
     assert memory.value == pytest.approx(100 * found.extra["peak_bytes"]["ours"] / 2**33)
     assert (slope.what, slope.unit) == (TIME, "slope")
     assert [timing.side for timing in found.timings] == ["2,000 edges", "6,000 edges"]
+
+
+def test_the_time_of_columns_is_a_share_of_what_is_allowed() -> None:
+    found = Measurement()
+    measure_columns(HopSize(1_000, 6_000, 4), Options(quick=True, rounds=1), found)
+    (result,) = found.results
+    assert (result.case, result.what) == ("1,000 nodes, 6,000 edges, 4 columns", COLUMNS)
+    (seconds,) = (float(note.split(": ")[1].split()[0]) for note in found.notes)
+    assert result.value == pytest.approx(100 * seconds / ALLOWED_SECONDS, rel=0.01)
 
 
 def test_training_and_a_step_are_set_against_boosting_and_a_perceptron() -> None:
