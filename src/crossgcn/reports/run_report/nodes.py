@@ -53,26 +53,32 @@ def order_nodes(wrong: Floats, is_test: Any, degree: Ints, most: int) -> list[in
     return [*order[: len(order) - len(missing)], *missing]
 
 
-def steps_of_terms(terms: ColumnTerms, outputs: Mapping[int, int]) -> Iterable[tuple[int, Steps]]:
+def steps_of_terms(
+    terms: ColumnTerms, outputs: Mapping[int, int], *, top: int = STEPS, least_columns: int = 0
+) -> Iterable[tuple[int, Steps]]:
     """Yield the waterfall of each node, of the score given by its number.
 
     Nodes that the terms do not contain are left out: large graphs are explained by a sample.
+
+    Args:
+        least_columns: Leave out terms of fewer columns.
     """
     rows = {int(node): row for row, node in enumerate(terms.nodes)}
     chosen = [node for node in outputs if node in rows]
     place = [rows[node] for node in chosen]
-    amounts = np.stack([term.contributions[place] for term in terms.all_terms])
-    whose = [terms.whose(term) for term in terms.all_terms]
+    listed = [term for term in terms.all_terms if len(term.columns) >= least_columns]
+    amounts = np.array([term.contributions[place] for term in listed])
+    amounts = amounts.reshape(len(listed), len(chosen), len(terms.outputs))
     for at, node in enumerate(chosen):
         output = outputs[node]
         values = amounts[:, at, output]
-        largest = np.argsort(-np.abs(values), kind="stable")[:STEPS]
+        largest = np.argsort(-np.abs(values), kind="stable")[:top]
         yield (
             node,
             Steps(
                 output,
                 float(terms.average[output]),
-                [(terms.all_terms[t].name, whose[t], float(values[t])) for t in largest],
+                [(listed[t].name, terms.whose(listed[t]), float(values[t])) for t in largest],
                 float(terms.scores[rows[node], output]),
             ),
         )
