@@ -141,6 +141,7 @@ class NodeSum:
         frame: All terms (``term``, ``columns``, ``whose``, ``contribution``), the largest first.
         held: What the node has, by column: ``{"gender": "female", "neighbours: age": "34.2"}``.
             Of the neighbourhood: means of numbers, and the share of the second of two classes.
+        start: What ``average`` is.
     """
 
     output: str
@@ -149,6 +150,7 @@ class NodeSum:
     score: float
     frame: pd.DataFrame
     held: dict[str, str]
+    start: str = "average"
 
     def sum_of(self, whose: str) -> float:
         """Return what the terms of ``own``, ``neighbourhood`` or ``both`` contribute in all."""

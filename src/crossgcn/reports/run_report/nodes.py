@@ -89,18 +89,11 @@ def steps_as_trained(
 ) -> Iterable[tuple[int, Steps]]:
     """Yield the waterfall of each node, by features and products of features."""
     explainer = NodeExplainer(run.saved.model, run.data, space)
-    for node, rows in explainer.top_crosses(list(outputs), STEPS).groupby("node", sort=False):
-        steps = rows[rows["kind"] == "term"]
-        largest = zip(steps["cross"], steps["contribution"], strict=True)
-        yield (
-            int(str(node)),
-            Steps(
-                outputs[int(str(node))],
-                float(rows.loc[rows["kind"] == "bias", "contribution"].sum()),
-                [(name, "", float(amount)) for name, amount in largest],
-                float(rows["logit"].iloc[0]),
-            ),
-        )
+    for node, output in outputs.items():
+        found = explainer.explain(node, output)
+        parts = [part for part in found.waterfall(STEPS) if part[0] == "term"]
+        largest = [(name, "", amount) for *_, name, amount in parts]
+        yield node, Steps(output, found.bias, largest, float(found.logits[output]))
 
 
 def adjacency(edge_index: Any, num_nodes: int) -> sp.csr_array:
