@@ -6,15 +6,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.graph.matrix import SparseMatrix, make_rows
+from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.graph.normalise import EDGE_RULES, EdgeKind
 from crossgcn.graph.sampling.sampler import CSRSampler
 from crossgcn.graph.sampling.source import Features, GraphSource, sampled_blocks
@@ -41,66 +39,27 @@ class Batch:
     num_targets_everywhere: int
 
 
-class BatchShares:
-    """The nodes of each batch of a graph, and one process's share of them.
-
-    Args:
-        nodes: The targets of an epoch, each once.
-        batch_size: Targets of a batch, in all processes together.
-        shuffle: Shuffle in each epoch.
-        rank: Number of this process.
-        world_size: Number of processes.
-    """
-
-    def __init__(
-        self,
-        source: GraphSource,
-        nodes: Tensor,
-        *,
-        batch_size: int,
-        seed: int = 0,
-        shuffle: bool = True,
-        rank: int = 0,
-        world_size: int = 1,
-    ) -> None:
-        if batch_size < 1:
-            raise BadInput(f"batch_size must be at least 1; got {batch_size}")
-        if not 0 <= rank < world_size:
-            raise BadInput(f"rank is from 0 to world_size - 1 = {world_size - 1}; got {rank}")
-        if torch.unique(nodes).numel() < nodes.numel():
-            raise BadInput("a node occurs twice: give each node once")
-        self.source, self.nodes, self.batch_size, self.seed = source, nodes, batch_size, seed
-        self._shuffle, self._rank, self._world_size = shuffle, rank, world_size
-
-    def __len__(self) -> int:
-        return -(-self.nodes.numel() // self.batch_size)
-
-    def shares(self, epoch: int) -> Iterator[tuple[Tensor, int]]:
-        """Yield this process's share of each batch, and the size of the whole batch."""
-        nodes = self.nodes
-        if self._shuffle:
-            nodes = torch.from_numpy(shuffled(nodes.numpy(), draw_key(self.seed, epoch)))
-        for batch in torch.split(nodes, self.batch_size) if nodes.numel() else ():
-            yield batch.tensor_split(self._world_size)[self._rank], batch.numel()
-
-
-class NodeBatches(BatchShares):
-    """Mini-batches with sampled neighbours or with all of them.
+class NodeBatches:
+    """Mini-batches with sampled neighbours or with all of them; one process's share of each.
 
     Batches depend on seed and epoch; the neighbours of a node on seed, epoch, batch, hop and node.
     Any number of processes therefore does the same work: their gradients add up to those of one
     process.
 
     Args:
+        nodes: The targets of an epoch, each once.
         propagations: A model's ``propagations``.
         fanouts: Neighbours per node, one number per hop, in PyG's order: the first is for the
             first hop from the targets, which is the model's last. -1 takes all. ``None`` does not
             sample: blocks are exact, as from :func:`~crossgcn.graph.receptive_field`.
+        batch_size: Targets of a batch, in all processes together.
+        shuffle: Shuffle in each epoch.
+        rank: Number of this process.
+        world_size: Number of processes.
         num_workers: Threads that prepare batches ahead.
         rescaled: For each hop, whether drawn neighbours are scaled up to stand for all, which
             makes sums unbiased; ``True`` by default. See
             :func:`~crossgcn.training.batches.step.batches_of`.
-        **shares: As for :class:`BatchShares`.
     """
 
     def __init__(
@@ -110,11 +69,22 @@ class NodeBatches(BatchShares):
         propagations: Sequence[EdgeKind],
         *,
         fanouts: Sequence[int] | None,
+        batch_size: int,
+        seed: int = 0,
+        shuffle: bool = True,
+        rank: int = 0,
+        world_size: int = 1,
         num_workers: int = 0,
         rescaled: Sequence[bool] | None = None,
-        **shares: Any,
     ) -> None:
-        super().__init__(source, nodes, **shares)
+        if batch_size < 1:
+            raise BadInput(f"batch_size must be at least 1; got {batch_size}")
+        if not 0 <= rank < world_size:
+            raise BadInput(f"rank is from 0 to world_size - 1 = {world_size - 1}; got {rank}")
+        if torch.unique(nodes).numel() < nodes.numel():
+            raise BadInput("a node occurs twice: give each node once")
+        self.source, self.nodes, self.batch_size, self.seed = source, nodes, batch_size, seed
+        self._shuffle, self._rank, self._world_size = shuffle, rank, world_size
         for kind in propagations:
             if kind not in EDGE_RULES:
                 raise unknown_name("kind of edges", str(kind), EDGE_RULES)
@@ -127,9 +97,20 @@ class NodeBatches(BatchShares):
         self._num_workers, self._rescaled = num_workers, rescaled
         self._sampler = CSRSampler.from_source(source, fanouts or [ALL] * hops)
 
+    def __len__(self) -> int:
+        return -(-self.nodes.numel() // self.batch_size)
+
+    def _shares(self, epoch: int) -> Iterator[tuple[Tensor, int]]:
+        """Yield this process's share of each batch, and the size of the whole batch."""
+        nodes = self.nodes
+        if self._shuffle:
+            nodes = torch.from_numpy(shuffled(nodes.numpy(), draw_key(self.seed, epoch)))
+        for batch in torch.split(nodes, self.batch_size) if nodes.numel() else ():
+            yield batch.tensor_split(self._world_size)[self._rank], batch.numel()
+
     def epoch(self, number: int) -> Iterator[Batch]:
         """Yield the batches of an epoch; the same number gives the same batches."""
-        shares = enumerate(self.shares(number))
+        shares = enumerate(self._shares(number))
         if self._num_workers == 0:
             for position, share in shares:
                 yield self._make(*share, number, position)
@@ -200,53 +181,3 @@ class ExactRows:
         for chunk in self.chunks(nodes):
             reached[self._sampler.sample(chunk).node] = True
         return reached.nonzero().flatten()
-
-
-class AggregatedRows(BatchShares):
-    r"""Mini-batches of features that are summed over neighbours once, before training.
-
-    A layer that computes :math:`\mathcal{F}(\hat{\mathbf{A}}\mathbf{X})` needs nothing of the
-    graph but :math:`\hat{\mathbf{A}}\mathbf{X}`, which training does not change. A batch is some
-    of its rows, and its block is the identity, so ``model(x, blocks)`` is exact. Dropout then
-    applies to :math:`\hat{\mathbf{A}}\mathbf{X}` instead of :math:`\mathbf{X}`.
-
-    Args:
-        source: The graph, with dense features.
-        kind: The layer's edges.
-        folder: Keep the sums in a temporary file of this folder instead of in memory.
-        **shares: As for :class:`BatchShares`.
-    """
-
-    def __init__(
-        self,
-        source: GraphSource,
-        nodes: Tensor,
-        kind: EdgeKind,
-        *,
-        folder: Path | None = None,
-        **shares: Any,
-    ) -> None:
-        super().__init__(source, nodes, **shares)
-        self._sorted, _ = nodes.sort()
-        self._sums = make_rows(nodes.numel(), source.num_features, torch.float32, folder)
-        rows = ExactRows(source)
-        done = 0
-        for chunk in rows.chunks(self._sorted):
-            columns, block = rows.block(chunk, kind)
-            features = source.features(columns)
-            if isinstance(features, SparseMatrix):
-                raise BadInput(
-                    "sums of sparse features over neighbours need many times the memory of the "
-                    "features; use NodeBatches with fanouts=None, which is exact too"
-                )
-            self._sums[done : done + chunk.numel()] = block @ features
-            done += chunk.numel()
-
-    def epoch(self, number: int) -> Iterator[Batch]:
-        """Yield the batches of an epoch; the same number gives the same batches."""
-        for targets, everywhere in self.shares(number):
-            rows = self._sums[torch.searchsorted(self._sorted, targets)]
-            size = targets.numel()
-            numbers = torch.arange(size + 1)
-            identity = SparseMatrix(numbers, numbers[:size], torch.ones(size), (size, size))
-            yield Batch(targets, rows, (identity,), self.source.labels[targets], everywhere)
