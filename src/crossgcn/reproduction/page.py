@@ -105,7 +105,6 @@ class ReportView:
     Attributes:
         environments: Each environment in words, with the items that were run in it.
         splits: Datasets by the kind of their training sets.
-        runs: Number of trainings.
     """
 
     def __init__(self, pairs: Pairs) -> None:

@@ -59,7 +59,6 @@ def collect_run(
         unexplained: Why a model is not explained, as a sentence.
         comparison: From :func:`~crossgcn.reports.run_report.answers.read_comparison`.
         num_terms: How many crosses of two columns, and of three, are listed for each score.
-        num_nodes: How many nodes are explained one by one.
         on_node: Called with the number of nodes done and of all.
     """
     saved, y = run.saved, run.data.y.numpy()

@@ -116,7 +116,6 @@ def neighbourhood(
 
     Args:
         graph: From :func:`adjacency`.
-        output: The score.
         describe: Returns id and label of a node.
     """
     near, effects = explainer.neighbours(node)
