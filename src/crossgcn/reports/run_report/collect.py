@@ -30,7 +30,7 @@ from crossgcn.reports.run_report.answers import (
     five_terms,
 )
 from crossgcn.reports.run_report.terms import brief, briefs, pack_terms
-from crossgcn.training.metrics import METRICS, positive_class, predict_classes
+from crossgcn.training.metrics import METRICS, positive_class, predict_classes, softmax
 from crossgcn.training.records import RESULT
 
 _MOST_POINTS, _MOST_TERMS = 120, 20
@@ -110,7 +110,7 @@ def collect_run(
         numbers = [each[:, 0] for each in scores]
         content["performance"] = performance.measure_numbers(y, numbers, tests, degree)
     else:
-        chances = [_softmax(each) for each in scores]
+        chances = [softmax(each) for each in scores]
         answers = [_answers_of(run, one, each) for one, each in zip(run.runs, scores, strict=True)]
         content["performance"] = performance.measure_classes(
             y, chances, tests, classes, degree, answers
@@ -118,11 +118,6 @@ def collect_run(
     shown = scores[run.runs.index(run.chosen)]
     content["nodes"] = _nodes(run, shown, graph, terms, explained, space, num_nodes, on_node)
     return content
-
-
-def _softmax(scores: Any) -> Any:
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def _answers_of(run: RunFolder, one: FinishedRun, scores: Any) -> Any:
@@ -169,7 +164,7 @@ def _nodes(
     roles = np.where(known, run.roles.numpy(), _ROLES.index("unlabelled"))
     labels, packed = nodes.Labels(), []
     predicted = scores[:, 0] if is_number else _answers_of(run, run.chosen, scores)
-    chances = None if is_number else _softmax(scores)
+    chances = None if is_number else softmax(scores)
     wrong = np.abs(np.where(known, y - predicted, 0.0) if is_number else known & (predicted != y))
     order = nodes.order_nodes(
         wrong.astype(np.float64), roles == _ROLES.index("test"), np.diff(graph.indptr), most
