@@ -47,7 +47,7 @@ def describe_term(
     values = [terms.inputs[:, group.columns] for group in groups]
     contributions = term.contributions[:, output]
     around = None if terms.whose(term) == "own" else terms.neighbours
-    if all(g.is_number and not _are_flags(v) for g, v in zip(groups, values, strict=True)):
+    if all(g.is_number and not are_flags(v) for g, v in zip(groups, values, strict=True)):
         numbers = [each[:, 0] for each in values]
         slope = _slope(numbers, contributions, around)
         if around is not None or len(groups) > max(_BINS):
@@ -64,7 +64,7 @@ def describe_term(
         names.append([labels[level] for level in largest])
         inside = (inside[:, :, np.newaxis] * masks[:, np.newaxis, largest]).reshape(len(inside), -1)
     if around is not None:
-        inside = _are_high(np.asarray(around @ inside)).astype(np.float64)
+        inside = are_high(np.asarray(around @ inside)).astype(np.float64)
     counts = inside.sum(axis=0)
     means = contributions @ inside / np.maximum(counts, 1)
     order = np.argsort(-np.abs(means) * np.sqrt(counts), kind="stable")
@@ -253,11 +253,12 @@ def _shape(numbers: Sequence[Floats], contributions: Floats) -> list[dict[str, A
     return parts
 
 
-def _are_flags(values: Floats) -> bool:
+def are_flags(values: Floats) -> bool:
+    """Return whether a column holds nothing but 0 and 1."""
     return bool(((values == 0) | (values == 1)).all())
 
 
-def _are_high(shares: Floats) -> Any:
+def are_high(shares: Floats) -> Any:
     """Return which nodes are in the upper quarter, and above the least."""
     return (shares >= np.quantile(shares, 0.75, axis=0)) & (shares > shares.min(axis=0))
 
@@ -265,7 +266,7 @@ def _are_high(shares: Floats) -> Any:
 def _levels(group: ColumnGroup, values: Floats) -> tuple[list[str], Floats]:
     """Return the values of a column by name, and which nodes have each, ``[nodes, levels]``."""
     names: list[str] = list(group.features)
-    if _are_flags(values):
+    if are_flags(values):
         if len(names) > 1:
             return names, values
         return [names[0], f"not {names[0]}"], np.concatenate([values, 1 - values], axis=1)
@@ -276,7 +277,7 @@ def _levels(group: ColumnGroup, values: Floats) -> tuple[list[str], Floats]:
         low, high = np.quantile(values[:, 0], [0.25, 0.75])
         masks = np.stack([values[:, 0] <= low, values[:, 0] >= high], axis=1)
         return [f"{names[0]} low", f"{names[0]} high"], masks.astype(np.float64)
-    return [f"{name} high" for name in names], _are_high(values).astype(np.float64)
+    return [f"{name} high" for name in names], are_high(values).astype(np.float64)
 
 
 def _axes(ax: Axes | None, rows: int) -> Axes:

@@ -100,7 +100,7 @@ class NodeBatches:
     def __len__(self) -> int:
         return -(-self.nodes.numel() // self.batch_size)
 
-    def _shares(self, epoch: int) -> Iterator[tuple[Tensor, int]]:
+    def shares(self, epoch: int) -> Iterator[tuple[Tensor, int]]:
         """Yield this process's share of each batch, and the size of the whole batch."""
         nodes = self.nodes
         if self._shuffle:
@@ -110,7 +110,7 @@ class NodeBatches:
 
     def epoch(self, number: int) -> Iterator[Batch]:
         """Yield the batches of an epoch; the same number gives the same batches."""
-        shares = enumerate(self._shares(number))
+        shares = enumerate(self.shares(number))
         if self._num_workers == 0:
             for position, share in shares:
                 yield self._make(*share, number, position)

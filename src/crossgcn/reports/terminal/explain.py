@@ -87,14 +87,13 @@ def node_tables(
 ) -> Iterator[RenderableType]:
     """Yield one class score of one node as trained, as :func:`column_node_tables` shows it."""
     target, scores = explanation.target, explanation.logits.tolist()
-    terms = explanation.by_cross.rename(columns={"cross": "term"})[
-        ["term", "whose", "contribution"]
-    ]
+    terms = explanation.by_cross
+    rows = list(zip(terms["cross"], terms["whose"], terms["contribution"], strict=True))
     if explanation.left_out:
-        terms.loc[len(terms)] = ["crosses of hidden units", "both", explanation.left_out]
-    terms = terms.sort_values("contribution", key=lambda values: -values.abs(), ignore_index=True)
-    terms["columns"] = [()] * len(terms)
-    total = NodeSum(classes[target], "score", explanation.bias, scores[target], terms, {}, "bias")
+        rows.append(("crosses of hidden units", "both", explanation.left_out))
+    named = [(name, (), *rest) for name, *rest in sorted(rows, key=lambda row: -abs(row[2]))]
+    frame = pd.DataFrame(named, columns=["term", "columns", "whose", "contribution"])
+    total = NodeSum(classes[target], "score", explanation.bias, scores[target], frame, {}, "bias")
     near = explanation.by_node[explanation.by_node["source"] != explanation.node]
     neighbours = list(zip(near["source"], near["contribution"], strict=True))
     meaning = "A neighbour's contribution is the sum of its terms."
