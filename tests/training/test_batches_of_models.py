@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +10,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn import CrossGCN
+from crossgcn import BadInput, CrossGCN
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.sampling.batches import NodeBatches
+from crossgcn.graph.sampling.batches import AggregatedRows, NodeBatches
 from crossgcn.graph.sampling.source import source_of
 from crossgcn.models.cross_gcn import GIN
 from crossgcn.models.node_classifier import NodeClassifier
@@ -30,19 +31,20 @@ def gradients(model: NodeClassifier, x: Any, blocks: Any, y: Tensor) -> tuple[Te
     return scores.detach(), list(torch.autograd.grad(loss, list(model.parameters())))
 
 
+@pytest.mark.parametrize("folder", [False, True])
 @pytest.mark.parametrize("world_size", [1, 2])
 @pytest.mark.parametrize(
-    "build",
+    ("build", "kind"),
     [
-        lambda: CrossGCN(24, 8, 1, 3, 0.0, aggregate_first=True),
-        lambda: CrossGCN(24, 8, 1, 3, 0.0, aggregate_first=True, aggr="sum"),
-        lambda: GIN(24, 8, 1, 3, 0.0),
-        lambda: CrossGCN(24, 8, 1, 3, 0.0, aggregate_first=True, aggr="mean"),
-        lambda: CrossGCN(24, 8, 1, 3, 0.0),
+        (lambda: CrossGCN(24, 8, 1, 3, 0.0, aggregate_first=True), AggregatedRows),
+        (lambda: CrossGCN(24, 8, 1, 3, 0.0, aggregate_first=True, aggr="sum"), AggregatedRows),
+        (lambda: GIN(24, 8, 1, 3, 0.0), AggregatedRows),
+        (lambda: CrossGCN(24, 8, 1, 3, 0.0, aggregate_first=True, aggr="mean"), NodeBatches),
+        (lambda: CrossGCN(24, 8, 1, 3, 0.0), NodeBatches),
     ],
 )
 def test_one_layer_in_batches_is_the_full_batch(
-    build: Any, world_size: int, dense_graph: Data
+    build: Any, kind: type, world_size: int, folder: bool, dense_graph: Data, tmp_path: Path
 ) -> None:
     torch.manual_seed(0)
     model = build()
@@ -60,8 +62,9 @@ def test_one_layer_in_batches_is_the_full_batch(
             batch_size=16,
             rank=rank,
             world_size=world_size,
+            folder=tmp_path if folder else None,
         )
-        assert len(batches) == 4
+        assert type(batches) is kind and len(batches) == 4
         for batch in batches.epoch(2):
             scores, parts = gradients(model, batch.x, batch.blocks, batch.labels)
             rows = torch.stack([place[node] for node in batch.targets.tolist()])
@@ -69,6 +72,24 @@ def test_one_layer_in_batches_is_the_full_batch(
             total = [one + other for one, other in zip(total, parts, strict=True)]
     for ours, theirs in zip(total, slopes, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sums_are_kept_only_where_that_changes_nothing(
+    dense_graph: Data, small_graph: Data
+) -> None:
+    def chosen(model: NodeClassifier, data: Data) -> type:
+        return type(batches_of(model, source_of(data), torch.arange(9), fanouts=[1], batch_size=4))
+
+    dropping = CrossGCN(24, 8, 1, 3, 0.5, aggregate_first=True)
+    still = CrossGCN(24, 8, 1, 3, 0.0, aggregate_first=True)
+    assert chosen(dropping, dense_graph) is NodeBatches
+    assert chosen(still, dense_graph) is AggregatedRows
+    sparse = small_graph.clone()
+    sparse.x = sparse.x.to_sparse_csr()
+    assert chosen(still, sparse) is NodeBatches
+    with pytest.raises(BadInput, match="sparse features"):
+        AggregatedRows(source_of(sparse), torch.arange(3), "gcn", batch_size=2)
 
 
 @pytest.mark.parametrize(

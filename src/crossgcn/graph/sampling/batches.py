@@ -6,13 +6,15 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.graph.matrix import SparseMatrix
+from crossgcn.graph.matrix import SparseMatrix, make_rows
 from crossgcn.graph.normalise import EDGE_RULES, EdgeKind
 from crossgcn.graph.sampling.sampler import CSRSampler
 from crossgcn.graph.sampling.source import Features, GraphSource, sampled_blocks
@@ -39,43 +41,27 @@ class Batch:
     num_targets_everywhere: int
 
 
-class NodeBatches:
-    """Mini-batches with sampled neighbours or with all of them; one process's share of each.
-
-    Batches depend on seed and epoch; the neighbours of a node on seed, epoch, batch, hop and node.
-    Any number of processes therefore does the same work: their gradients add up to those of one
-    process.
+class BatchShares:
+    """The nodes of each batch of a graph, and one process's share of them.
 
     Args:
         nodes: The targets of an epoch, each once.
-        propagations: A model's ``propagations``.
-        fanouts: Neighbours per node, one number per hop, in PyG's order: the first is for the
-            first hop from the targets, which is the model's last. -1 takes all. ``None`` does not
-            sample: blocks are exact, as from :func:`~crossgcn.graph.receptive_field`.
         batch_size: Targets of a batch, in all processes together.
         shuffle: Shuffle in each epoch.
         rank: Number of this process.
         world_size: Number of processes.
-        num_workers: Threads that prepare batches ahead.
-        rescaled: For each hop, whether drawn neighbours are scaled up to stand for all, which
-            makes sums unbiased; ``True`` by default. See
-            :func:`~crossgcn.training.batches.step.batches_of`.
     """
 
     def __init__(
         self,
         source: GraphSource,
         nodes: Tensor,
-        propagations: Sequence[EdgeKind],
         *,
-        fanouts: Sequence[int] | None,
         batch_size: int,
         seed: int = 0,
         shuffle: bool = True,
         rank: int = 0,
         world_size: int = 1,
-        num_workers: int = 0,
-        rescaled: Sequence[bool] | None = None,
     ) -> None:
         if batch_size < 1:
             raise BadInput(f"batch_size must be at least 1; got {batch_size}")
@@ -85,17 +71,6 @@ class NodeBatches:
             raise BadInput("a node occurs twice: give each node once")
         self.source, self.nodes, self.batch_size, self.seed = source, nodes, batch_size, seed
         self._shuffle, self._rank, self._world_size = shuffle, rank, world_size
-        for kind in propagations:
-            if kind not in EDGE_RULES:
-                raise unknown_name("kind of edges", str(kind), EDGE_RULES)
-        self.propagations, hops = tuple(propagations), len(propagations)
-        if fanouts is not None and len(fanouts) != hops:
-            raise BadInput(
-                f"fanouts {list(fanouts)} are for {len(fanouts)} hops, but the model has "
-                f"{hops}: give one number per hop, the targets' own first"
-            )
-        self._num_workers, self._rescaled = num_workers, rescaled
-        self._sampler = CSRSampler.from_source(source, fanouts or [ALL] * hops)
 
     def __len__(self) -> int:
         return -(-self.nodes.numel() // self.batch_size)
@@ -107,6 +82,50 @@ class NodeBatches:
             nodes = torch.from_numpy(shuffled(nodes.numpy(), draw_key(self.seed, epoch)))
         for batch in torch.split(nodes, self.batch_size) if nodes.numel() else ():
             yield batch.tensor_split(self._world_size)[self._rank], batch.numel()
+
+
+class NodeBatches(BatchShares):
+    """Mini-batches with sampled neighbours or with all of them.
+
+    Batches depend on seed and epoch; the neighbours of a node on seed, epoch, batch, hop and node.
+    Any number of processes therefore does the same work: their gradients add up to those of one
+    process.
+
+    Args:
+        propagations: A model's ``propagations``.
+        fanouts: Neighbours per node, one number per hop, in PyG's order: the first is for the
+            first hop from the targets, which is the model's last. -1 takes all. ``None`` does not
+            sample: blocks are exact, as from :func:`~crossgcn.graph.receptive_field`.
+        num_workers: Threads that prepare batches ahead.
+        rescaled: For each hop, whether drawn neighbours are scaled up to stand for all, which
+            makes sums unbiased; ``True`` by default. See
+            :func:`~crossgcn.training.batches.step.batches_of`.
+        **shares: As for :class:`BatchShares`.
+    """
+
+    def __init__(
+        self,
+        source: GraphSource,
+        nodes: Tensor,
+        propagations: Sequence[EdgeKind],
+        *,
+        fanouts: Sequence[int] | None,
+        num_workers: int = 0,
+        rescaled: Sequence[bool] | None = None,
+        **shares: Any,
+    ) -> None:
+        super().__init__(source, nodes, **shares)
+        for kind in propagations:
+            if kind not in EDGE_RULES:
+                raise unknown_name("kind of edges", str(kind), EDGE_RULES)
+        self.propagations, hops = tuple(propagations), len(propagations)
+        if fanouts is not None and len(fanouts) != hops:
+            raise BadInput(
+                f"fanouts {list(fanouts)} are for {len(fanouts)} hops, but the model has "
+                f"{hops}: give one number per hop, the targets' own first"
+            )
+        self._num_workers, self._rescaled = num_workers, rescaled
+        self._sampler = CSRSampler.from_source(source, fanouts or [ALL] * hops)
 
     def epoch(self, number: int) -> Iterator[Batch]:
         """Yield the batches of an epoch; the same number gives the same batches."""
@@ -181,3 +200,53 @@ class ExactRows:
         for chunk in self.chunks(nodes):
             reached[self._sampler.sample(chunk).node] = True
         return reached.nonzero().flatten()
+
+
+class AggregatedRows(BatchShares):
+    r"""Mini-batches of features that are summed over neighbours once, before training.
+
+    A layer that computes :math:`\mathcal{F}(\hat{\mathbf{A}}\mathbf{X})` needs nothing of the
+    graph but :math:`\hat{\mathbf{A}}\mathbf{X}`, which training does not change. A batch is some
+    of its rows, and its block is the identity, so ``model(x, blocks)`` is exact. Dropout then
+    applies to :math:`\hat{\mathbf{A}}\mathbf{X}` instead of :math:`\mathbf{X}`.
+
+    Args:
+        source: The graph, with dense features.
+        kind: The layer's edges.
+        folder: Keep the sums in a temporary file of this folder instead of in memory.
+        **shares: As for :class:`BatchShares`.
+    """
+
+    def __init__(
+        self,
+        source: GraphSource,
+        nodes: Tensor,
+        kind: EdgeKind,
+        *,
+        folder: Path | None = None,
+        **shares: Any,
+    ) -> None:
+        super().__init__(source, nodes, **shares)
+        self._sorted, _ = nodes.sort()
+        self._sums = make_rows(nodes.numel(), source.num_features, torch.float32, folder)
+        rows = ExactRows(source)
+        done = 0
+        for chunk in rows.chunks(self._sorted):
+            columns, block = rows.block(chunk, kind)
+            features = source.features(columns)
+            if isinstance(features, SparseMatrix):
+                raise BadInput(
+                    "sums of sparse features over neighbours need many times the memory of the "
+                    "features; use NodeBatches with fanouts=None, which is exact too"
+                )
+            self._sums[done : done + chunk.numel()] = block @ features
+            done += chunk.numel()
+
+    def epoch(self, number: int) -> Iterator[Batch]:
+        """Yield the batches of an epoch; the same number gives the same batches."""
+        for targets, everywhere in self.shares(number):
+            rows = self._sums[torch.searchsorted(self._sorted, targets)]
+            size = targets.numel()
+            numbers = torch.arange(size + 1)
+            identity = SparseMatrix(numbers, numbers[:size], torch.ones(size), (size, size))
+            yield Batch(targets, rows, (identity,), self.source.labels[targets], everywhere)

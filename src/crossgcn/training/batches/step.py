@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from crossgcn.graph.matrix import ModelInputs
+from crossgcn.graph.matrix import ModelInputs, SparseMatrix
 from crossgcn.graph.prepared import move_inputs
-from crossgcn.graph.sampling.batches import Batch, NodeBatches
+from crossgcn.graph.sampling.batches import AggregatedRows, Batch, NodeBatches
 from crossgcn.graph.sampling.source import GraphSource
 from crossgcn.kernels import has_numba
+from crossgcn.layers.graph_convolution import GraphConvolution
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import multiplying_in
@@ -57,7 +59,7 @@ class MiniBatchStep(Step):
     def __init__(
         self,
         model: NodeClassifier,
-        batches: NodeBatches,
+        batches: NodeBatches | AggregatedRows,
         config: RunConfig,
         *,
         seed: int,
@@ -200,18 +202,45 @@ def batches_of(
     nodes: Tensor,
     *,
     fanouts: Sequence[int] | None,
+    folder: Path | None = None,
+    num_workers: int = 0,
     **settings: Any,
-) -> NodeBatches:
-    """Return :class:`~crossgcn.graph.sampling.batches.NodeBatches` for a model.
+) -> NodeBatches | AggregatedRows:
+    """Return batches of nodes for a model.
 
-    The batches of a model of one hop have all neighbours, whatever ``fanouts`` say.
+    The batches of a model of one hop have all neighbours, whatever ``fanouts`` say. If it also
+    aggregates before it transforms, without dropout, and the features are dense, their sums over
+    neighbours are computed once and batches hold the sums
+    (:class:`~crossgcn.graph.sampling.batches.AggregatedRows`).
+
+    Args:
+        fanouts: See :class:`~crossgcn.graph.sampling.batches.NodeBatches`; likewise
+            ``num_workers``.
+        folder: Keep such sums in a temporary file there instead of in memory.
+        **settings: As for :class:`~crossgcn.graph.sampling.batches.BatchShares`.
     """
+    if len(model.propagations) == 1:
+        fanouts, layer = None, model.layers[0]
+        if (
+            isinstance(layer, GraphConvolution)
+            and layer.aggregate_first
+            and layer.sums_neighbours
+            and model.input_dropout.p == 0.0
+            and not isinstance(source.features(torch.zeros(1, dtype=torch.long)), SparseMatrix)
+        ):
+            (kind,) = model.propagations
+            return AggregatedRows(source, nodes, kind, folder=folder, **settings)
     rescaled = [
         not getattr(getattr(layer, "aggregation", None), "weighs_messages", False)
         for layer in model.layers
         for _ in getattr(layer, "propagations", ("gcn",))
     ]
-    if len(model.propagations) == 1:
-        fanouts = None
-    propagations = model.propagations
-    return NodeBatches(source, nodes, propagations, fanouts=fanouts, rescaled=rescaled, **settings)
+    return NodeBatches(
+        source,
+        nodes,
+        model.propagations,
+        fanouts=fanouts,
+        num_workers=num_workers,
+        rescaled=rescaled,
+        **settings,
+    )

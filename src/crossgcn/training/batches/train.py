@@ -57,8 +57,8 @@ def train_mini_batch(
         seed: Decides the batches, the sampled neighbours and the dropped entries.
         read_test: Score the test nodes at the end.
         checkpoints: Where checkpoints are written; training continues from one that exists.
-        scratch: Keep matrices with a row per node (hidden values) in temporary files in
-            this folder instead of in memory.
+        scratch: Keep matrices with a row per node (hidden values, sums of features) in temporary
+            files in this folder instead of in memory.
         on_epochs: As for :func:`~crossgcn.training.loop.fit`.
         **settings: ``batch_size``; and ``fanout``, ``epochs``, ``learning_rate``,
             ``weight_decay``, ``evaluate_every``, ``test_curve`` and ``precision``, see
@@ -130,6 +130,7 @@ def train_in_batches(
             source,
             split.train,
             fanouts=fanouts,
+            folder=scratch,
             num_workers=0 if device.type == "cpu" else 1,
             batch_size=config.batch_size,
             seed=seed,
