@@ -95,7 +95,6 @@ class Answer:
         parts: Printed otherwise: strings as they are, ``Text`` wrapped between words, tables.
         folder: Folder of the runs, which also gets the summary as ``result.json``.
         key: Signs the folder.
-        exit_code: Of the command.
     """
 
     summary: dict[str, Any]

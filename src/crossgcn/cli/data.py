@@ -93,7 +93,7 @@ def import_graph(
 
 def folder_answer(graph: StoredGraph, **more: Any) -> Answer:
     """Describe a graph folder; ``more`` is added to the summary."""
-    from crossgcn.reports.terminal.graph_folder import folder_lines, summarise_folder
+    from crossgcn.reports.terminal.tables import folder_lines, summarise_folder
 
     summary = summarise_folder(graph) | more
     return Answer(summary, folder_lines(summary))

@@ -135,21 +135,24 @@ def _top_terms(trained: RunFolder, scored: Scored, num: int) -> list[str]:
     They add to the score of the predicted class, or to the number.
     """
     from crossgcn.explanation.run import explain_columns
-    from crossgcn.reports.node_terms import TermsOfNodes
+    from crossgcn.reports.run_report.nodes import steps_of_terms
 
     terms = explain_columns(replace(trained, data=scored.data, runs=(trained.chosen,)))
-    nodes = TermsOfNodes(terms, least_columns=2)
-    places = scored.nodes.tolist()
-    if not all(place in nodes for place in places):
+    places, labels = scored.nodes.tolist(), scored.scores.argmax(dim=1).tolist()
+    one_score = len(terms.outputs) == 1
+    outputs = {place: 0 if one_score else k for place, k in zip(places, labels, strict=True)}
+    steps = dict(steps_of_terms(terms, outputs, top=num, least_columns=2))
+    if len(steps) < len(outputs):
         raise BadInput(
             f"{trained.folder}: the graph is too large to name the crosses of all its "
             f"{len(scored.data.y):,} nodes; leave out --crosses, and name those of one node with "
             f"crossgcn explain {trained.folder} --node ID"
         )
-    labels = scored.scores.argmax(dim=1).tolist()
+    against = terms.unit == "log-odds"  # one score, that of the second of two classes
+    signs = [-1.0 if against and label == 0 else 1.0 for label in labels]
     return [
-        "; ".join(f"{name} {amount:+.3g}" for name, amount in nodes.of(place, label, num).largest)
-        for place, label in zip(places, labels, strict=True)
+        "; ".join(f"{name} {sign * amount:+.3g}" for name, _, amount in steps[place].largest)
+        for place, sign in zip(places, signs, strict=True)
     ]
 
 

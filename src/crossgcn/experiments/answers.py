@@ -28,7 +28,6 @@ class CandidateResult:
         test: One value per split for each metric, of the trial that validation chose.
         validation: Validation score of that trial; it should grow.
         trials: The chosen trial of each split.
-        parameters: Of a network.
         train_options: Options of ``crossgcn train`` for the trial that most splits chose;
             ``None`` for a model that ``train`` does not have.
     """

@@ -19,7 +19,6 @@ class Candidate:
     """One model of the comparison.
 
     Attributes:
-        description: Half a line.
         columns: What the model reads: nothing, a node's own columns, also those of its
             neighbourhood (:class:`~crossgcn.graph.hops.HopColumns`), or the graph itself.
         preset: A network of :data:`~crossgcn.models.catalogue.PRESETS`.

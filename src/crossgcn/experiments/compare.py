@@ -52,9 +52,7 @@ class TableExperiment:
     Args:
         data: The graph; for a number as target ``num_classes`` is 1.
         names: The candidates; defaults to all but the slowest. A constant is always measured.
-        num_trials: How many of a candidate's trials to make.
         defaults: Settings of :class:`~crossgcn.RunConfig` unless a preset has its own.
-        settings: Settings for every model.
 
     Attributes:
         skipped: Candidates that were left out, because they take long and were not named.

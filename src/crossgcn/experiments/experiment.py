@@ -269,7 +269,6 @@ def _keep_best(tried: Sequence[dict[str, Any]], folder: Path | None) -> dict[str
 
     Args:
         tried: The records of a run with the labels of neighbours and without.
-        folder: Where the run is kept.
     """
     scores = [validation_score(record) for record in tried]
     shown = scores[0] >= scores[1]

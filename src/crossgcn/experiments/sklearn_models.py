@@ -49,7 +49,6 @@ class EstimatorRun(Run):
     Attributes:
         config: Of a network that reads the same columns; the training settings are not used.
         candidate: Name in :data:`~crossgcn.experiments.candidates.CANDIDATES`.
-        settings: Of the estimator.
     """
 
     candidate: str = ""

@@ -1,4 +1,7 @@
-"""What is inside a term of columns: its largest cells, the slope or the shape of a number."""
+"""What is inside a term of columns: its largest cells, the slope or the shape of a number.
+
+Also the sum of the terms of one node, and figures of both with matplotlib.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from crossgcn.explanation.reading import Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_COLOURS = {"own": "#1b6ca8", "neighbourhood": "#c46a1b", "both": "#6b8e23"}
 _CELLS = 5
 _MOST_CELLS = 400
 _BINS = {1: 8, 2: 4}
@@ -43,7 +47,7 @@ def describe_term(
     values = [terms.inputs[:, group.columns] for group in groups]
     contributions = term.contributions[:, output]
     around = None if terms.whose(term) == "own" else terms.neighbours
-    if all(g.is_number and not _are_flags(v) for g, v in zip(groups, values, strict=True)):
+    if all(g.is_number and not are_flags(v) for g, v in zip(groups, values, strict=True)):
         numbers = [each[:, 0] for each in values]
         slope = _slope(numbers, contributions, around)
         if around is not None or len(groups) > max(_BINS):
@@ -60,7 +64,7 @@ def describe_term(
         names.append([labels[level] for level in largest])
         inside = (inside[:, :, np.newaxis] * masks[:, np.newaxis, largest]).reshape(len(inside), -1)
     if around is not None:
-        inside = _are_high(np.asarray(around @ inside)).astype(np.float64)
+        inside = are_high(np.asarray(around @ inside)).astype(np.float64)
     counts = inside.sum(axis=0)
     means = contributions @ inside / np.maximum(counts, 1)
     order = np.argsort(-np.abs(means) * np.sqrt(counts), kind="stable")
@@ -141,6 +145,7 @@ class NodeSum:
         frame: All terms (``term``, ``columns``, ``whose``, ``contribution``), the largest first.
         held: What the node has, by column: ``{"gender": "female", "neighbours: age": "34.2"}``.
             Of the neighbourhood: means of numbers, and the share of the second of two classes.
+        start: What ``average`` is.
     """
 
     output: str
@@ -149,6 +154,7 @@ class NodeSum:
     score: float
     frame: pd.DataFrame
     held: dict[str, str]
+    start: str = "average"
 
     def sum_of(self, whose: str) -> float:
         """Return what the terms of ``own``, ``neighbourhood`` or ``both`` contribute in all."""
@@ -168,8 +174,6 @@ class NodeSum:
 
     def plot(self, *, top: int = 10, ax: Axes | None = None) -> Axes:
         """Draw the way from the average to the score: the largest terms, and the rest summed."""
-        from crossgcn.explanation.plots import draw_waterfall
-
         return draw_waterfall(self, top, ax)
 
 
@@ -249,11 +253,12 @@ def _shape(numbers: Sequence[Floats], contributions: Floats) -> list[dict[str, A
     return parts
 
 
-def _are_flags(values: Floats) -> bool:
+def are_flags(values: Floats) -> bool:
+    """Return whether a column holds nothing but 0 and 1."""
     return bool(((values == 0) | (values == 1)).all())
 
 
-def _are_high(shares: Floats) -> Any:
+def are_high(shares: Floats) -> Any:
     """Return which nodes are in the upper quarter, and above the least."""
     return (shares >= np.quantile(shares, 0.75, axis=0)) & (shares > shares.min(axis=0))
 
@@ -261,7 +266,7 @@ def _are_high(shares: Floats) -> Any:
 def _levels(group: ColumnGroup, values: Floats) -> tuple[list[str], Floats]:
     """Return the values of a column by name, and which nodes have each, ``[nodes, levels]``."""
     names: list[str] = list(group.features)
-    if _are_flags(values):
+    if are_flags(values):
         if len(names) > 1:
             return names, values
         return [names[0], f"not {names[0]}"], np.concatenate([values, 1 - values], axis=1)
@@ -272,4 +277,55 @@ def _levels(group: ColumnGroup, values: Floats) -> tuple[list[str], Floats]:
         low, high = np.quantile(values[:, 0], [0.25, 0.75])
         masks = np.stack([values[:, 0] <= low, values[:, 0] >= high], axis=1)
         return [f"{names[0]} low", f"{names[0]} high"], masks.astype(np.float64)
-    return [f"{name} high" for name in names], _are_high(values).astype(np.float64)
+    return [f"{name} high" for name in names], are_high(values).astype(np.float64)
+
+
+def _axes(ax: Axes | None, rows: int) -> Axes:
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(7, 1 + 0.35 * rows), layout="constrained")[1]
+
+
+def draw_importance(terms: ColumnTerms, output: int, top: int, ax: Axes | None) -> Axes:
+    """Draw the strongest terms as bars with error bars, coloured by whose they are."""
+    listed = terms.strongest(output)[:top][::-1]
+    ax = _axes(ax, len(listed))
+    for whose, colour in _COLOURS.items():
+        rows = [row for row, term in enumerate(listed) if terms.whose(term) == whose]
+        if rows:
+            errors = [listed[row].error for row in rows]
+            ax.barh(
+                rows,
+                [float(listed[row].importance[output]) for row in rows],
+                xerr=[0.0 if error is None else float(error[output]) for error in errors],
+                color=colour,
+                label=whose,
+            )
+    ax.set_yticks(range(len(listed)), [term.name for term in listed])
+    ax.set_xlabel(f"importance ({terms.unit})")
+    ax.set_title(terms.outputs[output])
+    ax.legend()
+    return ax
+
+
+def draw_waterfall(explained: NodeSum, top: int, ax: Axes | None) -> Axes:
+    """Draw the way from the average to the score of a node."""
+    frame, others = explained.frame.head(top), explained.frame.iloc[top:]
+    names, steps = list(frame["term"]), frame["contribution"].tolist()
+    if len(others):
+        names.append(f"{len(others):,} other terms")
+        steps.append(float(others["contribution"].sum()))
+    starts = explained.average + np.concatenate([[0.0], np.cumsum(steps)[:-1]])
+    ax = _axes(ax, len(steps))
+    colours = ["#2a7f3f" if step > 0 else "#b3372f" for step in steps]
+    rows = range(len(steps))[::-1]
+    ax.barh(rows, steps, left=starts, color=colours)
+    ax.axvline(explained.average, color="grey", linestyle=":", label="average")
+    ax.axvline(explained.score, color="black", label="score")
+    ax.set_yticks(rows, names)
+    ax.set_xlabel(explained.unit)
+    ax.set_title(explained.output)
+    ax.legend()
+    return ax

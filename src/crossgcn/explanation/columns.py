@@ -191,7 +191,7 @@ class ColumnTerms:
 
     def plot(self, output: int = 0, *, top: int = 10, ax: Axes | None = None) -> Axes:
         """Draw the importance of the strongest terms of one score as bars with error bars."""
-        from crossgcn.explanation.plots import draw_importance
+        from crossgcn.explanation.column_details import draw_importance
 
         return draw_importance(self, output, top, ax)
 

@@ -15,7 +15,7 @@ from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import check_comparable, refusing_model
-from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
+from crossgcn.experiments.statistics import PairedDifference, paired_difference
 from crossgcn.graph.prepared import choose_device
 from crossgcn.links.edge_splits import make_edge_splits, training_negatives
 from crossgcn.links.settings import LinkSettings, check_encoder
@@ -40,10 +40,6 @@ class LinkResult:
     def values(self, metric: str) -> list[float]:
         """Return a metric on the test pairs, one number per split."""
         return [record["test"][metric] for record in self.records]
-
-    def summary(self, metric: str) -> Summary:
-        """Return the mean and standard deviation of a metric."""
-        return summarise(self.values(metric))
 
     @property
     def seconds(self) -> float:

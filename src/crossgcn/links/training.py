@@ -263,7 +263,6 @@ def train_links(
         predictor: Trained in place, where it is; holds the selected weights afterwards.
         x: Features of all nodes, on the same device.
         seed: Decides the dropped entries.
-        hits_at: The ranks of Hits@K.
 
     Returns:
         ``best_epoch``, ``validation_auc`` and ``test``, every metric of the test pairs; and

@@ -36,7 +36,6 @@ class PaperValue(Frozen):
     """A number printed in the paper: percent, or seconds in a timing.
 
     Attributes:
-        sd: Its standard deviation, if printed.
         tolerance: The difference that counts as agreement if no deviation is printed.
     """
 
@@ -179,7 +178,6 @@ class Item(Frozen):
     Attributes:
         name: The argument of ``crossgcn reproduce``.
         source: Such as ``Table 5``.
-        kind: How it is run and shown.
         paper_says: The trend that the paper describes, for the caption.
         protocol: What the paper leaves open, and how it is run here.
         not_reproducible: Why other numbers cannot be expected to agree, if the paper does not

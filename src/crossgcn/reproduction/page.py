@@ -14,6 +14,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from crossgcn.data.files import replacing
 from crossgcn.reports.run_report.page import page_parts
+from crossgcn.reports.summaries import paired
 from crossgcn.reproduction import ITEM_NAMES
 from crossgcn.reproduction.figures import draw_item, make_chart
 from crossgcn.reproduction.items import Item
@@ -105,7 +106,6 @@ class ReportView:
     Attributes:
         environments: Each environment in words, with the items that were run in it.
         splits: Datasets by the kind of their training sets.
-        runs: Number of trainings.
     """
 
     def __init__(self, pairs: Pairs) -> None:
@@ -258,7 +258,6 @@ def _item(item: Item, result: ItemResult) -> dict[str, Any]:
 
 def _cell(cell: CellResult, item: Item, result: ItemResult) -> dict[str, Any]:
     ours, verdict = measured(cell), judge_cell(cell, item)
-    paired = paired_with(cell, baseline_of(cell, result))
     return {
         **cell.model_dump(include={"panel", "row", "column", "paper", "chosen", "test_accuracy"}),
         "mean": ours and ours.mean,
@@ -267,7 +266,5 @@ def _cell(cell: CellResult, item: Item, result: ItemResult) -> dict[str, Any]:
         "verdict": verdict and verdict.name,
         "reasons": verdict.reasons if verdict else (),
         "compared_with": cell.compare_with,
-        "paired_difference": paired and paired.mean,
-        "paired_se": paired and paired.standard_error,
-        "paired_interval": paired and paired.interval(),
+        **paired(paired_with(cell, baseline_of(cell, result))),
     }

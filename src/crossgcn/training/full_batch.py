@@ -47,8 +47,6 @@ class FullBatchStep(Step):
 
     Args:
         models: Their weights are the start; they are not changed.
-        nodes: The training nodes of each model.
-        device: ``cpu``, ``cuda``, or ``auto``.
         node_weights: Weight of each training node in the loss, ``[nodes]``, for a single model.
 
     Attributes:

@@ -114,7 +114,7 @@ def choose_threshold(y: Array, scores: Array, positive: int, metric: str | None 
     """
     import numpy as np
 
-    chances = _softmax(scores)[:, positive]
+    chances = softmax(scores)[:, positive]
     order = np.argsort(-chances, kind="stable")
     chances, is_positive = chances[order], y[order] == positive
     cuts = np.flatnonzero(np.diff(chances))
@@ -184,7 +184,7 @@ def compute(
                 warnings.simplefilter("ignore", UserWarning)  # a predicted class without nodes
                 return float(metrics.balanced_accuracy_score(y, predicted))
         return float(metrics.f1_score(y, predicted, average="macro", zero_division=0))
-    probabilities = _softmax(scores)
+    probabilities = softmax(scores)
     one_hot = np.eye(num_classes)[y]
     if name == "log_loss":
         return float(metrics.log_loss(y, probabilities, labels=np.arange(num_classes)))
@@ -213,10 +213,11 @@ def predict_classes(
     if threshold is None or positive is None:
         classes: Array = scores.argmax(axis=1)
         return classes
-    return np.where(_softmax(scores)[:, positive] >= threshold, positive, 1 - positive)
+    return np.where(softmax(scores)[:, positive] >= threshold, positive, 1 - positive)
 
 
-def _softmax(scores: Array) -> Array:
+def softmax(scores: Array) -> Array:
+    """Return the probability of each class, ``[nodes, classes]``."""
     import numpy as np
 
     probabilities = np.exp(scores - scores.max(axis=1, keepdims=True))

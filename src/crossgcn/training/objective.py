@@ -218,7 +218,6 @@ class Objective:
     passes, and the scores of all draws are concatenated.
 
     Args:
-        nodes: The training nodes of each model.
         step: The number of the step, which its owner counts up. Without it, terms with a warm-up
             have their full weight.
     """

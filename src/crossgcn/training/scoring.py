@@ -109,7 +109,6 @@ def fit_and_test(
     """Train for all epochs, select one on validation nodes, and only then score the test nodes.
 
     Args:
-        scorer: Makes a scorer of nodes.
         validation: Without it, the last epoch is selected.
         **more: Further arguments of :func:`~crossgcn.training.loop.fit`.
     """

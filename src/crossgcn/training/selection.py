@@ -88,7 +88,6 @@ class Selection:
     Args:
         model: One model, or several stacked, at the start of training.
         shapes: Shape of each tensor in the state of a single model.
-        epochs: The number of epochs of the whole training.
         patience: Epochs without improvement after which a model is done, even if others go on.
     """
 

@@ -57,7 +57,6 @@ class Run:
     """One training: a configuration, one of its splits, one repeat of that split.
 
     Attributes:
-        split: Position of the split.
         folder: Where its record is written, if anywhere.
         cost: Units of work that one of its epochs counts for in reports of progress.
         seconds: Estimated time of a run that reports no epochs; 0 for others.
@@ -104,7 +103,6 @@ class Trainer(RunTrainer):
 
     Args:
         splits: The splits that runs refer to by position.
-        save_models: Save the weights of each run beside its record.
         preprocess: The meaning of features and classes; classes are numbered when left out.
         read_test: Score the test nodes after each training. A search for settings does not, and
             its records have no test accuracy.

@@ -12,9 +12,8 @@ from crossgcn.explanation.layered import NotByColumn
 from crossgcn.explanation.reading import NotASum
 from crossgcn.explanation.run import explain_columns, explain_run
 from crossgcn.reports.run_report.answers import read_comparison
-from crossgcn.reports.run_report.collect import collect_run
+from crossgcn.reports.run_report.collect import collect_run, collect_runs
 from crossgcn.reports.run_report.page import RunReport, render_page, write_page, write_run_report
-from crossgcn.reports.run_report.side_by_side import collect_runs
 
 Tick = Callable[[int, int], None]
 

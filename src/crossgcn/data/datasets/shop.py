@@ -13,7 +13,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
-from crossgcn.data.datasets.weighted_nodes import Floats, Integers, WeightedNodes
+from crossgcn.data.datasets.generated import Floats, Integers, WeightedNodes
 from crossgcn.data.files import replacing
 from crossgcn.data.stored.format import check_target
 from crossgcn.data.tables.frames import write_table

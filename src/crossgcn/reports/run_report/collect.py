@@ -1,4 +1,4 @@
-"""Collect the contents of a page from the folder that ``train`` wrote."""
+"""Collect the contents of a page from what ``train`` wrote, of one run or of several."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from crossgcn.reports.run_report.answers import (
     five_terms,
 )
 from crossgcn.reports.run_report.terms import brief, briefs, pack_terms
-from crossgcn.training.metrics import METRICS, positive_class, predict_classes
+from crossgcn.training.metrics import METRICS, positive_class, predict_classes, softmax
 from crossgcn.training.records import RESULT
 
-_MOST_POINTS = 120
+_MOST_POINTS, _MOST_TERMS = 120, 20
 _SHORT = re.compile(r"[-+.\d]+|true|false|yes|no", re.IGNORECASE)
 """Names of classes that say nothing without that of their column."""
 _ROLES = ("other", "train", "validation", "test", "unlabelled")
@@ -59,7 +59,6 @@ def collect_run(
         unexplained: Why a model is not explained, as a sentence.
         comparison: From :func:`~crossgcn.reports.run_report.answers.read_comparison`.
         num_terms: How many crosses of two columns, and of three, are listed for each score.
-        num_nodes: How many nodes are explained one by one.
         on_node: Called with the number of nodes done and of all.
     """
     saved, y = run.saved, run.data.y.numpy()
@@ -111,7 +110,7 @@ def collect_run(
         numbers = [each[:, 0] for each in scores]
         content["performance"] = performance.measure_numbers(y, numbers, tests, degree)
     else:
-        chances = [_softmax(each) for each in scores]
+        chances = [softmax(each) for each in scores]
         answers = [_answers_of(run, one, each) for one, each in zip(run.runs, scores, strict=True)]
         content["performance"] = performance.measure_classes(
             y, chances, tests, classes, degree, answers
@@ -119,11 +118,6 @@ def collect_run(
     shown = scores[run.runs.index(run.chosen)]
     content["nodes"] = _nodes(run, shown, graph, terms, explained, space, num_nodes, on_node)
     return content
-
-
-def _softmax(scores: Any) -> Any:
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def _answers_of(run: RunFolder, one: FinishedRun, scores: Any) -> Any:
@@ -170,7 +164,7 @@ def _nodes(
     roles = np.where(known, run.roles.numpy(), _ROLES.index("unlabelled"))
     labels, packed = nodes.Labels(), []
     predicted = scores[:, 0] if is_number else _answers_of(run, run.chosen, scores)
-    chances = None if is_number else _softmax(scores)
+    chances = None if is_number else softmax(scores)
     wrong = np.abs(np.where(known, y - predicted, 0.0) if is_number else known & (predicted != y))
     order = nodes.order_nodes(
         wrong.astype(np.float64), roles == _ROLES.index("test"), np.diff(graph.indptr), most
@@ -311,4 +305,72 @@ def _order_weights(run: RunFolder) -> list[Content]:
         for place, layer in enumerate(layers, 1)
         if len(layer[0]) > 1
         for order, weights in enumerate(zip(*layer, strict=True), 1)
+    ]
+
+
+def collect_runs(runs: Sequence[RunFolder], terms: Sequence[ColumnTerms | None]) -> dict[str, Any]:
+    """Collect metrics, settings that differ, and the importance of terms of several runs.
+
+    Args:
+        terms: Of each run; ``None`` if its scores are not sums of terms of columns.
+    """
+    names = _names(runs)
+    settings = [_settings(run) for run in runs]
+    keys = list(dict.fromkeys(key for each in settings for key in each))
+    units = {shorten(each.unit) for each in terms if each is not None}
+    same_data = len({run.chosen.record["dataset"]["sha256"] for run in runs}) == 1
+    splits = [[one.record["split"] for one in run.runs] for run in runs]
+    return {
+        "runs": names,
+        "metrics": [describe_metrics(run) for run in runs],
+        "same_data": same_data,
+        "same_splits": same_data and all(each == splits[0] for each in splits),
+        "settings": [
+            [shorten(key), [shorten(str(each.get(key, "—")), 200) for each in settings]]
+            for key in keys
+            if len({str(each.get(key)) for each in settings}) > 1
+        ],
+        "terms": _terms(terms, relative=len(units) > 1),
+        "unit": "relative to the strongest term of the run" if len(units) > 1 else "".join(units),
+    }
+
+
+def _names(runs: Sequence[RunFolder]) -> list[str]:
+    """Return the name of each folder, or its path where two are called the same."""
+    names = [run.folder.resolve().name for run in runs]
+    return [
+        shorten(str(run.folder) if names.count(name) > 1 else name)
+        for run, name in zip(runs, names, strict=True)
+    ]
+
+
+def _settings(run: RunFolder) -> dict[str, Any]:
+    config = dict(run.chosen.record["config"])
+    order = getattr(run.saved.model, "order", None)
+    return {
+        "model": config.pop("model"),
+        "predicts": ", ".join(run.saved.preprocess.classes[:6]),
+        **({} if order is None else {"order": order}),
+        "parameters": f"{run.chosen.record['parameters']:,}",
+        "splits in all": len(run.runs),
+        **{key.replace("_", " "): value for key, value in config.items() if key != "order"},
+    }
+
+
+def _terms(explained: Sequence[ColumnTerms | None], relative: bool) -> list[dict[str, Any]]:
+    """Return the terms that matter most in any run, with their importance in each."""
+    found: dict[str, list[float | None]] = {}
+    for place, terms in enumerate(explained):
+        own = {} if terms is None else {t.name: float(t.importance.mean()) for t in terms.terms}
+        strongest = max(own.values(), default=0.0) if relative else 1.0
+        for name, importance in own.items():
+            values = found.setdefault(name, [None] * len(explained))
+            values[place] = importance / (strongest or 1.0)
+    ranked = sorted(found, key=lambda name: -max(value or 0.0 for value in found[name]))
+    return [
+        {
+            "name": shorten(name),
+            "values": [None if value is None else brief(value) for value in found[name]],
+        }
+        for name in ranked[:_MOST_TERMS]
     ]

@@ -53,26 +53,32 @@ def order_nodes(wrong: Floats, is_test: Any, degree: Ints, most: int) -> list[in
     return [*order[: len(order) - len(missing)], *missing]
 
 
-def steps_of_terms(terms: ColumnTerms, outputs: Mapping[int, int]) -> Iterable[tuple[int, Steps]]:
+def steps_of_terms(
+    terms: ColumnTerms, outputs: Mapping[int, int], *, top: int = STEPS, least_columns: int = 0
+) -> Iterable[tuple[int, Steps]]:
     """Yield the waterfall of each node, of the score given by its number.
 
     Nodes that the terms do not contain are left out: large graphs are explained by a sample.
+
+    Args:
+        least_columns: Leave out terms of fewer columns.
     """
     rows = {int(node): row for row, node in enumerate(terms.nodes)}
     chosen = [node for node in outputs if node in rows]
     place = [rows[node] for node in chosen]
-    amounts = np.stack([term.contributions[place] for term in terms.all_terms])
-    whose = [terms.whose(term) for term in terms.all_terms]
+    listed = [term for term in terms.all_terms if len(term.columns) >= least_columns]
+    amounts = np.array([term.contributions[place] for term in listed])
+    amounts = amounts.reshape(len(listed), len(chosen), len(terms.outputs))
     for at, node in enumerate(chosen):
         output = outputs[node]
         values = amounts[:, at, output]
-        largest = np.argsort(-np.abs(values), kind="stable")[:STEPS]
+        largest = np.argsort(-np.abs(values), kind="stable")[:top]
         yield (
             node,
             Steps(
                 output,
                 float(terms.average[output]),
-                [(terms.all_terms[t].name, whose[t], float(values[t])) for t in largest],
+                [(listed[t].name, terms.whose(listed[t]), float(values[t])) for t in largest],
                 float(terms.scores[rows[node], output]),
             ),
         )
@@ -83,18 +89,11 @@ def steps_as_trained(
 ) -> Iterable[tuple[int, Steps]]:
     """Yield the waterfall of each node, by features and products of features."""
     explainer = NodeExplainer(run.saved.model, run.data, space)
-    for node, rows in explainer.top_crosses(list(outputs), STEPS).groupby("node", sort=False):
-        steps = rows[rows["kind"] == "term"]
-        largest = zip(steps["cross"], steps["contribution"], strict=True)
-        yield (
-            int(str(node)),
-            Steps(
-                outputs[int(str(node))],
-                float(rows.loc[rows["kind"] == "bias", "contribution"].sum()),
-                [(name, "", float(amount)) for name, amount in largest],
-                float(rows["logit"].iloc[0]),
-            ),
-        )
+    for node, output in outputs.items():
+        found = explainer.explain(node, output)
+        parts = [part for part in found.waterfall(STEPS) if part[0] == "term"]
+        largest = [(name, "", amount) for *_, name, amount in parts]
+        yield node, Steps(output, found.bias, largest, float(found.logits[output]))
 
 
 def adjacency(edge_index: Any, num_nodes: int) -> sp.csr_array:
@@ -117,7 +116,6 @@ def neighbourhood(
 
     Args:
         graph: From :func:`adjacency`.
-        output: The score.
         describe: Returns id and label of a node.
     """
     near, effects = explainer.neighbours(node)

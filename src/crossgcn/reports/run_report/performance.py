@@ -30,11 +30,7 @@ def measure_classes(
     """Measure models of classes.
 
     Args:
-        y: Class of each node.
         probabilities: Of each class, ``[nodes, classes]``, by each model.
-        tests: Test nodes of each model.
-        classes: Names of the classes.
-        degree: Number of neighbours of each node.
         predicted: Class of each node by each model.
     """
     names = [shorten(name) for name in classes]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crossgcn.explanation.column_details import describe_term
+from crossgcn.explanation.column_details import are_flags, are_high, describe_term
 from crossgcn.explanation.columns import ColumnGroup, ColumnTerm, ColumnTerms
 from crossgcn.explanation.reading import Floats
 from crossgcn.reports.format import shorten
@@ -17,7 +17,6 @@ _MOST_NODES = 20_000
 """Of more nodes, an even sample is drawn."""
 _LEVELS = {1: (24, 30), 2: (8, 12), 3: (4, 6)}
 """Into how many parts a number is cut, and how many categories are shown, by size of the term."""
-_SHARE_OF_HIGH = 0.75
 
 
 class _Axis(NamedTuple):
@@ -120,7 +119,7 @@ def _pack_term(terms: ColumnTerms, term: ColumnTerm, outputs: Sequence[int]) -> 
     for axis in axes:
         inside = (inside[:, :, np.newaxis] * axis.masks[:, np.newaxis]).reshape(len(inside), -1)
     if around is not None:
-        inside = _are_high(np.asarray(around @ inside)).astype(np.float32)
+        inside = are_high(np.asarray(around @ inside)).astype(np.float32)
     inside = inside[every]
     counts = inside.sum(axis=0)
     size = np.maximum(counts, 1)
@@ -156,13 +155,13 @@ def _axis(group: ColumnGroup, values: Floats, size: int, contributions: Floats) 
     """
     parts, most = _LEVELS[size]
     names = [shorten(_value(name, group.name), 60) for name in group.features]
-    flags = bool(((values == 0) | (values == 1)).all())
+    flags = are_flags(values)
     if group.is_number and not flags:
         return _number_axis(group, values, parts)
     if flags and len(names) == 1:
         return _Axis(["yes", "no"], np.concatenate([values, 1 - values], axis=1))
     if not flags:
-        values = _are_high(values).astype(np.float64)
+        values = are_high(values).astype(np.float64)
     counts = values.sum(axis=0)
     if size == 1:
         matters = np.abs(contributions.T @ values) / np.sqrt(np.maximum(counts, 1))
@@ -226,7 +225,3 @@ def _histogram(numbers: Floats) -> dict[str, list[Any]]:
     low, high = np.quantile(numbers, [0.002, 0.998])
     counts, edges = np.histogram(np.clip(numbers, low, high), bins=30)
     return {"edges": briefs(edges), "counts": counts.tolist()}
-
-
-def _are_high(shares: Floats) -> Any:
-    return (shares >= np.quantile(shares, _SHARE_OF_HIGH, axis=0)) & (shares > shares.min(axis=0))

@@ -23,7 +23,6 @@ def summarise_candidates(comparison: TableComparison, baseline: str | None = Non
     """Return models and answers, for ``--json`` and ``result.json``.
 
     Args:
-        comparison: The measured models.
         baseline: The model that the others are paired with; by default the twin without crosses.
     """
     crosses = comparison.crosses

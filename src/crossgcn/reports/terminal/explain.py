@@ -85,52 +85,25 @@ def _table(
 def node_tables(
     explanation: NodeExplanation, ids: Sequence[str], classes: Sequence[str], top: int
 ) -> Iterator[RenderableType]:
-    """Yield one class score of one node as a sum, and the ``top`` nodes that contribute to it."""
-    yield Text(f"node {ids[explanation.node]}, class {classes[explanation.target]}", style="bold")
-    ranking = sorted(zip(classes, explanation.logits.tolist(), strict=True), key=lambda p: -p[1])
+    """Yield one class score of one node as trained, as :func:`column_node_tables` shows it."""
+    target, scores = explanation.target, explanation.logits.tolist()
+    terms = explanation.by_cross
+    rows = list(zip(terms["cross"], terms["whose"], terms["contribution"], strict=True))
+    if explanation.left_out:
+        rows.append(("crosses of hidden units", "both", explanation.left_out))
+    named = [(name, (), *rest) for name, *rest in sorted(rows, key=lambda row: -abs(row[2]))]
+    frame = pd.DataFrame(named, columns=["term", "columns", "whose", "contribution"])
+    total = NodeSum(classes[target], "score", explanation.bias, scores[target], frame, {}, "bias")
+    near = explanation.by_node[explanation.by_node["source"] != explanation.node]
+    neighbours = list(zip(near["source"], near["contribution"], strict=True))
+    meaning = "A neighbour's contribution is the sum of its terms."
+    answer = NodeAnswer(total, None, neighbours, meaning, [])
+    yield from column_node_tables(answer, ids[explanation.node], ids, top)
+    ranking = sorted(zip(classes, scores, strict=True), key=lambda pair: -pair[1])
     shown = ", ".join(f"{name} {value:+.3f}" for name, value in ranking[:6])
     yield Text(f"scores: {shown}" + (" ..." if len(ranking) > 6 else ""))
-    yield _sum_table(explanation, top)
-    yield _source_table(explanation, ids, top)
     if explanation.completeness < 1:
         yield _left_out(f"{explanation.completeness:.1%} of the score")
-
-
-def _sum_table(explanation: NodeExplanation, top: int) -> Table:
-    score = float(explanation.logits[explanation.target])
-    terms = explanation.by_cross
-    listed = terms.head(top)
-    rest = score - explanation.bias - explanation.left_out - float(listed["contribution"].sum())
-    rows = [("bias", explanation.bias)]
-    rows += list(zip(listed["cross"], listed["contribution"], strict=True))
-    if len(terms) > len(listed):
-        rows.append((f"{len(terms) - len(listed):,} other terms together", rest))
-    if explanation.left_out:
-        rows.append(("crosses of hidden units", explanation.left_out))
-    table = _wide_table("feature or cross", "score")
-    table.show_footer = True
-    table.add_column("contribution", f"{score:+.4f}", justify="right")
-    table.add_column("")
-    largest = max(abs(value) for _, value in rows) or 1.0
-    for name, value in rows:
-        table.add_row(Text(name), f"{value:+.4f}", _bar(value, largest))
-    return table
-
-
-def _source_table(explanation: NodeExplanation, ids: Sequence[str], top: int) -> Table:
-    table = text_columns("from node")
-    table.add_column("hops", justify="right")
-    table.add_column("contribution", justify="right")
-    table.add_column("strongest cross or feature", overflow="fold", ratio=1)
-    nodes = explanation.by_node.head(top)
-    terms = explanation.frame_of(nodes["source"].tolist())
-    strongest = terms.drop_duplicates("source").set_index("source")["cross"]
-    for row in nodes.to_dict("records"):
-        itself = row["source"] == explanation.node
-        name = ids[row["source"]] + (" (itself)" if itself else "")
-        cross = Text(str(strongest.get(row["source"], "")))
-        table.add_row(Text(name), str(row["hops"]), f"{row['contribution']:+.4f}", cross)
-    return table
 
 
 def column_tables(
@@ -315,9 +288,8 @@ def _waterfall(total: NodeSum, top: int) -> Table:
     table.show_footer = True
     table.add_column("contribution", f"{total.score:+.4g}", justify="right")
     table.add_column("", _track(total.score, total.score, low, high), width=_TRACK)
-    table.add_row(
-        "average", f"{total.average:+.4g}", _track(total.average, total.average, low, high)
-    )
+    bar = _track(total.average, total.average, low, high)
+    table.add_row(total.start, f"{total.average:+.4g}", bar)
     at = total.average
     for name, amount, is_sum in rows:
         style = "bold" if is_sum else ""

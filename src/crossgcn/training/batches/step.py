@@ -44,7 +44,6 @@ class MiniBatchStep(Step):
     Args:
         batches: This process's part of the batches.
         seed: Decides the dropped entries, together with the process's rank.
-        processes: The processes that share each batch.
         in_bag: Which nodes train which bag of the model, bool ``[bags, nodes]``; all train a
             model without bags.
         class_weights: As for :class:`~crossgcn.training.objective.Loss`.

@@ -35,9 +35,6 @@ threads share the work of each."""
 class BlockedFeatures:
     """Features after dropout, and their transpose in blocks of columns.
 
-    Args:
-        width: Weights of each column.
-
     Attributes:
         current: Offsets, columns and values after the last :meth:`drop`.
     """
