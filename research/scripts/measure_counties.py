@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -26,8 +27,7 @@ OUT = PROJECT / "results" / "counties.json"
 
 TRAIN = "train us-county --target democratic_share --out share"
 EXPLAIN = "explain share --top 3"
-NODE = "explain share --node 6075 --top 3"
-"""San Francisco."""
+NODE = "explain share --node 'San Francisco County' --top 3"
 CROSS = {
     "median_income": (35_000, 40_000, 45_000, 50_000, 60_000),
     "unemployment_rate": (3, 4, 5, 6, 7),
@@ -38,7 +38,7 @@ with the limits of its ranges."""
 
 def run(folder: Path, command: str) -> str:
     """Run a command of ``crossgcn`` and return what it prints."""
-    words = [sys.executable, "-m", "crossgcn", *command.split()]
+    words = [sys.executable, "-m", "crossgcn", *shlex.split(command)]
     wide = os.environ | {"COLUMNS": "110"}
     done = subprocess.run(
         words, cwd=folder, stdout=subprocess.PIPE, text=True, check=True, env=wide

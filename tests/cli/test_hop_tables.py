@@ -282,3 +282,18 @@ def test_what_does_not_fit_is_refused_before_training(
     done = crossgcn("train", "nodes.csv", shop / "edges.csv", "--target", "buys", *named, *options)
     assert done.returncode == 2 and message in done.stderr, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_counties_are_called_by_their_names(crossgcn: Command, tmp_path: Path) -> None:
+    trained = crossgcn("train", "us-county", "--num-splits", 1, "--epochs", 1, "--bags", 1,
+                       "--workers", 1, "--out", "run")  # fmt: skip
+    assert trained.returncode == 0, trained.stderr
+    done = crossgcn("explain", "run", "--node", "San Francisco County", "--top", 9)
+    assert done.returncode == 0, done.stderr
+    assert "node San Francisco County (6075)" in done.stdout
+    assert "Marin County (6041)" in done.stdout
+    assert crossgcn("report", "run", "--nodes", 5).returncode == 0
+    rows = page_data(Path("run/report.html"))["nodes"]["rows"]
+    assert all(row["id"].endswith(")") and "(" in row["id"] for row in rows)
+    refused = crossgcn("hops", "nodes.csv", "edges.csv", "--name-column", "name", "--out", "g")
+    assert refused.returncode == 2 and "graph folders keep no names" in refused.stderr

@@ -95,6 +95,7 @@ def test_parquet_with_text_that_is_none(tmp_path: Path) -> None:
     [
         ("nodes.json", {"ids": ["a", "b"]}, "names of nodes, classes or features do not fit"),
         ("nodes.json", {"ids": [*range(90)]}, "names of nodes, classes or features do not fit"),
+        ("nodes.json", {"ids": None, "names": ["a"]}, "names of nodes, classes or features do not"),
         ("splits.npz", {"roles": np.zeros((1, 89), np.int8)}, "no role for each of 90 nodes"),
     ],
 )

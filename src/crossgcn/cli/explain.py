@@ -188,7 +188,8 @@ def _node(
         found = answer_node(run_explainer(trained, contrast=contrast), place, class_name, raw=raw)
     summary = _summary(trained, raw, found.total.unit) | {"node": node}
     summary |= found.to_json(top, trained.ids)
-    answer = Answer(summary, column_node_tables(found, node, trained.ids, top))
+    shown = trained.shown
+    answer = Answer(summary, column_node_tables(found, shown[place], shown, top))
     return _Found(answer, lambda: found.total.frame, {"terms.csv": found.total.frame})
 
 
@@ -271,7 +272,7 @@ def _node_as_trained(trained: RunFolder, node: str, class_name: str | None, top:
         "nodes": _records(named(explanation.by_node.head(top))),
     }
     tables = {"terms.csv": named(explanation.frame), "crosses.csv": crosses}
-    answer = Answer(summary, node_tables(explanation, trained.ids, classes, top))
+    answer = Answer(summary, node_tables(explanation, trained.shown, classes, top))
     return _Found(answer, lambda: crosses, tables)
 
 

@@ -250,8 +250,9 @@ def run_with_progress(
     if save_models:
         from crossgcn.experiments.run_folder import choose_model
 
-        ids = None if graph is None else graph.ids
-        choose_model(folder, run_folder_name(configs[0]), experiment.data, experiment.splits, ids)
+        ids, names = (None, None) if graph is None else (graph.ids, graph.names)
+        name, splits = run_folder_name(configs[0]), experiment.splits
+        choose_model(folder, name, experiment.data, splits, ids, names)
     return results, folder
 
 

@@ -59,6 +59,10 @@ class TableOptions:
     id_column: Annotated[
         str | None, _option("Column of NODES with the ids of the nodes. [default: detected]")
     ] = None
+    name_column: Annotated[
+        str | None,
+        _option("Column of NODES with names to show beside the ids. [default: ids alone]"),
+    ] = None
     source_column: Annotated[
         str | None, _option("Column of EDGES with the first end of an edge. [default: detected]")
     ] = None

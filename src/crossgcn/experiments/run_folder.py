@@ -5,7 +5,7 @@
 ``chosen.json``           which run it comes from, and hashes of the files below
 ``graph.npz``             the graph, unless it is a known dataset or
 ``graph_folder.json``     a graph folder, of which this is the path
-``nodes.json``            the ids of the nodes, if they have any
+``nodes.json``            the ids and the names of the nodes, if they have any
 ``splits.npz``            which nodes trained, validated and tested, by split
 ``signature.json``        with ``--sign KEY``: HMAC-SHA256 of the hashes of these files
 ``MODEL/split-NN/``       every run, with its record, learning curve and model
@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,7 @@ class RunFolder:
         chosen: The run that the saved model comes from.
         runs: All runs in the order of their splits, the chosen one included.
         ids: The ids of the nodes; their numbers if they have none.
+        names: What the nodes are called, if a column has names.
     """
 
     folder: Path
@@ -91,6 +94,7 @@ class RunFolder:
     data: Data
     ids: Sequence[str]
     splits: tuple[Split, ...]
+    names: Sequence[str] | None = None
 
     @property
     def config(self) -> RunConfig:
@@ -127,15 +131,30 @@ class RunFolder:
         train = self.split_of(run or self.chosen).train
         return neighbour_labels(self.data.y if y is None else y, train, self.data.num_classes)
 
+    @cached_property
+    def shown(self) -> Sequence[str]:
+        """How the nodes are shown to people: the name, if there is one, and the id."""
+        if self.names is None:
+            return self.ids
+        pairs = zip(self.names, self.ids, strict=True)
+        return tuple(f"{name} ({own})" if name else own for name, own in pairs)
+
     def find(self, node: str) -> int:
-        """Return the position of a node by its id."""
-        try:
+        """Return the position of a node by its id, or by its name if no other has it."""
+        with suppress(ValueError):
             return self.ids.index(node)
-        except ValueError:
+        named = [place for place, name in enumerate(self.names or ()) if name == node]
+        if len(named) == 1:
+            return named[0]
+        if named:
             raise BadInput(
-                f"{self.folder}: there is no node {node!r} among the {len(self.ids)} trained on; "
-                f"the first are {', '.join(map(repr, self.ids[:3]))}"
-            ) from None
+                f"{self.folder}: {len(named)} nodes are called {node!r}; give an id: "
+                f"{', '.join(self.ids[place] for place in named[:10])}"
+            )
+        raise BadInput(
+            f"{self.folder}: there is no node {node!r} among the {len(self.ids)} trained on; "
+            f"the first are {', '.join(map(repr, self.shown[:3]))}"
+        )
 
 
 def validation_score(record: Mapping[str, Any]) -> float:
@@ -173,6 +192,7 @@ def choose_model(
     data: Data,
     splits: Sequence[Split],
     ids: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
 ) -> FinishedRun:
     """Save the model with the best validation score, the graph and the splits with its runs.
 
@@ -189,7 +209,8 @@ def choose_model(
         write_json(folder / FOLDER, {"folder": str(stored.folder.resolve())})
     elif not _is_known(data):
         save_graph(folder / GRAPH, data)
-        write_json(folder / NODES, {"ids": None if ids is None else list(ids)})
+        nodes = {"ids": ids, "names": names}
+        write_json(folder / NODES, {key: each and list(each) for key, each in nodes.items()})
     copy_model(chosen.folder, folder)
     of_runs = [run.folder / name for run in runs for name in (RECORD, EPOCHS, *MODEL_FILES)]
     described = [folder / name for name in (SPLITS, NODES, FOLDER) if (folder / name).exists()]
@@ -254,7 +275,7 @@ def _open_run(folder: Path, load: bool, trusted: bool) -> RunFolder:
             f"{folder}: {config.model} sees no features, only places in the graph it was trained "
             "on, so there is nothing to explain and no way to score a new node; train another model"
         )
-    data, ids = _open_graph(folder, description["dataset"])
+    data, ids, called = _open_graph(folder, description["dataset"])
     if trusted and getattr(data, "stored", None) is not None:
         data.stored.verify()  # blocks that are read later only have a CRC-32, which can be forged
         data.stored.sealed_only = True  # columns beside the graph are not signed
@@ -265,12 +286,13 @@ def _open_run(folder: Path, load: bool, trusted: bool) -> RunFolder:
     space, sizes = saved.preprocess.space, (data.num_nodes, data.num_classes)
     if (
         (len(ids), len(saved.preprocess.classes)) != sizes
-        or not all(isinstance(name, str) for name in ids)
+        or (called is not None and len(called) != len(ids))
+        or not all(isinstance(name, str) for name in (*ids, *(called or ())))
         or len(space.names if space else range(saved.in_channels)) != saved.in_channels
     ):
         raise BadInput(f"{folder}: names of nodes, classes or features do not fit; {_IF_CHANGED}")
     splits = _read_splits(folder / SPLITS, runs, data.num_nodes)
-    return RunFolder(folder, saved, chosen, runs, data, ids, splits)
+    return RunFolder(folder, saved, chosen, runs, data, ids, splits, called)
 
 
 def _is_known(data: Data) -> bool:
@@ -283,9 +305,12 @@ def _is_known(data: Data) -> bool:
         return False
 
 
-def _open_graph(folder: Path, expected: dict[str, Any]) -> tuple[Data, Sequence[str] | None]:
-    """Return the graph of the training and the ids of its nodes."""
+def _open_graph(
+    folder: Path, expected: dict[str, Any]
+) -> tuple[Data, Sequence[str] | None, Sequence[str] | None]:
+    """Return the graph of the training, and the ids and names of its nodes."""
     ids: Sequence[str] | None = None
+    names: Sequence[str] | None = None
     source = folder / GRAPH
     if (folder / FOLDER).exists():
         source = Path(_read_json(folder / FOLDER)["folder"])
@@ -299,8 +324,8 @@ def _open_graph(folder: Path, expected: dict[str, Any]) -> tuple[Data, Sequence[
         ids = data.stored.ids
     elif (folder / NODES).exists():
         data = read_graph(source)
-        names = _read_json(folder / NODES)["ids"]
-        ids = None if names is None else tuple(names)
+        nodes = _read_json(folder / NODES)
+        ids, names = (each and tuple(each) for each in (nodes["ids"], nodes.get("names")))
     else:
         data = load_dataset(expected["name"])
     data.name = expected["name"]
@@ -309,7 +334,7 @@ def _open_graph(folder: Path, expected: dict[str, Any]) -> tuple[Data, Sequence[
             f"{source}: is not the graph the model was trained on (its SHA-256 is another one); "
             "copy the whole folder again, or train again"
         )
-    return data, ids
+    return data, ids, names
 
 
 def roles_of(split: Split, num_nodes: int) -> Tensor:

@@ -70,6 +70,7 @@ def store_hops(
         WorkFailed: The engine failed, or the disk is full.
     """
     out, choices = Path(out), choices or TableChoices()
+    choices.check_for_folder()
     locations = [Location.parse(nodes), Location.parse(edges)]
     if parquet is not None and (parquet.is_dir() or not parquet.parent.is_dir()):
         raise BadInput(f"{parquet}: give the name of a file in an existing folder as --parquet")

@@ -134,7 +134,7 @@ class TableModel:
             },
         )
         name = run_folder_name(config)
-        choose_model(folder, name, experiment.data, experiment.splits, graph.ids)
+        choose_model(folder, name, experiment.data, experiment.splits, graph.ids, graph.names)
         self._run = open_run(folder)
         return self
 
@@ -175,7 +175,7 @@ class TableModel:
         """Return the crosses that drive each class, or what one node's score is made of.
 
         Args:
-            node: The id of a node.
+            node: The id of a node, or its name if it has one that no other node has.
             top: How many crosses or terms.
             order: Number of features of a cross, or of columns of a term; not for a node.
         """

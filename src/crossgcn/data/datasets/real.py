@@ -184,9 +184,10 @@ _READERS: dict[str, Callable[[str], RealTables]] = {
 _DEFAULTS = {
     "us-county": TableChoices(
         id_column="fips",
+        name_column="name",
         source_column="county",
         destination_column="neighbour",
-        ignored=("state", "name", "winner", "democratic_share"),
+        ignored=("state", "winner", "democratic_share"),
     ),
     "tolokers": TableChoices(
         id_column="id", source_column="source", destination_column="target", missing=()

@@ -88,6 +88,8 @@ def build_graph(
     """
     out = Path(out)
     check_target(out)
+    if choices is not None:
+        choices.check_for_folder()
     writing = partial(
         writing_graph, out, directed=directed, memory_limit=memory_limit, progress=progress
     )

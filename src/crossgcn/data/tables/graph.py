@@ -44,6 +44,7 @@ class TableGraph:
             left out: the normalisation adds one to every node.
         classes: Names of the labels; if the target is a number, its name alone.
         problems: The warnings of the check.
+        names: What nodes are called, if a column has names.
     """
 
     data: Data
@@ -52,6 +53,7 @@ class TableGraph:
     encoder: TableEncoder
     plan: TablePlan
     problems: tuple[Problem, ...]
+    names: tuple[str, ...] | None = None
 
     @property
     def matrix(self) -> sparse.csr_array:
@@ -101,7 +103,8 @@ def load_tables(
         roles=None if roles is None else torch.from_numpy(roles),
     )
     data = canonical_graph(data, node_table.name)
-    return TableGraph(data, ids, labels.names, encoder, plan, tuple(problems))
+    names = None if plan.name_column is None else tuple(node_table.frame[plan.name_column])
+    return TableGraph(data, ids, labels.names, encoder, plan, tuple(problems), names)
 
 
 def read_edges(

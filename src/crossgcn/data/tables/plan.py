@@ -43,6 +43,7 @@ MAX_HASH_BITS = 22
 NODE_CHOICES: dict[str, ColumnKind] = {
     "target": "target",
     "id_column": "id",
+    "name_column": "ignored",
     "split_column": "split",
     "categorical": "categorical",
     "numeric": "numeric",
@@ -63,6 +64,7 @@ class TableChoices:
         task: Whether classes or a number are predicted.
         rare_classes: What is done with classes of too few nodes to train, validate and test:
             ``drop`` their labels, ``merge`` them into one class, or ``refuse`` them.
+        name_column: Column of the node table with names to show beside the ids; no feature.
         weight_column: Column of the edge table; edges weigh 1 without it.
         split_column: Column of the node table that names training, validation and test nodes.
         lists: Columns to take as lists of words.
@@ -78,6 +80,7 @@ class TableChoices:
     task: Task | None = None
     rare_classes: RareClasses = "drop"
     id_column: str | None = None
+    name_column: str | None = None
     source_column: str | None = None
     destination_column: str | None = None
     weight_column: str | None = None
@@ -116,6 +119,14 @@ class TableChoices:
         if edges is not None:
             self._collect(edges, EDGE_CHOICES)
         return self._collect(nodes, NODE_CHOICES)
+
+    def check_for_folder(self) -> None:
+        """Refuse what a graph folder does not keep."""
+        if self.name_column is not None:
+            raise BadInput(
+                f"name_column is {self.name_column!r}, but graph folders keep no names, only ids; "
+                "leave it out"
+            )
 
     def named(self, choice: str) -> tuple[str, ...]:
         """Return the columns that a choice names."""
@@ -177,7 +188,7 @@ class TablePlan(SavedModel):
         rare_classes: As in :class:`TableChoices`.
         reasons: How the special columns were found, a line each, to be printed.
         missing: The user's words for a missing value, in lower case; None without a choice.
-        hash_features: As in :class:`TableChoices`; likewise ``relation``.
+        hash_features: As in :class:`TableChoices`; likewise ``relation`` and ``name_column``.
     """
 
     saved_as = "the plan"
@@ -195,6 +206,7 @@ class TablePlan(SavedModel):
     task: Task = "classification"
     rare_classes: RareClasses = "drop"
     relation: str = "neighbours"
+    name_column: str | None = None
 
     @property
     def features(self) -> tuple[ColumnPlan, ...]:
@@ -281,6 +293,7 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
         task=task,
         rare_classes=choices.rare_classes,
         relation=choices.relation.strip(),
+        name_column=choices.name_column,
     )
     bits = plan.hash_bits
     if plan.hash_features is None or bits is None:

@@ -183,8 +183,8 @@ def _nodes(
 
     def describe(node: int) -> list[Any]:
         if not known[node]:
-            return [shorten(run.ids[node]), None]
-        return [shorten(run.ids[node]), brief(float(y[node])) if is_number else int(y[node])]
+            return [shorten(run.shown[node]), None]
+        return [shorten(run.shown[node]), brief(float(y[node])) if is_number else int(y[node])]
 
     for done, node in enumerate(order, 1):
         name, truth = describe(node)
