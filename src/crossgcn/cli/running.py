@@ -251,8 +251,8 @@ def run_with_progress(
         from crossgcn.experiments.run_folder import choose_model
 
         ids, names = (None, None) if graph is None else (graph.ids, graph.names)
-        name, splits = run_folder_name(configs[0]), experiment.splits
-        choose_model(folder, name, experiment.data, splits, ids, names)
+        model, data = run_folder_name(configs[0]), experiment.data
+        choose_model(folder, model, data, experiment.splits, ids, names)
     return results, folder
 
 

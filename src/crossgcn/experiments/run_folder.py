@@ -214,11 +214,11 @@ def choose_model(
     copy_model(chosen.folder, folder)
     of_runs = [run.folder / name for run in runs for name in (RECORD, EPOCHS, *MODEL_FILES)]
     described = [folder / name for name in (SPLITS, NODES, FOLDER) if (folder / name).exists()]
-    names = (path.relative_to(folder).as_posix() for path in (*described, *of_runs))
+    files = (path.relative_to(folder).as_posix() for path in (*described, *of_runs))
     description = {
         "run": chosen.folder.relative_to(folder).as_posix(),
         "dataset": describe_dataset(data),
-        "files": digests_of_files(folder, names),
+        "files": digests_of_files(folder, files),
     }
     write_json(folder / CHOSEN, add_checksum(description))
     return chosen
