@@ -43,7 +43,7 @@ def counties_markdown(record: Record) -> str:
 def node_markdown(record: Record) -> str:
     """Render what ``explain`` prints of one county."""
     *_, node = record["printed"]
-    return _printed({node: _until(record["printed"][node], " neighbour ")})
+    return _printed({node: _until(record["printed"][node], "1 more neighbour")})
 
 
 def _printed(shown: Mapping[str, Sequence[str]]) -> str:
