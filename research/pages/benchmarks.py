@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -162,27 +162,38 @@ def benchmark_markdown(
     return "\n\n".join(part for part in parts if part)
 
 
-def speed_markdown(records: Mapping[str, Record]) -> str:
+def speed_markdown(
+    records: Mapping[str, Record], earlier: Mapping[str, Sequence[Record]] | None = None
+) -> str:
     """Render the speedups over PyG's GCN in a short table.
 
     Args:
         records: Records by the benchmark's name.
+        earlier: Further records of the same benchmarks, from other days or machines; a ratio that
+            was measured several times is shown as a range, the low end first.
     """
     rows = []
     for name, words in _HEADLINES.items():
-        results = [BenchmarkResult(**entry) for entry in records[name]["results"]]
+        every = [records[name], *(earlier or {}).get(name, ())]
+        results = [BenchmarkResult(**entry) for record in every for entry in record["results"]]
         for start in dict.fromkeys(result.case.partition(", ")[0] for result in results):
             if name == "gpu-step":
                 chosen = [result for result in results if result.case.startswith(f"{start}, ")]
                 what = words.format(precision=start)
             else:
                 chosen, what = results, words
-            rows.append([what, *(_against(chosen, peer) for peer in ("PyG GCN", "tuned PyG GCN"))])
+            rows.append([what, *(_against(chosen, peer) for peer in _PEERS)])
             if name != "gpu-step":
                 break
-    return markdown_table(("workload", "against PyG's GCN", "against PyG, tuned"), rows)
+    return markdown_table(("workload", *(f"against {name}" for name in _PEERS.values())), rows)
 
 
+_PEERS = {
+    "PyG GCN": "PyG's GCN",
+    "tuned PyG GCN": "PyG, tuned",
+    "compiled PyG GCN": "PyG, compiled",
+    "sparse GCN": "a GCN over sparse products by hand",
+}
 _HEADLINES = {
     "cpu-step": "one step, 2 CPU cores, E 32: Cora / Citeseer / Pubmed",
     "cpu-protocol": "20 splits × 500 epochs with validation, Citeseer, 2 CPU cores",
@@ -192,7 +203,15 @@ _HEADLINES = {
 
 
 def _against(results: list[BenchmarkResult], peer: str) -> str:
-    found = [_number(result.value, result.unit) for result in results if result.what == peer]
+    cases: dict[str, list[BenchmarkResult]] = {}
+    for result in results:
+        if result.what == peer:
+            cases.setdefault(result.case, []).append(result)
+    found = []
+    for measured in cases.values():
+        ends = sorted(measured, key=lambda result: result.value)
+        texts = [_number(result.value, result.unit) for result in (ends[0], ends[-1])]
+        found.append("–".join(dict.fromkeys(texts)))
     return " / ".join(found) or "—"
 
 

@@ -50,6 +50,7 @@ from research.scale.page import fit_to_records, scale_markdown
 PROJECT = Path(__file__).parents[2]
 REPRODUCTION = PROJECT / "results" / "paper"
 MEASURED = PROJECT / "results" / "benchmarks"
+EARLIER = MEASURED / "earlier"
 FINDINGS = PROJECT / "results" / "findings"
 REAL = PROJECT / "results" / "real"
 FIGURES = PROJECT / "docs" / "figures"
@@ -75,6 +76,14 @@ def measured() -> dict[str, dict[str, Any]]:
     """Return the records of the benchmarks, by name."""
     paths = {name: MEASURED / f"{name}.json" for name in BENCHMARKS}
     return {name: json.loads(path.read_bytes()) for name, path in paths.items() if path.exists()}
+
+
+def measured_earlier() -> dict[str, list[dict[str, Any]]]:
+    """Return the kept records of other days, by the benchmark's name."""
+    return {
+        name: [json.loads(path.read_bytes()) for path in sorted(EARLIER.glob(f"{name}-*.json"))]
+        for name in BENCHMARKS
+    }
 
 
 def benchmarks() -> dict[str, str]:
@@ -161,7 +170,7 @@ def render() -> Iterator[tuple[Path, str]]:
     blocks["docs/promises.md"] = {"mutation": mutation_markdown(read("mutation"))}
     scale = scale_markdown(measured(), figure="../../docs/figures/scale.png")
     blocks["docs/scale.md"] = {
-        "speed": speed_markdown(measured()),
+        "speed": speed_markdown(measured(), measured_earlier()),
         "sizes": scale.pop("sizes"),
     }
     blocks["research/scale/README.md"] = scale
