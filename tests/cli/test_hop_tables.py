@@ -292,6 +292,11 @@ def test_counties_are_called_by_their_names(crossgcn: Command, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert "node San Francisco County (6075)" in done.stdout
     assert "Marin County (6041)" in done.stdout
+    assert "Means over neighbours are smoothed" in " ".join(done.stdout.split())
+    of_all = crossgcn("explain", "run", "--top", 400).stdout
+    assert "neighbours: median_income × neighbours: " in of_all
+    absent = crossgcn("report", "absent")
+    assert absent.returncode == 2 and "absent is no folder" in absent.stderr
     assert crossgcn("report", "run", "--nodes", 5).returncode == 0
     rows = page_data(Path("run/report.html"))["nodes"]["rows"]
     assert all(row["id"].endswith(")") and "(" in row["id"] for row in rows)

@@ -67,11 +67,11 @@ def test_nodes_are_shown_and_found_by_their_names(run_folder: Path) -> None:
     names = ["Ada", "Bo", "Bo", "", *map(str, range(4, len(IDS)))]
     run = replace(open_run(run_folder), names=names)
     assert run.shown[:4] == ("Ada (u_0)", "Bo (u_1)", "Bo (u_2)", "u_3")
-    assert run.find("Ada") == run.find("u_0") == 0
+    assert run.find("Ada") == run.find("u_0") == run.find("Ada (u_0)") == 0
     with pytest.raises(BadInput, match=r"2 nodes are called 'Bo'; give an id: u_1, u_2"):
         run.find("Bo")
     with pytest.raises(BadInput, match=r"there is no node ''"):
-        replace(run, names=None).find("")
+        run.find("")
 
 
 def test_a_folder_moved_elsewhere_still_opens(run_folder: Path, tmp_path: Path) -> None:

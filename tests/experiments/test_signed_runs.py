@@ -130,7 +130,9 @@ def test_what_is_read_beside_the_model_is_signed_too(
 def test_another_key_and_a_missing_signature_are_refused(crossgcn: Command, key: Path) -> None:
     refuse(crossgcn, make_key("other"), "it was signed with another key")
     Path("run/signature.json").unlink()
-    refuse(crossgcn, key, "run/signature.json: cannot be read", "--resume --sign KEY")
+    refuse(
+        crossgcn, key, "run is not signed: there is no signature.json in it", "--resume --sign KEY"
+    )
 
 
 def test_files_that_the_signature_only_names_by_hash_are_verified_first(
@@ -169,7 +171,7 @@ def test_a_run_that_continues_is_signed_anew(
     before = Path("run/signature.json").read_bytes()
     again = ("train", graph_file, *QUICK, "--out", "run", "--resume")
     assert crossgcn(*again).returncode == 0
-    refuse(crossgcn, key, "run/signature.json: cannot be read")
+    refuse(crossgcn, key, "run is not signed: there is no signature.json in it")
     assert crossgcn(*again, "--sign", key).returncode == 0
     assert open_run(Path("run"), trust=key).data.num_nodes == 90
     assert Path("run/signature.json").read_bytes() != before, "result.json has another time"

@@ -178,7 +178,10 @@ def test_crosses_that_help_are_recommended_although_the_gain_is_small() -> None:
     assert comparison.recommended == "cross-hops-2"
     summary = summarise_candidates(comparison)
     assert summary["given_up"]["against"] == "boosting"
-    assert "Given up against boosting, the best black box: -0.66 points" in summary["answer"][-1]
+    assert (
+        "Given up against boosting, the black box with the best validation score: -0.66 points"
+        in summary["answer"][-1]
+    )
 
 
 def test_crosses_that_do_not_help_are_not_recommended() -> None:
@@ -212,7 +215,10 @@ def test_a_better_black_box_is_named_with_what_is_given_up() -> None:
     assert comparison.recommended == "cross-hops-2"
     *_, black_box, last = answer(comparison)
     assert black_box.startswith("A black box is better. boosting-hops against cross-hops-2")
-    assert "Given up against boosting-hops, the best black box: -5.00 points" in last
+    assert (
+        "Given up against boosting-hops, the black box with the best validation score: -5.00 points"
+        in last
+    )
 
 
 def test_validation_chooses_whom_to_compare_and_test_decides() -> None:

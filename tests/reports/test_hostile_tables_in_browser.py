@@ -44,7 +44,7 @@ def test_code_in_tables_is_text_on_the_page(page_of_hostile_tables: Path) -> Non
         page.locator("#term-panel summary").click()
         text = page.locator("body").inner_text()
         assert COLUMN in text and VALUE in text and "{{ 7 * 7 }}<b>" in text
-        page.get_by_label("Find an id").fill("u_1")
+        page.get_by_label("Find a node").fill("u_1")
         page.get_by_role("button", name="u_1", exact=False).first.click()
         assert page.locator("img, iframe, object").count() == 0
         assert page.title() != "owned"

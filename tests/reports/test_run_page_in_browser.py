@@ -175,7 +175,7 @@ def test_on_a_telephone_what_is_chosen_opens_below_its_row(open_page: Open) -> N
 def test_a_waterfall_leads_from_the_average_to_the_score(open_page: Open) -> None:
     page = open_page("number").page
     row = CONTENTS["number"]["nodes"]["rows"][3]
-    page.get_by_label("Find an id").fill(row["id"])
+    page.get_by_label("Find a node").fill(row["id"])
     page.locator("#node-table tbody button").first.click()
     words = page.locator(".waterfall svg").get_attribute("aria-label") or ""
     values = [float(each.replace("−", "-")) for each in re.findall(r" ([+−]?[\d.]+)(?:,|$)", words)]
@@ -200,11 +200,11 @@ def test_nodes_are_found_filtered_and_sorted(open_page: Open) -> None:
     page = open_page("classes").page
     buttons = page.locator("#node-table tbody th button")
     expect(buttons).to_have_count(12)
-    page.get_by_label("Find an id").fill("NODE 7")
+    page.get_by_label("Find a node").fill("NODE 7")
     assert buttons.first.inner_text() == "node 7"
-    page.get_by_label("Find an id").fill("nobody")
+    page.get_by_label("Find a node").fill("nobody")
     assert page.locator("#node-status").inner_text() == "0 matching nodes"
-    page.get_by_label("Find an id").fill("")
+    page.get_by_label("Find a node").fill("")
     page.get_by_role("button", name="Next").click()
     assert "13–24 of" in page.locator("#node-status").inner_text()
     page.get_by_role("button", name="degree").click()

@@ -30,7 +30,8 @@ def explain(
     node: Annotated[
         str | None,
         option(
-            "Explain the score of this node, given by its id or, without ids, its number from 0. "
+            "Explain the score of this node, given by its id, its name (--name-column) or, without "
+            "ids, its number from 0. "
             "[default: the terms of every class]",
             metavar="ID",
         ),

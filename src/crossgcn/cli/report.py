@@ -41,6 +41,9 @@ def report(
     The page needs no network and no other file, and is smaller than 3 MB.
     """
     path = run[0] / ("runs.html" if compare else "report.html") if out is None else out
+    for folder in run:
+        if not folder.is_dir():
+            raise BadInput(f"{folder} is no folder; give one that crossgcn train wrote")
     if path.is_dir() or not path.parent.is_dir():
         raise BadInput(f"{path}: give the name of a file in an existing folder as --out")
     if len(run) > 1 and not compare:

@@ -132,6 +132,8 @@ def sign_files(folder: Path, names: Iterable[str], key: bytes) -> None:
 def check_signature(folder: Path, names: Iterable[str], key: bytes, remedy: str) -> None:
     """Refuse files that are not those that :func:`sign_files` signed with the same key."""
     path = folder / SIGNATURE
+    if not path.exists():
+        raise BadInput(f"{folder} is not signed: there is no {SIGNATURE} in it; {remedy}")
     found = str(read_json_object(path, remedy, remedy).get("hmac_sha256"))
     # Texts with other characters cannot be compared.
     if not (found.isascii() and hmac.compare_digest(found, _signature(folder, names, key))):

@@ -141,15 +141,17 @@ class RunFolder:
 
     def find(self, node: str) -> int:
         """Return the position of a node by its id, or by its name if no other has it."""
-        with suppress(ValueError):
-            return self.ids.index(node)
-        named = [place for place, name in enumerate(self.names or ()) if name == node]
+        for known in (self.ids, self.shown):
+            with suppress(ValueError):
+                return known.index(node)
+        named = [place for place, name in enumerate(self.names or ()) if node and name == node]
         if len(named) == 1:
             return named[0]
         if named:
+            more = " and so on" * (len(named) > 10)
             raise BadInput(
                 f"{self.folder}: {len(named)} nodes are called {node!r}; give an id: "
-                f"{', '.join(self.ids[place] for place in named[:10])}"
+                f"{', '.join(self.ids[place] for place in named[:10])}{more}"
             )
         raise BadInput(
             f"{self.folder}: there is no node {node!r} among the {len(self.ids)} trained on; "

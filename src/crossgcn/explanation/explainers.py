@@ -48,7 +48,9 @@ class HopExplainer:
 
     meaning = (
         "A neighbour's contribution is the score minus what it would be without the edge; at most "
-        f"{_MOST_NEIGHBOURS} neighbours are tried ({_MOST_DIRECTED} along directed edges)."
+        f"{_MOST_NEIGHBOURS} neighbours are tried ({_MOST_DIRECTED} along directed edges). "
+        "Means over neighbours are smoothed: where neighbours are few, they are drawn towards the "
+        "mean of all nodes."
     )
 
     def __init__(

@@ -113,6 +113,15 @@ def test_choices_override_inference() -> None:
     }
 
 
+def test_names_are_shown_and_are_no_ids() -> None:
+    nodes = nodes_with(called=[f"A{i}" for i in range(N)], y=cycle(0, 1))
+    plan = make_plan(nodes, None, TableChoices(target="y", name_column="called"))
+    kinds = {column.name: (column.kind, column.reason) for column in plan.columns}
+    assert kinds["called"] == ("ignored", "names, shown beside the ids")
+    with pytest.raises(BadInput, match="column 'id' of nodes holds the ids, and name_column is"):
+        make_plan(nodes, None, TableChoices(target="y", name_column="id"))
+
+
 IDS = [f"u{i}" for i in range(N)]
 ENDS: dict[str, Any] = {"who": IDS[:40], "whom": IDS[20:]}
 

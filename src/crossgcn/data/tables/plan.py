@@ -31,6 +31,7 @@ TO_PREDICT = "to be predicted"
 AS_CHOSEN = "to be predicted, by the chosen task"
 
 NO_HEADER = "no header, as an index has none"
+SHOWN = "names, shown beside the ids"
 
 FEATURE_KINDS: tuple[ColumnKind, ...] = ("categorical", "flag", "numeric", "date", "list")
 
@@ -249,7 +250,12 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     taken = chosen.keys() - {choices.id_column}
     id_column, how = choices.id_column, "as chosen"
     if id_column is None:
-        id_column, how = find_id_column(nodes, edges, taken)
+        id_column, how = find_id_column(nodes, edges, taken - {choices.name_column})
+    if id_column == choices.name_column:
+        raise BadInput(
+            f"column {id_column!r} of {nodes.name} holds the ids, and name_column is for names "
+            "beside them; name another column, or leave it out"
+        )
     reasons = [f"ids of nodes: {nodes.name}, column {id_column}: {how}"]
     source = destination = weight = None
     if edges is not None:
@@ -271,6 +277,7 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     known: dict[str | None, tuple[ColumnKind, str]] = {
         INDEX_COLUMN: ("ignored", NO_HEADER),
         **{name: (kind, "as chosen") for name, kind in chosen.items()},
+        choices.name_column: ("ignored", SHOWN),
         choices.target: ("target", what_to_predict),
         split_column: ("split", "who trains"),
         id_column: ("id", "names the node"),

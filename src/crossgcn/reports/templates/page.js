@@ -395,7 +395,7 @@
     const wrong = (row) => !isNumber && row.true !== null && row.true !== row.predicted;
     const collator = new Intl.Collator("en", { numeric: true });
     const columns = [
-      ["id", (row) => row.id], ["true", (row) => (isNumber ? row.true ?? NaN : named(row.true))],
+      ["node", (row) => row.id], ["true", (row) => (isNumber ? row.true ?? NaN : named(row.true))],
       ["predicted", (row) => (isNumber ? row.predicted : named(row.predicted))],
       isNumber ? ["error", (row) => (row.true === null ? -1 : Math.abs(row.true - row.predicted))] : ["probability", (row) => row.probability],
       ["degree", (row) => row.degree],
@@ -462,10 +462,10 @@
     }
 
     const controls = make("div", { class: "controls", role: "search", "aria-label": "Nodes" },
-      searchBox("Find an id", "node-search", (event) => { state.words = event.target.value.trim().toLowerCase(); restart(); }),
+      searchBox("Find a node", "node-search", (event) => { state.words = event.target.value.trim().toLowerCase(); restart(); }),
       isNumber ? null : select("True or predicted class", ["all", ...data.classes], (at) => { state.label = at - 1; restart(); }),
       isNumber ? null : make("label", { class: "tick" }, make("input", { type: "checkbox", onchange: (event) => { state.mistakes = event.target.checked; restart(); } }), " only mistakes"));
-    const list = make("div", {}, make("table", { id: "node-table" }, make("thead", {}, head), body), make("div", { class: "pages" }, back, forth, status));
+    const list = make("div", {}, make("table", { id: "node-table", class: rows.some((row) => row.id.length > 12) ? "named" : "" }, make("thead", {}, head), body), make("div", { class: "pages" }, back, forth, status));
     home.append(controls, make("div", { class: "two" }, list, beside));
     WIDE.addEventListener("change", show);
     show();
@@ -542,7 +542,7 @@
         Plot.dot(places, { x: "x", y: "y", r: (d) => Math.abs(d.value), fill: (d) => (d.value < 0 ? MINUS : PLUS), stroke: "var(--paper)", tip: true, title: (d) => `${d.id}\n${data.target}: ${named(d.label)}\nadds ${signed(d.value)}` }),
         ...[1, -1].map((turn) => Plot.text(places.filter((p) => p.turn === turn), { x: "x", y: "y", dx: 17 * turn, textAnchor: turn > 0 ? "start" : "end", text: (d) => shortened(d.id, letters), fill: INK, fontSize: 11 })),
         Plot.dot([0], { x: 0, y: 0, r: 9, fill: INK, stroke: "var(--paper)", strokeWidth: 2 }),
-        Plot.text([shortened(row.id, 18)], { x: 0, y: 0, dy: 20, fill: INK, fontWeight: "bold", stroke: "var(--paper)", strokeWidth: 3 }),
+        Plot.text([shortened(row.id, 30)], { x: 0, y: 0, dy: 20, fill: INK, fontWeight: "bold", stroke: "var(--paper)", strokeWidth: 3 }),
       ],
     });
   }

@@ -119,8 +119,9 @@ def _sentence(
         "does not help": does_not,
         "cannot tell": f"{helps}? Cannot tell: more splits needed (--num-splits)",
     }[asked.verdict]
-    if asked.is_constant and asked.verdict == "does not help":
-        words += f" ({asked.model} does not beat a constant)"
+    if asked.is_constant:
+        shown = "does not beat" if asked.verdict == "does not help" else "is not shown to beat"
+        words += f" ({asked.model} {shown} a constant)"
     measured = _measured(comparison, asked.difference)
     return f"{words}. {asked.model} against {asked.against}: {measured}."
 
@@ -139,7 +140,8 @@ def _recommendation(comparison: TableComparison) -> str:
     is_loss = (difference.mean < 0) == METRICS[comparison.metric].grows
     given = "Given up" if is_loss else "Nothing is given up"
     return (
-        f"{words} {given} against {best}, the best black box: {_measured(comparison, difference)}."
+        f"{words} {given} against {best}, the black box with the best validation score: "
+        f"{_measured(comparison, difference)}."
     )
 
 

@@ -140,7 +140,7 @@ def column_tables(
     legend = (
         "importance: standard deviation of the term over nodes, in the unit of the score (±: "
         "standard error). inside: mean contribution of the nodes that have these values; low and "
-        "high: the lowest and highest quarter of nodes, or eighth of one number."
+        "high: the lowest and highest quarter of nodes (eighth, for a term of one number)."
     )
     if terms.neighbours is not None:
         legend += (
@@ -174,20 +174,12 @@ def _terms_table(title: str, rows: Sequence[dict[str, Any]], largest: float) -> 
     for row in rows:
         error = "" if row["error"] is None else f" ± {row['error']:.2g}"
         table.add_row(
-            Text(_term_name(row["columns"])),
+            Text(CROSS.join(row["columns"])),
             f"{row['importance']:#.3g}{error}",
             _bar(row["importance"], largest),
             Text(_inside(row)),
         )
     return table
-
-
-def _term_name(columns: Sequence[str]) -> str:
-    """Return the columns as one text; a relation that all of them have is said once."""
-    relation = columns[0].partition(": ")[0] + ": "
-    if len(columns) > 1 and all(name.startswith(relation) for name in columns):
-        return relation + CROSS.join(name.removeprefix(relation) for name in columns)
-    return CROSS.join(columns)
 
 
 def _inside(row: dict[str, Any]) -> str:
@@ -276,7 +268,7 @@ def _waterfall(total: NodeSum, top: int) -> Table:
             shown["term"], shown["columns"], shown["contribution"], strict=True
         ):
             held = [total.held[column] for column in columns if column in total.held]
-            name = _term_name(columns) if columns else name
+            name = CROSS.join(columns) if columns else name
             rows.append((f"  {name}" + (f" ({', '.join(held)})" if held else ""), amount, False))
         others = terms[~terms.index.isin(listed)]
         if len(others):

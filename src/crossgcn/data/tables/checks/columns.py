@@ -34,7 +34,7 @@ from crossgcn.data.tables.checks.problems import (
 )
 from crossgcn.data.tables.columns import MAX_CODES, holds_dates
 from crossgcn.data.tables.labels import Labels
-from crossgcn.data.tables.plan import NO_HEADER, ColumnKind, TablePlan
+from crossgcn.data.tables.plan import NO_HEADER, SHOWN, ColumnKind, TablePlan
 from crossgcn.data.tables.table import Mask, Table
 
 MIN_SHARE_NUMBERS_AS_TEXT = 0.8
@@ -377,6 +377,6 @@ def check_columns(
         _Column(nodes, column.name, column.kind, column.reason, id_column, warns, labels)
         for column in plan.columns
         if column.kind not in ("id", "target", "split")
-        and not (column.kind == "ignored" and column.reason in ("as chosen", NO_HEADER))
+        and not (column.kind == "ignored" and column.reason in ("as chosen", NO_HEADER, SHOWN))
     ]
     yield from check_alike(columns, severity)
