@@ -542,7 +542,7 @@
         Plot.dot(places, { x: "x", y: "y", r: (d) => Math.abs(d.value), fill: (d) => (d.value < 0 ? MINUS : PLUS), stroke: "var(--paper)", tip: true, title: (d) => `${d.id}\n${data.target}: ${named(d.label)}\nadds ${signed(d.value)}` }),
         ...[1, -1].map((turn) => Plot.text(places.filter((p) => p.turn === turn), { x: "x", y: "y", dx: 17 * turn, textAnchor: turn > 0 ? "start" : "end", text: (d) => shortened(d.id, letters), fill: INK, fontSize: 11 })),
         Plot.dot([0], { x: 0, y: 0, r: 9, fill: INK, stroke: "var(--paper)", strokeWidth: 2 }),
-        Plot.text([shortened(row.id, 30)], { x: 0, y: 0, dy: 20, fill: INK, fontWeight: "bold", stroke: "var(--paper)", strokeWidth: 3 }),
+        Plot.text(row.id.length > 12 ? [] : [row.id], { x: 0, y: 0, dy: 20, fill: INK, fontWeight: "bold", stroke: "var(--paper)", strokeWidth: 3 }),
       ],
     });
   }
