@@ -104,11 +104,14 @@ def test_default_choices_of_a_dataset_are_not_called_the_users(crossgcn: Command
     assert reasons["state"] == reasons["democratic_share"] == "default of us-county"
     assert reasons["economy"] == "as chosen"
     assert answer["reasons"][-1] == (
-        "left out by default of us-county: state, name, democratic_share; include one with "
+        "left out by default of us-county: state, democratic_share; include one with "
         "--categorical state"
     )
-    included = result_of(crossgcn("check", "us-county", "--categorical", "state", "--json"))
-    assert "name, democratic_share; include one with --categorical name" in included["reasons"][-1]
+    assert reasons["name"] == "names, shown beside the ids"
+    included = result_of(crossgcn("check", "us-county", "--categorical", "state,name", "--json"))
+    assert ": democratic_share; include one with" in included["reasons"][-1]
+    kinds = {column["name"]: column["kind"] for column in included["columns"]}
+    assert kinds["state"] == kinds["name"] == "categorical"
 
 
 def test_check_reads_the_share_of_votes_as_a_number(crossgcn: Command) -> None:

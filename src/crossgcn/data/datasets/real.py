@@ -102,6 +102,8 @@ def prepare_real(
             given = (*(column for column in default if column not in named), *given)
         merged[field.name] = default if given is None else given
     merged["target"] = target
+    if choices.name_column is None and merged["name_column"] in named:
+        merged["name_column"] = None  # chosen as something else
     nodes = make_table(tables.nodes, name)
     edges = make_table(tables.edges, f"{name} (edges)")
     return nodes, edges, TableChoices(**merged), tables.roles
