@@ -22,7 +22,9 @@ def test_a_splits_accuracy_is_the_mean_of_its_repeats() -> None:
     records = tuple(
         {
             "split": {"index": split, "train_sha256": f"set {split}"},
+            "test": {"accuracy": test},
             "test_accuracy": test,
+            "validation_score": validation,
             "validation_accuracy": validation,
             "seconds": 1.5,
         }

@@ -161,14 +161,14 @@ class RunFolder:
 
 def validation_score(record: Mapping[str, Any]) -> float:
     """Return the score that selected a run's epoch: the larger, the better."""
-    # Records of earlier versions have the accuracy only; so does ``test`` below.
-    score: float = record.get("validation_score", record.get("validation_accuracy"))
+    score: float = record["validation_score"]
     return score
 
 
 def metrics_of_test(record: Mapping[str, Any]) -> dict[str, float]:
     """Return every metric of a run's test nodes."""
-    return record.get("test") or {"accuracy": record["test_accuracy"]}
+    test: dict[str, float] = record["test"]
+    return test
 
 
 def read_curve(folder: Path) -> dict[str, list[float]]:
