@@ -173,6 +173,7 @@ def test_step_may_be_a_vector_of_one_and_x_a_transposed_view() -> None:
     assert_near(gpu.drop(x, None, draws, 0.5, True), expected, torch.float32)
 
 
+@pytest.mark.parametrize("first_is_one", [False, True])
 @pytest.mark.parametrize("release", [False, True])
 @pytest.mark.parametrize(
     ("order", "channels", "dtype"),
@@ -182,24 +183,26 @@ def test_step_may_be_a_vector_of_one_and_x_a_transposed_view() -> None:
     ],
 )
 def test_cross_and_its_gradients_equal_the_plain_ones(
-    order: int, channels: int, release: bool, dtype: torch.dtype
+    order: int, channels: int, release: bool, first_is_one: bool, dtype: torch.dtype
 ) -> None:
     models, rows = 2, 19
     projections = random(models, rows, order * channels, seed=1, dtype=dtype)
     weights = random(models, order, seed=2)
     gradient = random(models, rows, channels, seed=3, dtype=dtype)
-    exact = plain.cross(projections.double(), weights.double(), release)
-    assert_near(gpu.cross(projections, weights, release), exact, dtype)
+    exact = plain.cross(projections.double(), weights.double(), release, first_is_one)
+    assert_near(gpu.cross(projections, weights, release, first_is_one), exact, dtype)
 
     for_projections, for_weights = plain.cross_backward(
-        gradient.double(), projections.double(), weights.double(), release, True
+        gradient.double(), projections.double(), weights.double(), release, True, first_is_one
     )
-    actual, actual_weights = gpu.cross_backward(gradient, projections, weights, release, True)
+    actual, actual_weights = gpu.cross_backward(
+        gradient, projections, weights, release, True, first_is_one
+    )
     assert_near(actual, for_projections, dtype)
     assert for_weights is not None
     assert actual_weights is not None
     torch.testing.assert_close(actual_weights.double(), for_weights, rtol=1e-4, atol=1e-4)
-    alone, none = gpu.cross_backward(gradient, projections, weights, release, False)
+    alone, none = gpu.cross_backward(gradient, projections, weights, release, False, first_is_one)
     assert torch.equal(alone, actual)
     assert none is None
 

@@ -37,6 +37,11 @@ def test_the_gradients_of_crosses_are_those_of_autograd(order: int, release: boo
     expected = torch.autograd.grad(out, (projections, weights), gradient)
     actual = plain.cross_backward(gradient, projections, weights, release, True)
     torch.testing.assert_close(actual, expected)
+    gated = plain.cross(projections, plain.with_one_first(weights), release)
+    torch.testing.assert_close(plain.cross(projections, weights, release, True), gated)
+    expected = torch.autograd.grad(gated, (projections, weights), gradient)
+    actual = plain.cross_backward(gradient, projections, weights, release, True, True)
+    torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.4])

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import pad_sequence
 
 from crossgcn.errors import WorkFailed
-from crossgcn.kernels import Draws, Pattern, add_rows, may_use_kernels, row_sums
+from crossgcn.kernels import Draws, Pattern, add_rows, has_triton, may_use_kernels, row_sums
 
 if TYPE_CHECKING:
     from crossgcn.kernels.gpu.products import Precision
@@ -262,20 +262,39 @@ def make_rows(rows: int, width: int, dtype: torch.dtype, folder: Path | None) ->
 
 
 class DenseFeatures:
-    """Constant dense features ``[1, rows, features]`` of one model on a GPU with Triton.
+    """Dense features ``[1, rows, features]`` of one model on a GPU with Triton, to multiply by.
 
-    Products in 32 bits are sums of three TF32 products, which are as exact
-    (``tests/kernels/gpu_product_cases.py``) and faster than PyTorch's. Dropout happens while the
-    features are read, so that the dropped matrix need not be written.
+    Dropout, and a ReLU, happen while the product is computed. Products in 32 bits are as exact as
+    PyTorch's and faster; see :mod:`crossgcn.kernels.gpu.halves`.
+
+    Args:
+        x: A constant, or hidden features with a gradient; see :meth:`can_hold`.
     """
 
     def __init__(self, x: Tensor) -> None:
-        from crossgcn.kernels.gpu.products import pad_rows
+        from crossgcn.kernels.gpu.halves import halve, pad_rows
 
-        self.shape = x.shape
-        self._x = pad_rows(x[0])
+        self.shape, self._x = x.shape, x
+        self._shrink: Tensor | None = None
+        if not x.requires_grad:
+            self._x = pad_rows(x[0]).unsqueeze(0)
+            self._shrink = halve(self._x[0], exact=False).shrink
         self._draws: Draws | None = None
         self._p = 0.0
+        self._activate = False
+
+    @staticmethod
+    def can_hold(x: object) -> TypeGuard[Tensor]:
+        """Whether this class can hold such features."""
+        return (
+            isinstance(x, Tensor)
+            and x.is_cuda
+            and x.dtype == torch.float32
+            and x.dim() == 3
+            and x.size(0) == 1
+            and has_triton()
+            and may_use_kernels(x)
+        )
 
     @property
     def device(self) -> torch.device:
@@ -286,34 +305,38 @@ class DenseFeatures:
         """Return the length of one dimension, as ``Tensor.size`` does."""
         return self.shape[dim]
 
-    def drop(self, draws: Draws, p: float) -> DenseFeatures:
-        """Return the features with dropout."""
+    def drop(self, draws: Draws, p: float, activate: bool = False) -> DenseFeatures:
+        """Return the features with dropout, after a ReLU if asked for."""
         other = copy(self)
-        other._draws, other._p = draws, p
+        other._draws, other._p, other._activate = draws, p, activate
         return other
 
     def __matmul__(self, weight: Tensor) -> Tensor:
-        product: Tensor = _FeatureProduct.apply(weight, self)  # type: ignore[no-untyped-call]
+        how = (self._draws, self._p, self._activate, self._shrink)
+        product: Tensor = _FeatureProduct.apply(weight, self._x, *how)  # type: ignore[no-untyped-call]
         return product
 
 
 class _FeatureProduct(torch.autograd.Function):
-    """``drop(X) @ W``, with the gradient of ``W``."""
+    """``drop(X) @ W``, with the gradients of ``W`` and ``X``."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, features: DenseFeatures) -> Tensor:
+    def forward(
+        ctx: Any, weight: Tensor, x: Tensor, draws: Draws | None, p: float, *how: Any
+    ) -> Tensor:
         from crossgcn.kernels.gpu.products import DroppedProduct
 
-        precision = _precision_of_products()
-        product = DroppedProduct(features._x, features._draws, features._p, precision)
-        ctx.product = product
-        return product.project(weight[0]).unsqueeze(0)
+        ctx.product = DroppedProduct(x[0], draws, p, _precision_of_products(), *how)
+        product: Tensor = ctx.product.project(weight[0]).unsqueeze(0)
+        return product
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        grad_weight: Tensor = ctx.product.project_backward(gradient[0])
-        return grad_weight.float().unsqueeze(0), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        for_weight, for_x = ctx.product.backward(gradient[0], ctx.needs_input_grad[1])
+        if for_x is not None:
+            for_x = for_x.unsqueeze(0)
+        return for_weight.float().unsqueeze(0), for_x, None, None, None, None
 
 
 def _precision_of_products() -> Precision:

@@ -14,7 +14,6 @@ from crossgcn.errors import BadInput
 from crossgcn.graph.matrix import DenseFeatures, ModelInputs, SparseMatrix
 from crossgcn.graph.normalise import EdgeKind, edges_of_kind
 from crossgcn.graph.sampling.source import Features, GraphSource, whole_adjacency
-from crossgcn.kernels import has_triton
 
 
 class ReceptiveField(NamedTuple):
@@ -129,10 +128,6 @@ def _cast(x: Features, dtype: torch.dtype) -> Features:
     return x.with_values(x.values.to(dtype)) if isinstance(x, SparseMatrix) else x.to(dtype)
 
 
-_MOST_ROWS = 128 * 65535
-"""Rows of dense features that one launch of a Triton kernel can read."""
-
-
 def choose_device(name: str | torch.device) -> torch.device:
     """Return a device by name; ``auto`` is a GPU if there is one."""
     if name == "auto":
@@ -158,15 +153,6 @@ def move_inputs(inputs: ModelInputs, device: torch.device) -> ModelInputs:
     """
     x, blocks = inputs
     assert not isinstance(x, DenseFeatures)
-    moved: Tensor | SparseMatrix | DenseFeatures = x.to(device)
-    if (
-        device.type == "cuda"
-        and isinstance(moved, Tensor)
-        and moved.dim() == 3
-        and moved.size(0) == 1
-        and moved.size(1) < _MOST_ROWS
-        and moved.dtype == torch.float32
-        and has_triton()
-    ):
-        moved = DenseFeatures(moved)
-    return moved, tuple(block.to(device) for block in blocks)
+    moved = x.to(device)
+    held = DenseFeatures(moved) if DenseFeatures.can_hold(moved) else moved
+    return held, tuple(block.to(device) for block in blocks)

@@ -57,11 +57,21 @@ def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: boo
     return dropped
 
 
-def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
-    """Multiply up projections and sum the orders; see :func:`crossgcn.kernels.plain.cross`."""
+def cross(
+    projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool = False
+) -> Tensor:
+    """Multiply up projections and sum the orders; see :func:`crossgcn.kernels.plain.cross`.
+
+    With ``first_is_one``, the weight of the first order is 1, whatever it is given as.
+    """
+    how = [release]
+    if first_is_one and projections.device.type == "cpu":
+        order_weights = plain.with_one_first(order_weights)
+    elif first_is_one:
+        how.append(True)
     if not may_use_kernels(projections, order_weights):
-        return plain.cross(projections, order_weights, release)
-    crossed: Tensor = _Cross.apply(projections, order_weights, release)  # type: ignore[no-untyped-call]
+        return plain.cross(projections, order_weights, *how)
+    crossed: Tensor = _Cross.apply(projections, order_weights, *how)  # type: ignore[no-untyped-call]
     return crossed
 
 
@@ -107,18 +117,20 @@ class _Cross(torch.autograd.Function):
     """Backward computes the products again instead of keeping them."""
 
     @staticmethod
-    def forward(ctx: Any, projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
+    def forward(ctx: Any, projections: Tensor, order_weights: Tensor, *how: bool) -> Tensor:
         ctx.save_for_backward(projections, order_weights)
-        ctx.release = release
-        result: Tensor = _implementation(projections).cross(projections, order_weights, release)
+        ctx.how = how
+        result: Tensor = _implementation(projections).cross(projections, order_weights, *how)
         return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         projections, order_weights = ctx.saved_tensors
+        release, *first_is_one = ctx.how
         return *_backward(gradient, projections).cross_backward(
-            gradient, projections, order_weights, ctx.release, ctx.needs_input_grad[1]
-        ), None
+            *(gradient, projections, order_weights, release, ctx.needs_input_grad[1]),
+            *first_is_one,
+        ), *(None for _ in ctx.how)
 
 
 class _Attend(torch.autograd.Function):

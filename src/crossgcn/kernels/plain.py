@@ -62,7 +62,15 @@ def drop_backward(
     return (gradient * (1.0 / (1.0 - p))).masked_fill(dropped, 0.0)
 
 
-def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
+def with_one_first(order_weights: Tensor) -> Tensor:
+    r"""Return order weights ``[..., order]`` with :math:`\alpha_1 = 1`."""
+    first = torch.ones_like(order_weights[..., :1])
+    return torch.cat([first, order_weights[..., 1:]], dim=-1)
+
+
+def cross(
+    projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool = False
+) -> Tensor:
     r"""Multiply up projections and sum the orders.
 
     .. math:: \mathbf{z} = \sum_k \alpha_k \mathbf{h}^k, \qquad
@@ -72,7 +80,10 @@ def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
         projections: ``[models, rows, order * channels]``, one order after the other.
         order_weights: :math:`\alpha`, ``[models, order]``.
         release: Use the sum of all projections as :math:`\mathbf{h}^1` in the sum (NOTE[D2]).
+        first_is_one: Use 1 as :math:`\alpha_1`, whatever it is given as.
     """
+    if first_is_one:
+        order_weights = with_one_first(order_weights)
     parts = projections.chunk(order_weights.size(1), dim=-1)
     alpha = order_weights.to(projections.dtype)[..., None, None].unbind(1)
     hidden = multiply_up(parts)
@@ -98,6 +109,7 @@ def cross_backward(
     order_weights: Tensor,
     release: bool,
     with_order_weights: bool,
+    first_is_one: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     r"""Compute the gradients of :func:`cross`, recomputing its products.
 
@@ -107,6 +119,8 @@ def cross_backward(
 
     The second is that of the order weights, ``None`` unless ``with_order_weights``.
     """
+    if first_is_one:
+        order_weights = with_one_first(order_weights)
     parts = projections.chunk(order_weights.size(1), dim=-1)
     alpha = order_weights.to(projections.dtype)[..., None, None].unbind(1)
     hidden = multiply_up(parts)
@@ -126,6 +140,8 @@ def cross_backward(
         hidden[0] = sum(parts[1:], start=parts[0])
     wide = torch.promote_types(gradient.dtype, torch.float32)
     sums = [(gradient.to(wide) * h.to(wide)).sum(dim=(1, 2)) for h in hidden]
+    if first_is_one:
+        sums[0] = torch.zeros_like(sums[0])
     return grad_projections, torch.stack(sums, dim=1).to(order_weights.dtype)
 
 

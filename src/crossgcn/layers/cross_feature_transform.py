@@ -13,7 +13,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from crossgcn.errors import check_count, unknown_name
 from crossgcn.graph import SparseMatrix
-from crossgcn.kernels.plain import multiply_up
+from crossgcn.kernels.plain import multiply_up, with_one_first
 from crossgcn.layers.catalogue import OrderWeights, make_order_aggregation
 from crossgcn.layers.feature_transform import FeatureTransform, check_order
 from crossgcn.layers.orders import OrderAggregator, OrderSum, cross_and_sum
@@ -72,6 +72,7 @@ class CrossFeatureTransform(FeatureTransform):
     order_weights: Tensor | None
     projection_scale: Tensor | None
     stackable = True
+    multiplies_first = True
 
     def __init__(
         self,
@@ -175,9 +176,9 @@ class CrossFeatureTransform(FeatureTransform):
             return cast(Tensor, self.aggregator(hidden))
         if self.order == 1 and isinstance(self.order_aggregation, str):
             return projections
-        weights = self.effective_order_weights()
-        assert weights is not None
-        return cross_and_sum(projections, weights, self.first_order == "release")
+        assert self.order_weights is not None
+        release, gated = self.first_order == "release", self.trains_order_weights
+        return cross_and_sum(projections, self.order_weights, release, first_is_one=gated)
 
     def effective_order_weights(self) -> Tensor | None:
         r"""Return the weights :math:`\alpha` that the sum uses, ``[order]``.
@@ -189,7 +190,7 @@ class CrossFeatureTransform(FeatureTransform):
         weights = self.order_weights
         if weights is None or not self.trains_order_weights:
             return weights
-        return torch.cat([torch.ones_like(weights[..., :1]), weights[..., 1:]], dim=-1)
+        return with_one_first(weights)
 
     def unit_order_weights(self) -> Tensor | None:
         """Return the weight of each order and output unit, ``[order, out_channels]``.

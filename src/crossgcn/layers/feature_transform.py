@@ -190,11 +190,22 @@ class FeatureDropout(nn.Module):
         """Drop by a seed per model and the training step, instead of torch's generator."""
         self._seeds, self._step = seeds, step
 
-    def forward(self, x: Features, *, site: int = 0, activate: bool = False) -> Features:
-        """Drop entries in training mode; ``site`` is the number of this dropout in the model."""
+    def forward(
+        self, x: Features, *, site: int = 0, activate: bool = False, to_multiply: bool = False
+    ) -> Features:
+        """Drop entries in training mode.
+
+        Args:
+            site: The number of this dropout in the model.
+            activate: Apply a ReLU first, to dense features.
+            to_multiply: Nothing but a product follows. Then dense features in a training step on
+                a GPU are dropped as they are multiplied.
+        """
         draws = None
         if self._seeds is not None and self._step is not None:
             draws = Draws(self._seeds, self._step, site + SITES_PER_DRAW * self.draw)
+            if self.training and to_multiply and DenseFeatures.can_hold(x):
+                return DenseFeatures(x).drop(draws, self.p, activate)  # type: ignore[return-value]
         return feature_dropout(x, self.p, self.training, activate=activate, draws=draws)
 
     def extra_repr(self) -> str:

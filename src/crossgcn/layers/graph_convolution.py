@@ -231,6 +231,12 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         return cast(Tensor, spmm(adj_t, dense, self.aggr))
 
     @property
+    def multiplies_first(self) -> bool:
+        """Whether nothing but the projections is computed from the input."""
+        multiplies = getattr(self.transform, "multiplies_first", False)
+        return multiplies and (not self.aggregate_first or self._is_linear)
+
+    @property
     def _is_linear(self) -> bool:
         return self.aggregation is None or self.aggregation.linear
 

@@ -132,7 +132,9 @@ class OrderAggregator(nn.Module):
         return f"order={self.order}, channels={self.channels}"
 
 
-def cross_and_sum(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
+def cross_and_sum(
+    projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool = False
+) -> Tensor:
     r"""Multiply up the projections and sum the orders, :math:`\sum_k \alpha_k \mathbf{h}^k`.
 
     Args:
@@ -140,12 +142,13 @@ def cross_and_sum(projections: Tensor, order_weights: Tensor, release: bool) -> 
             per model, ``[models, rows, order * channels]``.
         order_weights: :math:`\alpha`, ``[order]`` or ``[models, order]``.
         release: Use the sum of all projections as the first order (NOTE[D2]).
+        first_is_one: Use 1 as :math:`\alpha_1`, whatever it is given as.
     """
     shape = projections.shape
     if order_weights.dim() == 1:
         order_weights = order_weights.unsqueeze(0)
         projections = projections.reshape(1, -1, shape[-1])
-    out = kernels.cross(projections, order_weights, release)
+    out = kernels.cross(projections, order_weights, release, first_is_one)
     return out.view(*shape[:-1], out.size(-1))
 
 

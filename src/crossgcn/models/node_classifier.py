@@ -303,7 +303,13 @@ class NodeClassifier(nn.Module):
         dropout = self.dropout if position > 0 else self.input_dropout
         if position > 0 and self.stack is not None:
             return dropout(self.stack.activate(position - 1, hidden, *batch), site=position)
-        return dropout(hidden, site=position, activate=position > 0)
+        multiplied = (
+            self.num_models == 1
+            and self.residual != "norm"
+            and position < self.num_layers
+            and getattr(self.layers[position], "multiplies_first", False)
+        )
+        return dropout(hidden, site=position, activate=position > 0, to_multiply=multiplied)
 
     def apply_layer(
         self, layer: nn.Module, x: Any, edge_index: Edges, edge_weight: Tensor | None

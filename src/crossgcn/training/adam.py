@@ -40,11 +40,18 @@ class Adam:
 
     def step(self, gradients: Sequence[Tensor | None]) -> None:
         """Update the weights in place; a weight without a gradient is not changed."""
-        position = 0
-        for group in self.groups:
-            part = gradients[position : position + len(group.weights)]
-            group.step(part, self.learning_rate)
-            position += len(part)
+        parts = iter(gradients)
+        of_groups = [(group, [next(parts) for _ in group.weights]) for group in self.groups]
+        counts = [
+            count
+            for group, own in of_groups
+            for count, gradient in zip(group.steps, own, strict=True)
+            if gradient is not None
+        ]
+        if counts:
+            torch._foreach_add_(counts, 1)
+        for group, own in of_groups:
+            group.step(own, self.learning_rate)
 
     def reset(self) -> None:
         """Forget all steps, in place."""
@@ -81,13 +88,11 @@ class _Group:
         if memory[0].is_cuda and memory[0].dtype == torch.float32 and has_triton():
             from crossgcn.kernels import gpu
 
-            torch._foreach_add_(steps, 1)
             for gradient, weight, mean, square, step in updates:
                 gpu.adam(weight, gradient, mean, square, step, learning_rate, self.weight_decay)
             return
         with torch.no_grad():
             # What torch.optim.adam.adam calls, after work that takes longer than a small step.
-            torch._foreach_add_(steps, 1)
             torch._fused_adam_(
                 *(memory, laid_out, means, squares, [], steps),
                 amsgrad=False,

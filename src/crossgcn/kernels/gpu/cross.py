@@ -8,7 +8,9 @@ from torch import Tensor
 from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power_of_two, tl
 
 
-def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
+def cross(
+    projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool = False
+) -> Tensor:
     """See :func:`crossgcn.kernels.plain.cross`."""
     models, rows, width = projections.shape
     order = order_weights.size(1)
@@ -26,6 +28,7 @@ def cross(projections: Tensor, order_weights: Tensor, release: bool) -> Tensor:
             CHANNELS=channels,
             ORDER=order,
             RELEASE=release,
+            FIRST_IS_ONE=first_is_one,
             BLOCK_ROWS=block_rows,
             BLOCK_CHANNELS=block_channels,
             num_warps=4,
@@ -39,6 +42,7 @@ def cross_backward(
     order_weights: Tensor,
     release: bool,
     with_order_weights: bool,
+    first_is_one: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """See :func:`crossgcn.kernels.plain.cross_backward`."""
     models, rows, width = projections.shape
@@ -60,6 +64,7 @@ def cross_backward(
                 CHANNELS=channels,
                 ORDER=order,
                 RELEASE=release,
+                FIRST_IS_ONE=first_is_one,
                 WITH_ORDER_WEIGHTS=with_order_weights,
                 BLOCK_ROWS=block_rows,
                 BLOCK_CHANNELS=block_channels,
@@ -85,6 +90,7 @@ def _cross(
     CHANNELS: tl.constexpr,
     ORDER: tl.constexpr,
     RELEASE: tl.constexpr,
+    FIRST_IS_ONE: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_CHANNELS: tl.constexpr,
 ) -> None:
@@ -103,7 +109,10 @@ def _cross(
         total += tl.load(order_weights + model * ORDER + k).to(tl.float32) * hidden
         if RELEASE:
             first += part
-    total += tl.load(order_weights + model * ORDER).to(tl.float32) * first
+    if FIRST_IS_ONE:
+        total += first
+    else:
+        total += tl.load(order_weights + model * ORDER).to(tl.float32) * first
     place = out + row_of_all * CHANNELS + channel
     tl.store(place, total.to(out.dtype.element_ty), mask=inside)
 
@@ -119,6 +128,7 @@ def _cross_backward(
     CHANNELS: tl.constexpr,
     ORDER: tl.constexpr,
     RELEASE: tl.constexpr,
+    FIRST_IS_ONE: tl.constexpr,
     WITH_ORDER_WEIGHTS: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_CHANNELS: tl.constexpr,
@@ -146,17 +156,25 @@ def _cross_backward(
         before += [hidden]
         hidden *= part
         first += part
-        if WITH_ORDER_WEIGHTS and (k > 0 or not RELEASE):
+        if WITH_ORDER_WEIGHTS and k > 0:
             sum_place = sums + (model * ORDER + k) * num_programs + program
             tl.store(sum_place, tl.sum(slope * hidden))
-    if WITH_ORDER_WEIGHTS and RELEASE:
-        tl.store(sums + model * ORDER * num_programs + program, tl.sum(slope * first))
+    if WITH_ORDER_WEIGHTS:
+        if FIRST_IS_ONE:
+            first_sum = 0.0
+        elif RELEASE:
+            first_sum = tl.sum(slope * first)
+        else:
+            first_sum = tl.sum(slope * parts[0])
+        tl.store(sums + model * ORDER * num_programs + program, first_sum)
 
-    first_weight = tl.load(order_weights + model * ORDER).to(tl.float32)
+    first_weight = 1.0 if FIRST_IS_ONE else tl.load(order_weights + model * ORDER).to(tl.float32)
     suffix = tl.zeros((BLOCK_ROWS, BLOCK_CHANNELS), dtype=tl.float32)
     for k in tl.static_range(ORDER - 1, -1, -1):
-        if k > 0 or not RELEASE:
+        if k > 0:
             suffix += tl.load(order_weights + model * ORDER + k).to(tl.float32)
+        elif not RELEASE:
+            suffix += first_weight
         result = before[k] * suffix
         if RELEASE:
             result += first_weight

@@ -214,8 +214,13 @@ def score(
             BLOCK_COLUMNS=block_columns,
             num_warps=4,
         )
-    totals = sums.sum(dim=1)
-    return totals[:, 0] / counts, totals[:, 1].double() / counts, gradient
+    losses = scores.new_empty(models, dtype=torch.float32)
+    accuracies = scores.new_empty(models, dtype=torch.float64)
+    with on_device_of(scores):
+        _add_scores[(models,)](
+            *(sums, counts, losses, accuracies, num_blocks), BLOCK=_BLOCK, num_warps=4
+        )
+    return losses, accuracies, gradient
 
 
 @jit
@@ -260,3 +265,26 @@ def _score(
     slot = (model * num_blocks + tl.program_id(0)) * 2
     tl.store(sums + slot, tl.sum(tl.where(counted, loss, 0.0), axis=0))
     tl.store(sums + slot + 1, tl.sum(right.to(tl.float32), axis=0))
+
+
+@jit
+def _add_scores(
+    sums: tl.tensor,
+    counts: tl.tensor,
+    losses: tl.tensor,
+    accuracies: tl.tensor,
+    num_blocks: tl.int32,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Add up a model's sums, and divide them by its number of rows."""
+    model = tl.program_id(0).to(tl.int64)
+    loss = tl.zeros((BLOCK,), dtype=tl.float32)
+    right = tl.zeros((BLOCK,), dtype=tl.float32)
+    for begin in range(0, num_blocks, BLOCK):
+        block = begin + tl.arange(0, BLOCK)
+        place, here = sums + (model * num_blocks + block) * 2, block < num_blocks
+        loss += tl.load(place, mask=here, other=0.0)
+        right += tl.load(place + 1, mask=here, other=0.0)
+    count = tl.load(counts + model)
+    tl.store(losses + model, tl.sum(loss) / count.to(tl.float32))
+    tl.store(accuracies + model, tl.sum(right.to(tl.float64)) / count.to(tl.float64))
