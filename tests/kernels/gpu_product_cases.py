@@ -1,12 +1,15 @@
 """Products with dropped features on a GPU, against float64; run by ``test_gpu.py``."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 import torch
-from gpu_cases import HERE, draws_of, random
+from gpu_cases import HERE, draws_of, exact_sums, random, random_pattern
 from torch import Tensor
 
 from crossgcn.graph import DenseFeatures
-from crossgcn.kernels import plain
+from crossgcn.kernels import gpu, plain
 from crossgcn.kernels.draws import Draws, keep
 from crossgcn.kernels.gpu import products as gpu_products
 from crossgcn.kernels.gpu.halves import Dropping, halve, pad_rows
@@ -43,6 +46,7 @@ def test_products_with_a_dropped_matrix_equal_the_plain_ones(
     assert for_x is None
 
 
+@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
 @pytest.mark.parametrize("activate", [False, True])
 @pytest.mark.parametrize("precision", ["fp32", "tf32"])
 @pytest.mark.parametrize(("rows", "features", "width", "p"), SIZES)
@@ -255,5 +259,62 @@ def test_dense_features_are_dropped_as_they_are_multiplied(p: float) -> None:
     slope = random(1, 33, 24, seed=3)
     (gradient,) = torch.autograd.grad((product * slope).sum(), weight)
     dropped = plain.drop(x.double(), None, draws, p, False)
-    torch.testing.assert_close(product.double(), dropped @ weight.double(), rtol=2e-3, atol=2e-2)
-    torch.testing.assert_close(gradient.double(), dropped.mT @ slope.double(), rtol=2e-3, atol=2e-2)
+    assert_product(product.detach(), dropped @ weight.detach().double(), "fp32")
+    assert_product(gradient, dropped.mT @ slope.double(), "fp32")
+
+
+@pytest.mark.parametrize("first_is_one", [False, True])
+@pytest.mark.parametrize(
+    ("order", "channels", "release"),
+    [(2, 24, False), (2, 128, True), (2, 256, False), (3, 128, True)],
+)
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_crossed_products_and_their_gradients_are_those_of_autograd(
+    precision: Precision, order: int, channels: int, release: bool, first_is_one: bool
+) -> None:
+    draws = Draws(torch.tensor([5], device=HERE), torch.tensor(2, device=HERE), 1)
+    given = [
+        random(1, 140, 37, seed=1),
+        random(1, 37, order * channels, seed=2),
+        random(1, order, seed=3),
+    ]
+    slope = random(1, 140, channels, seed=4)
+    exact = [each.double().requires_grad_() for each in given]
+    dropped = plain.drop(exact[0], None, draws, 0.5, True)
+    expected = plain.cross(dropped @ exact[1], exact[2], release, first_is_one)
+    gradients = torch.autograd.grad(expected, exact, slope.double(), allow_unused=True)
+
+    x, weight, order_weights = (each.requires_grad_() for each in given)
+    with matmul_precision(precision):
+        features = DenseFeatures(x).drop(draws, 0.5, activate=True)
+        actual = features.cross(weight, order_weights, release, first_is_one)
+        found = torch.autograd.grad(actual, (x, weight, order_weights), slope)
+    near = {"fp32": 1e-5, "tf32": 1e-2}[precision]
+    pairs = zip((actual.detach(), *found), (expected.detach(), *gradients), strict=True)
+    for mine, true in pairs:
+        assert float((mine.double() - true).norm()) <= near * float(true.norm())
+
+
+@pytest.mark.parametrize("width", [64, 128, 300])
+def test_wide_row_sums_in_tf32_round_what_they_add(width: int) -> None:
+    pattern = random_pattern([3, 0, 40, 1, 200], num_columns=150, seed=1)
+    values, dense = random(244, seed=2), random(150, width, seed=3)
+    dense[:, 5] *= 1e-3
+    with matmul_precision("tf32"):
+        actual = gpu.row_sums(pattern, values, dense)
+    exact = exact_sums(pattern, values, dense)
+    assert actual.dtype == torch.float32
+    wrong = float((actual.double() - exact).norm() / exact.norm())
+    assert wrong <= (3e-4 if width >= 128 else 1e-6)
+    assert width < 128 or wrong > 1e-6
+
+
+@contextmanager
+def matmul_precision(precision: Precision) -> Iterator[None]:
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "tf32" if precision == "tf32" else "ieee"
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = before

@@ -312,31 +312,74 @@ class DenseFeatures:
         return other
 
     def __matmul__(self, weight: Tensor) -> Tensor:
-        how = (self._draws, self._p, self._activate, self._shrink)
-        product: Tensor = _FeatureProduct.apply(weight, self._x, *how)  # type: ignore[no-untyped-call]
+        return self.cross(weight)
+
+    def cross(self, weight: Tensor, order_weights: Tensor | None = None, *crossing: bool) -> Tensor:
+        """Multiply by all projections, and cross them if there are order weights.
+
+        Args:
+            weight: ``[1, features, order * channels]``.
+            order_weights: ``[1, order]``.
+            *crossing: ``release`` and ``first_is_one`` of :func:`crossgcn.kernels.cross`.
+        """
+        how = (self._draws, self._p, _precision_of_products(), self._activate, self._shrink)
+        product: Tensor = _FeatureProduct.apply(weight, self._x, order_weights, how, crossing)  # type: ignore[no-untyped-call]
         return product
 
 
 class _FeatureProduct(torch.autograd.Function):
-    """``drop(X) @ W``, with the gradients of ``W`` and ``X``."""
+    """``drop(X) @ W``, crossed or not, with the gradients of ``W``, ``X`` and order weights."""
 
     @staticmethod
     def forward(
-        ctx: Any, weight: Tensor, x: Tensor, draws: Draws | None, p: float, *how: Any
+        ctx: Any,
+        weight: Tensor,
+        x: Tensor,
+        order_weights: Tensor | None,
+        how: tuple[Any, ...],
+        crossing: tuple[bool, ...],
     ) -> Tensor:
+        from crossgcn.kernels import gpu
         from crossgcn.kernels.gpu.products import DroppedProduct
 
-        ctx.product = DroppedProduct(x[0], draws, p, _precision_of_products(), *how)
-        product: Tensor = ctx.product.project(weight[0]).unsqueeze(0)
-        return product
+        ctx.product, ctx.crossing = DroppedProduct(x[0], *how), crossing
+        projections: Tensor = ctx.product.project(weight[0]).unsqueeze(0)
+        if order_weights is None:
+            return projections
+        ctx.save_for_backward(projections, order_weights)
+        return gpu.cross(projections, order_weights, *crossing)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        for_weight, for_x = ctx.product.backward(gradient[0], ctx.needs_input_grad[1])
+        along, for_orders = gradient[0], None
+        if ctx.saved_tensors:
+            along, for_orders = _cross_backward(ctx, gradient)
+        for_weight, for_x = ctx.product.backward(along, ctx.needs_input_grad[1])
         if for_x is not None:
             for_x = for_x.unsqueeze(0)
-        return for_weight.float().unsqueeze(0), for_x, None, None, None, None
+        return for_weight.float().unsqueeze(0), for_x, for_orders, None, None
+
+
+def _cross_backward(ctx: Any, gradient: Tensor) -> tuple[Any, Tensor | None]:
+    """Return the gradient of the projections, in halves if possible, and of the order weights."""
+    from crossgcn.kernels import gpu
+    from crossgcn.kernels.gpu.halves import TILE
+
+    projections, order_weights = ctx.saved_tensors
+    release, first_is_one = ctx.crossing
+    how = (release, ctx.needs_input_grad[2], first_is_one)
+    precision, order = ctx.product.precision, order_weights.size(1)
+    if precision == "bf16" or gradient.size(2) % TILE or order > _MOST_IN_HALVES:
+        found, for_orders = gpu.cross_backward(gradient, projections, order_weights, *how)
+        return found[0], for_orders
+    return gpu.cross_backward_in_halves(
+        gradient, projections, order_weights, *how, exact=precision == "fp32"
+    )
+
+
+_MOST_IN_HALVES = 2
+"""Highest order whose gradient is written in halves at once; more need too many registers."""
 
 
 def _precision_of_products() -> Precision:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from crossgcn.errors import check_count, unknown_name
-from crossgcn.graph import SparseMatrix
+from crossgcn.graph import DenseFeatures, SparseMatrix
 from crossgcn.kernels.plain import multiply_up, with_one_first
 from crossgcn.layers.catalogue import OrderWeights, make_order_aggregation
 from crossgcn.layers.feature_transform import FeatureTransform, check_order
@@ -161,7 +161,14 @@ class CrossFeatureTransform(FeatureTransform):
         """
         if isinstance(self.weight, UninitializedParameter):
             self._materialize(x.shape[-1])
-        return x @ self.weight.movedim(-1, -3).flatten(-2)
+        return x @ self._projections()
+
+    def transform(self, x: Tensor | SparseMatrix | DenseFeatures) -> Tensor:
+        """Transform each row of ``x`` without adding the bias."""
+        sums = self.aggregator is None and self.projection_scale is None and self.order > 1
+        if isinstance(x, DenseFeatures) and sums:
+            return x.cross(self._projections(), self.order_weights, *self._crossing)
+        return self.combine(self.project(x))  # type: ignore[arg-type]
 
     def combine(self, projections: Tensor) -> Tensor:
         """Cross the projections and aggregate the orders, without adding the bias."""
@@ -177,8 +184,16 @@ class CrossFeatureTransform(FeatureTransform):
         if self.order == 1 and isinstance(self.order_aggregation, str):
             return projections
         assert self.order_weights is not None
-        release, gated = self.first_order == "release", self.trains_order_weights
-        return cross_and_sum(projections, self.order_weights, release, first_is_one=gated)
+        return cross_and_sum(projections, self.order_weights, *self._crossing)
+
+    @property
+    def _crossing(self) -> tuple[bool, bool]:
+        """How orders are summed; see :func:`~crossgcn.layers.orders.cross_and_sum`."""
+        return self.first_order == "release", self.trains_order_weights
+
+    def _projections(self) -> Tensor:
+        """Return all projections side by side, ``[in_channels, order * out_channels]``."""
+        return self.weight.movedim(-1, -3).flatten(-2)
 
     def effective_order_weights(self) -> Tensor | None:
         r"""Return the weights :math:`\alpha` that the sum uses, ``[order]``.

@@ -239,7 +239,7 @@ def feature_dropout(
         seeds = torch.randint(2**32, (1,), device=device)
         draws = Draws(seeds, torch.zeros_like(seeds), 0)
     if isinstance(x, DenseFeatures):
-        return x.drop(draws, p)  # type: ignore[return-value]
+        return x.drop(draws, p)
     if isinstance(x, SparseMatrix):
         return x.with_values(kernels.drop(x.values, x.model_starts, draws, p, False))
     if x.layout == torch.sparse_csr:

@@ -4,8 +4,17 @@ They take float32 and bfloat16 and sum in float32. None synchronises with the ho
 atomically, so CUDA graphs can record them and results are reproducible to the bit.
 """
 
-from crossgcn.kernels.gpu.cross import cross, cross_backward
+from crossgcn.kernels.gpu.cross import cross, cross_backward, cross_backward_in_halves
 from crossgcn.kernels.gpu.elementwise import adam, drop, drop_backward, score
 from crossgcn.kernels.gpu.rows import row_sums
 
-__all__ = ["adam", "cross", "cross_backward", "drop", "drop_backward", "row_sums", "score"]
+__all__ = [
+    "adam",
+    "cross",
+    "cross_backward",
+    "cross_backward_in_halves",
+    "drop",
+    "drop_backward",
+    "row_sums",
+    "score",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from crossgcn.kernels.gpu.halves import TILE, Halves, store_halves, stretch_tile
 from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power_of_two, tl
 
 
@@ -45,20 +46,67 @@ def cross_backward(
     first_is_one: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """See :func:`crossgcn.kernels.plain.cross_backward`."""
+    out = torch.empty_like(projections, memory_format=torch.contiguous_format)
+    how = (release, with_order_weights, first_is_one)
+    tile = _tile(projections.size(2) // order_weights.size(1), order_weights.size(1))
+    return out, _launch_backward(gradient, projections, order_weights, *how, out, tile=tile)
+
+
+def cross_backward_in_halves(
+    gradient: Tensor,
+    projections: Tensor,
+    order_weights: Tensor,
+    release: bool,
+    with_order_weights: bool,
+    first_is_one: bool,
+    exact: bool,
+) -> tuple[Halves, Tensor | None]:
+    """Compute :func:`cross_backward` for a product's gradient, of one model.
+
+    The number of channels must be a multiple of 128.
+
+    Args:
+        exact: Keep the remainders.
+    """
+    _, rows, width = projections.shape
+    high = projections.new_empty(rows, width, dtype=torch.float16)
+    low = torch.empty_like(high) if exact else None
+    shrink = projections.new_empty(blocks(rows, TILE), blocks(width, TILE))
+    how = (release, with_order_weights, first_is_one)
+    sums = _launch_backward(
+        *(gradient, projections, order_weights, *how, high, low, shrink), tile=(TILE, TILE)
+    )
+    return Halves(high, low, shrink), sums
+
+
+def _launch_backward(
+    gradient: Tensor,
+    projections: Tensor,
+    order_weights: Tensor,
+    release: bool,
+    with_order_weights: bool,
+    first_is_one: bool,
+    out: Tensor,
+    low: Tensor | None = None,
+    shrink: Tensor | None = None,
+    *,
+    tile: tuple[int, int],
+) -> Tensor | None:
+    """Write the gradient of the projections; return that of the order weights if asked for."""
     models, rows, width = projections.shape
     order = order_weights.size(1)
-    channels = width // order
-    block_rows, block_channels = _tile(channels, order)
+    channels, (block_rows, block_channels) = width // order, tile
     grid = (blocks(rows, block_rows), blocks(channels, block_channels), models)
-    grad_projections = torch.empty_like(projections, memory_format=torch.contiguous_format)
-    sums = grad_projections.new_empty(models, order, grid[0] * grid[1], dtype=torch.float32)
-    if grad_projections.numel() > 0:
+    sums = out.new_empty(models, order, grid[0] * grid[1], dtype=torch.float32)
+    if out.numel() > 0:
         with on_device_of(projections):
             _cross_backward[grid](
                 gradient.contiguous(),
                 projections.contiguous(),
                 order_weights.contiguous(),
-                grad_projections,
+                out,
+                low,
+                shrink,
                 sums,
                 rows,
                 CHANNELS=channels,
@@ -68,11 +116,9 @@ def cross_backward(
                 WITH_ORDER_WEIGHTS=with_order_weights,
                 BLOCK_ROWS=block_rows,
                 BLOCK_CHANNELS=block_channels,
-                num_warps=4,
+                num_warps=4 if shrink is None else 32,
             )
-    if not with_order_weights:
-        return grad_projections, None
-    return grad_projections, sums.sum(dim=2).to(order_weights.dtype)
+    return sums.sum(dim=2).to(order_weights.dtype) if with_order_weights else None
 
 
 def _tile(channels: int, order: int) -> tuple[int, int]:
@@ -123,6 +169,8 @@ def _cross_backward(
     projections: tl.tensor,
     order_weights: tl.tensor,
     grad_projections: tl.tensor,
+    low: tl.tensor,
+    shrink: tl.tensor,
     sums: tl.tensor,
     num_rows: tl.int64,
     CHANNELS: tl.constexpr,
@@ -178,6 +226,10 @@ def _cross_backward(
         result = before[k] * suffix
         if RELEASE:
             result += first_weight
-        place = grad_projections + offset + k * CHANNELS
-        tl.store(place, (slope * result).to(grad_projections.dtype.element_ty), mask=inside)
+        result *= slope
+        if shrink is not None:
+            result, power = stretch_tile(result)
+            tile = (tl.program_id(0) * ORDER + k) * tl.num_programs(1) + tl.program_id(1)
+            tl.store(shrink + tile, power)
+        store_halves(result, offset + k * CHANNELS, inside, grad_projections, low)
         suffix *= parts[k]

@@ -10,7 +10,7 @@ smaller ones is below 2⁻⁵⁰ of the largest.)
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -168,6 +168,29 @@ def drop_tile(
 
 
 @jit
+def stretch_tile(value: tl.tensor) -> Any:
+    """Multiply a tile by a power of two; return the tile, and what undoes it."""
+    size = tl.abs(value)
+    most = tl.max(tl.where(size < float("inf"), size, 0.0))
+    # Its exponent, but never so small that its power of two overflows.
+    exponent = tl.maximum(most.to(tl.int32, bitcast=True) >> 23, 27)
+    stretch = ((268 - exponent) << 23).to(tl.float32, bitcast=True)
+    return value * stretch, ((exponent - 14) << 23).to(tl.float32, bitcast=True)
+
+
+@jit
+def store_halves(
+    value: tl.tensor, places: tl.tensor, inside: tl.tensor, high: tl.tensor, low: tl.tensor
+) -> None:
+    """Store numbers in the type of ``high``, and remainders if there is a ``low``."""
+    near = value.to(high.dtype.element_ty)
+    tl.store(high + places, near, mask=inside)
+    if low is not None:
+        rest = (value - near.to(tl.float32)) * 2048.0
+        tl.store(low + places, rest.to(low.dtype.element_ty), mask=inside)
+
+
+@jit
 def _halve(
     source: tl.tensor,
     high: tl.tensor,
@@ -204,16 +227,7 @@ def _halve(
         if KNOWN:
             value *= 1.0 / tl.load(shrink + tile)
         else:
-            size = tl.abs(value)
-            most = tl.max(tl.where(size < float("inf"), size, 0.0))
-            # Its exponent, but never so small that its power of two overflows.
-            exponent = tl.maximum(most.to(tl.int32, bitcast=True) >> 23, 27)
-            value *= ((268 - exponent) << 23).to(tl.float32, bitcast=True)
-            tl.store(shrink + tile, ((exponent - 14) << 23).to(tl.float32, bitcast=True))
-    near = value.to(high.dtype.element_ty)
+            value, power = stretch_tile(value)
+            tl.store(shrink + tile, power)
     places = long_row * STRIDE + column[None, :]
-    inside = in_rows & (column < STRIDE)[None, :]
-    tl.store(high + places, near, mask=inside)
-    if low is not None:
-        rest = (value - near.to(tl.float32)) * 2048.0
-        tl.store(low + places, rest.to(low.dtype.element_ty), mask=inside)
+    store_halves(value, places, in_rows & (column < STRIDE)[None, :], high, low)

@@ -65,7 +65,11 @@ def shape_of(rows: int, columns: int, terms: int, exact: bool, turn_left: bool) 
     A sum of many terms is cut into as many chunks as keep all processors busy, where that gains
     more than reading and writing the chunks costs.
     """
-    if columns <= 64:
+    if terms <= TILE:
+        shape = ProductShape(64, 128, 32, num_warps=4, num_stages=3)
+        if columns <= 32:
+            shape = ProductShape(128, 32, 64, num_warps=4, num_stages=2)
+    elif columns <= 64:
         depth = 128 if turn_left and not exact else 64
         shape = ProductShape(128, 64, depth, num_warps=4, num_stages=4 if depth == 64 else 3)
     elif exact:
@@ -324,18 +328,21 @@ class DroppedProduct:
         self._weight = self._halve(weight)
         return multiply(self._left, self._weight, scale)
 
-    def backward(self, gradient: Tensor, with_x: bool = False) -> tuple[Tensor, Tensor | None]:
+    def backward(
+        self, gradient: Tensor | Halves, with_x: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
         """Compute the gradients of the weight and of ``x`` from that of the product.
 
         Args:
-            gradient: ``[rows, width]``.
+            gradient: ``[rows, width]``; not in halves in bfloat16.
             with_x: Compute that of ``x``, too; not in bfloat16.
         """
         scale = self._dropping.scale
         if self.precision == "bf16":
+            assert isinstance(gradient, Tensor)
             for_weight = self._left.t() @ gradient.to(torch.bfloat16)
             return for_weight[: self._x.size(1)] * scale, None
-        along = self._halve(gradient)
+        along = self._halve(gradient) if isinstance(gradient, Tensor) else gradient
         for_weight = multiply(self._left, along, scale, turn_left=True)
         if not with_x:
             return for_weight, None

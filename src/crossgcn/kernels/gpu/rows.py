@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from crossgcn.kernels.gpu.halves import TILE, halve
 from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power_of_two, tl
 from crossgcn.kernels.pattern import Pattern, Segments
 
@@ -42,24 +43,50 @@ def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
     The first call cuts the pattern into segments, which synchronises with the device: make one
     before recording a CUDA graph.
     """
+    halves = None
+    if _rounds(dense):
+        halves = halve(dense, exact=False)
+        dense = halves.high
     beyond_cache = dense.numel() * dense.element_size() > _CACHE
-    shape = _row_sum_shape(dense.size(1), dense.element_size(), beyond_cache)
-    return launch_row_sums(pattern, pattern.segments, values, dense, shape)
+    shape = _row_sum_shape(dense.size(1), dense.element_size(), beyond_cache, halves is not None)
+    shrink = None if halves is None else halves.shrink
+    return launch_row_sums(pattern, pattern.segments, values, dense, shape, shrink)
+
+
+def _rounds(dense: Tensor) -> bool:
+    """Whether the dense factor is rounded first: in TF32, where that saves more than it costs."""
+    return (
+        dense.dtype == torch.float32
+        and dense.size(1) >= TILE
+        and torch.backends.cuda.matmul.fp32_precision == "tf32"
+    )
 
 
 def launch_row_sums(
-    pattern: Pattern, segments: Segments, values: Tensor, dense: Tensor, shape: RowSumShape
+    pattern: Pattern,
+    segments: Segments,
+    values: Tensor,
+    dense: Tensor,
+    shape: RowSumShape,
+    shrink: Tensor | None = None,
 ) -> Tensor:
-    """Compute :func:`row_sums` with given segments and launch parameters."""
+    """Compute :func:`row_sums` with given segments and launch parameters.
+
+    With ``shrink``, ``dense`` is the high part of
+    :class:`~crossgcn.kernels.gpu.halves.Halves`, and the sums are in float32.
+    """
     width = dense.size(1)
-    out = dense.new_empty(pattern.num_rows, width)
+    dtype = dense.dtype if shrink is None else torch.float32
+    out = dense.new_empty(pattern.num_rows, width, dtype=dtype)
     if out.numel() == 0:
         return out
+    dense = dense if dense.stride(1) == 1 else dense.contiguous()
     slots = dense.new_empty(segments.num_slots, width, dtype=torch.float32)
     num_segments, num_blocks = segments.row.numel(), blocks(width, shape.block_columns)
     with on_device_of(dense):
         _sum_segments[(blocks(num_segments, shape.group), num_blocks)](
-            dense.contiguous(),
+            dense,
+            shrink,
             pattern.columns,
             values,
             segments.row,
@@ -70,6 +97,8 @@ def launch_row_sums(
             slots,
             num_segments,
             WIDTH=width,
+            STRIDE=dense.stride(0),
+            TILE=TILE,
             GROUP=shape.group,
             UNROLL=shape.unroll,
             BLOCK_COLUMNS=shape.block_columns,
@@ -89,7 +118,9 @@ def launch_row_sums(
     return out
 
 
-def _row_sum_shape(width: int, bytes_each: int, beyond_cache: bool = False) -> RowSumShape:
+def _row_sum_shape(
+    width: int, bytes_each: int, beyond_cache: bool = False, by_tile: bool = False
+) -> RowSumShape:
     """Return what was fastest on an H200 with 30,000 rows of 27 entries, 3,539 at most.
 
     Beyond the cache: with 2,450,000 rows of 52 entries, 21,943 at most.
@@ -101,8 +132,8 @@ def _row_sum_shape(width: int, bytes_each: int, beyond_cache: bool = False) -> R
     if columns <= 32:
         return RowSumShape(columns, unroll=8, group=min(128 // columns, 8), num_warps=1)
     if bytes_each == 2:
-        if columns <= 128:
-            return RowSumShape(columns, unroll=4, group=2, num_warps=1)
+        if columns <= TILE or by_tile:
+            return RowSumShape(min(columns, TILE), unroll=4, group=2, num_warps=1)
         return RowSumShape(min(columns, 512), unroll=2, group=1, num_warps=1)
     if columns == 64:
         return RowSumShape(64, unroll=8, group=4, num_warps=2)
@@ -112,6 +143,7 @@ def _row_sum_shape(width: int, bytes_each: int, beyond_cache: bool = False) -> R
 @jit
 def _sum_segments(
     dense: tl.tensor,
+    shrink: tl.tensor,
     columns: tl.tensor,
     values: tl.tensor,
     segment_rows: tl.tensor,
@@ -122,6 +154,8 @@ def _sum_segments(
     slots: tl.tensor,
     num_segments: tl.int32,
     WIDTH: tl.constexpr,
+    STRIDE: tl.constexpr,
+    TILE: tl.constexpr,
     GROUP: tl.constexpr,
     UNROLL: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
@@ -141,10 +175,13 @@ def _sum_segments(
         place = done + tl.arange(0, UNROLL)
         within = place[None, :] < length[:, None]
         entry = begin[:, None] + place[None, :]
-        source = tl.load(columns + entry, mask=within, other=0).to(tl.int64) * WIDTH
+        source = tl.load(columns + entry, mask=within, other=0)
         weight = tl.load(values + entry, mask=within, other=0.0).to(tl.float32)
+        if shrink is not None:
+            tile = tl.program_id(1) * BLOCK_COLUMNS // TILE
+            weight *= tl.load(shrink + source // TILE * ((WIDTH + TILE - 1) // TILE) + tile)
         gathered = tl.load(
-            dense + source[:, :, None] + column[None, None, :],
+            dense + source.to(tl.int64)[:, :, None] * STRIDE + column[None, None, :],
             mask=within[:, :, None] & in_width[None, None, :],
             other=0.0,
         )
