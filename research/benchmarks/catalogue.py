@@ -70,6 +70,11 @@ BENCHMARKS: Mapping[str, BenchmarkEntry] = {
     "gpu-big-graph": BenchmarkEntry(
         "big_graph", "cuda", "2.45 million nodes and 62 million edges at once, on a GPU"
     ),
+    "gpu-hops": BenchmarkEntry(
+        "gpu_hops",
+        "cuda",
+        "columns of 62 million edges, and training on ten million rows, on a GPU",
+    ),
     "precision": BenchmarkEntry("precision", "cuda", "what tf32 and bf16 cost in accuracy"),
     "own-tables": BenchmarkEntry(
         "own_tables", "cpu", "from two CSV files to a report, in three commands"

@@ -132,6 +132,27 @@ def test_columns_are_the_same_bits_with_little_memory(
     assert torch.equal(found, expected)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("directed", [False, True])
+def test_columns_of_a_whole_graph_on_one_device_are_the_same(
+    directed: bool, weighted: bool
+) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(300, 6)
+    x[:, 2] = (x[:, 2] > 1).float()
+    edges = torch.randint(290, (2, 2000))  # some nodes have no neighbour
+    edges[1, :50] = edges[0, :50]
+    graph = MemoryGraph(x, edges, torch.rand(2000) if weighted else None)
+    usual = HopColumns(graph, 2, directed=directed)
+    whole = HopColumns(graph, 2, directed=directed, device=torch.device("cpu"))
+    torch.testing.assert_close(whole.without_labels, usual.without_labels, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(whole.smoothing.prior, usual.smoothing.prior)
+    torch.testing.assert_close(whole.smoothing.strength, usual.smoothing.strength)
+    torch.testing.assert_close(whole.scale, usual.scale)
+    labels = NeighbourLabels(torch.ones(300, 1), torch.arange(300) < 100)
+    assert torch.equal(whole.label_columns(labels), usual.label_columns(labels))
+
+
 def test_names_say_whose_a_column_is() -> None:
     assert HopPlan(1, 2, 1).name_columns(["age"], ["banned"], "friends") == [
         "age",

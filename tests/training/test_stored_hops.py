@@ -32,6 +32,7 @@ from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
+from crossgcn.training import inputs
 from crossgcn.training.batches.step import MiniBatchStep, batches_of
 from crossgcn.training.checkpoints import CHECKPOINT
 from crossgcn.training.distributed import Processes
@@ -231,6 +232,29 @@ def test_training_on_a_graph_folder_is_training_in_memory(tmp_path: Path, direct
         torch.testing.assert_close(weights[0][name], value, rtol=1e-3, atol=1e-4)
     assert len(list((tmp_path / "disk").glob("hop-columns-*.f32"))) == 1
     assert not list((tmp_path / "memory").glob("hop-columns-*"))
+
+
+def test_columns_on_a_device_with_room_for_them_train_the_same_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_graph(make_graph(), tmp_path / "graph")
+    usual = run(None, tmp_path / "usual", dataset=str(tmp_path / "graph"))
+    monkeypatch.setattr(inputs, "_fits_on", lambda *_: True)
+    other = run(None, tmp_path / "other", dataset=str(tmp_path / "graph"))
+    assert other["test"] == pytest.approx(usual["test"], rel=1e-4)
+    assert list((tmp_path / "usual").glob("hop-columns-*"))
+    assert not list((tmp_path / "other").glob("hop-columns-*"))
+
+
+@pytest.mark.parametrize(("free", "fits"), [(1 << 14, False), (1 << 26, True)])
+def test_columns_are_computed_on_a_gpu_only_if_it_has_room(
+    monkeypatch: pytest.MonkeyPatch, free: int, fits: bool
+) -> None:
+    source = source_of(make_graph())
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 1 << 30))
+    assert inputs._fits_on(torch.device("cuda"), source, 2) == fits
+    assert not inputs._fits_on(torch.device("cpu"), source, 2)
+    assert not inputs._fits_on(None, source, 2)
 
 
 def test_more_hops_than_a_graph_folder_has_are_refused(tmp_path: Path) -> None:

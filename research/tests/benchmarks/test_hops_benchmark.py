@@ -1,7 +1,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from crossgcn.errors import WorkFailed
+from crossgcn.graph.hops import HopColumns
+from crossgcn.graph.sampling.source import GraphSource
+from research.benchmarks import gpu_hops
 from research.benchmarks.harness.command import Options
 from research.benchmarks.harness.hop_training import HopSize
 from research.benchmarks.harness.record import Measurement
@@ -49,3 +54,27 @@ def test_training_and_a_step_are_set_against_boosting_and_a_perceptron() -> None
     times = {timing.side: timing.median for timing in found.timings}
     assert found.results[0].value == pytest.approx(times["ours"] / times["boosting"])
     assert "31 columns" in found.notes[0]
+
+
+def test_columns_and_training_of_a_gpu_are_timed_on_any_device() -> None:
+    found, look = Measurement(), Options(quick=True, rounds=2)
+    gpu_hops.measure_columns(HopSize(500, 2_000, 3), look, found)
+    gpu_hops.measure_training(gpu_hops.RowSize(2_000, 4, 3, 256), look, found)
+    assert [result.what for result in found.results] == [gpu_hops.COLUMNS, gpu_hops.TRAINING]
+    assert all(result.value > 0 for result in found.results)
+    assert found.checks[0].error <= gpu_hops.SAME_COLUMNS
+    assert "2,000 rows, 9 columns, 3 epochs" in found.notes[1]
+
+
+def test_another_column_on_the_device_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = gpu_hops.HopColumns
+
+    def other(graph: GraphSource, device: torch.device | None = None) -> HopColumns:
+        columns = made(graph, device=device)
+        if device is not None:
+            columns.without_labels = columns.without_labels + 0.1  # type: ignore[operator]
+        return columns
+
+    monkeypatch.setattr(gpu_hops, "HopColumns", other)
+    with pytest.raises(WorkFailed, match="columns of the CPU"):
+        gpu_hops.measure_columns(HopSize(500, 2_000, 3), Options(quick=True), Measurement())

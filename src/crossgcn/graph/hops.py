@@ -127,6 +127,8 @@ class HopColumns:
             graph is ``sealed_only``.
         smoothing: That of the model which reads the columns, or the strength of all means; 0 for
             plain means. By default the strengths are estimated here.
+        device: Compute dense columns on this device, with the whole graph in its memory, and leave
+            them there; they are not kept in a file. Labels of neighbours are on the CPU.
     """
 
     def __init__(
@@ -138,6 +140,7 @@ class HopColumns:
         folder: Path | None = None,
         identity: Mapping[str, Any] | None = None,
         smoothing: Smoothing | float | None = None,
+        device: torch.device | None = None,
     ) -> None:
         self._given = smoothing
         self.plan = HopPlan(source.num_features, hops, directed=directed)
@@ -153,11 +156,19 @@ class HopColumns:
             and not (stored.sealed_only or isinstance(smoothing, int | float))
             and self._read_from(columns_beside(stored, self.plan))
         ):
+            self._move_to(device)
             return
         shape = (source.num_nodes, self.plan.num_columns)
         first = source.features(torch.arange(min(1, source.num_nodes)))
         if isinstance(first, SparseMatrix) and self._stays_sparse(source):
             self.without_labels = self._compute_sparse(source)
+            return
+        if device is not None:
+            self.without_labels = torch.empty(shape, device=device)
+            sides = [Neighbourhood(source, device=device)]
+            if directed:
+                sides.append(Neighbourhood(source, outward=True, device=device))
+            self.smoothing = self._compute(source, self.without_labels, sides)
             return
         dtype = first.values.dtype if isinstance(first, SparseMatrix) else first.dtype
         if folder is not None and identity is not None:
@@ -168,6 +179,10 @@ class HopColumns:
         else:
             self.without_labels = make_rows(*shape, dtype, folder)
             self.smoothing = self._compute(source, self.without_labels)
+
+    def _move_to(self, device: torch.device | None) -> None:
+        if device is not None and isinstance(self.without_labels, Tensor):
+            self.without_labels, self._kept = self.without_labels.to(device), None
 
     def _read_from(self, kept: KeptRows) -> bool:
         """Read the columns from a file; return whether it is complete and of this smoothing."""
@@ -205,8 +220,8 @@ class HopColumns:
         return torch.cat(blocks, dim=1)
 
     def with_labels(self, labels: NeighbourLabels) -> Features:
-        """Return all columns, with the labels of neighbours."""
-        return join_columns([self.without_labels, self.label_columns(labels)])
+        """Return all columns, with the labels of neighbours, on the CPU."""
+        return join_columns([self.without_labels.to("cpu"), self.label_columns(labels)])
 
     def _stays_sparse(self, source: GraphSource) -> bool:
         """Return whether sparse columns are large, and smaller than dense ones.
@@ -225,19 +240,22 @@ class HopColumns:
         entries = own + len(self._directions) * sum(reached)
         return bool(_ENTRY_BYTES * entries < 4 * plan.num_columns)
 
-    def _compute(self, source: GraphSource, out: Tensor) -> Smoothing:
+    def _compute(
+        self, source: GraphSource, out: Tensor, directions: Sequence[Neighbourhood] | None = None
+    ) -> Smoothing:
         """Write all columns, some rows at a time; return how they are smoothed."""
-        width, sides = self.plan.num_features, len(self._directions)
+        directions = directions or self._directions
+        width, sides = self.plan.num_features, len(directions)
         for nodes in torch.split(torch.arange(source.num_nodes), _ROWS):
             out[nodes[0] : nodes[-1] + 1, :width] = _dense(source.features(nodes))
 
         def write(near: Neighbourhood, block: int, x: Tensor, prior: Tensor, by: float) -> Tensor:
             means = out[:, (block + 1) * width : (block + 2) * width]
-            near.mean(x, means, prior, by)
+            near.mean(x, means.zero_(), prior, by)
             return means
 
-        smoothing, _ = self._smooth(out[:, :width], write)
-        for side, near in enumerate(self._directions, start=-sides):
+        smoothing, _ = self._smooth(out[:, :width], write, directions)
+        for side, near in enumerate(directions, start=-sides):
             out[:, self.plan.num_columns + side] = near.num_neighbours.log1p()
         return smoothing
 
@@ -261,7 +279,10 @@ class HopColumns:
         return joined
 
     def _smooth(
-        self, own: _F, mean: Callable[[Neighbourhood, int, _F, Tensor, float], _F]
+        self,
+        own: _F,
+        mean: Callable[[Neighbourhood, int, _F, Tensor, float], _F],
+        directions: Sequence[Neighbourhood] | None = None,
     ) -> tuple[Smoothing, list[_F]]:
         """Return the smoothing, and the own columns followed by all blocks of means.
 
@@ -270,11 +291,12 @@ class HopColumns:
                 (the own ones, or the last means of the same direction), the prior and the
                 strength; returns the block.
         """
-        blocks, strengths, sides = [own], [], len(self._directions)
+        directions = directions or self._directions
+        blocks, strengths, sides = [own], [], len(directions)
         given = self._given
         prior = given.prior if isinstance(given, Smoothing) else _prior(own)
         for block in range(self.plan.num_blocks):
-            near, x = self._directions[block % sides], blocks[max(0, block + 1 - sides)]
+            near, x = directions[block % sides], blocks[max(0, block + 1 - sides)]
             if isinstance(given, Smoothing):
                 strengths.append(float(given.strength[block]))
             else:
@@ -295,12 +317,12 @@ def _prior(own: Features) -> Tensor:
         matrix = own.to_scipy().astype(np.float64)
         flags = abs(matrix - matrix.power(2)).max(axis=0).toarray() == 0
         return torch.from_numpy(np.where(flags, 0.0, matrix.mean(axis=0))).float()
-    total = torch.zeros(own.size(1), dtype=torch.float64)
-    flags = torch.ones(own.size(1), dtype=torch.bool)
+    total = torch.zeros(own.size(1), dtype=torch.float64, device=own.device)
+    flags = torch.ones(own.size(1), dtype=torch.bool, device=own.device)
     for part in torch.split(own, _ROWS):
         total += part.double().sum(0)
         flags &= ((part == 0) | (part == 1)).all(0)
-    return torch.where(flags, 0.0, total / max(len(own), 1)).float()
+    return torch.where(flags, 0.0, total / max(len(own), 1)).float().cpu()
 
 
 class KeptRows:
@@ -406,13 +428,14 @@ def fit_scale(columns: Features, num_features: int) -> Scale:
         mean, square = matrix.mean(axis=0), matrix.power(2).mean(axis=0)
         largest = abs(matrix).max(axis=0).toarray()
     else:
-        total = torch.zeros(3, columns.size(1), dtype=torch.float64)
+        total = torch.zeros(3, columns.size(1), dtype=torch.float64, device=columns.device)
         for part in torch.split(columns, _ROWS):
             part = part.double()
             total[0] += part.sum(0)
             total[1] += part.square().sum(0)
             total[2] = torch.maximum(total[2], part.abs().amax(0))
-        mean, square, largest = total[0].numpy() / rows, total[1].numpy() / rows, total[2].numpy()
+        mean, square, largest = total.cpu().numpy()
+        mean, square = mean / rows, square / rows
     deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
     constant = deviation <= 1e-6 * np.maximum(largest, 1e-30)
     deviation = np.where(constant, 1.0, np.maximum(deviation, _LEAST_DEVIATION))
@@ -432,10 +455,10 @@ def standardise(columns: Features, scale: Scale) -> Features:
 class HopSource(GraphSource):
     """Standardised columns as the features of a graph without edges.
 
-    Small dense ones are standardised once, others when their rows are read.
+    Small dense ones, and those on a GPU, are standardised once, others when their rows are read.
 
     Args:
-        parts: Columns, side by side.
+        parts: Columns, side by side; on the device of the first.
         labels: Class or number of each node.
     """
 
@@ -445,8 +468,11 @@ class HopSource(GraphSource):
         super().__init__(offsets, none, None, labels, width)
         self._parts, self._scale = list(parts), scale
         self._rows: Features | None = None
-        if 4 * rows * width <= _DENSE_BYTES and all(isinstance(part, Tensor) for part in parts):
-            self._rows = standardise(join_columns(parts), scale)
+        dense = [part for part in parts if isinstance(part, Tensor)]
+        on_gpu = bool(dense) and dense[0].is_cuda
+        if len(dense) == len(parts) and (on_gpu or 4 * rows * width <= _DENSE_BYTES):
+            together = join_columns([part.to(dense[0].device) for part in dense])
+            self._rows = standardise(together, scale)
 
     def features(self, nodes: Tensor) -> Features:
         """Return the rows of some nodes."""
@@ -470,7 +496,8 @@ def join_columns(blocks: Sequence[Features]) -> Features:
 def _select_rows(block: Features, nodes: Tensor) -> Features:
     if isinstance(block, SparseMatrix):
         return block.select_rows(nodes)
-    return block.index_select(0, nodes)  # several times faster than block[nodes]
+    # several times faster than block[nodes]
+    return block.index_select(0, nodes.to(block.device))
 
 
 def _dense(block: Features) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import Features, GraphSource, adjacency_rows
+from crossgcn.kernels import Pattern
 
 _ROWS, _WIDTH = 1 << 16, 64
 """Rows and columns that are computed at once."""
@@ -91,10 +92,14 @@ class Neighbourhood:
 
     Args:
         outward: Out-neighbours instead of in-neighbours.
+        device: Keep the whole adjacency there, and compute sums and means of dense columns on this
+            device. By default, they are computed on the CPU, some rows at a time.
     """
 
-    def __init__(self, source: GraphSource, *, outward: bool = False) -> None:
-        self._source, self._outward = source, outward
+    def __init__(
+        self, source: GraphSource, *, outward: bool = False, device: torch.device | None = None
+    ) -> None:
+        self._source, self._outward, self._device = source, outward, device
         self._exact = ExactRows(source)
 
     @property
@@ -105,6 +110,8 @@ class Neighbourhood:
     @cached_property
     def _sizes(self) -> tuple[Tensor, Tensor]:
         """The number of neighbours of each node, of weight above 0, and the sum of weights."""
+        if self._device is not None:
+            return self._sizes_on_device()
         sizes = torch.zeros(2, self._source.num_nodes, dtype=torch.float64)
         for chunk in self._exact.chunks():
             rows = adjacency_rows(self._source, chunk, "neighbours")
@@ -116,6 +123,33 @@ class Neighbourhood:
                 size, here = chunk.numel(), slice(chunk[0], chunk[-1] + 1)
                 sizes[:, here] = torch.stack([rows.rows.bincount(each, size) for each in parts])
         return sizes[0], sizes[1]
+
+    def _sizes_on_device(self) -> tuple[Tensor, Tensor]:
+        matrix = self._matrix
+        sums = []
+        for values in ((matrix.values > 0).double(), matrix.values.double()):
+            if self._outward:
+                empty = values.new_zeros(matrix.shape[1])
+                sums.append(empty.index_add_(0, matrix.columns, values))
+            else:
+                until = torch.cat([values.new_zeros(1), values.cumsum(0)])
+                sums.append(until[matrix.row_offsets.long()].diff())
+        return sums[0], sums[1]
+
+    @cached_property
+    def _matrix(self) -> SparseMatrix:
+        """The whole adjacency on the device; self-loops have the value 0."""
+        source, device = self._source, self._device
+        assert device is not None
+        source.check_all()
+        pattern = Pattern(source.offsets, source.neighbours).to(device)
+        if source.weights is None:
+            values = torch.ones(pattern.columns.numel(), device=device)
+        else:
+            values = source.weights.to(device, copy=True)
+        values[pattern.rows == pattern.columns] = 0.0
+        shape = (source.num_nodes, source.num_nodes)
+        return SparseMatrix(pattern.row_offsets, pattern.columns, values, shape)
 
     @cached_property
     def _inverse(self) -> Tensor:
@@ -129,7 +163,7 @@ class Neighbourhood:
         parts = (torch.split(each, _ROWS) for each in (out, self._inverse * share, 1 - share))
         for rows, scale, rest in zip(*parts, strict=True):
             rows *= scale.to(x.dtype).unsqueeze(1)
-            rows += rest.to(x.dtype).unsqueeze(1) * prior.to(x.dtype)
+            rows += rest.to(x.dtype).unsqueeze(1) * prior.to(x)
 
     def share(self, strength: float) -> Tensor:
         """Return the share of each node's own mean in its smoothed mean."""
@@ -210,6 +244,10 @@ class Neighbourhood:
 
     def _sum(self, x: Tensor, out: Tensor) -> Tensor:
         """Add the sums over neighbours to a matrix, some rows and columns at a time."""
+        if self._device is not None:
+            matrix, x = self._matrix, x.contiguous()
+            out += matrix.multiply_transposed(x) if self._outward else matrix @ x
+            return out
         fits = _COPY_BYTES // (x.element_size() * max(1, len(x)))
         if not x.is_contiguous() and (self._outward or fits < min(_FEWEST, x.size(1))):
             return self._sum_of_few(x, out)

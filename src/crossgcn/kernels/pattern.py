@@ -77,23 +77,23 @@ class Pattern:
 
 def cut_into_segments(row_offsets: Tensor, length: int) -> Segments:
     """Cut the rows of a CSR matrix into segments of at most ``length`` entries."""
-    offsets = row_offsets.cpu()
+    offsets = row_offsets.long()
     lengths = offsets.diff()
     pieces = ((lengths + length - 1) // length).clamp(min=1)
-    row = torch.repeat_interleave(torch.arange(lengths.numel()), pieces)
+    row = torch.repeat_interleave(pieces)
     first = pieces.cumsum(0) - pieces
-    within = torch.arange(row.numel()) - first[row]
+    within = torch.arange(row.numel(), device=row.device) - first[row]
     begin = offsets[:-1][row] + within * length
     end = torch.minimum(begin + length, offsets[1:][row])
     long_rows = (pieces > 1).nonzero().flatten()
     is_long = pieces[row] > 1
     slot = torch.where(is_long, is_long.cumsum(0) - 1, -1)
-    long_slots = torch.zeros(long_rows.numel() + 1, dtype=torch.long)
+    long_slots = pieces.new_zeros(long_rows.numel() + 1)
     long_slots[1:] = pieces[long_rows].cumsum(0)
     longest_first = (begin - end).argsort(stable=True)
 
     def place(numbers: Tensor) -> Tensor:
-        return numbers.to(row_offsets.device, torch.int32)
+        return numbers.to(torch.int32)
 
     return Segments(
         row=place(row[longest_first]),

@@ -35,12 +35,18 @@ class Inputs:
     Args:
         folder: Where columns of neighbourhoods of a graph on disk are kept for the next time;
             without it, they are in a temporary file.
+        device: Where models are trained. On a GPU with enough memory, columns of neighbourhoods
+            are computed there, and stay there.
     """
 
     def __init__(
-        self, data: Data, deep_walk: DeepWalkSettings | None = None, folder: Path | None = None
+        self,
+        data: Data,
+        deep_walk: DeepWalkSettings | None = None,
+        folder: Path | None = None,
+        device: torch.device | None = None,
     ) -> None:
-        self._folder = folder
+        self._folder, self._device = folder, device
         self.deep_walk = deep_walk or DeepWalkSettings()
         self._data: Data | None = data
         self._num_features = num_features_of(data)
@@ -101,7 +107,7 @@ class Inputs:
         """
         columns = self._columns(hops, smoothing)
         if not labels:
-            return columns.without_labels
+            return columns.without_labels.to("cpu")
         shown = neighbour_labels(self._source().labels, split.train, self._num_classes)
         return columns.with_labels(shown)
 
@@ -114,10 +120,12 @@ class Inputs:
         if key not in self._hops:
             source, stored = self._source(), getattr(self._graph, "stored", None)
             settings: dict[str, Any] = {"directed": self._is_directed}
-            if stored is not None and self._folder is not None:
+            if _fits_on(self._device, source, hops):
+                settings["device"] = self._device
+            elif stored is not None and self._folder is not None:
                 settings["identity"] = {"graph": stored.fingerprint, "hops": hops, **settings}
                 settings["identity"] |= {} if smoothing is None else {"smoothing": smoothing}
-            if stored is not None:
+            if stored is not None and "device" not in settings:
                 settings["folder"] = self._folder or Path(tempfile.gettempdir())
 
             def compute() -> None:
@@ -170,6 +178,19 @@ class Inputs:
         edge_index, num_nodes = self._graph.edge_index, self._graph.x.size(0)
         vectors = _embedding(edge_index.numpy().tobytes(), num_nodes, seed, self.deep_walk)
         return PreparedGraph(vectors, edge_index)
+
+
+_COPIES, _SHARE = 3, 0.5
+"""Copies of columns that exist at once, and the share of a GPU's free memory that they may take."""
+
+
+def _fits_on(device: torch.device | None, source: GraphSource, hops: int) -> bool:
+    """Return whether a GPU has room for the graph and the columns of neighbourhoods."""
+    if device is None or device.type != "cuda":
+        return False
+    columns = 4 * source.num_nodes * HopPlan(source.num_features, hops, directed=True).num_columns
+    edges = 32 * source.neighbours.numel()
+    return _COPIES * columns + edges <= _SHARE * torch.cuda.mem_get_info(device)[0]
 
 
 def rows_of_hops(

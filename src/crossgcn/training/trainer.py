@@ -123,14 +123,14 @@ class Trainer(RunTrainer):
         folder: Path | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> None:
-        self.inputs = Inputs(data, folder=folder)
+        self.device = choose_device(device)
+        self.inputs = Inputs(data, folder=folder, device=self.device)
         self.y: Tensor = data.y
         self.num_classes: int = data.num_classes
         self.description = describe_dataset(data)
         self.splits = splits
         self.save_models = save_models
         self.threads = threads
-        self.device = choose_device(device)
         self.read_test = read_test
         self.training = training
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)

@@ -73,7 +73,7 @@ class MiniBatchStep(Step):
         super().__init__(model, config, [own_seed], unused)
         self.batches, self.processes = batches, processes
         # Rows of nodes, because batches select nodes.
-        self._in_bag = None if in_bag is None else in_bag.t().contiguous()
+        self._in_bag = None if in_bag is None else in_bag.t().contiguous().to(self.device)
         self._node_weights = node_weights
         self._loss = Loss(model.num_outputs, class_weights, model.target_scale)
         # The same for all batches, so that processes that see parts of a batch agree on it.
@@ -91,6 +91,7 @@ class MiniBatchStep(Step):
             self._passes is not None and model.target_scale is None and not is_weighted
         )
         self._settled = processes.world_size == 1
+        self._decays_order_weights = order_weight_penalty(model, config.weight_decay) is not None
 
     def run(self) -> None:
         """Train on each batch of the next epoch."""
@@ -123,12 +124,15 @@ class MiniBatchStep(Step):
             self.totals += torch.stack([loss, right])
             return
         self.model.zero_grad(set_to_none=True)
-        self.model.train()
+        if not self.model.training:
+            self.model.train()
         with multiplying_in(self.config.precision, self.device):
             scores = self._averaging(*inputs)
             loss, right, slope = self._score(scores, batch)
             results, slopes = [scores], [slope * share]
-            decay = order_weight_penalty(self.model, self.config.weight_decay)
+            decay = None
+            if self._decays_order_weights:
+                decay = order_weight_penalty(self.model, self.config.weight_decay)
             if decay is not None:
                 results.append(decay)
                 slopes.append(torch.ones_like(decay))
@@ -143,7 +147,7 @@ class MiniBatchStep(Step):
         everywhere = batch.num_targets_everywhere
         if self._in_bag is None:
             return score_part(self._loss, scores, labels, everywhere, weights)
-        in_bag = self._in_bag.index_select(0, batch.targets)
+        in_bag = self._in_bag.index_select(0, batch.targets.to(self._in_bag.device))
         counts = torch.full((scores.size(0),), self._bag_share * everywhere, device=scores.device)
         if self._scores_bags:
             from crossgcn.training.compiled.hops import score_bags
@@ -151,7 +155,7 @@ class MiniBatchStep(Step):
             losses, right, slope = score_bags(scores.detach(), labels, in_bag, counts)
         else:
             unknown = torch.nan if labels.is_floating_point() else -1
-            of_bags = torch.where(in_bag.t(), labels, unknown).to(scores.device)
+            of_bags = torch.where(in_bag.t(), labels.to(scores.device), unknown)
             if weights is not None:
                 weights = weights.expand(of_bags.shape)
             losses, right, slope = self._loss(scores.detach(), of_bags, counts, weights)

@@ -184,9 +184,10 @@ def _draw_bags(model: NodeClassifier, nodes: Tensor, labels: Tensor, seed: int) 
     drawn = torch.zeros(bags, labels.numel(), dtype=torch.bool)
     drawn[:, nodes] = torch.rand(bags, nodes.numel(), generator=generator) < BAG_SHARE
     if not labels.is_floating_point():
-        classes = torch.unique(labels[nodes])
+        counts = torch.bincount(labels[nodes])
         for bag in drawn:
-            missing = classes[~torch.isin(classes, torch.unique(labels[bag]))]
+            of_bag = torch.bincount(labels[bag], minlength=counts.numel())
+            missing = ((counts > 0) & (of_bag == 0)).nonzero()
             if missing.numel():
                 raise BadInput(
                     f"a bag of {BAG_SHARE:.0%} of the training nodes has none of class "
