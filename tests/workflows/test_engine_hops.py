@@ -141,6 +141,9 @@ def test_names_survive_to_predictions_and_explanations(crossgcn: Command) -> Non
     assert " ".join(then) == "crossgcn train graph --model cross-hops --splits stratified"
     columns = pd.read_parquet("columns.parquet").set_index("id")
     assert {"age", "friends: age", "2 hops: age", "number of friends"} <= {*columns}
+    own = pd.read_parquet("nodes.parquet").set_index("id")
+    assert columns["buys"].tolist() == own.loc[columns.index, "buys"].tolist()
+    columns = columns.drop(columns=["buys", "rows of neighbours", "weights of neighbours"])
     stored = stored_columns(open_graph("graph"))
     assert columns.to_numpy().tolist() == stored.tolist()
     trained = crossgcn(*then[1:], "--num-splits", 1, "--epochs", 2, "--out", "run")
