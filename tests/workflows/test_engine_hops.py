@@ -245,6 +245,10 @@ def test_a_spark_that_is_not_there_and_packages_that_are_missing(
         store(tmp_path, f"{at}::nodes", file)
     with pytest.raises(BadInput, match="names no table"):
         store(tmp_path, at, file)
+    monkeypatch.setattr("crossgcn.data.engines.connect._check_answers", lambda server: None)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(BadInput, match=r"pip install 'crossgcn\[spark\]'"):
+        store(tmp_path, f"{at}::nodes", f"{at}::edges")
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(BadInput, match=r"pip install 'crossgcn\[duckdb\]'"):
         store(tmp_path, file, file)
