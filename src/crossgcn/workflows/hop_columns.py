@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -69,6 +70,12 @@ class HopFile:
         assert self.preprocess.space is not None
         of = self.page["identity"]
         return HopPlan(len(self.preprocess.space), of["hops"], directed=of["directed"])
+
+    @property
+    def smoothing(self) -> Smoothing:
+        """How the means are smoothed."""
+        prior, strength = (torch.tensor(self.page[name]) for name in Smoothing._fields)
+        return Smoothing(prior.float(), strength.float())
 
     @property
     def table(self) -> dict[str, Any]:
@@ -193,8 +200,7 @@ def import_hop_file(path: Path, out: Path) -> StoredGraph:
         def fill(out: Tensor) -> Smoothing:
             for first, _, columns, _ in _batches(path, file):
                 out[first : first + len(columns)] = torch.from_numpy(columns)
-            prior, strength = (torch.tensor(file.page[name]) for name in Smoothing._fields)
-            return Smoothing(prior, strength)
+            return file.smoothing
 
         def store_columns(graph: StoredGraph) -> None:
             if columns_beside(graph, plan).write(fill) != file.page:
@@ -214,6 +220,11 @@ def store_beside(path: Path) -> StoredGraph:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
         folder = path.with_name(f"{path.stem}-{digest[:16]}.graph")
         if not folder.exists():
+            if not os.access(folder.parent, os.W_OK):
+                raise BadInput(
+                    f"{folder.parent}: cannot be written to, and a graph folder is made there of "
+                    f"{path.name}; copy or link the file into another folder"
+                )
             import_hop_file(path, folder)
     return open_graph(folder)
 
@@ -233,8 +244,8 @@ def read_hop_file(path: Path) -> HopFile:
         raise BadInput(f"{path}: holds no columns of crossgcn hops; {_REMEDY}")
     try:
         file = HopFile.read(description)
-        wanted, num_rows = file.schema(), int(file.page["shape"][0])
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        wanted, (num_rows, _), _ = file.schema(), file.page["shape"], file.smoothing
+    except Exception as error:  # a text that was made up can raise any error
         raise BadInput(f"{path}: the text on its columns is damaged ({error}); {_REMEDY}") from None
     with reporting_damage(str(path)), path.open("rb") as content:
         parquet = pq.ParquetFile(content)
