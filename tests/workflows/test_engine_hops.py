@@ -141,6 +141,9 @@ def test_names_survive_to_predictions_and_explanations(crossgcn: Command) -> Non
     assert " ".join(then) == "crossgcn train graph --model cross-hops --splits stratified"
     columns = pd.read_parquet("columns.parquet").set_index("id")
     assert {"age", "friends: age", "2 hops: age", "number of friends"} <= {*columns}
+    own = pd.read_parquet("nodes.parquet").set_index("id")
+    assert columns["buys"].tolist() == own.loc[columns.index, "buys"].tolist()
+    columns = columns.drop(columns=["buys", "rows of neighbours", "weights of neighbours"])
     stored = stored_columns(open_graph("graph"))
     assert columns.to_numpy().tolist() == stored.tolist()
     trained = crossgcn(*then[1:], "--num-splits", 1, "--epochs", 2, "--out", "run")
@@ -242,6 +245,10 @@ def test_a_spark_that_is_not_there_and_packages_that_are_missing(
         store(tmp_path, f"{at}::nodes", file)
     with pytest.raises(BadInput, match="names no table"):
         store(tmp_path, at, file)
+    monkeypatch.setattr("crossgcn.data.engines.connect._check_answers", lambda server: None)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(BadInput, match=r"pip install 'crossgcn\[spark\]'"):
+        store(tmp_path, f"{at}::nodes", f"{at}::edges")
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(BadInput, match=r"pip install 'crossgcn\[duckdb\]'"):
         store(tmp_path, file, file)

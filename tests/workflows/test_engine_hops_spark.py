@@ -31,7 +31,8 @@ pytestmark = [
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.chdir(tmp_path)  # Spark and Derby leave files in the current folder
     with spark_cluster(tmp_path) as server:
         yield server
 
@@ -66,6 +67,40 @@ def test_two_workers_give_the_columns_of_duckdb_and_of_memory(tmp_path: Path, cl
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
     assert not [*(tmp_path / "run").glob("hop-columns-*")]
+
+
+SAVE_TABLES = """
+import sys
+from pyspark.sql import SparkSession
+session = SparkSession.builder.master(sys.argv[1]).getOrCreate()
+session.sql("create database shop")
+for name in ("nodes", "edges"):
+    session.read.parquet(f"{sys.argv[2]}/{name}.parquet").write.saveAsTable(f"shop.{name}")
+"""
+
+
+def test_a_table_of_a_catalogue_that_applications_share(tmp_path: Path, cluster: str) -> None:
+    nodes, edges = draw_tables(2000, 8000)
+    nodes.to_parquet(tmp_path / "nodes.parquet")
+    edges.to_parquet(tmp_path / "edges.parquet")
     missing = hops(f"{cluster}::nodes", f"{cluster}::edges", "--out", tmp_path / "none")
     assert missing.returncode == 2
-    assert "there is no table 'nodes'; there are none: give one of them" in missing.stderr
+    assert "there is no table 'nodes'; there are none, or give" in missing.stderr
+    with (tmp_path / "conf" / "spark-defaults.conf").open("a") as settings:
+        settings.write(
+            "spark.sql.catalogImplementation hive\n"
+            f"spark.sql.warehouse.dir {(tmp_path / 'warehouse').as_uri()}\n"
+            "spark.hadoop.javax.jdo.option.ConnectionURL "
+            f"jdbc:derby:;databaseName={tmp_path / 'metastore'};create=true\n"
+        )
+    save = [sys.executable, "-c", SAVE_TABLES, cluster, str(tmp_path)]
+    saved = subprocess.run(save, capture_output=True, text=True, timeout=600)
+    assert saved.returncode == 0, saved.stderr
+    places = [f"{cluster}::shop.{name}" for name in ("nodes", "edges")]
+    done = hops(*places, "--out", tmp_path / "graph")
+    assert done.returncode == 0, done.stderr
+    graph = open_graph(tmp_path / "graph")
+    assert largest_difference(graph, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
+    missing = hops(f"{cluster}::shop.persons", places[1], "--out", tmp_path / "none")
+    assert missing.returncode == 2
+    assert "there is no table 'persons'; there are edges, nodes: give one of" in missing.stderr

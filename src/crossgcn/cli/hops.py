@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-from crossgcn.cli.command import Answer, argument, command, option
+from crossgcn.cli.command import Answer, argument, command, option, option_name
 from crossgcn.cli.data import FolderOption, folder_answer
 from crossgcn.cli.options import available_cores
 from crossgcn.cli.output import print_line
@@ -41,7 +41,8 @@ def hops(
         ),
     ] = None,
     parquet: Annotated[
-        Path | None, option("Also write the columns to this file, by name.", metavar="FILE")
+        Path | None,
+        option("Also write the columns by name to this file, for crossgcn train.", metavar="FILE"),
     ] = None,
 ) -> Answer:
     """Compute the columns of nodes and their neighbours in DuckDB or Spark, for crossgcn train.
@@ -49,6 +50,7 @@ def hops(
     Tables stay where they are; DuckDB spills to disk beyond --memory. The folder --out is what
     crossgcn train FOLDER --model cross-hops reads, also in several processes.
     """
+    from crossgcn.workflows.hop_columns import training_settings
     from crossgcn.workflows.hops import store_hops
 
     with status("opening the tables") as spinner:
@@ -69,7 +71,7 @@ def hops(
     print_line("\n".join(graph.preprocess.encoding["plan"]["reasons"]), error=True)
     if graph.num_classes is None:
         return folder_answer(graph)
-    splits = "stratified" if graph.roles is None else "public"
-    more = [] if num_hops == 2 else ["--hops", str(num_hops)]
-    then = ["crossgcn", "train", str(out), "--model", "cross-hops", *more, "--splits", splits]
+    settings = training_settings(graph, num_hops).items()
+    then = ["crossgcn", "train", str(out)]
+    then += [word for name, value in settings for word in (option_name(name), str(value))]
     return folder_answer(graph, next=shlex.join(then))

@@ -6,9 +6,9 @@ import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from crossgcn.cli.command import Answer, SignOption, command
+from crossgcn.cli.command import Answer, SignOption, command, option_name
 from crossgcn.cli.options import (
     ConfigOption,
     DatasetArgument,
@@ -16,8 +16,8 @@ from crossgcn.cli.options import (
     SettingOptions,
     Settings,
 )
-from crossgcn.cli.running import is_explainable, run_with_progress
-from crossgcn.cli.tables import EdgesArgument, TableOptions, refuse_table_in_config
+from crossgcn.cli.running import is_explainable, run_with_progress, status, terminal
+from crossgcn.cli.tables import EdgesArgument, TableOptions, is_hop_file, refuse_table_in_config
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
 from crossgcn.training.config import read_training
@@ -47,6 +47,8 @@ def train(
     cross-hops on 10 stratified splits. The target may be classes or a number. The folder --out is
     what explain, predict and report take; crossgcn train --config RUN/config.json repeats the run
     in it.
+
+    With columns of crossgcn hops, crossgcn train columns.parquet, the target is in the file.
     """
     key = None
     if sign is not None:
@@ -55,6 +57,12 @@ def train(
         key = read_key(sign)
     if config is not None and config.suffix == ".json":
         dataset, edges, tables = _as_trained(config, dataset, edges, tables)
+    if is_hop_file(dataset):
+        dataset, usual = _open_hops(Path(dataset), edges, tables)
+        edges, tables = None, TableOptions()
+        if config is None and settings["model"] in (None, usual["model"]):
+            given = {name: value for name, value in settings.items() if value is not None}
+            settings = settings | usual | given
     graph = tables.load(dataset, edges, run.out)
     chosen = configure_for_tables(graph, {"dataset": dataset, **settings}, config_file=config)
     if graph is None:
@@ -125,6 +133,27 @@ def _as_trained(
         edges = Path(earlier["edges"])
     options = earlier.get("tables", {}) | tables.given()
     return str(dataset or before), edges, TableOptions(**options)
+
+
+def _open_hops(path: Path, edges: Path | None, tables: TableOptions) -> tuple[str, dict[str, Any]]:
+    """Return the graph folder of a file of columns, and settings to train on it."""
+    from crossgcn.workflows.hop_columns import read_hop_file, store_beside, training_settings
+
+    file, given = read_hop_file(path), tables.given()
+    target = file.table["target"]
+    if given.get("target") == target:
+        given.pop("target", None)
+    more = [str(edges)] if edges is not None else [option_name(name) for name in given]
+    if more:
+        raise BadInput(
+            f"{more[0]} is one argument too many: {path} holds columns of crossgcn hops, with "
+            f"edges and target {target!r}; leave it out, or give it to crossgcn hops"
+        )
+    with status(f"reading {path}"):
+        graph = store_beside(path)
+    words = f"{path}: columns of crossgcn hops, stored in {graph.folder}, which the run refers to"
+    terminal().print(words, highlight=False, markup=False, soft_wrap=True)
+    return str(graph.folder), training_settings(graph, file.plan.hops)
 
 
 def _absolute(dataset: str | Path) -> str:

@@ -116,6 +116,18 @@ def _lock(file: BinaryIO) -> bool:
     return True
 
 
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Wait until no other process is in such a block for the same file."""
+    with path.open("rb") as file:
+        if sys.platform != "win32":
+            import fcntl
+
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 LOCK, OWNER = ".lock", ".lock.json"
 
 

@@ -349,8 +349,11 @@ class KeptRows:
         except (OSError, ValueError, TypeError, KeyError, RuntimeError):  # torch's, of other types
             return None
 
-    def write(self, compute: Callable[[Tensor], Smoothing]) -> None:
-        """Make the file; ``compute`` fills in the columns, and returns their smoothing."""
+    def write(self, compute: Callable[[Tensor], Smoothing]) -> dict[str, Any]:
+        """Make the file, and return its description.
+
+        ``compute`` fills in the columns, and returns their smoothing.
+        """
         part = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}.part")
         try:
             part.parent.mkdir(parents=True, exist_ok=True)
@@ -359,7 +362,9 @@ class KeptRows:
                 os.posix_fallocate(file.fileno(), 0, self._size)
             smoothing = compute(self._map(part, shared=True))
             part.replace(self._file)
-            write_json(self._page, self._describe(smoothing))
+            page = self._describe(smoothing)
+            write_json(self._page, page)
+            return page
         except OSError as error:
             raise WorkFailed(
                 f"{self._file.parent}: cannot keep {self._size / 2**30:.1f} GiB of columns there "

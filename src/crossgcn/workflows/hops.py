@@ -16,16 +16,17 @@ from crossgcn.data.engines.tables import (
     read_nodes,
     sample_rows,
 )
-from crossgcn.data.files import replacing, temporary_folder
+from crossgcn.data.files import temporary_folder
 from crossgcn.data.stored.format import check_target
 from crossgcn.data.stored.open import StoredGraph, open_graph
 from crossgcn.data.stored.write import MEMORY_LIMIT, writing_graph
 from crossgcn.data.tables.graph import as_preprocess
 from crossgcn.data.tables.labels import read_roles
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.errors import BadInput, WorkFailed
+from crossgcn.errors import BadInput
 from crossgcn.graph.engine_hops import ColumnMeans, compute_hops
-from crossgcn.graph.hops import HopPlan, KeptRows, columns_beside
+from crossgcn.graph.hops import HopPlan, columns_beside
+from crossgcn.workflows.hop_columns import write_hop_file
 
 ENGINE_MEMORY = 4 << 30
 """Default for the bytes that DuckDB may take."""
@@ -62,7 +63,8 @@ def store_hops(
         threads: Of DuckDB.
         scratch: Folder for temporary files; by default that of ``out``. Workers of Spark must see
             it under the same path.
-        parquet: Also write the columns to this file, with their names and the ids.
+        parquet: Also write the columns to this file, with their names, ids, target, split and
+            neighbours; ``crossgcn train`` takes it in place of the folder.
         show: Called with each stage of the work.
 
     Raises:
@@ -136,34 +138,9 @@ def _store_graph(
         def store_columns(graph: StoredGraph) -> None:
             show("storing the columns")
             kept = columns_beside(graph, hop_plan)
-            kept.write(computed.fill)
+            page = kept.write(computed.fill)
             if parquet is not None:
                 show(f"writing {parquet}")
-                _write_parquet(parquet, graph, kept, hop_plan, choices.relation)
+                write_hop_file(parquet, graph, kept.map(), page)
 
         writer.write_beside = store_columns
-
-
-def _write_parquet(
-    path: Path, graph: StoredGraph, kept: KeptRows, plan: HopPlan, relation: str
-) -> None:
-    """Write the ids and the named columns, some rows at a time."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    preprocess = graph.preprocess
-    assert preprocess is not None and preprocess.space is not None and graph.ids is not None
-    assert preprocess.encoding is not None
-    names = plan.name_columns(preprocess.space.names, relation=relation)
-    id_column = preprocess.encoding["plan"]["id_column"]
-    rows, columns = max(1024, MEMORY_LIMIT // (8 * plan.num_columns)), kept.map()
-    fields = [pa.field(id_column, pa.string()), *(pa.field(name, pa.float32()) for name in names)]
-    try:
-        with replacing(path) as file, pq.ParquetWriter(file, pa.schema(fields)) as to:
-            for first in range(0, len(columns), rows):
-                part = columns[first : first + rows].numpy()
-                ids = pa.array(graph.ids[first : first + rows], pa.string())
-                arrays = [ids, *(pa.array(column.copy()) for column in part.T)]
-                to.write_batch(pa.record_batch(arrays, schema=pa.schema(fields)))
-    except OSError as error:
-        raise WorkFailed(f"{path}: could not be written ({error.strerror or error})") from error

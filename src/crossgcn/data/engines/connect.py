@@ -213,10 +213,15 @@ class Engine:
             found = run(f"{tables} WHERE (table_catalog, table_schema) = (?, ?)", where["database"])
             known = dict(found.fetchall())
         if name not in known:
-            raise BadInput(
-                f"{location.text}: there is no table {name!r}; there are "
-                f"{', '.join(sorted(known)[:20]) or 'none'}: give one of them"
-            )
+            others = ", ".join(sorted(known)[:20])
+            remedy = f"there are {others}: give one of them" if others else "there are none"
+            if location.server is not None:
+                remedy += (
+                    f", or give {location.server}::/FOLDER with Parquet files; what another "
+                    "application saved as a table is seen in a shared catalogue alone "
+                    "(spark.sql.catalogImplementation hive in spark-defaults.conf)"
+                )
+            raise BadInput(f"{location.text}: there is no table {name!r}; {remedy}")
         if known[name] != "BASE TABLE":
             raise BadInput(
                 f"{location.text} is a view, and queries in a file are not run; make a table of it "
