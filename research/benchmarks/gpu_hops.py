@@ -123,7 +123,7 @@ def measure_training(size: RowSize, options: Options, found: Measurement) -> Non
         bags=BAGS,
         epochs=size.epochs,
         batch_size=size.batch_size,
-        defaults=hop_settings(size.features),
+        instead=hop_settings(size.features),
     )
     settings = config.model_settings()
     torch.manual_seed(options.seed)

@@ -22,7 +22,7 @@ from crossgcn.experiments.run_folder import open_run
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
-from crossgcn.workflows.table_settings import table_defaults
+from crossgcn.workflows.table_settings import configure_for_tables, table_defaults
 
 Command = Callable[..., CompletedProcess[str]]
 SIMPLE = ("--models", "majority-or-mean,linear", "--tuning", 1, "--num-splits", 2, "--workers", 1)
@@ -258,6 +258,15 @@ def test_the_defaults_depend_on_the_model(shop: Path) -> None:
     assert (plain.patience, plain.dropout, plain.bias) == (50, 0.2, True)
     assert batched.patience == 15
     assert {each.num_splits for each in (ours, plain, batched)} == {10}
+
+
+def test_naming_the_default_model_changes_nothing(shop: Path) -> None:
+    graph = load_tables(shop / "nodes.csv", shop / "edges.csv", TableChoices(target="buys"))
+    named, unnamed = (configure_for_tables(graph, given) for given in ({"model": "cross-hops"}, {}))
+    assert named == unnamed
+    assert configure_for_tables(graph, {"weight_decay": 0.5}).weight_decay == 0.5
+    folder = configure_for_tables(None, {"model": "cross-hops"})
+    assert (folder.weight_decay, folder.dropout) == (named.weight_decay, named.dropout)
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,14 @@ class HopFits:
 
     def __init__(self, data: Data, **settings: Any) -> None:
         self.metric = "r2" if data.y.is_floating_point() else "accuracy"
-        defaults = hop_settings(data.x.size(1)) | {"splits": "stratified", "num_splits": 1}
+        usual = hop_settings(data.x.size(1))
         self.config = RunConfig.create(
-            model="cross-hops", metric=self.metric, bags=BAGS, defaults=defaults, **settings
+            model="cross-hops",
+            metric=self.metric,
+            bags=BAGS,
+            defaults={"splits": "stratified", "num_splits": 1},
+            instead=usual,
+            **settings,
         )
         experiment = Experiment([self.config], data)
         self.trainer, self.split = experiment.trainer(), experiment.splits[0]

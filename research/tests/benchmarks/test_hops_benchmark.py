@@ -72,7 +72,8 @@ def test_another_column_on_the_device_is_noticed(monkeypatch: pytest.MonkeyPatch
     def other(graph: GraphSource, device: torch.device | None = None) -> HopColumns:
         columns = made(graph, device=device)
         if device is not None:
-            columns.without_labels = columns.without_labels + 0.1  # type: ignore[operator]
+            assert isinstance(columns.without_labels, torch.Tensor)
+            columns.without_labels += 0.1
         return columns
 
     monkeypatch.setattr(gpu_hops, "HopColumns", other)

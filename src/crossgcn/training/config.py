@@ -249,6 +249,7 @@ class RunConfig(BaseModel):
         *,
         config_file: Path | None = None,
         defaults: Mapping[str, Any] | None = None,
+        instead: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Self:
         """Merge a file and keyword settings; ``None`` means not given.
@@ -257,6 +258,7 @@ class RunConfig(BaseModel):
             config_file: A TOML file whose keys are fields of this class, or the ``config.json``
                 of a trained model.
             defaults: Used instead of this class's defaults, unless the preset has its own.
+            instead: Used instead of the preset's, too.
             **settings: They override those of the file.
         """
         values = _read_settings(config_file) if config_file is not None else {}
@@ -265,7 +267,7 @@ class RunConfig(BaseModel):
                 where = f" in {config_file}" if name in values else ""
                 raise unknown_name(f"setting{where}", name, cls.model_fields)
         values |= {name: value for name, value in settings.items() if value is not None}
-        values = dict(defaults or {}) | _training_of(values) | values
+        values = dict(defaults or {}) | _training_of(values) | dict(instead or {}) | values
         try:
             config = cls(**values)
         except ValidationError as error:

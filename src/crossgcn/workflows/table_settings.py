@@ -50,12 +50,17 @@ def configure_for_tables(
         chosen = RunConfig.create(config_file=config_file, **settings)
         if get_preset(chosen.model).inputs == "hops":
             usual = hop_settings(0)
-            chosen = RunConfig.create(config_file=config_file, defaults=usual, **settings)
+            chosen = RunConfig.create(config_file=config_file, instead=usual, **settings)
         return chosen
     model = {"model": TABLE_DEFAULTS["model"]}
     chosen = RunConfig.create(config_file=config_file, defaults=model, **settings)
     defaults = table_defaults(graph, settings.get("splits"), chosen)
-    chosen = RunConfig.create(config_file=config_file, defaults=defaults, **settings)
+    instead = None
+    if get_preset(chosen.model).inputs == "hops":
+        instead = hop_settings(graph.data.num_features)
+    chosen = RunConfig.create(
+        config_file=config_file, defaults=defaults, instead=instead, **settings
+    )
     return cross_in_first_layer(chosen)
 
 
