@@ -67,10 +67,8 @@ def test_columns_and_training_of_a_gpu_are_timed_on_any_device() -> None:
 
 
 def test_another_column_on_the_device_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = gpu_hops.HopColumns
-
     def other(graph: GraphSource, device: torch.device | None = None) -> HopColumns:
-        columns = made(graph, device=device)
+        columns = HopColumns(graph, device=device)
         if device is not None:
             assert isinstance(columns.without_labels, torch.Tensor)
             columns.without_labels += 0.1
