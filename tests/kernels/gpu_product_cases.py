@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 
 import pytest
 import torch
@@ -90,11 +91,12 @@ def test_products_do_not_hang_on_how_they_are_computed(
 
 def test_sums_of_many_terms_are_cut_into_enough_parts_for_the_device() -> None:
     for terms in (30_000, 2_450_000):
-        shape = gpu_products.shape_of(602, 64, terms, exact=True, turn_left=True)
+        shape = gpu_products.shape_of(602, 64, terms, True, turn_left=True, turn_right=False)
         rounds = -(-shape.chunks * 5 // 132)
         assert shape.chunks * 5 / (132 * rounds) > 0.95
-    for rows, columns, terms in ((30_000, 2048, 602), (16, 16, 200), (0, 3, 10), (3, 3, 0)):
-        assert gpu_products.shape_of(rows, columns, terms, True, False).chunks == 1
+    sizes = ((30_000, 2048, 602), (16, 16, 200), (0, 3, 10), (3, 3, 0))
+    for (rows, columns, terms), turned in product(sizes, (False, True)):
+        assert gpu_products.shape_of(rows, columns, terms, True, False, turned).chunks == 1
 
 
 def test_known_powers_of_two_need_not_be_found_again() -> None:

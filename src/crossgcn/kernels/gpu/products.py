@@ -59,13 +59,15 @@ _PROCESSORS = 132
 _ADD_BLOCK = 512
 
 
-def shape_of(rows: int, columns: int, terms: int, exact: bool, turn_left: bool) -> ProductShape:
+def shape_of(
+    rows: int, columns: int, terms: int, exact: bool, turn_left: bool, turn_right: bool
+) -> ProductShape:
     """Return what was fastest on an H200, with 30,000 rows of 602 features and 32 to 1024 units.
 
     A sum of many terms is cut into as many chunks as keep all processors busy, where that gains
     more than reading and writing the chunks costs.
     """
-    if terms <= TILE:
+    if turn_right and terms <= TILE:
         shape = ProductShape(64, 128, 32, num_warps=4, num_stages=3)
         if columns <= 32:
             shape = ProductShape(128, 32, 64, num_warps=4, num_stages=2)
@@ -110,7 +112,7 @@ def multiply(
     rows, terms = left.high.shape[::-1] if turn_left else left.high.shape
     columns = right.high.size(0 if turn_right else 1)
     exact = left.low is not None and right.low is not None
-    shape = shape or shape_of(rows, columns, terms, exact, turn_left)
+    shape = shape or shape_of(rows, columns, terms, exact, turn_left, turn_right)
     chunk = blocks(blocks(terms, shape.depth), shape.chunks) * shape.depth
     chunks = blocks(terms, chunk) if terms else 1
     parts = left.high.new_empty(chunks, rows, columns, dtype=torch.float32)
