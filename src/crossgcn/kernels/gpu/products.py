@@ -97,7 +97,7 @@ def multiply(
     *,
     turn_left: bool = False,
     turn_right: bool = False,
-    gate: tuple[Tensor, Dropping] | None = None,
+    gate: tuple[Halves, Dropping] | None = None,
     shape: ProductShape | None = None,
 ) -> Tensor:
     """Multiply two matrices or their transposes.
@@ -106,7 +106,9 @@ def multiply(
         scale: A factor of the result.
         turn_left: Multiply by the transpose of ``left``.
         turn_right: Multiply by the transpose of ``right``.
-        gate: A matrix of the result's shape. The result is zero where its entries are dropped.
+        gate: A matrix of the result's shape after dropout, and how it was dropped. The result is
+            zero where its entries are zero by that. (After a ReLU, that includes entries below
+            2⁻³⁹ of the largest in their tile.)
     """
     gate_by, dropping = gate or (None, NOTHING)
     rows, terms = left.high.shape[::-1] if turn_left else left.high.shape
@@ -129,7 +131,7 @@ def multiply(
             *_tiles(right, right_tile, exact),
             left.shrink,
             right.shrink,
-            gate_by,
+            None if gate_by is None else gate_by.high,
             *dropping.arguments,
             parts,
             scale,
@@ -137,7 +139,7 @@ def multiply(
             COLUMNS=columns,
             TERMS=terms,
             CHUNK=chunk,
-            GATE_STRIDE=0 if gate_by is None else gate_by.stride(0),
+            GATE_STRIDE=0 if gate_by is None else gate_by.high.stride(0),
             TURN_LEFT=turn_left,
             TURN_RIGHT=turn_right,
             EXACT=exact,
@@ -248,9 +250,10 @@ def _multiply(
     inside = in_rows[:, None] & in_columns[None, :]
     long_row = row.to(tl.int64)[:, None]
     if ACTIVATE:
-        sign = tl.load(gate + long_row * GATE_STRIDE + column[None, :], mask=inside, other=0.0)
-        sums = tl.where(sign <= 0.0, 0.0, sums)
-    if DROP:
+        # What was negative or dropped is zero.
+        kept = tl.load(gate + long_row * GATE_STRIDE + column[None, :], mask=inside, other=0.0)
+        sums = tl.where(kept <= 0.0, 0.0, sums)
+    elif DROP:
         sums = drop_tile(sums, row, column, model_key(seeds, step, site), drop_below, COLUMNS)
     places = (chunk * ROWS + long_row) * COLUMNS + column[None, :]
     tl.store(out + places, sums * scale, mask=inside)
@@ -349,7 +352,7 @@ class DroppedProduct:
         if not with_x:
             return for_weight, None
         assert self._weight is not None
-        gate = (self._x, self._dropping)
+        gate = (self._left, self._dropping)
         return for_weight, multiply(along, self._weight, scale, turn_right=True, gate=gate)
 
     def _halve(
