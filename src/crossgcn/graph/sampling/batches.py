@@ -149,7 +149,7 @@ class NodeBatches(BatchShares):
 
     def _make(self, targets: Tensor, everywhere: int, epoch: int, position: int) -> Batch:
         if not self.propagations:
-            x, labels = self.source.features(targets), self.source.labels[targets]
+            x, labels = self.source.features(targets), self.source.labels.index_select(0, targets)
             return Batch(targets, x, (), labels, everywhere)
         output = self._sampler.sample(targets, self.seed, epoch, position)
         blocks = sampled_blocks(self.source, output, self.propagations, self._rescaled)
