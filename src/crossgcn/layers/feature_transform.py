@@ -190,11 +190,15 @@ class FeatureDropout(nn.Module):
         """Drop by a seed per model and the training step, instead of torch's generator."""
         self._seeds, self._step = seeds, step
 
+    def draws(self, site: int = 0) -> Draws | None:
+        """Return the random bits of a dropout of the model; ``None`` for torch's generator."""
+        if self._seeds is None or self._step is None:
+            return None
+        return Draws(self._seeds, self._step, site + SITES_PER_DRAW * self.draw)
+
     def forward(self, x: Features, *, site: int = 0, activate: bool = False) -> Features:
         """Drop entries in training mode; ``site`` is the number of this dropout in the model."""
-        draws = None
-        if self._seeds is not None and self._step is not None:
-            draws = Draws(self._seeds, self._step, site + SITES_PER_DRAW * self.draw)
+        draws = self.draws(site)
         return feature_dropout(x, self.p, self.training, activate=activate, draws=draws)
 
     def extra_repr(self) -> str:
