@@ -12,6 +12,7 @@ from crossgcn.kernels.pattern import Pattern
 
 cpu = pytest.importorskip("crossgcn.kernels.cpu")
 cpu_loops = pytest.importorskip("crossgcn.kernels.cpu.loops")
+hop_loops = pytest.importorskip("crossgcn.kernels.cpu.hop_loops")
 
 
 def random(*shape: int, seed: int) -> Tensor:
@@ -125,6 +126,13 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.Monk
     projections, weights = random(2, 333, 60, seed=3), random(2, 3, seed=4)
     back, draws = random(2, 333, 20, seed=5), draws_of(2)
     starts = torch.tensor([0, 9000, 500 * 41])
+    hops = [random(2, 24, 333, seed=10), random(1, 24, seed=11), random(3, 24, seed=12)]
+    bias, slope = random(4, 3, seed=13), random(4, 3, 333, seed=14)
+
+    def fill(kernel: object, given: list[Tensor], filled: list[Tensor]) -> list[Tensor]:
+        results = [torch.empty_like(each) for each in filled]
+        cpu_loops.call(kernel, 5000, *(each.numpy() for each in (*given, *results)))
+        return results
 
     def results() -> list[Tensor]:
         for_projections, sums = cpu.cross_backward(back, projections, weights, True, True)
@@ -139,6 +147,8 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.Monk
             for_projections,
             sums,
             *trained,
+            *fill(hop_loops.score_units, [*hops, bias], [slope]),
+            *fill(hop_loops.score_units_backward, [slope, *hops], [*hops, bias]),
         ]
 
     before = torch.get_num_threads()

@@ -190,6 +190,12 @@ class FeatureDropout(nn.Module):
         """Drop by a seed per model and the training step, instead of torch's generator."""
         self._seeds, self._step = seeds, step
 
+    def draws(self, site: int = 0) -> Draws | None:
+        """Return the random bits of a dropout of the model; ``None`` for torch's generator."""
+        if self._seeds is None or self._step is None:
+            return None
+        return Draws(self._seeds, self._step, site + SITES_PER_DRAW * self.draw)
+
     def forward(
         self, x: Features, *, site: int = 0, activate: bool = False, to_multiply: bool = False
     ) -> Features:
@@ -201,11 +207,9 @@ class FeatureDropout(nn.Module):
             to_multiply: Nothing but a product follows. Then dense features in a training step on
                 a GPU are dropped as they are multiplied.
         """
-        draws = None
-        if self._seeds is not None and self._step is not None:
-            draws = Draws(self._seeds, self._step, site + SITES_PER_DRAW * self.draw)
-            if self.training and to_multiply and DenseFeatures.can_hold(x):
-                return DenseFeatures(x).drop(draws, self.p, activate)  # type: ignore[return-value]
+        draws = self.draws(site)
+        if draws is not None and self.training and to_multiply and DenseFeatures.can_hold(x):
+            return DenseFeatures(x).drop(draws, self.p, activate)  # type: ignore[return-value]
         return feature_dropout(x, self.p, self.training, activate=activate, draws=draws)
 
     def extra_repr(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,6 +53,13 @@ class Adam:
             torch._foreach_add_(counts, 1)
         for group, own in of_groups:
             group.step(own, self.learning_rate)
+
+    def states(self) -> Iterator[tuple[Any, ...]]:
+        """Yield each weight, its memory, running means and step, and its decay rate."""
+        for group in self.groups:
+            parts = (group.weights, group.memory, group.means, group.squares, group.steps)
+            for state in zip(*parts, strict=True):
+                yield *state, group.weight_decay
 
     def reset(self) -> None:
         """Forget all steps, in place."""

@@ -87,11 +87,9 @@ class Step:
         tensors = {f"weights.{name}": value for name, value in self.model.state_dict().items()}
         tensors["count"] = self.count
         names = {id(weight): name for name, weight in self.model.named_parameters()}
-        for group in self.optimizer.groups:
-            means = zip(group.weights, group.means, group.squares, group.steps, strict=True)
-            for weight, *own in means:
-                for what, value in zip(("mean", "square", "step"), own, strict=True):
-                    tensors[f"adam.{names[id(weight)]}.{what}"] = value
+        for weight, _, *own, _ in self.optimizer.states():
+            for what, value in zip(("mean", "square", "step"), own, strict=True):
+                tensors[f"adam.{names[id(weight)]}.{what}"] = value
         return tensors
 
     def widen(self, states: list[State], epochs: Sequence[int]) -> list[State]:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from crossgcn.training.compiled.network import CompiledNetwork
 
 _NODES_AT_ONCE = 1024
+_ROWS_AT_ONCE = 4096
+"""Nodes at once of a model that reads no neighbours."""
 _KEPT_BYTES = 256 << 20
 """Receptive fields up to this size are kept from one evaluation to the next, per process."""
 
@@ -213,7 +215,8 @@ class ExactScorer(Scorer):
             nodes,
             model.propagations,
             fanouts=None,
-            batch_size=_NODES_AT_ONCE * processes.world_size,
+            batch_size=(_NODES_AT_ONCE if model.propagations else _ROWS_AT_ONCE)
+            * processes.world_size,
             shuffle=False,
             rank=processes.rank,
             world_size=processes.world_size,

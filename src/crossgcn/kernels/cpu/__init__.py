@@ -40,15 +40,19 @@ def drop_backward(
     gradient: Tensor, x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool
 ) -> Tensor:
     """See :func:`crossgcn.kernels.plain.drop_backward`."""
-    gradient, x = gradient.contiguous(), x.contiguous()
-    out = torch.empty_like(gradient)
+    gradient = gradient.contiguous()
+    out, taken = torch.empty_like(gradient), _array(gradient).reshape(-1)
     models = draws.seeds.numel()
-    each = np.arange(models + 1, dtype=np.int64) * (x.numel() // models)
+    each = taken.size // models
     call(
         cpu_loops.drop,
-        x.numel(),
-        *(_array(tensor).reshape(-1) for tensor in (gradient, x, out)),
-        each if starts is None else _array(starts),
+        taken.size,
+        taken,
+        _array(x.contiguous()).reshape(-1) if activate else taken,
+        _array(out).reshape(-1),
+        np.array([each * model for model in range(models + 1)])
+        if starts is None
+        else _array(starts),
         _array(draws.seeds),
         draws.step.item(),
         draws.site,

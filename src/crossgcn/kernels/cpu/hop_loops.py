@@ -1,6 +1,7 @@
 """The loops of a training step of cross-hops: crosses with a weight per unit, and their loss.
 
-Every rounding is the one of PyTorch's own operations, one after the other.
+Arrays have a row per unit or class and a column per node, so that every loop is over neighbouring
+entries. Bags do not share sums, so the number of threads does not change results.
 """
 
 from __future__ import annotations
@@ -10,152 +11,165 @@ from typing import Any
 import numba
 import numpy as np
 
-from crossgcn.kernels.cpu.loops import _compiled, _jit
+from crossgcn.kernels.cpu.loops import _add_scaled, _compiled, _jit
 
 
 @_compiled
-def cross_units(projections: Any, gates: Any, out: Any) -> None:
-    """Multiply up projections ``[rows, order * units]`` and sum the orders.
-
-    ``gates [order - 1, units]`` are the weights of the orders from the second on.
-    """
-    rows, units = out.shape
-    order = gates.shape[0] + 1
-    for row in numba.prange(rows):
-        given, result = projections[row], out[row]
-        if order == 2:
-            _pair_of_units(given[:units], given[units:], gates[0], result)
-            continue
-        hidden = given[:units].copy()
-        result[:] = hidden
-        for k in range(1, order):
-            _multiply_units(given[k * units : (k + 1) * units], gates[k - 1], hidden, result)
-
-
-@_compiled
-def cross_units_backward(
-    gradient: Any, projections: Any, gates: Any, grad_projections: Any, grad_gates: Any
-) -> None:
-    """Compute the gradients of :func:`cross_units`.
+def score_units(projections: Any, gates: Any, weight: Any, bias: Any, scores: Any) -> None:
+    """Multiply up projections, sum the orders, and read out the classes of each bag.
 
     Args:
-        gradient: Of the output, ``[bags, rows, units of a bag]``.
-        grad_gates: For each row, ``[order - 1, rows, units]``.
+        projections: ``[order, units, nodes]``.
+        gates: Weights of the orders from the second on, ``[order - 1, units]``.
+        weight: Of the readout, ``[classes, units]``.
+        bias: ``[bags, classes]``.
+        scores: Filled, ``[bags, classes, nodes]``.
     """
-    bags, rows, width = gradient.shape
-    units = bags * width
-    order = gates.shape[0] + 1
-    for row in numba.prange(rows):
-        given, result = projections[row], grad_projections[row]
-        g = np.empty(units, dtype=gradient.dtype)
-        for bag in range(bags):
-            g[bag * width : (bag + 1) * width] = gradient[bag, row]
-        if order == 2:
-            _pair_of_units_slopes(
-                g,
-                given[:units],
-                given[units:],
-                gates[0],
-                result[:units],
-                result[units:],
-                grad_gates[0, row],
-            )
-            continue
-        hidden = np.empty((order, units), dtype=gradient.dtype)
-        hidden[0] = given[:units]
-        for k in range(1, order):
-            _multiply(given[k * units : (k + 1) * units], hidden[k - 1], hidden[k])
-            _multiply(g, hidden[k], grad_gates[k - 1, row])
-        carried = np.zeros(units, dtype=gradient.dtype)
-        for k in range(order - 1, 0, -1):
-            here = slice(k * units, (k + 1) * units)
-            _unit_slopes(
-                g, gates[k - 1], given[here], hidden[k - 1], k < order - 1, carried, result[here]
-            )
-        for e in range(units):
-            result[e] = g[e] + carried[e]
+    bags, classes, nodes = scores.shape
+    order, units, _ = projections.shape
+    width = units // bags
+    for bag in numba.prange(bags):
+        products, unit = np.empty((order, nodes), np.float32), np.empty(nodes, np.float32)
+        for c in range(classes):
+            scores[bag, c] = bias[bag, c]
+        for u in range(bag * width, (bag + 1) * width):
+            _combine(projections, gates, u, products, unit)
+            for c in range(classes):
+                _add_scaled(unit, weight[c, u], scores[bag, c])
 
 
-@_jit()
-def _pair_of_units(p: Any, q: Any, gate: Any, result: Any) -> None:
-    for e in range(result.size):
-        result[e] = p[e] + gate[e] * (q[e] * p[e])
-
-
-@_jit()
-def _pair_of_units_slopes(
-    g: Any, p: Any, q: Any, gate: Any, grad_p: Any, grad_q: Any, grad_gate: Any
+@_compiled
+def score_units_backward(
+    slope: Any,
+    projections: Any,
+    gates: Any,
+    weight: Any,
+    grad_projections: Any,
+    grad_gates: Any,
+    grad_weight: Any,
+    grad_bias: Any,
 ) -> None:
-    for e in range(g.size):
-        crossed = g[e] * gate[e]
-        grad_p[e] = g[e] + crossed * q[e]
-        grad_q[e] = crossed * p[e]
-        grad_gate[e] = g[e] * (q[e] * p[e])
+    """Compute the gradients of :func:`score_units`, given that of its scores, ``slope``."""
+    bags, classes, nodes = slope.shape
+    order, units, _ = projections.shape
+    width = units // bags
+    for bag in numba.prange(bags):
+        products, unit = np.empty((order, nodes), np.float32), np.empty(nodes, np.float32)
+        carried = np.empty(nodes, np.float32)
+        for c in range(classes):
+            grad_bias[bag, c] = _sum(slope[bag, c])
+        for u in range(bag * width, (bag + 1) * width):
+            _combine(projections, gates, u, products, unit)
+            for c in range(classes):
+                grad_weight[c, u] = _dot(slope[bag, c], unit)
+            unit[:] = np.float32(0.0)  # from here on its gradient
+            for c in range(classes):
+                _add_scaled(slope[bag, c], weight[c, u], unit)
+            carried[:] = np.float32(0.0)
+            for k in range(order - 1, 0, -1):
+                grad_gates[k - 1, u] = _dot(unit, products[k])
+                _carry(
+                    *(unit, gates[k - 1, u], projections[k, u], products[k - 1]),
+                    *(carried, grad_projections[k, u]),
+                )
+            _add(unit, carried, grad_projections[0, u])
 
 
 @_jit()
-def _multiply(left: Any, right: Any, result: Any) -> None:
-    for e in range(result.size):
-        result[e] = left[e] * right[e]
+def _combine(projections: Any, gates: Any, u: Any, products: Any, total: Any) -> None:
+    """Multiply up the projections of a unit, and sum the orders by their weights."""
+    products[0] = projections[0, u]
+    before = products[0]
+    for k in range(1, len(products)):
+        _cross(products[k - 1], projections[k, u], gates[k - 1, u], before, products[k], total)
+        before = total
+    if len(products) == 1:
+        total[:] = before
 
 
 @_jit()
-def _multiply_units(part: Any, gate: Any, hidden: Any, result: Any) -> None:
-    for e in range(hidden.size):
-        hidden[e] = part[e] * hidden[e]
-        result[e] += gate[e] * hidden[e]
+def _cross(left: Any, right: Any, gate: Any, before: Any, product: Any, total: Any) -> None:
+    for i in range(total.size):
+        product[i] = left[i] * right[i]
+        total[i] = before[i] + gate * product[i]
 
 
 @_jit()
-def _unit_slopes(
-    g: Any, gate: Any, part: Any, before: Any, adds: Any, carried: Any, result: Any
-) -> None:
-    for e in range(g.size):
-        slope = g[e] * gate[e]
-        if adds:
-            slope += carried[e]
-        result[e] = slope * before[e]
-        carried[e] = slope * part[e]
+def _add(left: Any, right: Any, result: Any) -> None:
+    for i in range(result.size):
+        result[i] = left[i] + right[i]
+
+
+@_jit()
+def _carry(gradient: Any, gate: Any, factor: Any, before: Any, carried: Any, result: Any) -> None:
+    for i in range(result.size):
+        slope = gradient[i] * gate + carried[i]
+        result[i] = slope * before[i]
+        carried[i] = slope * factor[i]
+
+
+# Vector instructions add in another order than a loop.
+_in_any_order = _jit(fastmath={"reassoc", "nsz"})
+
+
+@_in_any_order
+def _sum(values: Any) -> Any:
+    total = np.float32(0.0)
+    for i in range(values.size):
+        total += values[i]
+    return total
+
+
+@_in_any_order
+def _dot(left: Any, right: Any) -> Any:
+    total = np.float32(0.0)
+    for i in range(left.size):
+        total += left[i] * right[i]
+    return total
 
 
 @_jit(error_model="numpy")
 def score_bags(
-    log_chances: Any,
-    chances: Any,
-    labels: Any,
-    in_bag: Any,
-    counts: Any,
-    slope: Any,
-    losses: Any,
-    right: Any,
+    log_chances: Any, slope: Any, labels: Any, nodes: Any, in_bag: Any, count: Any, totals: Any
 ) -> None:
-    """Compute the cross-entropy of each row, its gradient, and the correct rows of each bag.
+    """Compute the gradient of the cross-entropy of each bag, and add up loss and correct nodes.
 
     Args:
-        log_chances: Logarithms of ``chances``, ``[bags, rows, classes]``.
-        labels: ``[rows]``.
-        in_bag: Which rows count, ``[rows, bags]``.
-        counts: By which the gradient is divided, ``[bags]``.
-        slope: Filled with the gradient for the scores.
-        losses: Filled, ``[bags, rows]``.
-        right: Filled, ``[bags]``.
+        log_chances: ``[bags, classes, nodes]``.
+        slope: The chances; replaced by the gradient for the scores.
+        labels: Class of each node; negative ones do not count.
+        nodes: Number of each node in the graph.
+        in_bag: Which nodes of the graph count in which bag, ``[nodes of the graph, bags]``.
+        count: By which the gradient is divided.
+        totals: Loss and correct nodes are added to it, as the mean over bags of the mean over
+            their nodes, times the number of nodes.
     """
-    bags, rows, classes = chances.shape
+    bags, classes, _ = slope.shape
     nothing, one = np.float32(0.0), np.float32(1.0)
+    loss, right = 0.0, 0
     for bag in range(bags):
-        right[bag] = 0
-        for row in range(rows):
-            own, result = chances[bag, row], slope[bag, row]
-            label = labels[row]
-            if not in_bag[row, bag] or label < 0:
-                losses[bag, row] = nothing
-                result[:] = nothing
+        logs, chances = log_chances[bag], slope[bag]
+        for i in range(labels.size):
+            label = labels[i]
+            if not in_bag[nodes[i], bag] or label < 0:
+                for c in range(classes):
+                    chances[c, i] = nothing
                 continue
-            losses[bag, row] = -log_chances[bag, row, label]
+            loss -= logs[label, i]
+            chances[label, i] -= one
             best = 0
-            for c in range(classes):
-                if log_chances[bag, row, c] > log_chances[bag, row, best]:
+            for c in range(1, classes):
+                if logs[c, i] > logs[best, i]:
                     best = c
-                wanted = one if c == label else nothing
-                result[c] = (own[c] - wanted) / counts[bag]
-            right[bag] += best == label
+            right += best == label
+        for c in range(classes):
+            _divide(chances[c], count)
+    share = labels.size / (bags * count)
+    totals[0] += loss * share
+    totals[1] += right * share
+
+
+@_jit(error_model="numpy")
+def _divide(values: Any, count: Any) -> None:
+    for i in range(values.size):
+        values[i] /= count

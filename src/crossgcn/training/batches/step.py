@@ -106,6 +106,10 @@ class MiniBatchStep(Step):
     def train_on(self, batch: Batch) -> None:
         """Do one step: forward, backward and Adam."""
         self.count += 1
+        if self._passes is not None and self._passes.takes(batch.x):
+            self._passes.backward(self._score(self._passes.forward(batch.x), batch))
+            self._passes.update(self.optimizer)
+            return
         inputs = batch_inputs(batch, self.device)
         if not self._settled:
             # The first pass decides the order in which gradients are sent, and so their
@@ -118,18 +122,12 @@ class MiniBatchStep(Step):
         self.model.zero_grad(set_to_none=True)
 
     def _backward(self, batch: Batch, inputs: ModelInputs, share: float) -> None:
-        if self._passes is not None and self._passes.takes(batch.x):
-            loss, right, slope = self._score(self._passes.forward(batch.x), batch)
-            self._passes.backward(slope)
-            self.totals += torch.stack([loss, right])
-            return
         self.model.zero_grad(set_to_none=True)
         if not self.model.training:
             self.model.train()
         with multiplying_in(self.config.precision, self.device):
             scores = self._averaging(*inputs)
-            loss, right, slope = self._score(scores, batch)
-            results, slopes = [scores], [slope * share]
+            results, slopes = [scores], [self._score(scores, batch) * share]
             decay = None
             if self._decays_order_weights:
                 decay = order_weight_penalty(self.model, self.config.weight_decay)
@@ -137,33 +135,35 @@ class MiniBatchStep(Step):
                 results.append(decay)
                 slopes.append(torch.ones_like(decay))
             torch.autograd.backward(results, slopes)
-        self.totals += torch.stack([loss, right])
 
-    def _score(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Return sums of losses and scores over the rows, and the gradient for the scores."""
+    def _score(self, scores: Tensor, batch: Batch) -> Tensor:
+        """Add up losses and scores over the rows; return the gradient for the scores."""
         labels, weights = batch.labels, None
         if self._node_weights is not None:
             weights = self._node_weights[batch.targets].to(scores.device)
         everywhere = batch.num_targets_everywhere
         if self._in_bag is None:
-            return score_part(self._loss, scores, labels, everywhere, weights)
-        in_bag = self._in_bag.index_select(0, batch.targets.to(self._in_bag.device))
-        counts = torch.full((scores.size(0),), self._bag_share * everywhere, device=scores.device)
+            loss, right, slope = score_part(self._loss, scores, labels, everywhere, weights)
+            self.totals += torch.stack([loss, right])
+            return slope
+        count = self._bag_share * everywhere
         if self._scores_bags:
             from crossgcn.training.compiled.hops import score_bags
 
-            losses, right, slope = score_bags(scores.detach(), labels, in_bag, counts)
-        else:
-            unknown = torch.nan if labels.is_floating_point() else -1
-            of_bags = torch.where(in_bag.t(), labels.to(scores.device), unknown)
-            if weights is not None:
-                weights = weights.expand(of_bags.shape)
-            losses, right, slope = self._loss(scores.detach(), of_bags, counts, weights)
+            return score_bags(scores, labels, batch.targets, self._in_bag, count, self.totals)
+        in_bag = self._in_bag.index_select(0, batch.targets.to(self._in_bag.device))
+        counts = torch.full((scores.size(0),), count, device=scores.device)
+        unknown = torch.nan if labels.is_floating_point() else -1
+        of_bags = torch.where(in_bag.t(), labels.to(scores.device), unknown)
+        if weights is not None:
+            weights = weights.expand(of_bags.shape)
+        losses, right, slope = self._loss(scores.detach(), of_bags, counts, weights)
         # Each bag's loss has the gradient that it has alone; the reported loss is their mean.
         loss, right = losses.double().mean() * everywhere, right.mean() * everywhere
         if labels.is_floating_point():
             right = labels.numel() - 2 * loss
-        return loss, right, slope
+        self.totals += torch.stack([loss, right])
+        return slope
 
 
 def batch_inputs(batch: Batch, device: torch.device) -> ModelInputs:

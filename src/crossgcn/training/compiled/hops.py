@@ -1,40 +1,62 @@
 """Training passes of cross-hops by the CPU's compiled kernels, without autograd.
 
 A batch is a few hundred rows, so PyTorch spends more time between its operations than in them.
-Matrix products, sums and exponentials are PyTorch's, in the layout that autograd would give them,
-so results are the same to the last bit. Tests compare them.
+The products with all columns, exponentials and logarithms are PyTorch's; the crosses, the readout
+of each bag and their gradients are loops. Results are those of autograd but for rounding.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeGuard
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.graph.sampling.source import Features
 from crossgcn.kernels import has_numba
-from crossgcn.kernels.cpu import hop_loops
+from crossgcn.kernels.cpu import drop, hop_loops
 from crossgcn.kernels.cpu.loops import call
 from crossgcn.layers.orders import WeightsPerUnit
 from crossgcn.models.cross_hops import BagReadout, CrossHops
+from crossgcn.training.adam import Adam
+from crossgcn.training.compiled.network import flat, update_weights
 
 __all__ = ["HopPasses"]
 
 
 class HopPasses:
-    """The forward and the backward pass of a model in training.
+    """The passes of a model, and the steps of its optimiser.
+
+    Arrays are kept from one batch to the next: scores are valid until the next forward pass.
 
     Args:
-        model: Its weights are read; gradients are set as its parameters' ``grad``.
+        model: Its weights are read where they are, and changed there by :meth:`update`.
+
+    Attributes:
+        gradients: Of each parameter of the model, filled by :meth:`backward`.
     """
 
     def __init__(self, model: CrossHops) -> None:
-        self.model, self.readout = model, model.readout
-        self.order, self.units = model.order, model.transform.out_channels
-        self._seen: tuple[Tensor, Tensor, Tensor] | None = None
+        transform, readout = model.transform, model.readout
+        self.bags, self.order = model.bags, model.order
+        self.units, self.classes = transform.out_channels, readout.out_channels
+        self._dropout, self._draws = model.input_dropout, model.input_dropout.draws()
+        self.gradients: dict[Tensor, Tensor] = {
+            each: torch.empty_like(each).detach() for each in model.parameters()
+        }
+        gates = torch.empty(0)
+        if isinstance(transform.aggregator, WeightsPerUnit):
+            gates = transform.aggregator.gates
+        # Views of the weights and their gradients, as the loops take them.
+        self._projection = transform.weight.detach().flatten(0, 1)
+        self._grad_projection = self.gradients[transform.weight].flatten(0, 1)
+        weights = (gates, readout.weight, readout.bias)
+        self._readout = self._arrays(*weights)
+        self._grad_readout = self._arrays(*(self.gradients.get(each, each) for each in weights))
+        self._seen = self._projections = self._gradient = self._scores = torch.empty(0)
+        self._updates: list[tuple[Any, ...]] | None = None
 
     @classmethod
     def of(cls, model: torch.nn.Module) -> HopPasses | None:
@@ -60,70 +82,69 @@ class HopPasses:
         """Whether these rows can be computed: dense ones in float32."""
         return not isinstance(x, SparseMatrix) and x.dtype == torch.float32
 
-    @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         """Return what the model returns in training mode."""
-        self.model.input_dropout.training = True
-        x = self.model.input_dropout(x)
-        projections = functional.linear(x, self.model.transform.weight.flatten(0, 1))
-        hidden = projections
-        if self.order > 1:
-            hidden = projections.new_empty(len(x), self.units)
-            arguments = (projections.numpy(), self._gates, hidden.numpy())
-            call(hop_loops.cross_units, projections.numel(), *arguments)
-        self._seen = x, projections, hidden
-        scores: Tensor = self.readout(hidden)
-        return scores if self.model.bags > 1 else scores[0]
-
-    @torch.no_grad()
-    def backward(self, slope: Tensor) -> None:
-        """Set the gradients, given that of the scores of the last forward pass."""
-        assert self._seen is not None
-        x, projections, hidden = self._seen
-        readout, bags = self.readout, self.readout.bags
-        slope = slope.reshape(bags, len(x), readout.out_channels)
-        weight = readout.weight.view(readout.out_channels, bags, readout.in_channels)
-        rows = hidden.view(-1, bags, readout.in_channels).transpose(0, 1)
-        readout.bias.grad = slope.sum(dim=1, keepdim=True).view(-1)
-        grad_weight = rows.transpose(1, 2).bmm(slope)
-        readout.weight.grad = grad_weight.permute(2, 0, 1).reshape(readout.weight.shape)
-        gradient = slope.bmm(weight.permute(1, 2, 0).transpose(1, 2))
-        transform = self.model.transform
-        if self.order == 1:
-            grad_projections = gradient.transpose(0, 1).reshape(len(x), self.units)
+        if self._draws is not None and self._dropout.p > 0:
+            x = drop(x, None, self._draws, self._dropout.p, activate=False)
         else:
-            grad_projections = torch.empty_like(projections)
-            grad_gates = torch.empty(self.order - 1, *hidden.shape)
-            given = (gradient.numpy(), projections.numpy(), self._gates)
-            arguments = (*given, grad_projections.numpy(), grad_gates.numpy())
-            call(hop_loops.cross_units_backward, projections.numel(), *arguments)
-            assert isinstance(transform.aggregator, WeightsPerUnit)
-            sums = [each.sum(dim=0, keepdim=True) for each in grad_gates]
-            transform.aggregator.gates.grad = torch.cat(sums).view(-1)
-        transform.weight.grad = grad_projections.t().mm(x).view(transform.weight.shape)
-        self._seen = None
+            self._dropout.training = True
+            x = self._dropout(x)
+        shape = (self.order, self.units, len(x))
+        if self._projections.shape != shape:
+            self._projections, self._gradient = torch.empty(shape), torch.empty(shape)
+            self._scores = torch.empty(self.bags, self.classes, len(x))
+        torch.mm(self._projection, x.t(), out=self._projections.flatten(0, 1))
+        given = (self._projections.numpy(), *self._readout, self._scores.numpy())
+        call(hop_loops.score_units, self._projections.numel(), *given)
+        self._seen = x
+        scores = self._scores.transpose(1, 2)
+        return scores if self.bags > 1 else scores[0]
 
-    @property
-    def _gates(self) -> Any:
-        assert isinstance(self.model.transform.aggregator, WeightsPerUnit)
-        gates = self.model.transform.aggregator.gates.detach()
-        return gates.view(self.order - 1, self.units).numpy()
+    def backward(self, slope: Tensor) -> None:
+        """Compute the gradients, given that of the scores of the last forward pass."""
+        x, projections = self._seen, self._projections
+        slope = slope.reshape(self.bags, len(x), self.classes).transpose(1, 2).contiguous()
+        given = (slope.numpy(), projections.numpy(), *self._readout[:2])
+        filled = (self._gradient.numpy(), *self._grad_readout)
+        call(hop_loops.score_units_backward, projections.numel(), *given, *filled)
+        # The product in this order is faster than its transpose.
+        self._grad_projection.copy_(x.t().mm(self._gradient.flatten(0, 1).t()).t())
+
+    def _arrays(self, gates: Tensor, weight: Tensor, bias: Tensor) -> tuple[Any, Any, Any]:
+        return (
+            gates.detach().view(self.order - 1, self.units).numpy(),
+            weight.detach().numpy(),
+            bias.detach().view(self.bags, self.classes).numpy(),
+        )
+
+    def update(self, optimizer: Adam) -> None:
+        """Do a step of Adam with these gradients."""
+        if self._updates is None:
+            self._updates = [
+                (step.numpy(), *map(flat, (*memory, self.gradients[weight])), np.float32(decay))
+                for weight, *memory, step, decay in optimizer.states()
+            ]
+        for step, *memory, gradient, decay in self._updates:
+            step += 1
+            number = float(step)
+            step_size = np.float32(optimizer.learning_rate / (1.0 - 0.9**number))
+            correction = np.float32((1.0 - 0.999**number) ** -0.5)
+            update_weights(memory, gradient, (step_size, correction, decay))
 
 
 def score_bags(
-    scores: Tensor, labels: Tensor, in_bag: Tensor, counts: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Score the rows of each bag, as :func:`crossgcn.kernels.score` does.
+    scores: Tensor, labels: Tensor, nodes: Tensor, in_bag: Tensor, count: float, totals: Tensor
+) -> Tensor:
+    """Return the gradient, for the scores, of the cross-entropy of the nodes of each bag.
 
     Args:
-        scores: ``[bags, rows, classes]``.
-        labels: Class of each row.
-        in_bag: Which rows count, ``[rows, bags]``.
-        counts: Rows of each bag that count.
+        scores: ``[bags, nodes, classes]``, from :meth:`HopPasses.forward`.
+        count: By which the sums over the nodes are divided.
+
+    The others are those of :func:`~crossgcn.kernels.cpu.hop_loops.score_bags`.
     """
-    log_chances = scores.log_softmax(dim=-1)
-    slope, losses = torch.empty_like(scores), scores.new_empty(scores.shape[:2])
-    right = torch.empty(len(scores), dtype=torch.long)
-    given = (log_chances, log_chances.exp(), labels, in_bag, counts, slope, losses, right)
-    hop_loops.score_bags(*(each.numpy() for each in given))
-    return losses.sum(dim=1) / counts, right / counts.double(), slope
+    log_chances = scores.detach().transpose(1, 2).log_softmax(dim=1)
+    slope = log_chances.exp()
+    arrays = (each.numpy() for each in (log_chances, slope, labels, nodes, in_bag))
+    hop_loops.score_bags(*arrays, np.float32(count), totals.numpy())
+    return slope.transpose(1, 2)

@@ -44,14 +44,11 @@ class CompiledStep:
             places[id(own.transform.order_weights)] = (own, "grad_order_weights")
         self.updates = [
             (
-                *(_flat(tensor) for tensor in (memory, mean, square)),
+                *(flat(tensor) for tensor in (memory, mean, square)),
                 places[id(weight)],
-                np.float32(group.weight_decay),
+                np.float32(decay),
             )
-            for group in optimizer.groups
-            for weight, memory, mean, square in zip(
-                group.weights, group.memory, group.means, group.squares, strict=True
-            )
+            for weight, memory, mean, square, _, decay in optimizer.states()
         ]
 
     def __call__(self, step: int) -> tuple[float, int]:
@@ -73,7 +70,7 @@ class CompiledStep:
             if name == "grad_weight" and layer is self.network.layers[0] and self.network.is_wide:
                 self._update_in_blocks(layer, memory, rates)
             else:
-                _adam(memory, getattr(layer, name), rates)
+                update_weights(memory, getattr(layer, name), rates)
         return result
 
     def _update_in_blocks(self, layer: Any, memory: list[Array], rates: tuple[Any, ...]) -> None:
@@ -82,7 +79,7 @@ class CompiledStep:
 
         def update(first: int, last: int, gradient: Array) -> None:
             here = slice(first * width, last * width)
-            _adam([array[here] for array in memory], gradient, rates)
+            update_weights([array[here] for array in memory], gradient, rates)
 
         source.each_gradient(layer.grad_projections, update)
 
@@ -344,10 +341,12 @@ def _csr(pattern: Any, values: torch.Tensor) -> tuple[Array, ...]:
     return pattern.row_offsets.numpy(), pattern.columns.numpy(), values.numpy()
 
 
-def _adam(memory: list[Array], gradient: Array, rates: tuple[Any, ...]) -> None:
+def update_weights(memory: list[Array], gradient: Array, rates: tuple[Any, ...]) -> None:
+    """Do a step of Adam on a weight, given with its means, by the step size and other rates."""
     weight, mean, square = memory
     call(cpu_loops.adam, weight.size, weight, gradient.reshape(-1), mean, square, *rates)
 
 
-def _flat(tensor: torch.Tensor) -> Array:
+def flat(tensor: torch.Tensor) -> Array:
+    """Return a tensor's memory as a vector."""
     return tensor.detach().view(-1).numpy()
