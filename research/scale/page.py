@@ -216,6 +216,11 @@ _SIZES: Final = (
         ("hops", "at most"),
     ),
     (
+        "... and a GPU with room for the columns",
+        "`... --device cuda --batch-size 8192`",
+        ("gpu-hops", "rows, "),
+    ),
+    (
         "... with layers (`cross-gcn`)",
         "`... --batch-size 1024 --fanout 15,10`",
         ("sampler", "per second"),

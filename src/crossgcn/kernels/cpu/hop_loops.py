@@ -130,7 +130,7 @@ def _dot(left: Any, right: Any) -> Any:
 
 @_jit(error_model="numpy")
 def score_bags(
-    log_chances: Any, slope: Any, labels: Any, nodes: Any, in_bag: Any, count: Any, totals: Any
+    log_chances: Any, slope: Any, labels: Any, in_bag: Any, count: Any, totals: Any
 ) -> None:
     """Compute the gradient of the cross-entropy of each bag, and add up loss and correct nodes.
 
@@ -138,38 +138,52 @@ def score_bags(
         log_chances: ``[bags, classes, nodes]``.
         slope: The chances; replaced by the gradient for the scores.
         labels: Class of each node; negative ones do not count.
-        nodes: Number of each node in the graph.
-        in_bag: Which nodes of the graph count in which bag, ``[nodes of the graph, bags]``.
+        in_bag: Which nodes count in which bag, ``[nodes, bags]``.
         count: By which the gradient is divided.
         totals: Loss and correct nodes are added to it, as the mean over bags of the mean over
             their nodes, times the number of nodes.
     """
-    bags, classes, _ = slope.shape
-    nothing, one = np.float32(0.0), np.float32(1.0)
-    loss, right = 0.0, 0
+    bags, classes, nodes = slope.shape
+    counted, best = np.empty(nodes, np.float32), np.empty(nodes, np.float32)
+    top = np.empty(nodes, np.float32)
+    loss, right = 0.0, 0.0
     for bag in range(bags):
-        logs, chances = log_chances[bag], slope[bag]
-        for i in range(labels.size):
-            label = labels[i]
-            if not in_bag[nodes[i], bag] or label < 0:
-                for c in range(classes):
-                    chances[c, i] = nothing
-                continue
-            loss -= logs[label, i]
-            chances[label, i] -= one
-            best = 0
-            for c in range(1, classes):
-                if logs[c, i] > logs[best, i]:
-                    best = c
-            right += best == label
+        for i in range(nodes):
+            counted[i] = in_bag[i, bag] & (labels[i] >= 0)
+        top[:], best[:] = log_chances[bag, 0], np.float32(0.0)
+        for c in range(1, classes):
+            _raise(log_chances[bag, c], np.float32(c), top, best)
         for c in range(classes):
-            _divide(chances[c], count)
-    share = labels.size / (bags * count)
+            added, hits = _score_class(
+                *(log_chances[bag, c], slope[bag, c], labels, c, counted, best, count)
+            )
+            loss -= added
+            right += hits
+    share = nodes / (bags * count)
     totals[0] += loss * share
     totals[1] += right * share
 
 
-@_jit(error_model="numpy")
-def _divide(values: Any, count: Any) -> None:
-    for i in range(values.size):
-        values[i] /= count
+@_jit()
+def _raise(values: Any, name: Any, top: Any, best: Any) -> None:
+    """Keep the larger of two values of each node, and whose it is."""
+    for i in range(top.size):
+        larger = values[i] > top[i]
+        best[i] = name if larger else best[i]
+        top[i] = values[i] if larger else top[i]
+
+
+@_jit(error_model="numpy", fastmath={"reassoc", "nsz"})
+def _score_class(
+    logs: Any, chances: Any, labels: Any, c: Any, counted: Any, best: Any, count: Any
+) -> Any:
+    """Replace the chances of a class by the gradient; sum the logarithms of its nodes."""
+    total, hits = np.float32(0.0), np.float32(0.0)
+    nothing, own = np.float32(0.0), np.float32(c)
+    for i in range(logs.size):
+        here = counted[i] if labels[i] == c else nothing
+        total += logs[i] if here > nothing else nothing
+        hits += here if best[i] == own else nothing
+        value = chances[i] - here
+        chances[i] = value / count if counted[i] > nothing else nothing
+    return total, hits

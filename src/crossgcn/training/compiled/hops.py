@@ -133,7 +133,7 @@ class HopPasses:
 
 
 def score_bags(
-    scores: Tensor, labels: Tensor, nodes: Tensor, in_bag: Tensor, count: float, totals: Tensor
+    scores: Tensor, labels: Tensor, in_bag: Tensor, count: float, totals: Tensor
 ) -> Tensor:
     """Return the gradient, for the scores, of the cross-entropy of the nodes of each bag.
 
@@ -145,6 +145,6 @@ def score_bags(
     """
     log_chances = scores.detach().transpose(1, 2).log_softmax(dim=1)
     slope = log_chances.exp()
-    arrays = (each.numpy() for each in (log_chances, slope, labels, nodes, in_bag))
+    arrays = (each.numpy() for each in (log_chances, slope, labels, in_bag))
     hop_loops.score_bags(*arrays, np.float32(count), totals.numpy())
     return slope.transpose(1, 2)
