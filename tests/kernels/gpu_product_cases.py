@@ -99,6 +99,15 @@ def test_sums_of_many_terms_are_cut_into_enough_parts_for_the_device() -> None:
         assert gpu_products.shape_of(rows, columns, terms, True, False, turned).chunks == 1
 
 
+@pytest.mark.parametrize(
+    ("room", "stages"), [(232_448, 3), (166_912, 2), (101_376, 1), (0, 1)], ids=str
+)
+def test_processors_with_less_shared_memory_load_fewer_tiles_ahead(room: int, stages: int) -> None:
+    shape = gpu_products.shape_of(30_000, 2048, 602, True, False, False)
+    assert shape.within(room, exact=True) == shape._replace(num_stages=stages)
+    assert shape.within(100_000, exact=False) == shape
+
+
 def test_known_powers_of_two_need_not_be_found_again() -> None:
     x, draws = random(150, 140, seed=1), draws_of(1, step=1, site=0)
     shrink = halve(x, exact=True).shrink

@@ -19,6 +19,8 @@ __all__ = ["PeerTraining", "matmul_precision"]
 BACKEND = "inductor"
 """The compiler of ``torch.compile``."""
 
+_MANY = 10_000
+
 
 class PeerTraining:
     """A peer with its optimiser on one graph; :meth:`step` and :meth:`epoch` are timed.
@@ -51,6 +53,9 @@ class PeerTraining:
         self.train = train.to(device) if peer.fused else _mask(train, self.y)
         self.mode, self._pass = peer.mode, self._run
         if peer.mode is not None:
+            # Beyond its limit, PyTorch runs further sizes uncompiled, and only warns.
+            torch._dynamo.config.recompile_limit = _MANY
+            torch._dynamo.config.accumulated_recompile_limit = _MANY
             self._pass = torch.compile(self._run, mode=peer.mode, backend=BACKEND, dynamic=False)
         self.validation = None if validation is None else _mask(validation, self.y)
         matrices = [p for p in self.model.parameters() if p.dim() >= 2]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,8 @@ from research.benchmarks import (
 )
 from research.benchmarks.harness.command import Options
 from research.benchmarks.harness.memory import peak_bytes
+from research.benchmarks.harness.ours import build_ours
+from research.benchmarks.harness.peer_training import PeerTraining
 from research.benchmarks.harness.peers import Peer
 from research.benchmarks.harness.record import Measurement
 from research.benchmarks.harness.roofline import Ceilings
@@ -50,6 +54,24 @@ def test_a_gpu_step_is_set_against_its_peers_and_its_roofline(graph: Data) -> No
     assert len(found.checks) == 4 * (2 + 2) + (2 + 6)
     gcns = [results[name].value for name in (*Peer.NAMES, *Peer.COMPILED) if name in results]
     assert results[gpu_step.BEST].value in gcns
+
+
+def test_compiled_peers_are_compiled_however_many_there_are(
+    graph: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph.x = graph.x.to_dense()
+    compiled = []
+
+    def count(module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        compiled.append(module)
+        return module.forward
+
+    monkeypatch.setattr("research.benchmarks.harness.peer_training.BACKEND", count)
+    for hidden in range(4, 16):
+        ours = build_ours(graph, 1, hidden_channels=hidden)
+        before = len(compiled)
+        PeerTraining("compiled PyG GCN", ours, graph, torch.arange(60)).step()
+        assert len(compiled) > before
 
 
 def test_the_protocol_is_run_in_full_and_the_peers_epochs_are_multiplied(

@@ -52,6 +52,11 @@ class ProductShape(NamedTuple):
     num_stages: int
     chunks: int = 1
 
+    def within(self, room: int, exact: bool) -> ProductShape:
+        """Load fewer tiles ahead where the shared memory of a processor has no room for more."""
+        each = 2 * self.depth * (self.rows + self.columns) * (2 if exact else 1)
+        return self._replace(num_stages=max(1, min(self.num_stages, (room - 1024) // each)))
+
 
 _PROCESSORS = 132
 """Of an H200; each runs one program at a time."""
@@ -115,6 +120,9 @@ def multiply(
     columns = right.high.size(0 if turn_right else 1)
     exact = left.low is not None and right.low is not None
     shape = shape or shape_of(rows, columns, terms, exact, turn_left, turn_right)
+    if left.high.is_cuda:
+        device: Any = torch.cuda.get_device_properties(left.high.device)
+        shape = shape.within(device.shared_memory_per_block_optin, exact)
     chunk = blocks(blocks(terms, shape.depth), shape.chunks) * shape.depth
     chunks = blocks(terms, chunk) if terms else 1
     parts = left.high.new_empty(chunks, rows, columns, dtype=torch.float32)
