@@ -78,12 +78,12 @@ def test_products_do_not_hang_on_how_they_are_computed(
     exact: bool, shape: ProductShape, turned: tuple[bool, bool]
 ) -> None:
     left, right = random(150, 270, seed=1), random(270, 140, seed=2)
-    stored = (
+    first, second = (
         halve(matrix.t() if turn else matrix, exact)
         for matrix, turn in zip((left, right), turned, strict=True)
     )
     product = gpu_products.multiply(
-        *stored, 2.0, turn_left=turned[0], turn_right=turned[1], shape=shape
+        first, second, 2.0, turn_left=turned[0], turn_right=turned[1], shape=shape
     )
     precision: Precision = "fp32" if exact else "tf32"
     assert_product(product, 2.0 * left.double() @ right.double(), precision)
@@ -219,9 +219,9 @@ def test_a_number_gone_wrong_is_not_hidden_by_the_products() -> None:
     clean = DroppedProduct(torch.ones(4, 3, device=HERE), None, 0.0, "fp32")
     assert clean.backward(gradient)[0].isnan().any(0).tolist() == [False, True]
     endless = torch.tensor([[1.0, float("inf")], [1.0, 2.0]], device=HERE)
-    product = DroppedProduct(endless, None, 0.0, "fp32").project(torch.ones(2, 1, device=HERE))
-    assert not product[0].isfinite()
-    assert float(product[1]) == 3.0
+    rows = DroppedProduct(endless, None, 0.0, "fp32").project(torch.ones(2, 1, device=HERE))
+    assert not rows[0].isfinite()
+    assert float(rows[1]) == 3.0
 
 
 @pytest.mark.parametrize(("rows", "features", "width"), [(0, 3, 2), (4, 0, 2), (4, 3, 0)])
