@@ -20,7 +20,8 @@ from crossgcn.data.seals import add_checksum, digests_of_files
 from crossgcn.data.stored.import_graph import store_graph
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import open_run
-from crossgcn.graph.hops import HopPlan, columns_beside
+from crossgcn.graph.hops import HopPlan
+from crossgcn.graph.kept_columns import columns_beside
 from crossgcn.graph.neighbourhood import Smoothing
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.workflows.table_model import TableModel

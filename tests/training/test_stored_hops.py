@@ -26,7 +26,8 @@ from crossgcn import Experiment, RunConfig
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.stored.import_graph import store_graph
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.graph.hops import HopColumns, verify_columns_beside
+from crossgcn.graph.hops import HopColumns
+from crossgcn.graph.kept_columns import verify_columns_beside
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import MemoryGraph, source_of

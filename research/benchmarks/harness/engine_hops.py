@@ -21,7 +21,8 @@ from crossgcn.data.stored.import_graph import build_graph
 from crossgcn.data.stored.open import StoredGraph, open_graph
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import WorkFailed
-from crossgcn.graph.hops import HopColumns, HopPlan, columns_beside
+from crossgcn.graph.hops import HopColumns, HopPlan
+from crossgcn.graph.kept_columns import columns_beside
 from crossgcn.graph.sampling.source import source_of
 from crossgcn.workflows.hops import store_hops
 

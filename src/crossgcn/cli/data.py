@@ -174,7 +174,7 @@ def show_folder(
     graph = open_graph(folder)
     if not verify:
         return folder_answer(graph)
-    from crossgcn.graph.hops import verify_columns_beside
+    from crossgcn.graph.kept_columns import verify_columns_beside
 
     with status("reading every file"):
         graph.verify()

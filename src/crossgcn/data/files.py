@@ -103,14 +103,14 @@ def remove_left_overs(folder: Path, name: str = "") -> None:
 _PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part", re.DOTALL)
 
 
-def _lock(file: BinaryIO) -> bool:
-    """Lock a file unless another process has; return whether it is locked."""
+def _lock(file: BinaryIO, *, wait: bool = False) -> bool:
+    """Lock a file unless another process has, or wait for that one; return whether it is locked."""
     if sys.platform == "win32":
         return False
     import fcntl
 
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:  # another process's, or a file system without locks
         return False
     return True
@@ -120,11 +120,7 @@ def _lock(file: BinaryIO) -> bool:
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Wait until no other process is in such a block for the same file."""
     with path.open("rb") as file:
-        if sys.platform != "win32":
-            import fcntl
-
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(file, fcntl.LOCK_EX)
+        _lock(file, wait=True)
         yield
 
 

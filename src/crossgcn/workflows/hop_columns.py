@@ -25,7 +25,8 @@ from crossgcn.data.stored.open import StoredGraph, open_graph
 from crossgcn.data.stored.write import GraphWriter, writing_graph
 from crossgcn.data.tables.frames import reporting_damage
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.graph.hops import HopPlan, columns_beside
+from crossgcn.graph.hops import HopPlan
+from crossgcn.graph.kept_columns import columns_beside
 from crossgcn.graph.neighbourhood import Smoothing
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def write_hop_file(path: Path, graph: StoredGraph, columns: Tensor, page: dict[s
     """Write a graph and its columns to a file, one row per node, some rows at a time.
 
     Args:
-        page: What :meth:`~crossgcn.graph.hops.KeptRows.write` returned.
+        page: What :meth:`~crossgcn.graph.kept_columns.KeptRows.write` returned.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

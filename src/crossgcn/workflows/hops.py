@@ -25,7 +25,8 @@ from crossgcn.data.tables.labels import read_roles
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput
 from crossgcn.graph.engine_hops import ColumnMeans, compute_hops
-from crossgcn.graph.hops import HopPlan, columns_beside
+from crossgcn.graph.hops import HopPlan
+from crossgcn.graph.kept_columns import columns_beside
 from crossgcn.workflows.hop_columns import write_hop_file
 
 ENGINE_MEMORY = 4 << 30
