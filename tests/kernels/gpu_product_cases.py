@@ -137,6 +137,16 @@ def test_halves_hold_numbers_of_any_size(size: float) -> None:
     assert float(high.abs().max()) < 2.0**15
 
 
+def test_entries_far_below_the_largest_of_their_tile_have_a_small_absolute_error() -> None:
+    x = random(40, 128, seed=1)
+    x *= torch.logspace(0, -16, 128, device=HERE)
+    high, low, shrink = halve(x, exact=True)
+    assert low is not None
+    whole = (high.double() + low.double() / 2048) * shrink.double()
+    wrong, size = (whole - x.double()).abs(), x.double().abs()
+    assert bool((wrong <= torch.maximum(2.0**-22 * size, 2.0**-49 * size.max())).all())
+
+
 def test_tiles_of_one_matrix_may_differ_in_size() -> None:
     x, weight = random(300, 150, seed=1), random(150, 5, seed=2)
     x[128:] *= 1e-12
