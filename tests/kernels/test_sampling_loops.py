@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from crossgcn.kernels import sampling as plain_sampling
-from crossgcn.kernels.sampling import ALL, draw_key, shuffle
+from crossgcn.kernels.sampling import ALL, draw_key, shuffle, shuffle_on_device
 
 cpu_sampling = pytest.importorskip("crossgcn.kernels.cpu.sampling")
 BOTH = pytest.mark.parametrize("loops", [plain_sampling, cpu_sampling], ids=["plain", "compiled"])
@@ -122,6 +123,13 @@ def test_keys_tell_the_order_of_their_numbers_apart_and_a_shuffle_keeps_all() ->
     nodes = np.arange(5, 105)
     first, again, other = (shuffle(nodes, draw_key(seed)) for seed in (3, 3, 4))
     assert sorted(first) == list(nodes) and list(first) == list(again) != list(other)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 1000])
+@pytest.mark.parametrize("key", [0, 1, 2**63, 2**64 - 1, draw_key(5, 7)])
+def test_a_device_shuffles_as_numpy_does(key: int, size: int) -> None:
+    nodes = torch.arange(3, 3 + size)
+    assert shuffle_on_device(nodes, key).tolist() == shuffle(nodes.numpy(), key).tolist()
 
 
 @BOTH

@@ -8,13 +8,17 @@ import torch
 from model_batches import train_together
 from torch_geometric.data import Data
 
-from crossgcn.data.splits import make_splits
+from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import PreparedGraph
+from crossgcn.graph.hops import HopSource, Scale
 from crossgcn.layers.graph_convolution import GraphConvolution
 from crossgcn.layers.other_crossings.dcn import CrossNetworkV2
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training import full_batch, loop
+from crossgcn.training import device, full_batch, loop
+from crossgcn.training.batches import step as batch_step
+from crossgcn.training.batches.step import MiniBatchStep
+from crossgcn.training.batches.train import train_in_batches
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import WARM_UPS
 from crossgcn.training.full_batch import FullBatchStep
@@ -33,7 +37,7 @@ def recorded_on_the_cpu(
 
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (loop, full_batch):
+    for module in (loop, full_batch, batch_step):
         monkeypatch.setattr(module, "capture", recorded_on_the_cpu)
     monkeypatch.setattr(FullBatchStep, "capturable", True)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
@@ -126,7 +130,7 @@ def test_a_gpu_trains_as_the_cpu_does(small_graph: Data) -> None:
 def test_only_steps_that_wait_for_nothing_are_recorded(
     settings: dict[str, Any], recorded: bool, small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(full_batch, "has_triton", lambda: True)
+    monkeypatch.setattr(device, "has_triton", lambda: True)
     made = build_model("cross-gcn", small_graph.x.size(1), 3, hidden_channels=8, **settings)
     training = _as_on_a_gpu(made, small_graph)
     assert training.capturable == recorded
@@ -135,7 +139,7 @@ def test_only_steps_that_wait_for_nothing_are_recorded(
 def test_full_matrices_of_pairs_are_not_recorded(
     small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(full_batch, "has_triton", lambda: True)
+    monkeypatch.setattr(device, "has_triton", lambda: True)
     for rank, recorded in ((4, True), (None, False)):
         transform = CrossNetworkV2(small_graph.x.size(1), 3, rank=rank, bias=False)
         made = NodeClassifier([GraphConvolution(transform, 3)], dropout=0.0)
@@ -147,3 +151,75 @@ def _as_on_a_gpu(model: NodeClassifier, data: Data) -> FullBatchStep:
     training = FullBatchStep([model], graph, data.y, [torch.arange(9)], RunConfig(), seeds=[0])
     training.device = torch.device("cuda")
     return training
+
+
+def train_on_rows(
+    where: str, target: str, weights: torch.Tensor | None = None, epochs: int = 3
+) -> TrainedModel:
+    """Train bags of crosses on rows that lie on a device, in batches of which the last is short."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(600, 7, generator=generator)
+    y = x[:, 0] * x[:, 1] + x[:, 2]
+    same = Scale(torch.zeros(7), torch.ones(7))
+    labels = y if target == "number" else (y > 0).long()
+    split = Split(torch.arange(450), torch.arange(450, 520), torch.arange(520, 600))
+    torch.manual_seed(0)
+    outputs = 1 if target == "number" else 2
+    settings: dict[str, Any] = {"hidden_channels": 4, "dropout": 0.2}
+    bags = 1 if target == "classes, no bags" else 3
+    model = build_model("cross-hops", 2, outputs, hops=2, bags=bags, **settings)
+    if target == "number":
+        model.predict_number(0.0, 1.5)
+    config = RunConfig.create(
+        model="cross-hops", batch_size=64, epochs=epochs, bags=bags, hops=2, learning_rate=0.02
+    )
+    source = HopSource([x.to(where)], same, labels)
+    result = train_in_batches(
+        model, source, split, config, seed=3, device=where, node_weights=weights
+    )
+    assert isinstance(result, TrainedModel)
+    return result
+
+
+TARGETS = ["classes", "classes, no bags", "number"]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("target", TARGETS)
+def test_recorded_steps_on_batches_leave_no_trace(
+    target: str, weighted: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    weights = torch.linspace(0.5, 1.5, 450) if weighted else None
+    plain = train_on_rows("cpu", target, weights)
+    request.getfixturevalue("recording")
+    made: list[MiniBatchStep] = []
+    replayed: list[None] = []
+    create = MiniBatchStep.__init__
+
+    def record(step: MiniBatchStep, *args: Any, **kwargs: Any) -> None:
+        create(step, *args, **kwargs)
+        step._records = True
+        made.append(step)
+
+    def count(*args: Any) -> Callable[[], None]:
+        step = recorded_on_the_cpu(*args)
+        return lambda: replayed.append(step())
+
+    monkeypatch.setattr(MiniBatchStep, "__init__", record)
+    monkeypatch.setattr(batch_step, "capture", count)
+    recorded = train_on_rows("cpu", target, weights)
+    assert len(replayed) == 3 * 7 and made[0]._replay is None
+    assert recorded.history == plain.history
+    assert all(torch.equal(value, plain.state[name]) for name, value in recorded.state.items())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_on_a_gpu_train_as_on_the_cpu(target: str) -> None:
+    weights = torch.linspace(0.5, 1.5, 450)
+    for given in (None, weights):
+        theirs, ours = (train_on_rows(where, target, given) for where in ("cpu", "cuda"))
+        for a, b in zip(ours.history, theirs.history, strict=True):
+            assert a.train_loss == pytest.approx(b.train_loss, abs=1e-5)
+        for name, value in ours.state.items():
+            torch.testing.assert_close(value.cpu(), theirs.state[name], rtol=1e-3, atol=1e-4)

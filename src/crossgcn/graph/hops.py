@@ -386,6 +386,7 @@ class HopSource(GraphSource):
         if len(dense) == len(parts) and (on_gpu or 4 * rows * width <= _DENSE_BYTES):
             together = join_columns([part.to(dense[0].device) for part in dense])
             self._rows = standardise(together, scale)
+            self.device = dense[0].device
 
     def features(self, nodes: Tensor) -> Features:
         """Return the rows of some nodes."""

@@ -11,7 +11,9 @@ import sys
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from crossgcn.kernels.ops import has_numba
 
@@ -31,6 +33,8 @@ class NoRow(ValueError):
 
 _ODD = 0x9E3779B97F4A7C15
 _BITS = 0xFFFFFFFFFFFFFFFF
+_MIXING, _LAST_SHIFT = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)), 31
+"""Shifts and factors of SplitMix64."""
 
 
 def draw_key(*numbers: int) -> int:
@@ -45,6 +49,26 @@ def shuffle(nodes: Array, key: int) -> Array:
     """Return the nodes in an order that depends on the key alone."""
     # No two numbers have the same bits, so every way to sort gives the same order.
     return nodes[np.argsort(_bits(key, np.arange(nodes.size)))]
+
+
+def shuffle_on_device(nodes: Tensor, key: int) -> Tensor:
+    """Return the order of :func:`shuffle`, computed on the device of the nodes."""
+    bits = torch.arange(1, nodes.numel() + 1, device=nodes.device) * _signed(_ODD) + _signed(key)
+    for shift, factor in _MIXING:
+        bits = (bits ^ _shifted(bits, shift)) * _signed(factor)
+    bits = bits ^ _shifted(bits, _LAST_SHIFT)
+    # As signed numbers, those with the highest bit come first: swap the halves.
+    return nodes[torch.argsort(bits ^ _signed(1 << 63))]
+
+
+def _shifted(bits: Tensor, by: int) -> Tensor:
+    """Shift signed numbers as if they were unsigned."""
+    return (bits >> by) & (_BITS >> by)
+
+
+def _signed(number: int) -> int:
+    """Return the signed number of the same 64 bits."""
+    return number - (number >> 63 << 64)
 
 
 def draw_entries(
@@ -181,9 +205,9 @@ def _bits(key: int | Array, numbers: Array) -> Array:
 
 
 def _mix(bits: Array) -> Array:
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Array = bits ^ (bits >> np.uint64(31))
+    for shift, factor in _MIXING:
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    mixed: Array = bits ^ (bits >> np.uint64(_LAST_SHIFT))
     return mixed
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.graph import PreparedGraph, SparseMatrix
+from crossgcn.kernels import has_triton
 from crossgcn.layers import CrossFeatureTransform, NodeAggregation
 from crossgcn.layers.feature_transform import FeatureCrossing
 from crossgcn.models.node_classifier import NodeClassifier
@@ -126,6 +127,12 @@ def _free_bytes(device: torch.device) -> int:
 
 def _gib(size: int) -> str:
     return f"{size / 2**30:,.1f} GiB"
+
+
+def can_be_recorded(model: nn.Module, device: torch.device) -> bool:
+    """Return whether training steps of a model can be recorded as a CUDA graph."""
+    waits_for_nothing = all(getattr(module, "capturable", True) for module in model.modules())
+    return device.type == "cuda" and has_triton() and waits_for_nothing
 
 
 WARM_UPS = 3

@@ -13,10 +13,9 @@ from torch import Tensor
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.prepared import choose_device
-from crossgcn.kernels import has_triton
 from crossgcn.models.node_classifier import NodeClassifier, calibrate
 from crossgcn.training.config import RunConfig, training_config
-from crossgcn.training.device import capture, check_precision, multiplying_in
+from crossgcn.training.device import can_be_recorded, capture, check_precision, multiplying_in
 from crossgcn.training.loop import Step
 from crossgcn.training.model_batch import (
     State,
@@ -111,11 +110,9 @@ class FullBatchStep(Step):
     def capturable(self) -> bool:  # type: ignore[override]
         """Whether a step can be recorded as a CUDA graph."""
         return (
-            self.device.type == "cuda"
-            and has_triton()
+            can_be_recorded(self.model, self.device)
             and self.config.metric in (None, "accuracy")
             and self.model.target_scale is None
-            and all(getattr(module, "capturable", True) for module in self.model.modules())
         )
 
     def run(self) -> None:

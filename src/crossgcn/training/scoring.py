@@ -238,7 +238,7 @@ class ExactScorer(Scorer):
             return means[:1], means[1:], iter(())
         gathered = torch.zeros(count, self.model.num_outputs, dtype=torch.float64).to(self.device)
         for targets, scores in parts:
-            places = self._order[torch.searchsorted(self._sorted, targets)]
+            places = self._order[torch.searchsorted(self._sorted, targets.cpu())]
             gathered[places.to(self.device)] = scores
         gathered = self.processes.add_up(gathered)
         labels = self.source.labels[self.nodes]

@@ -18,7 +18,7 @@ from crossgcn.graph.matrix import SparseMatrix, make_rows
 from crossgcn.graph.normalise import EDGE_RULES, EdgeKind
 from crossgcn.graph.sampling.sampler import CSRSampler
 from crossgcn.graph.sampling.source import Features, GraphSource, sampled_blocks
-from crossgcn.kernels.sampling import ALL, draw_key
+from crossgcn.kernels.sampling import ALL, draw_key, shuffle_on_device
 from crossgcn.kernels.sampling import shuffle as shuffled
 
 
@@ -27,7 +27,8 @@ class Batch:
     """A mini-batch: ``model(x, blocks)`` has a row per target.
 
     Attributes:
-        targets: The nodes of this process's share, which may be empty.
+        targets: The nodes of this process's share, which may be empty; on the device of the
+            source's features.
         x: Features of the nodes in their receptive field.
         blocks: One block of the adjacency per hop.
         labels: The targets' classes.
@@ -67,6 +68,7 @@ class BatchShares:
             raise BadInput(f"batch_size must be at least 1; got {batch_size}")
         if not 0 <= rank < world_size:
             raise BadInput(f"rank is from 0 to world_size - 1 = {world_size - 1}; got {rank}")
+        nodes = nodes.to(source.device)
         if torch.unique(nodes).numel() < nodes.numel():
             raise BadInput("a node occurs twice: give each node once")
         self.source, self.nodes, self.batch_size, self.seed = source, nodes, batch_size, seed
@@ -78,7 +80,9 @@ class BatchShares:
     def shares(self, epoch: int) -> Iterator[tuple[Tensor, int]]:
         """Yield this process's share of each batch, and the size of the whole batch."""
         nodes = self.nodes
-        if self._shuffle:
+        if self._shuffle and nodes.is_cuda:
+            nodes = shuffle_on_device(nodes, draw_key(self.seed, epoch))
+        elif self._shuffle:
             nodes = torch.from_numpy(shuffled(nodes.numpy(), draw_key(self.seed, epoch)))
         for batch in torch.split(nodes, self.batch_size) if nodes.numel() else ():
             yield batch.tensor_split(self._world_size)[self._rank], batch.numel()
@@ -126,6 +130,7 @@ class NodeBatches(BatchShares):
             )
         self._num_workers, self._rescaled = num_workers, rescaled
         self._sampler = CSRSampler.from_source(source, fanouts or [ALL] * hops)
+        self._labels = source.labels.to(source.device)
 
     def epoch(self, number: int) -> Iterator[Batch]:
         """Yield the batches of an epoch; the same number gives the same batches."""
@@ -147,10 +152,14 @@ class NodeBatches(BatchShares):
                 for waiting in ahead:
                     waiting.cancel()
 
+    def rows(self, targets: Tensor, everywhere: int) -> Batch:
+        """Return a batch of a model without propagations."""
+        labels = self._labels.index_select(0, targets)
+        return Batch(targets, self.source.features(targets), (), labels, everywhere)
+
     def _make(self, targets: Tensor, everywhere: int, epoch: int, position: int) -> Batch:
         if not self.propagations:
-            x, labels = self.source.features(targets), self.source.labels.index_select(0, targets)
-            return Batch(targets, x, (), labels, everywhere)
+            return self.rows(targets, everywhere)
         output = self._sampler.sample(targets, self.seed, epoch, position)
         blocks = sampled_blocks(self.source, output, self.propagations, self._rescaled)
         x, labels = self.source.features(output.node), self.source.labels[targets]

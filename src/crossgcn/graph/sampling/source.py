@@ -54,7 +54,10 @@ class GraphSource:
 
     Attributes:
         is_weighted: Whether edges have weights; parallel edges without are ``weights`` as well.
+        device: Where the features are. All else is on the CPU.
     """
+
+    device = torch.device("cpu")
 
     def __init__(
         self,

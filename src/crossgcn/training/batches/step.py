@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from crossgcn.kernels import has_numba
 from crossgcn.layers.graph_convolution import GraphConvolution
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
-from crossgcn.training.device import multiplying_in
+from crossgcn.training.device import can_be_recorded, capture, multiplying_in
 from crossgcn.training.distributed import Processes
 from crossgcn.training.loop import Step
 from crossgcn.training.objective import Loss, order_weight_penalty
@@ -40,6 +40,8 @@ class MiniBatchStep(Step):
     :math:`P/B`, where :math:`B` is the size of the whole batch. The average over the processes,
     which :class:`~torch.nn.parallel.DistributedDataParallel` takes of the gradients, is then
     that of the whole batch, also where the parts differ in size or one is empty.
+
+    If rows are read from a GPU's memory, a step on a full batch is recorded as a CUDA graph.
 
     Args:
         batches: This process's part of the batches.
@@ -73,8 +75,8 @@ class MiniBatchStep(Step):
         super().__init__(model, config, [own_seed], unused)
         self.batches, self.processes = batches, processes
         # Rows of nodes, because batches select nodes.
-        self._in_bag = None if in_bag is None else in_bag.t().contiguous().to(self.device)
-        self._node_weights = node_weights
+        self._in_bag = None if in_bag is None else in_bag.to(self.device).t().contiguous()
+        self._node_weights = None if node_weights is None else node_weights.to(batches.nodes.device)
         self._loss = Loss(model.num_outputs, class_weights, model.target_scale)
         # The same for all batches, so that processes that see parts of a batch agree on it.
         self._bag_share = 1.0 if in_bag is None else BAG_SHARE
@@ -92,16 +94,50 @@ class MiniBatchStep(Step):
         )
         self._settled = processes.world_size == 1
         self._decays_order_weights = order_weight_penalty(model, config.weight_decay) is not None
+        self._records = (
+            batches.nodes.is_cuda
+            and processes.world_size == 1
+            and can_be_recorded(model, self.device)
+        )
+        self._targets = batches.nodes[: batches.batch_size].clone()
+        self._replay: Callable[[], None] | None = None
 
     def run(self) -> None:
         """Train on each batch of the next epoch."""
         self.totals.zero_()
-        nodes = 0
-        for batch in self.batches.epoch(int(self.count) // self.steps_per_epoch + 1):
-            self.train_on(batch)
-            nodes += batch.num_targets_everywhere
-        means = self.processes.add_up(self.totals) / nodes
+        epoch = int(self.count) // self.steps_per_epoch + 1
+        if self._records:
+            for targets, everywhere in self.batches.shares(epoch):
+                self._train_on_rows(targets, everywhere)
+        else:
+            for batch in self.batches.epoch(epoch):
+                self.train_on(batch)
+        means = self.processes.add_up(self.totals) / self.batches.nodes.numel()
         self.losses, self.accuracies = means[:1], means[1:]
+
+    def _train_on_rows(self, targets: Tensor, everywhere: int) -> None:
+        """Do one step, replayed from a CUDA graph if the batch is full."""
+        assert isinstance(self.batches, NodeBatches)
+        if targets.numel() < self.batches.batch_size:
+            self.train_on(self.batches.rows(targets, everywhere))
+            return
+        self._targets.copy_(targets)
+        if self._replay is None:
+            self._replay = self._record(self.batches)
+        self._replay()
+
+    def _record(self, batches: NodeBatches) -> Callable[[], None]:
+        tensors = [self.totals, *self.state().values()]
+        before = [tensor.clone() for tensor in tensors]
+        return capture(
+            lambda: self.train_on(batches.rows(self._targets, batches.batch_size)),
+            lambda: torch._foreach_copy_(tensors, before),
+            self.device,
+        )
+
+    def release(self) -> None:
+        """Free the memory of a CUDA graph."""
+        self._replay = None
 
     def train_on(self, batch: Batch) -> None:
         """Do one step: forward, backward and Adam."""
@@ -187,7 +223,7 @@ def score_part(
         R² times their number), in float64, and the gradient, for the scores, of the loss divided
         by ``num_everywhere``.
     """
-    count = torch.tensor([num_everywhere], device=scores.device)
+    count = torch.full((1,), num_everywhere, device=scores.device)
     exact = scores.detach().to(torch.promote_types(scores.dtype, torch.float32))
     losses, accuracies, slope = loss_of(
         exact.unsqueeze(0),

@@ -131,7 +131,7 @@ def train_in_batches(
             split.train,
             fanouts=fanouts,
             folder=scratch,
-            num_workers=0 if device.type == "cpu" else 1,
+            num_workers=0 if device.type == source.device.type else 1,
             batch_size=config.batch_size,
             seed=seed,
         )
