@@ -267,15 +267,19 @@ def test_scores_are_judged_as_plain_ones_are(dtype: torch.dtype) -> None:
 
 
 def test_adam_is_that_of_pytorch() -> None:
-    weight, mean = random(3000, seed=5), torch.zeros(3000, device=HERE)
-    square = torch.zeros_like(mean)
-    other = weight.clone().requires_grad_()
-    theirs = torch.optim.Adam([other], lr=0.03, weight_decay=0.1)
-    count = torch.zeros((), device=HERE)
+    sizes, decays = (3000, 1, 1024), (0.1, 0.0, 0.2)
+    weights = [random(size, seed=5) for size in sizes]
+    means, squares = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
+    counts = [torch.zeros((), device=HERE) for _ in sizes]
+    others = [weight.clone().requires_grad_() for weight in weights]
+    groups = [{"params": [w], "weight_decay": d} for w, d in zip(others, decays, strict=True)]
+    theirs = torch.optim.Adam(groups, lr=0.03)
     for step in range(5):
-        slope = random(3000, seed=6 + step)
-        count += 1
-        gpu.adam(weight, slope, mean, square, count, 0.03, 0.1)
-        other.grad = slope
+        slopes = [random(size, seed=6 + step) for size in sizes]
+        torch._foreach_add_(counts, 1)
+        gpu.adam(weights, slopes, means, squares, counts, 0.03, decays)
+        for weight, slope in zip(others, slopes, strict=True):
+            weight.grad = slope
         theirs.step()
-        torch.testing.assert_close(weight, other.detach(), rtol=1e-6, atol=1e-7)
+        for weight, other in zip(weights, others, strict=True):
+            torch.testing.assert_close(weight, other.detach(), rtol=1e-6, atol=1e-7)

@@ -3,18 +3,22 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
 from gpu_cases import HERE, draws_of, exact_sums, random, random_pattern
 from torch import Tensor
 
-from crossgcn.graph import DenseFeatures
+from crossgcn import CrossGCNConv
+from crossgcn.graph import DenseFeatures, ModelBatchMatrix, SparseMatrix
 from crossgcn.kernels import gpu, plain
 from crossgcn.kernels.draws import Draws, keep
 from crossgcn.kernels.gpu import products as gpu_products
 from crossgcn.kernels.gpu.halves import Dropping, halve, pad_rows
 from crossgcn.kernels.gpu.products import DroppedProduct, Precision, ProductShape
+from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.model_batch import stack_models
 
 PRECISIONS = ["fp32", "tf32", "bf16"]
 # Relative to the norm.
@@ -270,18 +274,23 @@ def test_products_may_be_captured_in_a_graph_and_follow_the_step(
             assert torch.equal(actual, expected)
 
 
-@pytest.mark.parametrize("p", [0.0, 0.5])
-def test_dense_features_are_dropped_as_they_are_multiplied(p: float) -> None:
-    x, weight = random(1, 33, 37, seed=1), random(1, 37, 24, seed=2).requires_grad_()
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+@pytest.mark.parametrize(("rows", "features", "width", "p"), [*SIZES, (150, 140, 60, 0.5)])
+def test_dense_features_are_dropped_as_they_are_multiplied(
+    rows: int, features: int, width: int, p: float, precision: Precision
+) -> None:
+    x, weight = random(1, rows, features, seed=1), random(1, features, width, seed=2)
+    x[:, :, :1] *= 1e-3
     draws = Draws(torch.tensor([5], device=HERE), torch.tensor(2, device=HERE), 1)
-    features = DenseFeatures(x)
-    assert features.shape == x.shape
-    product = (features.drop(draws, p) if p > 0.0 else features) @ weight
-    slope = random(1, 33, 24, seed=3)
-    (gradient,) = torch.autograd.grad((product * slope).sum(), weight)
+    held, weight = DenseFeatures(x), weight.requires_grad_()
+    assert held.shape == x.shape
+    slope = random(1, rows, width, seed=3)
+    with matmul_precision(precision):
+        product = (held.drop(draws, p) if p > 0.0 else held) @ weight
+        (gradient,) = torch.autograd.grad((product * slope).sum(), weight)
     dropped = plain.drop(x.double(), None, draws, p, False)
-    assert_product(product.detach(), dropped @ weight.detach().double(), "fp32")
-    assert_product(gradient, dropped.mT @ slope.double(), "fp32")
+    assert_product(product.detach(), dropped @ weight.detach().double(), precision)
+    assert_product(gradient, dropped.mT @ slope.double(), precision)
 
 
 @pytest.mark.parametrize("first_is_one", [False, True])
@@ -314,6 +323,45 @@ def test_crossed_products_and_their_gradients_are_those_of_autograd(
     pairs = zip((actual.detach(), *found), (expected.detach(), *gradients), strict=True)
     for mine, true in pairs:
         assert float((mine.double() - true).norm()) <= near * float(true.norm())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"order": 2},
+        {"order": 3, "order_weights": "fixed"},
+        {"order": 2, "first_order": "release"},
+        {"order": 2, "order_weights": "per-unit"},
+        {"order": 2, "scaling": "unit"},
+        {"order": 1},
+        {"order": 2, "aggregate_first": True},
+    ],
+)
+@pytest.mark.parametrize("channels", [20, 128])
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_a_layer_computes_the_same_of_dense_features(
+    precision: Precision, channels: int, settings: dict[str, Any]
+) -> None:
+    torch.manual_seed(0)
+    model = NodeClassifier([CrossGCNConv(37, channels, **settings)], dropout=0.0)
+    layer = stack_models([model]).layers[0].to(HERE)
+    for name, weight in layer.named_parameters():
+        if "order_weights" in name or "gates" in name:
+            torch.nn.init.constant_(weight, 0.7)
+    edges = torch.randint(60, (2, 300), generator=torch.Generator().manual_seed(1))
+    matrix = ModelBatchMatrix([SparseMatrix.from_edges(edges, torch.ones(300), 60)]).to(HERE)
+    x, slope = random(1, 60, 37, seed=1), random(1, 60, channels, seed=3)
+    weights = list(layer.parameters())
+    with matmul_precision("fp32"):
+        expected = layer(x, (matrix,))
+        gradients = torch.autograd.grad(expected, weights, slope)
+    with matmul_precision(precision):
+        actual = layer(DenseFeatures(x), (matrix,))
+        found = torch.autograd.grad(actual, weights, slope)
+    near = {"fp32": 1e-5, "tf32": 1e-2}[precision]
+    pairs = zip((actual.detach(), *found), (expected.detach(), *gradients), strict=True)
+    for mine, true in pairs:
+        assert float((mine - true).norm()) <= near * float(true.norm())
 
 
 @pytest.mark.parametrize("width", [64, 128, 300])

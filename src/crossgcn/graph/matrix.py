@@ -314,16 +314,25 @@ class DenseFeatures:
     def __matmul__(self, weight: Tensor) -> Tensor:
         return self.cross(weight)
 
-    def cross(self, weight: Tensor, order_weights: Tensor | None = None, *crossing: bool) -> Tensor:
+    def cross(
+        self,
+        weight: Tensor,
+        order_weights: Tensor | None = None,
+        *crossing: bool,
+        sum_by: SparseMatrix | None = None,
+    ) -> Tensor:
         """Multiply by all projections, and cross them if there are order weights.
 
         Args:
             weight: ``[1, features, order * channels]``.
             order_weights: ``[1, order]``.
             *crossing: ``release`` and ``first_is_one`` of :func:`crossgcn.kernels.cross`.
+            sum_by: Multiply this matrix, of one model, by the result.
         """
         how = (self._draws, self._p, _precision_of_products(), self._activate, self._shrink)
-        product: Tensor = _FeatureProduct.apply(weight, self._x, order_weights, how, crossing)  # type: ignore[no-untyped-call]
+        product: Tensor = _FeatureProduct.apply(  # type: ignore[no-untyped-call]
+            weight, self._x, order_weights, how, crossing, sum_by
+        )
         return product
 
 
@@ -338,27 +347,37 @@ class _FeatureProduct(torch.autograd.Function):
         order_weights: Tensor | None,
         how: tuple[Any, ...],
         crossing: tuple[bool, ...],
+        sum_by: SparseMatrix | None,
     ) -> Tensor:
         from crossgcn.kernels import gpu
+        from crossgcn.kernels.gpu.halves import TILE
         from crossgcn.kernels.gpu.products import DroppedProduct
 
         ctx.product, ctx.crossing = DroppedProduct(x[0], *how), crossing
-        projections: Tensor = ctx.product.project(weight[0]).unsqueeze(0)
-        if order_weights is None:
-            return projections
-        ctx.save_for_backward(projections, order_weights)
-        return gpu.cross(projections, order_weights, *crossing)
+        ctx.sum_by = sum_by
+        out: Tensor = ctx.product.project(weight[0]).unsqueeze(0)
+        if order_weights is not None:
+            ctx.save_for_backward(out, order_weights)
+            channels = out.size(2) // order_weights.size(1)
+            if sum_by is not None and ctx.product.precision == "tf32" and channels % TILE == 0:
+                # The sums would round what they add; see crossgcn.kernels.gpu.rows.
+                rounded = gpu.cross_in_halves(out, order_weights, *crossing)
+                return gpu.row_sums(sum_by.pattern, sum_by.values, rounded).unsqueeze(0)
+            out = gpu.cross(out, order_weights, *crossing)
+        return out if sum_by is None else sum_by._multiply(out)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.sum_by is not None:
+            gradient = ctx.sum_by.multiply_transposed(gradient)
         along, for_orders = gradient[0], None
         if ctx.saved_tensors:
             along, for_orders = _cross_backward(ctx, gradient)
         for_weight, for_x = ctx.product.backward(along, ctx.needs_input_grad[1])
         if for_x is not None:
             for_x = for_x.unsqueeze(0)
-        return for_weight.float().unsqueeze(0), for_x, for_orders, None, None
+        return for_weight.float().unsqueeze(0), for_x, for_orders, None, None, None
 
 
 def _cross_backward(ctx: Any, gradient: Tensor) -> tuple[Any, Tensor | None]:
@@ -370,7 +389,8 @@ def _cross_backward(ctx: Any, gradient: Tensor) -> tuple[Any, Tensor | None]:
     release, first_is_one = ctx.crossing
     how = (release, ctx.needs_input_grad[2], first_is_one)
     precision, order = ctx.product.precision, order_weights.size(1)
-    if precision == "bf16" or gradient.size(2) % TILE or order > _MOST_IN_HALVES:
+    fills_tiles = gradient.size(2) % TILE == 0 or projections.size(2) <= TILE
+    if precision == "bf16" or not fills_tiles or order > _MOST_IN_HALVES:
         found, for_orders = gpu.cross_backward(gradient, projections, order_weights, *how)
         return found[0], for_orders
     return gpu.cross_backward_in_halves(

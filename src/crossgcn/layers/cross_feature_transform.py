@@ -163,12 +163,24 @@ class CrossFeatureTransform(FeatureTransform):
             self._materialize(x.shape[-1])
         return x @ self._projections()
 
-    def transform(self, x: Tensor | SparseMatrix | DenseFeatures) -> Tensor:
+    def forward(self, x: Tensor | SparseMatrix, sum_by: SparseMatrix | None = None) -> Tensor:
+        """Transform each row of ``x``.
+
+        Args:
+            sum_by: Multiply this matrix by the result, and add no bias.
+        """
+        return super().forward(x) if sum_by is None else self.transform(x, sum_by)
+
+    def transform(
+        self, x: Tensor | SparseMatrix | DenseFeatures, sum_by: SparseMatrix | None = None
+    ) -> Tensor:
         """Transform each row of ``x`` without adding the bias."""
         sums = self.aggregator is None and self.projection_scale is None and self.order > 1
         if isinstance(x, DenseFeatures) and sums:
-            return x.cross(self._projections(), self.order_weights, *self._crossing)
-        return self.combine(self.project(x))  # type: ignore[arg-type]
+            crossing = (self.order_weights, *self._crossing)
+            return x.cross(self._projections(), *crossing, sum_by=sum_by)
+        out = self.combine(self.project(x))  # type: ignore[arg-type]
+        return out if sum_by is None else sum_by @ out
 
     def combine(self, projections: Tensor) -> Tensor:
         """Cross the projections and aggregate the orders, without adding the bias."""

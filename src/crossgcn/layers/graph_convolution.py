@@ -18,7 +18,13 @@ from torch_geometric.utils import is_sparse, spmm, to_edge_index
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
-from crossgcn.graph import EdgeKind, SparseMatrix, edges_of_kind, normalise_bipartite
+from crossgcn.graph import (
+    DenseFeatures,
+    EdgeKind,
+    SparseMatrix,
+    edges_of_kind,
+    normalise_bipartite,
+)
 from crossgcn.layers.aggregation import LayerMessages, NodeAggregation
 from crossgcn.layers.catalogue import AGGREGATIONS, linear_aggregations, make_aggregation
 from crossgcn.layers.feature_transform import FeatureTransform, is_dense
@@ -148,9 +154,11 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
             edge_index = (edge_index,) * len(self.propagations)
         elif not isinstance(edge_index, Sequence):
             edge_index, edge_weight = self._prepare(edge_index, edge_weight, source, size)
-        sent = self.send(source)
         if isinstance(edge_index, Sequence):
-            return self.finish(self.join(sent, edge_index))
+            if self._sums_crosses_of(source):
+                return self.finish(self.transform(source, sum_by=edge_index[0]))
+            return self.finish(self.join(self.send(source), edge_index))
+        sent = self.send(source)
         pair = sent if size is None else (sent, None)
         return self.finish(self.propagate(edge_index, x=pair, edge_weight=edge_weight, size=size))
 
@@ -235,6 +243,12 @@ class GraphConvolution(MessagePassing):  # type: ignore[misc]
         """Whether nothing but the projections is computed from the input."""
         multiplies = getattr(self.transform, "multiplies_first", False)
         return multiplies and (not self.aggregate_first or self._is_linear)
+
+    def _sums_crosses_of(self, x: object) -> bool:
+        """Whether a kernel can compute the transform and the sum over neighbours together."""
+        adds_nothing = not self.aggregate_first and self.transform.bias is None
+        sums = self.aggregation is None and self.multiplies_first and adds_nothing
+        return isinstance(x, DenseFeatures) and sums
 
     @property
     def _is_linear(self) -> bool:

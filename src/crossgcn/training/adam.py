@@ -42,17 +42,23 @@ class Adam:
     def step(self, gradients: Sequence[Tensor | None]) -> None:
         """Update the weights in place; a weight without a gradient is not changed."""
         parts = iter(gradients)
-        of_groups = [(group, [next(parts) for _ in group.weights]) for group in self.groups]
-        counts = [
-            count
-            for group, own in of_groups
-            for count, gradient in zip(group.steps, own, strict=True)
-            if gradient is not None
+        of_groups = [
+            (group.weight_decay, group.updates([next(parts) for _ in group.weights]))
+            for group in self.groups
         ]
-        if counts:
-            torch._foreach_add_(counts, 1)
-        for group, own in of_groups:
-            group.step(own, self.learning_rate)
+        updates = [(*update, decay) for decay, own in of_groups for update in own]
+        if not updates:
+            return
+        memory, laid_out, means, squares, steps, decays = zip(*updates, strict=True)
+        torch._foreach_add_(steps, 1)
+        if memory[0].is_cuda and memory[0].dtype == torch.float32 and has_triton():
+            from crossgcn.kernels import gpu
+
+            gpu.adam(memory, laid_out, means, squares, steps, self.learning_rate, decays)
+            return
+        for decay, own in of_groups:
+            if own:
+                _fused_adam(own, self.learning_rate, decay)
 
     def states(self) -> Iterator[tuple[Any, ...]]:
         """Yield each weight, its memory, running means and step, and its decay rate."""
@@ -81,36 +87,32 @@ class _Group:
         self.squares = [torch.zeros_like(memory) for memory in self.memory]
         self.steps = [memory.new_zeros(()) for memory in self.memory]
 
-    def step(self, gradients: Sequence[Tensor | None], learning_rate: float) -> None:
+    def updates(self, gradients: Sequence[Tensor | None]) -> list[tuple[Tensor, ...]]:
+        """Return memory, gradient, means and step of each weight that has a gradient."""
         states = zip(self.orders, self.memory, self.means, self.squares, self.steps, strict=True)
-        updates = [
-            (gradient.permute(order).contiguous(), *state)
-            for gradient, (order, *state) in zip(gradients, states, strict=True)
+        return [
+            (memory, gradient.permute(order).contiguous(), *state)
+            for gradient, (order, memory, *state) in zip(gradients, states, strict=True)
             if gradient is not None
         ]
-        if not updates:
-            return
-        laid_out, memory, means, squares, steps = (
-            list(part) for part in zip(*updates, strict=True)
-        )
-        if memory[0].is_cuda and memory[0].dtype == torch.float32 and has_triton():
-            from crossgcn.kernels import gpu
 
-            for gradient, weight, mean, square, step in updates:
-                gpu.adam(weight, gradient, mean, square, step, learning_rate, self.weight_decay)
-            return
-        with torch.no_grad():
-            # What torch.optim.adam.adam calls, after work that takes longer than a small step.
-            torch._fused_adam_(
-                *(memory, laid_out, means, squares, [], steps),
-                amsgrad=False,
-                lr=learning_rate,
-                beta1=0.9,
-                beta2=0.999,
-                weight_decay=self.weight_decay,
-                eps=1e-8,
-                maximize=False,
-            )
+
+@torch.no_grad()
+def _fused_adam(
+    updates: list[tuple[Tensor, ...]], learning_rate: float, weight_decay: float
+) -> None:
+    memory, gradients, means, squares, steps = (list(part) for part in zip(*updates, strict=True))
+    # What torch.optim.adam.adam calls, after work that takes longer than a small step.
+    torch._fused_adam_(
+        *(memory, gradients, means, squares, [], steps),
+        amsgrad=False,
+        lr=learning_rate,
+        beta1=0.9,
+        beta2=0.999,
+        weight_decay=weight_decay,
+        eps=1e-8,
+        maximize=False,
+    )
 
 
 def _storage_order(tensor: Tensor) -> tuple[int, ...]:

@@ -4,7 +4,12 @@ They take float32 and bfloat16 and sum in float32. None synchronises with the ho
 atomically, so CUDA graphs can record them and results are reproducible to the bit.
 """
 
-from crossgcn.kernels.gpu.cross import cross, cross_backward, cross_backward_in_halves
+from crossgcn.kernels.gpu.cross import (
+    cross,
+    cross_backward,
+    cross_backward_in_halves,
+    cross_in_halves,
+)
 from crossgcn.kernels.gpu.elementwise import adam, drop, drop_backward, score
 from crossgcn.kernels.gpu.rows import row_sums
 
@@ -13,6 +18,7 @@ __all__ = [
     "cross",
     "cross_backward",
     "cross_backward_in_halves",
+    "cross_in_halves",
     "drop",
     "drop_backward",
     "row_sums",

@@ -5,7 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from crossgcn.kernels.gpu.halves import TILE, Halves, store_halves, stretch_tile
+from crossgcn.kernels.gpu.halves import (
+    TILE,
+    Halves,
+    empty_halves,
+    largest,
+    powers_of_two,
+    store_halves,
+)
 from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power_of_two, tl
 
 
@@ -14,27 +21,53 @@ def cross(
 ) -> Tensor:
     """See :func:`crossgcn.kernels.plain.cross`."""
     models, rows, width = projections.shape
+    out = projections.new_empty(models, rows, width // order_weights.size(1))
+    _launch(projections, order_weights, release, first_is_one, out)
+    return out
+
+
+def cross_in_halves(
+    projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool
+) -> Halves:
+    """Compute :func:`cross` of one model, rounded to the high parts of halves."""
+    _, rows, width = projections.shape
+    out = empty_halves(projections, rows, width // order_weights.size(1), exact=False)
+    _launch(projections, order_weights, release, first_is_one, out.high, out.shrink)
+    return out
+
+
+def _launch(
+    projections: Tensor,
+    order_weights: Tensor,
+    release: bool,
+    first_is_one: bool,
+    out: Tensor,
+    shrink: Tensor | None = None,
+) -> None:
+    models, rows, width = projections.shape
     order = order_weights.size(1)
-    channels = width // order
-    out = projections.new_empty(models, rows, channels)
     if out.numel() == 0:
-        return out
+        return
+    channels = width // order
     block_rows, block_channels = _tile(channels, order)
+    if shrink is not None:
+        block_rows = TILE
     with on_device_of(projections):
         _cross[(blocks(rows, block_rows), blocks(channels, block_channels), models)](
             projections.contiguous(),
             order_weights.contiguous(),
             out,
+            shrink,
             rows,
             CHANNELS=channels,
+            STRIDE=out.stride(-2),
             ORDER=order,
             RELEASE=release,
             FIRST_IS_ONE=first_is_one,
             BLOCK_ROWS=block_rows,
             BLOCK_CHANNELS=block_channels,
-            num_warps=4,
+            num_warps=_warps(shrink, block_channels),
         )
-    return out
 
 
 def cross_backward(
@@ -63,20 +96,19 @@ def cross_backward_in_halves(
 ) -> tuple[Halves, Tensor | None]:
     """Compute :func:`cross_backward` for a product's gradient, of one model.
 
-    The number of channels must be a multiple of 128.
+    The channels of all orders must fit into a tile, or those of each must be a multiple of 128.
 
     Args:
         exact: Keep the remainders.
     """
     _, rows, width = projections.shape
-    high = projections.new_empty(rows, width, dtype=torch.float16)
-    low = torch.empty_like(high) if exact else None
-    shrink = projections.new_empty(blocks(rows, TILE), blocks(width, TILE))
+    halves = empty_halves(projections, rows, width, exact)
     how = (release, with_order_weights, first_is_one)
+    _, block_channels = _tile(width // order_weights.size(1), order_weights.size(1))
     sums = _launch_backward(
-        *(gradient, projections, order_weights, *how, high, low, shrink), tile=(TILE, TILE)
+        *(gradient, projections, order_weights, *how, *halves), tile=(TILE, block_channels)
     )
-    return Halves(high, low, shrink), sums
+    return halves, sums
 
 
 def _launch_backward(
@@ -110,13 +142,14 @@ def _launch_backward(
                 sums,
                 rows,
                 CHANNELS=channels,
+                STRIDE=out.stride(-2),
                 ORDER=order,
                 RELEASE=release,
                 FIRST_IS_ONE=first_is_one,
                 WITH_ORDER_WEIGHTS=with_order_weights,
                 BLOCK_ROWS=block_rows,
                 BLOCK_CHANNELS=block_channels,
-                num_warps=4 if shrink is None else 32,
+                num_warps=_warps(shrink, block_channels),
             )
     return sums.sum(dim=2).to(order_weights.dtype) if with_order_weights else None
 
@@ -127,13 +160,20 @@ def _tile(channels: int, order: int) -> tuple[int, int]:
     return (1024 if order <= 4 else 512) // block_channels, block_channels
 
 
+def _warps(shrink: Tensor | None, block_channels: int) -> int:
+    """Return what was fastest on an H200; programs that write halves see all rows of a tile."""
+    return 4 if shrink is None or block_channels < TILE else 8
+
+
 @jit
 def _cross(
     projections: tl.tensor,
     order_weights: tl.tensor,
     out: tl.tensor,
+    shrink: tl.tensor,
     num_rows: tl.int64,
     CHANNELS: tl.constexpr,
+    STRIDE: tl.constexpr,
     ORDER: tl.constexpr,
     RELEASE: tl.constexpr,
     FIRST_IS_ONE: tl.constexpr,
@@ -159,7 +199,11 @@ def _cross(
         total += first
     else:
         total += tl.load(order_weights + model * ORDER).to(tl.float32) * first
-    place = out + row_of_all * CHANNELS + channel
+    if shrink is not None:
+        stretch, power = powers_of_two(largest(total))
+        total *= stretch
+        tl.store(shrink + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1), power)
+    place = out + row_of_all * STRIDE + channel
     tl.store(place, total.to(out.dtype.element_ty), mask=inside)
 
 
@@ -174,6 +218,7 @@ def _cross_backward(
     sums: tl.tensor,
     num_rows: tl.int64,
     CHANNELS: tl.constexpr,
+    STRIDE: tl.constexpr,
     ORDER: tl.constexpr,
     RELEASE: tl.constexpr,
     FIRST_IS_ONE: tl.constexpr,
@@ -217,7 +262,13 @@ def _cross_backward(
         tl.store(sums + model * ORDER * num_programs + program, first_sum)
 
     first_weight = 1.0 if FIRST_IS_ONE else tl.load(order_weights + model * ORDER).to(tl.float32)
+    # In halves, the orders are in one tile, or each in tiles of its own.
+    together: tl.constexpr = shrink is not None and ORDER * CHANNELS <= BLOCK_ROWS
+    tile = tl.program_id(0)
+    place = row_of_all * STRIDE + channel
     suffix = tl.zeros((BLOCK_ROWS, BLOCK_CHANNELS), dtype=tl.float32)
+    results = []
+    most = 0.0
     for k in tl.static_range(ORDER - 1, -1, -1):
         if k > 0:
             suffix += tl.load(order_weights + model * ORDER + k).to(tl.float32)
@@ -227,9 +278,35 @@ def _cross_backward(
         if RELEASE:
             result += first_weight
         result *= slope
-        if shrink is not None:
-            result, power = stretch_tile(result)
-            tile = (tl.program_id(0) * ORDER + k) * tl.num_programs(1) + tl.program_id(1)
-            tl.store(shrink + tile, power)
-        store_halves(result, offset + k * CHANNELS, inside, grad_projections, low)
+        if together:
+            results += [result]
+            most = tl.maximum(most, largest(result))
+        else:
+            if shrink is not None:
+                most = largest(result)
+                tile = (tl.program_id(0) * ORDER + k) * tl.num_programs(1) + tl.program_id(1)
+            _store(result, most, shrink, tile, place + k * CHANNELS, inside, grad_projections, low)
         suffix *= parts[k]
+    if together:
+        for k in tl.static_range(ORDER):
+            at, result = place + k * CHANNELS, results[ORDER - 1 - k]
+            _store(result, most, shrink, tile, at, inside, grad_projections, low)
+
+
+@jit
+def _store(
+    value: tl.tensor,
+    most: tl.tensor,
+    shrink: tl.tensor,
+    tile: tl.tensor,
+    place: tl.tensor,
+    inside: tl.tensor,
+    high: tl.tensor,
+    low: tl.tensor,
+) -> None:
+    """Store a part of a tile whose largest entry is known."""
+    if shrink is not None:
+        stretch, power = powers_of_two(most)
+        value *= stretch
+        tl.store(shrink + tile, power)
+    store_halves(value, place, inside, high, low)

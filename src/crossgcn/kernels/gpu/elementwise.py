@@ -5,6 +5,8 @@ Forward and backward of dropout are one kernel, which masks and scales ``x`` or 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -128,29 +130,26 @@ def _drop(
 
 
 def adam(
-    weight: Tensor,
-    gradient: Tensor,
-    mean: Tensor,
-    square: Tensor,
-    step: Tensor,
+    weights: Sequence[Tensor],
+    gradients: Sequence[Tensor],
+    means: Sequence[Tensor],
+    squares: Sequence[Tensor],
+    steps: Sequence[Tensor],
     learning_rate: float,
-    weight_decay: float,
+    weight_decays: Sequence[float],
 ) -> None:
     """Make one step of Adam, in place, on contiguous tensors.
 
-    ``mean`` and ``square`` are the running means of gradients and their squares. ``step`` counts
-    from 1 and is on the device. ``weight_decay`` times the weight is added to the gradient.
+    ``means`` and ``squares`` are the running means of gradients and their squares. ``steps`` count
+    from 1 and are on the device. ``weight_decays`` times the weights are added to the gradients.
     """
-    with on_device_of(weight):
-        _adam[(blocks(weight.numel(), _BLOCK),)](
-            weight,
-            gradient,
-            mean,
-            square,
-            step,
+    sizes = [weight.numel() for weight in weights]
+    with on_device_of(weights[0]):
+        _adam[(blocks(max(sizes), _BLOCK), len(sizes))](
+            *map(tuple, (weights, gradients, means, squares, steps)),
             learning_rate,
-            weight_decay,
-            weight.numel(),
+            *map(tuple, (weight_decays, sizes)),
+            COUNT=len(sizes),
             BLOCK=_BLOCK,
             num_warps=4,
         )
@@ -158,6 +157,34 @@ def adam(
 
 @jit
 def _adam(
+    weights: tl.tensor,
+    gradients: tl.tensor,
+    means: tl.tensor,
+    squares: tl.tensor,
+    steps: tl.tensor,
+    learning_rate: tl.float32,
+    weight_decays: tl.tensor,
+    sizes: tl.tensor,
+    COUNT: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    for i in tl.static_range(COUNT):
+        if (tl.program_id(1) == i) & (tl.program_id(0) * BLOCK < sizes[i]):
+            _update(
+                weights[i],
+                gradients[i],
+                means[i],
+                squares[i],
+                steps[i],
+                learning_rate,
+                weight_decays[i],
+                sizes[i],
+                BLOCK,
+            )
+
+
+@jit
+def _update(
     weight: tl.tensor,
     gradient: tl.tensor,
     mean: tl.tensor,

@@ -79,20 +79,28 @@ def halve(
         exact: Keep the remainders.
         shrink: The powers of two, of the matrix before dropout, if they are known.
     """
-    high = _empty(source, torch.float16)
-    low = _empty(source, torch.float16) if exact else None
-    known = shrink is not None
+    rows, columns = source.shape
+    halves = empty_halves(source, rows, columns, exact, shrink)
+    _launch(source, halves.high, halves.low, halves.shrink, dropping, known=shrink is not None)
+    return halves
+
+
+def empty_halves(
+    like: Tensor, rows: int, columns: int, exact: bool, shrink: Tensor | None = None
+) -> Halves:
+    """Allocate a matrix ``[rows, columns]`` in halves on the device of a tensor."""
+    high = _empty(like, rows, columns, torch.float16)
+    low = _empty(like, rows, columns, torch.float16) if exact else None
     if shrink is None:
-        tiles = (blocks(size, TILE) for size in source.shape)
-        shrink = source.new_empty(*tiles, dtype=torch.float32)
-    _launch(source, high, low, shrink, dropping, known)
-    columns = source.size(1)
+        tiles = blocks(rows, TILE), blocks(columns, TILE)
+        shrink = like.new_empty(tiles, dtype=torch.float32)
     return Halves(high[:, :columns], None if low is None else low[:, :columns], shrink)
 
 
 def rounded(source: Tensor, dtype: torch.dtype, dropping: Dropping = NOTHING) -> Tensor:
     """Copy a matrix into aligned rows of another type, which are padded with zeros."""
-    copy = _empty(source, dtype)
+    rows, columns = source.shape
+    copy = _empty(source, rows, columns, dtype)
     _launch(source, copy, None, None, dropping)
     return copy
 
@@ -102,8 +110,7 @@ def pad_rows(x: Tensor) -> Tensor:
     return rounded(x, x.dtype)[:, : x.size(1)]
 
 
-def _empty(like: Tensor, dtype: torch.dtype) -> Tensor:
-    rows, columns = like.shape
+def _empty(like: Tensor, rows: int, columns: int, dtype: torch.dtype) -> Tensor:
     return like.new_empty(rows, blocks(columns, _ALIGNED) * _ALIGNED, dtype=dtype)
 
 
@@ -118,7 +125,7 @@ def _launch(
     if source.numel() == 0:
         return
     source = source if source.stride(1) == 1 else source.contiguous()
-    (rows, columns), stride = source.shape, high.size(1)
+    (rows, columns), stride = source.shape, high.stride(0)
     block_columns = min(TILE, power_of_two(stride))
     whole = shrink is not None and not known  # a program must see all of a tile
     block_rows, warps = (TILE, 16 if block_columns == TILE else 8) if whole else _PART
@@ -168,14 +175,19 @@ def drop_tile(
 
 
 @jit
-def stretch_tile(value: tl.tensor) -> Any:
-    """Multiply a tile by a power of two; return the tile, and what undoes it."""
+def largest(value: tl.tensor) -> tl.tensor:
+    """Return the size of the largest finite entry of a tile."""
     size = tl.abs(value)
-    most = tl.max(tl.where(size < float("inf"), size, 0.0))
+    return tl.max(tl.where(size < float("inf"), size, 0.0))
+
+
+@jit
+def powers_of_two(most: tl.tensor) -> Any:
+    """Return the factor of a tile with this largest entry, and the one that undoes it."""
     # Its exponent, but never so small that its power of two overflows.
     exponent = tl.maximum(most.to(tl.int32, bitcast=True) >> 23, 27)
     stretch = ((268 - exponent) << 23).to(tl.float32, bitcast=True)
-    return value * stretch, ((exponent - 14) << 23).to(tl.float32, bitcast=True)
+    return stretch, ((exponent - 14) << 23).to(tl.float32, bitcast=True)
 
 
 @jit
@@ -227,7 +239,8 @@ def _halve(
         if KNOWN:
             value *= 1.0 / tl.load(shrink + tile)
         else:
-            value, power = stretch_tile(value)
+            stretch, power = powers_of_two(largest(value))
+            value *= stretch
             tl.store(shrink + tile, power)
     places = long_row * STRIDE + column[None, :]
     store_halves(value, places, in_rows & (column < STRIDE)[None, :], high, low)

@@ -6,6 +6,7 @@ those of float32 (see :mod:`~crossgcn.kernels.gpu.halves`). In bfloat16, PyTorch
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -22,6 +23,7 @@ from crossgcn.kernels.gpu.halves import (
     Dropping,
     Halves,
     drop_tile,
+    empty_halves,
     halve,
     model_key,
     rounded,
@@ -62,6 +64,8 @@ _PROCESSORS = 132
 """Of an H200; each runs one program at a time."""
 
 _ADD_BLOCK = 512
+_NARROW = 64
+"""Columns of a product that one program computes, with the left matrix on the way."""
 
 
 def shape_of(
@@ -76,6 +80,10 @@ def shape_of(
         shape = ProductShape(64, 128, 32, num_warps=4, num_stages=3)
         if columns <= 32:
             shape = ProductShape(128, 32, 64, num_warps=4, num_stages=2)
+    elif turn_left and rows <= 64:
+        shape = ProductShape(64, 64, 128, num_warps=4, num_stages=3)
+    elif terms <= 32:
+        shape = ProductShape(128, 64 if columns <= 64 else 128, 32, num_warps=8, num_stages=2)
     elif columns <= 64:
         depth = 128 if turn_left and not exact else 64
         shape = ProductShape(128, 64, depth, num_warps=4, num_stages=4 if depth == 64 else 3)
@@ -103,6 +111,7 @@ def multiply(
     turn_left: bool = False,
     turn_right: bool = False,
     gate: tuple[Halves, Dropping] | None = None,
+    fresh: tuple[Tensor, Dropping] | None = None,
     shape: ProductShape | None = None,
 ) -> Tensor:
     """Multiply two matrices or their transposes.
@@ -114,11 +123,16 @@ def multiply(
         gate: A matrix of the result's shape after dropout, and how it was dropped. The result is
             zero where its entries are zero by that. (After a ReLU, that includes entries below
             2⁻³⁹ of the largest in their tile.)
+        fresh: The matrix from which ``left`` is written on the way, and how it is dropped, without
+            a ReLU. The powers of two of ``left`` must be known, and the right matrix have at most
+            64 columns.
     """
-    gate_by, dropping = gate or (None, NOTHING)
+    gate_by, dropping = gate or (None, fresh[1] if fresh else NOTHING)
     rows, terms = left.high.shape[::-1] if turn_left else left.high.shape
     columns = right.high.size(0 if turn_right else 1)
     exact = left.low is not None and right.low is not None
+    if shape is None and fresh is not None:
+        shape = ProductShape(128, 64, 32, num_warps=4, num_stages=3)
     shape = shape or shape_of(rows, columns, terms, exact, turn_left, turn_right)
     if left.high.is_cuda:
         device: Any = torch.cuda.get_device_properties(left.high.device)
@@ -135,6 +149,7 @@ def multiply(
     tiles = blocks(rows, shape.rows) * blocks(columns, shape.columns)
     with on_device_of(parts):
         _multiply[(tiles, chunks)](
+            None if fresh is None else _tiled(fresh[0], left_tile),
             *_tiles(left, left_tile, exact),
             *_tiles(right, right_tile, exact),
             left.shrink,
@@ -164,15 +179,17 @@ def multiply(
 
 
 def _tiles(halves: Halves, tile: tuple[int, int], exact: bool) -> tuple[Any, Any]:
-    high, low = (
-        None if matrix is None else TensorDescriptor(matrix, matrix.shape, matrix.stride(), tile)
-        for matrix in (halves.high, halves.low if exact else None)
-    )
-    return high, low
+    low = halves.low if exact else None
+    return _tiled(halves.high, tile), None if low is None else _tiled(low, tile)
+
+
+def _tiled(matrix: Tensor, tile: tuple[int, int]) -> Any:
+    return TensorDescriptor(matrix, matrix.shape, matrix.stride(), tile)
 
 
 @jit
 def _multiply(
+    fresh: tl.tensor,
     left_high: tl.tensor,
     left_low: tl.tensor,
     right_high: tl.tensor,
@@ -226,8 +243,19 @@ def _multiply(
         right_shrink += first_column // TILE
     left_down: tl.constexpr = tiles_of_rows if TURN_LEFT else 1
     right_down: tl.constexpr = 1 if TURN_RIGHT else tiles_of_columns
+    row = first_row + tl.arange(0, BLOCK_ROWS)
+    if DROP:
+        key = model_key(seeds, step, site)
     for begin in range(chunk * CHUNK, end, BLOCK_DEPTH):
-        if TURN_LEFT:
+        if fresh is not None:
+            value = fresh.load([first_row, begin])
+            if DROP:
+                place = begin + tl.arange(0, BLOCK_DEPTH)
+                value = drop_tile(value, row, place, key, drop_below, TERMS)
+            value *= 1.0 / tl.load(left_shrink + begin // TILE)
+            a = value.to(tl.float16)
+            left_high.store([first_row, begin], a)
+        elif TURN_LEFT:
             a = left_high.load([begin, first_row]).T
         else:
             a = left_high.load([first_row, begin])
@@ -237,7 +265,10 @@ def _multiply(
             b = right_high.load([begin, first_column])
         part = tl.dot(a, b)
         if EXACT:
-            if TURN_LEFT:
+            if fresh is not None:
+                a_low = ((value - a.to(tl.float32)) * 2048.0).to(tl.float16)
+                left_low.store([first_row, begin], a_low)
+            elif TURN_LEFT:
                 a_low = left_low.load([begin, first_row]).T
             else:
                 a_low = left_low.load([first_row, begin])
@@ -252,7 +283,6 @@ def _multiply(
             tl.load(left_shrink + begin // TILE * left_down)
             * tl.load(right_shrink + begin // TILE * right_down)
         )
-    row = first_row + tl.arange(0, BLOCK_ROWS)
     column = first_column + tl.arange(0, BLOCK_COLUMNS)
     in_rows, in_columns = row < ROWS, column < COLUMNS
     inside = in_rows[:, None] & in_columns[None, :]
@@ -261,8 +291,8 @@ def _multiply(
         # What was negative or dropped is zero.
         kept = tl.load(gate + long_row * GATE_STRIDE + column[None, :], mask=inside, other=0.0)
         sums = tl.where(kept <= 0.0, 0.0, sums)
-    elif DROP:
-        sums = drop_tile(sums, row, column, model_key(seeds, step, site), drop_below, COLUMNS)
+    elif DROP and fresh is None:
+        sums = drop_tile(sums, row, column, key, drop_below, COLUMNS)
     places = (chunk * ROWS + long_row) * COLUMNS + column[None, :]
     tl.store(out + places, sums * scale, mask=inside)
 
@@ -321,14 +351,16 @@ class DroppedProduct:
         shrink: Tensor | None = None,
     ) -> None:
         self.precision: Precision = precision
-        self._x = x
+        self._x, self._shrink = x, shrink
         self._dropping = Dropping(draws if p > 0.0 else None, p, activate)
         self._weight: Halves | None = None
-        self._left: Any = (
-            rounded(x, torch.bfloat16, self._dropping)
-            if precision == "bf16"
-            else self._halve(x, self._dropping, shrink)
-        )
+
+    @cached_property
+    def _left(self) -> Any:
+        """The dropped matrix."""
+        if self.precision == "bf16":
+            return rounded(self._x, torch.bfloat16, self._dropping)
+        return self._halve(self._x, self._dropping, self._shrink)
 
     def project(self, weight: Tensor) -> Tensor:
         """Multiply by a weight ``[features, width]``; the result has the type of the precision."""
@@ -339,7 +371,12 @@ class DroppedProduct:
             product: Tensor = self._left @ functional.pad(scaled, (0, 0, 0, below))
             return product
         self._weight = self._halve(weight)
-        return multiply(self._left, self._weight, scale)
+        fresh = None
+        if self._is_aligned and self._shrink is not None and 0 < weight.size(1) <= _NARROW:
+            (rows, columns), exact = self._x.shape, self.precision == "fp32"
+            self._left = empty_halves(self._x, rows, columns, exact, self._shrink)
+            fresh = self._x, self._dropping
+        return multiply(self._left, self._weight, scale, fresh=fresh)
 
     def backward(
         self, gradient: Tensor | Halves, with_x: bool = False
@@ -362,6 +399,12 @@ class DroppedProduct:
         assert self._weight is not None
         gate = (self._left, self._dropping)
         return for_weight, multiply(along, self._weight, scale, turn_right=True, gate=gate)
+
+    @property
+    def _is_aligned(self) -> bool:
+        """Whether a tensor descriptor can read the matrix."""
+        x = self._x
+        return x.stride(1) == 1 and x.stride(0) % 4 == 0 and x.data_ptr() % 16 == 0
 
     def _halve(
         self, matrix: Tensor, dropping: Dropping = NOTHING, shrink: Tensor | None = None

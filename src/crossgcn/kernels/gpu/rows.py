@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from crossgcn.kernels.gpu.halves import TILE, halve
+from crossgcn.kernels.gpu.halves import TILE, Halves, halve
 from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power_of_two, tl
 from crossgcn.kernels.pattern import Pattern, Segments
 
@@ -37,19 +37,19 @@ class RowSumShape(NamedTuple):
     num_warps: int
 
 
-def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
-    """See :func:`crossgcn.kernels.plain.row_sums`.
+def row_sums(pattern: Pattern, values: Tensor, dense: Tensor | Halves) -> Tensor:
+    """See :func:`crossgcn.kernels.plain.row_sums`; of halves, the high parts are added.
 
     The first call cuts the pattern into segments, which synchronises with the device: make one
     before recording a CUDA graph.
     """
-    halves = None
-    if _rounds(dense):
-        halves = halve(dense, exact=False)
-        dense = halves.high
+    shrink = None
+    if isinstance(dense, Tensor) and _rounds(dense):
+        dense = halve(dense, exact=False)
+    if isinstance(dense, Halves):
+        dense, _, shrink = dense
     beyond_cache = dense.numel() * dense.element_size() > _CACHE
-    shape = _row_sum_shape(dense.size(1), dense.element_size(), beyond_cache, halves is not None)
-    shrink = None if halves is None else halves.shrink
+    shape = _row_sum_shape(dense.size(1), dense.element_size(), beyond_cache, shrink is not None)
     return launch_row_sums(pattern, pattern.segments, values, dense, shape, shrink)
 
 
