@@ -274,10 +274,11 @@ def test_products_may_be_captured_in_a_graph_and_follow_the_step(
             assert torch.equal(actual, expected)
 
 
+@pytest.mark.parametrize("activate", [False, True])
 @pytest.mark.parametrize("precision", ["fp32", "tf32"])
 @pytest.mark.parametrize(("rows", "features", "width", "p"), [*SIZES, (150, 140, 60, 0.5)])
 def test_dense_features_are_dropped_as_they_are_multiplied(
-    rows: int, features: int, width: int, p: float, precision: Precision
+    rows: int, features: int, width: int, p: float, precision: Precision, activate: bool
 ) -> None:
     x, weight = random(1, rows, features, seed=1), random(1, features, width, seed=2)
     x[:, :, :1] *= 1e-3
@@ -286,9 +287,9 @@ def test_dense_features_are_dropped_as_they_are_multiplied(
     assert held.shape == x.shape
     slope = random(1, rows, width, seed=3)
     with matmul_precision(precision):
-        product = (held.drop(draws, p) if p > 0.0 else held) @ weight
+        product = held.drop(draws, p, activate) @ weight
         (gradient,) = torch.autograd.grad((product * slope).sum(), weight)
-    dropped = plain.drop(x.double(), None, draws, p, False)
+    dropped = plain.drop(x.double(), None, draws, p, activate)
     assert_product(product.detach(), dropped @ weight.detach().double(), precision)
     assert_product(gradient, dropped.mT @ slope.double(), precision)
 

@@ -372,7 +372,7 @@ class DroppedProduct:
             return product
         self._weight = self._halve(weight)
         fresh = None
-        if self._is_aligned and self._shrink is not None and 0 < weight.size(1) <= _NARROW:
+        if self._is_tiled and weight.size(1) <= _NARROW:
             (rows, columns), exact = self._x.shape, self.precision == "fp32"
             self._left = empty_halves(self._x, rows, columns, exact, self._shrink)
             fresh = self._x, self._dropping
@@ -401,10 +401,11 @@ class DroppedProduct:
         return for_weight, multiply(along, self._weight, scale, turn_right=True, gate=gate)
 
     @property
-    def _is_aligned(self) -> bool:
-        """Whether a tensor descriptor can read the matrix."""
+    def _is_tiled(self) -> bool:
+        """Whether the matrix can be dropped as it is multiplied, tile by tile."""
         x = self._x
-        return x.stride(1) == 1 and x.stride(0) % 4 == 0 and x.data_ptr() % 16 == 0
+        aligned = x.stride(1) == 1 and x.stride(0) % 4 == 0 and x.data_ptr() % 16 == 0
+        return aligned and self._shrink is not None and not self._dropping.activate
 
     def _halve(
         self, matrix: Tensor, dropping: Dropping = NOTHING, shrink: Tensor | None = None
