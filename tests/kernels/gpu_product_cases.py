@@ -205,6 +205,12 @@ def test_products_of_half_precision_take_half_precision() -> None:
     assert_product(for_weight, x.double().t() @ product.double(), "bf16")
 
 
+def test_no_gradient_of_features_is_left_out_in_half_precision() -> None:
+    product = DroppedProduct(random(5, 3, seed=1), None, 0.0, "bf16")
+    with pytest.raises(AssertionError):
+        product.backward(random(5, 2, seed=2), with_x=True)
+
+
 @pytest.mark.parametrize("width", [64, 82, 1024] if HERE == "cuda" else [82])
 def test_three_products_are_as_exact_as_those_of_float32(width: int) -> None:
     draws = draws_of(1, step=1, site=1)

@@ -285,7 +285,7 @@ class DenseFeatures:
 
     @staticmethod
     def can_hold(x: object) -> TypeGuard[Tensor]:
-        """Whether this class can hold such features."""
+        """Whether this class can hold such features: in bfloat16, only constant ones."""
         return (
             isinstance(x, Tensor)
             and x.is_cuda
@@ -294,6 +294,7 @@ class DenseFeatures:
             and x.size(0) == 1
             and has_triton()
             and may_use_kernels(x)
+            and not (x.requires_grad and torch.is_autocast_enabled("cuda"))
         )
 
     @property

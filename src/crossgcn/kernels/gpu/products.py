@@ -389,7 +389,7 @@ class DroppedProduct:
         """
         scale = self._dropping.scale
         if self.precision == "bf16":
-            assert isinstance(gradient, Tensor)
+            assert isinstance(gradient, Tensor) and not with_x
             for_weight = self._left.t() @ gradient.to(torch.bfloat16)
             return for_weight[: self._x.size(1)] * scale, None
         along = self._halve(gradient) if isinstance(gradient, Tensor) else gradient
