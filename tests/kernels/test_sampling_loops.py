@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -117,11 +117,12 @@ def test_draws_depend_on_key_and_node_and_on_nothing_else(loops: Any) -> None:
     assert sum(whole[node] == other[node] for node in range(80)) < 3
 
 
-def test_keys_tell_the_order_of_their_numbers_apart_and_a_shuffle_keeps_all() -> None:
+@BOTH
+def test_keys_tell_the_order_of_their_numbers_apart_and_a_shuffle_keeps_all(loops: Any) -> None:
     keys = {draw_key(*numbers) for numbers in np.ndindex(6, 6, 6)}
     assert len(keys) == 216 and all(0 <= key < 2**64 for key in keys)
     nodes = np.arange(5, 105)
-    first, again, other = (shuffle(nodes, draw_key(seed)) for seed in (3, 3, 4))
+    first, again, other = (loops.shuffle(nodes, draw_key(seed)) for seed in (3, 3, 4))
     assert sorted(first) == list(nodes) and list(first) == list(again) != list(other)
 
 
@@ -130,6 +131,16 @@ def test_keys_tell_the_order_of_their_numbers_apart_and_a_shuffle_keeps_all() ->
 def test_a_device_shuffles_as_numpy_does(key: int, size: int) -> None:
     nodes = torch.arange(3, 3 + size)
     assert shuffle_on_device(nodes, key).tolist() == shuffle(nodes.numpy(), key).tolist()
+
+
+@given(st.integers(0, 300), st.integers(0, 2**64 - 1), st.sampled_from([np.int64, np.int32]))
+@example(1_000_000, 7, np.int64)
+def test_a_compiled_shuffle_gives_the_order_of_the_plain_one(
+    size: int, key: int, dtype: type[np.integer[Any]]
+) -> None:
+    nodes = (np.arange(size) * 7 + 3).astype(dtype)
+    plain, compiled = (each.shuffle(nodes, key) for each in (plain_sampling, cpu_sampling))
+    np.testing.assert_array_equal(plain, compiled, strict=True)
 
 
 @BOTH

@@ -18,8 +18,7 @@ from crossgcn.graph.matrix import SparseMatrix, make_rows
 from crossgcn.graph.normalise import EDGE_RULES, EdgeKind
 from crossgcn.graph.sampling.sampler import CSRSampler
 from crossgcn.graph.sampling.source import Features, GraphSource, sampled_blocks
-from crossgcn.kernels.sampling import ALL, draw_key, shuffle_on_device
-from crossgcn.kernels.sampling import shuffle as shuffled
+from crossgcn.kernels.sampling import ALL, draw_key, loops, shuffle_on_device
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class BatchShares:
         if self._shuffle and nodes.is_cuda:
             nodes = shuffle_on_device(nodes, draw_key(self.seed, epoch))
         elif self._shuffle:
-            nodes = torch.from_numpy(shuffled(nodes.numpy(), draw_key(self.seed, epoch)))
+            nodes = torch.from_numpy(loops().shuffle(nodes.numpy(), draw_key(self.seed, epoch)))
         for batch in torch.split(nodes, self.batch_size) if nodes.numel() else ():
             yield batch.tensor_split(self._world_size)[self._rank], batch.numel()
 

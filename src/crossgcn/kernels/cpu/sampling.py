@@ -20,6 +20,13 @@ _INSERTION_UNTIL = 48
 """Number of draws up to which a sorted list is the fastest set."""
 
 
+def shuffle(nodes: Array, key: int) -> Array:
+    """See :func:`crossgcn.kernels.sampling.shuffle`."""
+    # Buckets of four to eight nodes, by the leading bits of their random numbers.
+    shuffled: Array = _shuffle(nodes, np.uint64(key), max(nodes.size.bit_length() - 3, 1))
+    return shuffled
+
+
 def draw_entries(
     offsets: Array, neighbours: Array, nodes: Array, fanout: int, key: int, skip_own: bool
 ) -> tuple[Array, Array]:
@@ -60,6 +67,29 @@ def _mix(bits: Any) -> Any:
 @_jit(inline="always")
 def _bits(key: Any, position: Any) -> Any:
     return _mix((np.uint64(position) + _ONE) * _ODD + key)
+
+
+@_jit()
+def _shuffle(nodes: Any, key: Any, leading: Any) -> Any:
+    """Sort by random bits: first into buckets by the leading ones, then by insertion."""
+    shift = np.uint64(64 - leading)
+    ends = np.zeros(1 << leading, dtype=np.int64)
+    for i in range(nodes.size):
+        ends[_bits(key, i) >> shift] += 1
+    ends = np.cumsum(ends)
+    order, shuffled = np.empty(nodes.size, dtype=np.uint64), np.empty_like(nodes)
+    for i in range(nodes.size):
+        bits = _bits(key, i)
+        bucket = bits >> shift
+        ends[bucket] -= 1
+        order[ends[bucket]], shuffled[ends[bucket]] = bits, nodes[i]
+    for i in range(1, nodes.size):
+        bits, node, at = order[i], shuffled[i], i
+        while at > 0 and order[at - 1] > bits:
+            order[at], shuffled[at] = order[at - 1], shuffled[at - 1]
+            at -= 1
+        order[at], shuffled[at] = bits, node
+    return shuffled
 
 
 @_jit(inline="always")
