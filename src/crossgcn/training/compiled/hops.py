@@ -16,11 +16,12 @@ from torch import Tensor
 from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.graph.sampling.source import Features
 from crossgcn.kernels import has_numba
-from crossgcn.kernels.cpu import drop, hop_loops
+from crossgcn.kernels.cpu import hop_loops
 from crossgcn.kernels.cpu.loops import call
 from crossgcn.layers.orders import WeightsPerUnit
 from crossgcn.models.cross_hops import BagReadout, CrossHops
 from crossgcn.training.adam import Adam
+from crossgcn.training.compiled.blocked_features import drop
 from crossgcn.training.compiled.network import flat, update_weights
 
 __all__ = ["HopPasses"]
@@ -51,12 +52,13 @@ class HopPasses:
             gates = transform.aggregator.gates
         # Views of the weights and their gradients, as the loops take them.
         self._projection = transform.weight.detach().flatten(0, 1)
-        self._grad_projection = self.gradients[transform.weight].flatten(0, 1)
+        self._grad_projection = self.gradients[transform.weight].flatten(0, 1).numpy()
+        self._product = torch.empty(self._projection.t().shape)
         weights = (gates, readout.weight, readout.bias)
         self._readout = self._arrays(*weights)
         self._grad_readout = self._arrays(*(self.gradients.get(each, each) for each in weights))
-        self._seen = self._projections = self._gradient = self._scores = torch.empty(0)
         self._updates: list[tuple[Any, ...]] | None = None
+        self._allocate(0)
 
     @classmethod
     def of(cls, model: torch.nn.Module) -> HopPasses | None:
@@ -82,33 +84,56 @@ class HopPasses:
         """Whether these rows can be computed: dense ones in float32."""
         return not isinstance(x, SparseMatrix) and x.dtype == torch.float32
 
+    def _allocate(self, rows: int) -> None:
+        """Make arrays for so many rows, and the views of them that the passes take."""
+        self._seen = self._dropped = torch.empty(rows, len(self._product))
+        projections, gradient = (torch.empty(self.order, self.units, rows) for _ in range(2))
+        self._projections, self._gradient = projections.flatten(0, 1), gradient.flatten(0, 1).t()
+        self._scores, self._log_chances, self._slope = (
+            torch.empty(self.bags, self.classes, rows) for _ in range(3)
+        )
+        self._forward = (projections.numpy(), *self._readout, self._scores.numpy())
+        self._backward = (projections.numpy(), *self._readout[:2], gradient.numpy())
+
     def forward(self, x: Tensor) -> Tensor:
         """Return what the model returns in training mode."""
-        if self._draws is not None and self._dropout.p > 0:
-            x = drop(x, None, self._draws, self._dropout.p, activate=False)
-        else:
+        if len(self._dropped) != len(x):
+            self._allocate(len(x))
+        if self._draws is None:
             self._dropout.training = True
             x = self._dropout(x)
-        shape = (self.order, self.units, len(x))
-        if self._projections.shape != shape:
-            self._projections, self._gradient = torch.empty(shape), torch.empty(shape)
-            self._scores = torch.empty(self.bags, self.classes, len(x))
-        torch.mm(self._projection, x.t(), out=self._projections.flatten(0, 1))
-        given = (self._projections.numpy(), *self._readout, self._scores.numpy())
-        call(hop_loops.score_units, self._projections.numel(), *given)
-        self._seen = x
+        elif self._dropout.p > 0:
+            given, key = flat(x.contiguous()), (self._draws.seeds.item(), self._draws.step.item())
+            drop(*(given, given, flat(self._dropped), key, self._dropout.p), site=self._draws.site)
+            x = self._dropped
+        self._seen = x.t()
+        torch.mm(self._projection, self._seen, out=self._projections)
+        call(hop_loops.score_units, self._projections.numel(), *self._forward)
         scores = self._scores.transpose(1, 2)
         return scores if self.bags > 1 else scores[0]
 
+    def score_bags(self, labels: Tensor, in_bag: Tensor, count: float, totals: Tensor) -> Tensor:
+        """Return the gradient, for the last scores, of the cross-entropy of the nodes of each bag.
+
+        Args:
+            count: By which the sums over the nodes are divided.
+
+        The others are those of :func:`~crossgcn.kernels.cpu.hop_loops.score_bags`.
+        """
+        torch.log_softmax(self._scores, dim=1, out=self._log_chances)
+        torch.exp(self._log_chances, out=self._slope)
+        arrays = (each.numpy() for each in (self._log_chances, self._slope, labels, in_bag))
+        hop_loops.score_bags(*arrays, np.float32(count), totals.numpy())
+        return self._slope.transpose(1, 2)
+
     def backward(self, slope: Tensor) -> None:
         """Compute the gradients, given that of the scores of the last forward pass."""
-        x, projections = self._seen, self._projections
-        slope = slope.reshape(self.bags, len(x), self.classes).transpose(1, 2).contiguous()
-        given = (slope.numpy(), projections.numpy(), *self._readout[:2])
-        filled = (self._gradient.numpy(), *self._grad_readout)
-        call(hop_loops.score_units_backward, projections.numel(), *given, *filled)
+        slope = slope.reshape(self.bags, -1, self.classes).transpose(1, 2).contiguous()
+        given = (slope.numpy(), *self._backward, *self._grad_readout)
+        call(hop_loops.score_units_backward, self._projections.numel(), *given)
         # The product in this order is faster than its transpose.
-        self._grad_projection.copy_(x.t().mm(self._gradient.flatten(0, 1).t()).t())
+        torch.mm(self._seen, self._gradient, out=self._product)
+        self._grad_projection[:] = self._product.numpy().T
 
     def _arrays(self, gates: Tensor, weight: Tensor, bias: Tensor) -> tuple[Any, Any, Any]:
         return (
@@ -124,27 +149,10 @@ class HopPasses:
                 (step.numpy(), *map(flat, (*memory, self.gradients[weight])), np.float32(decay))
                 for weight, *memory, step, decay in optimizer.states()
             ]
-        for step, *memory, gradient, decay in self._updates:
+        for step, *_ in self._updates:
             step += 1
-            number = float(step)
-            step_size = np.float32(optimizer.learning_rate / (1.0 - 0.9**number))
-            correction = np.float32((1.0 - 0.999**number) ** -0.5)
+        number = float(step)  # all weights have made the same steps
+        step_size = np.float32(optimizer.learning_rate / (1.0 - 0.9**number))
+        correction = np.float32((1.0 - 0.999**number) ** -0.5)
+        for _, *memory, gradient, decay in self._updates:
             update_weights(memory, gradient, (step_size, correction, decay))
-
-
-def score_bags(
-    scores: Tensor, labels: Tensor, in_bag: Tensor, count: float, totals: Tensor
-) -> Tensor:
-    """Return the gradient, for the scores, of the cross-entropy of the nodes of each bag.
-
-    Args:
-        scores: ``[bags, nodes, classes]``, from :meth:`HopPasses.forward`.
-        count: By which the sums over the nodes are divided.
-
-    The others are those of :func:`~crossgcn.kernels.cpu.hop_loops.score_bags`.
-    """
-    log_chances = scores.detach().transpose(1, 2).log_softmax(dim=1)
-    slope = log_chances.exp()
-    arrays = (each.numpy() for each in (log_chances, slope, labels, in_bag))
-    hop_loops.score_bags(*arrays, np.float32(count), totals.numpy())
-    return slope.transpose(1, 2)
