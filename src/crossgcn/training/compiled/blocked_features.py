@@ -68,7 +68,7 @@ class BlockedFeatures:
         rows, values, order, blocks = self._transpose
         if self._key is not None and self._p > 0.0:
             out = self._dropped[1]  # after dropout; the mask is drawn again
-            arguments = (values.numpy(), order, out, *self._key, *_fate(self._p))
+            arguments = (values.numpy(), order, out, *self._key, *fate(self._p))
             call(cpu_loops.drop_ordered, out.size, *arguments)
             values = torch.from_numpy(out)
         for first, last, entries, offsets in blocks:
@@ -108,7 +108,7 @@ def drop(
 ) -> None:
     """Drop entries of ``taken``; with ``activate``, also where ``x`` is not positive."""
     bounds, seeds = np.array([0, out.size]), np.array([key[0]])
-    arguments = (taken, x, out, bounds, seeds, key[1], site, *_fate(p), activate)
+    arguments = (taken, x, out, bounds, seeds, key[1], site, *fate(p), activate)
     call(cpu_loops.drop, out.size, *arguments)
 
 
@@ -117,7 +117,7 @@ def bag(dense: Tensor, columns: Tensor, offsets: Tensor, values: Tensor) -> Arra
     return torch.embedding_bag(dense, columns, offsets, False, 0, False, values, True)[0].numpy()
 
 
-def _fate(p: float) -> tuple[np.uint32, np.float32]:
+def fate(p: float) -> tuple[np.uint32, np.float32]:
     """Return the random number from which an entry is kept, and the scale of kept entries."""
     return np.uint32(threshold(p)), np.float32(1.0 / (1.0 - p))
 

@@ -17,11 +17,12 @@ from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.graph.sampling.source import Features
 from crossgcn.kernels import has_numba
 from crossgcn.kernels.cpu import hop_loops
+from crossgcn.kernels.cpu import loops as cpu_loops
 from crossgcn.kernels.cpu.loops import call
 from crossgcn.layers.orders import WeightsPerUnit
 from crossgcn.models.cross_hops import BagReadout, CrossHops
 from crossgcn.training.adam import Adam
-from crossgcn.training.compiled.blocked_features import drop
+from crossgcn.training.compiled.blocked_features import fate
 from crossgcn.training.compiled.network import flat, update_weights
 
 __all__ = ["HopPasses"]
@@ -44,6 +45,9 @@ class HopPasses:
         self.bags, self.order = model.bags, model.order
         self.units, self.classes = transform.out_channels, readout.out_channels
         self._dropout, self._draws = model.input_dropout, model.input_dropout.draws()
+        self._fate = fate(self._dropout.p)
+        if self._draws is not None:
+            self._key = (self._draws.seeds.numpy(), self._draws.step.numpy())
         self.gradients: dict[Tensor, Tensor] = {
             each: torch.empty_like(each).detach() for each in model.parameters()
         }
@@ -86,31 +90,37 @@ class HopPasses:
 
     def _allocate(self, rows: int) -> None:
         """Make arrays for so many rows, and the views of them that the passes take."""
-        self._seen = self._dropped = torch.empty(rows, len(self._product))
+        self._rows, self._dropped = rows, torch.empty(rows, len(self._product))
+        self._drop = flat(self._dropped), np.array([0, self._dropped.numel()])
         projections, gradient = (torch.empty(self.order, self.units, rows) for _ in range(2))
         self._projections, self._gradient = projections.flatten(0, 1), gradient.flatten(0, 1).t()
         self._scores, self._log_chances, self._slope = (
             torch.empty(self.bags, self.classes, rows) for _ in range(3)
         )
-        self._forward = (projections.numpy(), *self._readout, self._scores.numpy())
-        self._backward = (projections.numpy(), *self._readout[:2], gradient.numpy())
+        scores, logs, slope = (
+            each.numpy() for each in (self._scores, self._log_chances, self._slope)
+        )
+        given = (projections.numpy(), *self._readout)
+        self._forward, self._loss = (*given, scores), (logs, slope)
+        self._backward = (slope, *given[:3], gradient.numpy(), *self._grad_readout)
+        self._returned = [each.transpose(1, 2) for each in (self._scores, self._slope)]
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the model returns in training mode."""
-        if len(self._dropped) != len(x):
-            self._allocate(len(x))
+        if x.size(0) != self._rows:
+            self._allocate(x.size(0))
         if self._draws is None:
             self._dropout.training = True
             x = self._dropout(x)
         elif self._dropout.p > 0:
-            given, key = flat(x.contiguous()), (self._draws.seeds.item(), self._draws.step.item())
-            drop(*(given, given, flat(self._dropped), key, self._dropout.p), site=self._draws.site)
+            given, (seeds, step) = x.contiguous().numpy().reshape(-1), self._key
+            drawn = (seeds, step.item(), self._draws.site, *self._fate, False)
+            call(cpu_loops.drop, given.size, given, given, *self._drop, *drawn)
             x = self._dropped
         self._seen = x.t()
         torch.mm(self._projection, self._seen, out=self._projections)
         call(hop_loops.score_units, self._projections.numel(), *self._forward)
-        scores = self._scores.transpose(1, 2)
-        return scores if self.bags > 1 else scores[0]
+        return self._returned[0] if self.bags > 1 else self._returned[0][0]
 
     def score_bags(self, labels: Tensor, in_bag: Tensor, count: float, totals: Tensor) -> Tensor:
         """Return the gradient, for the last scores, of the cross-entropy of the nodes of each bag.
@@ -122,15 +132,15 @@ class HopPasses:
         """
         torch.log_softmax(self._scores, dim=1, out=self._log_chances)
         torch.exp(self._log_chances, out=self._slope)
-        arrays = (each.numpy() for each in (self._log_chances, self._slope, labels, in_bag))
-        hop_loops.score_bags(*arrays, np.float32(count), totals.numpy())
-        return self._slope.transpose(1, 2)
+        given = (labels.numpy(), in_bag.numpy(), np.float32(count), totals.numpy())
+        hop_loops.score_bags(*self._loss, *given)
+        return self._returned[1]
 
     def backward(self, slope: Tensor) -> None:
         """Compute the gradients, given that of the scores of the last forward pass."""
-        slope = slope.reshape(self.bags, -1, self.classes).transpose(1, 2).contiguous()
-        given = (slope.numpy(), *self._backward, *self._grad_readout)
-        call(hop_loops.score_units_backward, self._projections.numel(), *given)
+        if slope is not self._returned[1]:
+            self._returned[1].copy_(slope)
+        call(hop_loops.score_units_backward, self._projections.numel(), *self._backward)
         # The product in this order is faster than its transpose.
         torch.mm(self._seen, self._gradient, out=self._product)
         self._grad_projection[:] = self._product.numpy().T
@@ -149,10 +159,9 @@ class HopPasses:
                 (step.numpy(), *map(flat, (*memory, self.gradients[weight])), np.float32(decay))
                 for weight, *memory, step, decay in optimizer.states()
             ]
-        for step, *_ in self._updates:
-            step += 1
-        number = float(step)  # all weights have made the same steps
+        number = float(self._updates[0][0]) + 1.0  # all weights have made the same steps
         step_size = np.float32(optimizer.learning_rate / (1.0 - 0.9**number))
         correction = np.float32((1.0 - 0.999**number) ** -0.5)
-        for _, *memory, gradient, decay in self._updates:
+        for step, *memory, gradient, decay in self._updates:
+            step[()] = number
             update_weights(memory, gradient, (step_size, correction, decay))
