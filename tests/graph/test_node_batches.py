@@ -14,8 +14,9 @@ from torch_geometric.data import Data
 
 from crossgcn import BadInput
 from crossgcn.graph import PreparedGraph, SparseMatrix
+from crossgcn.graph.sampling import batches as node_batches
 from crossgcn.graph.sampling.batches import Batch, NodeBatches
-from crossgcn.graph.sampling.source import GraphSource, source_of
+from crossgcn.graph.sampling.source import GraphSource, MemoryGraph, source_of
 
 MIXED: Any = ("symmetric", "gcn", "neighbours", "self-loops")
 
@@ -193,6 +194,29 @@ def test_a_share_may_be_empty_and_no_propagation_needs_no_block() -> None:
     assert batch.blocks == ()
     torch.testing.assert_close(propagate(batch).float(), memory_graph().features(batch.targets))
     assert list(batches_of(memory_graph(), (), None, nodes=torch.arange(0)).epoch(0)) == []
+
+
+@pytest.mark.parametrize("entries", [0, 100, 1 << 18])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_rows_that_are_read_ahead_are_those_of_each_batch(
+    entries: int, sparse: bool, world_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_batches, "_ENTRIES_AHEAD", entries)
+    x, edges, _ = draw_edges()
+    y = torch.arange(60) % 7
+    source = MemoryGraph(x.to_sparse_csr() if sparse else x, edges, None, y)
+    for rank in range(world_size):
+        ours = batches_of(source, (), None, batch_size=7, rank=rank, world_size=world_size)
+        pairs = zip(ours.epoch(2), ours.shares(2), strict=True)
+        for batch, (targets, everywhere) in pairs:
+            assert torch.equal(batch.targets, targets)
+            assert batch.num_targets_everywhere == everywhere
+            assert torch.equal(batch.labels, y[targets])
+            rows = batch.x
+            if isinstance(rows, SparseMatrix):
+                rows = torch.from_numpy(rows.to_scipy().toarray())
+            assert torch.equal(rows, x[targets])
 
 
 @pytest.mark.parametrize(

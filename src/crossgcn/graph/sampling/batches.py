@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from crossgcn.graph.normalise import EDGE_RULES, EdgeKind
 from crossgcn.graph.sampling.sampler import CSRSampler
 from crossgcn.graph.sampling.source import Features, GraphSource, sampled_blocks
 from crossgcn.kernels.sampling import ALL, draw_key, loops, shuffle_on_device
+
+_ENTRIES_AHEAD = 1 << 18
+"""Entries of rows that are read at once, unless a single batch has more."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,10 @@ class BatchShares:
         elif self._shuffle:
             nodes = torch.from_numpy(loops().shuffle(nodes.numpy(), draw_key(self.seed, epoch)))
         for batch in torch.split(nodes, self.batch_size) if nodes.numel() else ():
-            yield batch.tensor_split(self._world_size)[self._rank], batch.numel()
+            share = batch
+            if self._world_size > 1:
+                share = batch.tensor_split(self._world_size)[self._rank]
+            yield share, batch.numel()
 
 
 class NodeBatches(BatchShares):
@@ -133,6 +140,9 @@ class NodeBatches(BatchShares):
 
     def epoch(self, number: int) -> Iterator[Batch]:
         """Yield the batches of an epoch; the same number gives the same batches."""
+        if not self.propagations and self._num_workers == 0:
+            yield from self._read_ahead(self.shares(number))
+            return
         shares = enumerate(self.shares(number))
         if self._num_workers == 0:
             for position, share in shares:
@@ -155,6 +165,22 @@ class NodeBatches(BatchShares):
         """Return a batch of a model without propagations."""
         labels = self._labels.index_select(0, targets)
         return Batch(targets, self.source.features(targets), (), labels, everywhere)
+
+    def _read_ahead(self, shares: Iterator[tuple[Tensor, int]]) -> Iterator[Batch]:
+        """Yield batches of rows; those of several are read at once, which takes less time."""
+        at_once = _ENTRIES_AHEAD // (self.batch_size * max(self.source.num_features, 1))
+        if isinstance(self.source.features(self.nodes[:0]), SparseMatrix):
+            at_once = 1
+        while several := list(islice(shares, max(at_once, 1))):
+            if at_once <= 1:
+                yield self.rows(*several[0])
+                continue
+            read = self.rows(torch.cat([targets for targets, _ in several]), 0)
+            assert isinstance(read.x, Tensor)
+            sizes = [targets.numel() for targets, _ in several]
+            parts = (torch.split(each, sizes) for each in (read.x, read.labels))
+            for (targets, everywhere), x, labels in zip(several, *parts, strict=True):
+                yield Batch(targets, x, (), labels, everywhere)
 
     def _make(self, targets: Tensor, everywhere: int, epoch: int, position: int) -> Batch:
         if not self.propagations:

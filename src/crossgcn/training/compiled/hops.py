@@ -31,7 +31,8 @@ __all__ = ["HopPasses"]
 class HopPasses:
     """The passes of a model, and the steps of its optimiser.
 
-    Arrays are kept from one batch to the next: scores are valid until the next forward pass.
+    Arrays are kept from one batch to the next: scores, and the gradient for them that
+    :meth:`score_bags` returns, are valid until the next forward pass.
 
     Args:
         model: Its weights are read where they are, and changed there by :meth:`update`.
@@ -62,7 +63,7 @@ class HopPasses:
         self._readout = self._arrays(*weights)
         self._grad_readout = self._arrays(*(self.gradients.get(each, each) for each in weights))
         self._updates: list[tuple[Any, ...]] | None = None
-        self._allocate(0)
+        self._allocate(0, len(self._product))
 
     @classmethod
     def of(cls, model: torch.nn.Module) -> HopPasses | None:
@@ -88,27 +89,25 @@ class HopPasses:
         """Whether these rows can be computed: dense ones in float32."""
         return not isinstance(x, SparseMatrix) and x.dtype == torch.float32
 
-    def _allocate(self, rows: int) -> None:
-        """Make arrays for so many rows, and the views of them that the passes take."""
-        self._rows, self._dropped = rows, torch.empty(rows, len(self._product))
+    def _allocate(self, rows: int, columns: int) -> None:
+        """Make arrays for a batch of this shape, and the views of them that the passes take."""
+        self._dropped = torch.empty(rows, columns)
         self._drop = flat(self._dropped), np.array([0, self._dropped.numel()])
         projections, gradient = (torch.empty(self.order, self.units, rows) for _ in range(2))
         self._projections, self._gradient = projections.flatten(0, 1), gradient.flatten(0, 1).t()
         self._scores, self._log_chances, self._slope = (
             torch.empty(self.bags, self.classes, rows) for _ in range(3)
         )
-        scores, logs, slope = (
-            each.numpy() for each in (self._scores, self._log_chances, self._slope)
-        )
-        given = (projections.numpy(), *self._readout)
-        self._forward, self._loss = (*given, scores), (logs, slope)
+        given, slope = (projections.numpy(), *self._readout), self._slope.numpy()
+        self._forward = (*given, self._scores.numpy())
+        self._loss = (self._log_chances.numpy(), slope)
         self._backward = (slope, *given[:3], gradient.numpy(), *self._grad_readout)
         self._returned = [each.transpose(1, 2) for each in (self._scores, self._slope)]
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the model returns in training mode."""
-        if x.size(0) != self._rows:
-            self._allocate(x.size(0))
+        if x.shape != self._dropped.shape:
+            self._allocate(*x.shape)
         if self._draws is None:
             self._dropout.training = True
             x = self._dropout(x)
