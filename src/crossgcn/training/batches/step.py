@@ -186,7 +186,7 @@ class MiniBatchStep(Step):
         # Selected first: a loop that also decides waits for memory in every step.
         in_bag = self._in_bag.index_select(0, batch.targets.to(self._in_bag.device))
         if self._passes is not None and self._scores_bags:
-            return self._passes.score_bags(labels, in_bag, count, self.totals)
+            return self._passes.score_bags(scores, labels, in_bag, count, self.totals)
         counts = torch.full((scores.size(0),), count, device=scores.device)
         unknown = torch.nan if labels.is_floating_point() else -1
         of_bags = torch.where(in_bag.t(), labels.to(scores.device), unknown)

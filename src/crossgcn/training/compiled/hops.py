@@ -121,14 +121,20 @@ class HopPasses:
         call(hop_loops.score_units, self._projections.numel(), *self._forward)
         return self._returned[0] if self.bags > 1 else self._returned[0][0]
 
-    def score_bags(self, labels: Tensor, in_bag: Tensor, count: float, totals: Tensor) -> Tensor:
-        """Return the gradient, for the last scores, of the cross-entropy of the nodes of each bag.
+    def score_bags(
+        self, scores: Tensor, labels: Tensor, in_bag: Tensor, count: float, totals: Tensor
+    ) -> Tensor:
+        """Return the gradient, for the scores, of the cross-entropy of the nodes of each bag.
 
         Args:
+            scores: ``[bags, nodes, classes]``, from :meth:`forward` or from the model itself.
             count: By which the sums over the nodes are divided.
 
         The others are those of :func:`~crossgcn.kernels.cpu.hop_loops.score_bags`.
         """
+        if scores is not self._returned[0]:
+            self._allocate(scores.size(1), 0)
+            self._returned[0].copy_(scores.detach())
         torch.log_softmax(self._scores, dim=1, out=self._log_chances)
         torch.exp(self._log_chances, out=self._slope)
         given = (labels.numpy(), in_bag.numpy(), np.float32(count), totals.numpy())
