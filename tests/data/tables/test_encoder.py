@@ -82,7 +82,7 @@ def encode_slowly(nodes: Table, encoder: TableEncoder) -> list[dict[str, float]]
                 features[column.column] = 1.0
             elif is_missing and column.kind == "flag" and column.has_missing:
                 features[f"{column.column}=(missing)"] = 1.0
-        encoded.append({name: value for name, value in features.items() if value})
+        encoded.append({name: value for name, value in features.items() if np.float32(value)})
     return encoded
 
 

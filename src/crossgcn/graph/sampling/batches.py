@@ -169,12 +169,11 @@ class NodeBatches(BatchShares):
     def _read_ahead(self, shares: Iterator[tuple[Tensor, int]]) -> Iterator[Batch]:
         """Yield batches of rows; those of several are read at once, which takes less time."""
         at_once = _ENTRIES_AHEAD // (self.batch_size * max(self.source.num_features, 1))
-        if isinstance(self.source.features(self.nodes[:0]), SparseMatrix):
-            at_once = 1
-        while several := list(islice(shares, max(at_once, 1))):
-            if at_once <= 1:
-                yield self.rows(*several[0])
-                continue
+        if at_once <= 1 or isinstance(self.source.features(self.nodes[:0]), SparseMatrix):
+            for share in shares:
+                yield self.rows(*share)
+            return
+        while several := list(islice(shares, at_once)):
             read = self.rows(torch.cat([targets for targets, _ in several]), 0)
             assert isinstance(read.x, Tensor)
             sizes = [targets.numel() for targets, _ in several]
