@@ -83,11 +83,11 @@ def test_a_users_own_table_is_in_no_paper() -> None:
     assert "paper" not in text and "79.5 ± 1.2" in text
 
 
-def test_no_paper_number_is_a_dash_and_no_spread_is_left_out() -> None:
+def test_no_paper_number_and_no_spread_are_left_out() -> None:
     row = model_row("mlp", 0.5, sd=None)
     assert order_weight_lines(row) == []
     (line,) = [line for line in rendered(training_table(SHARED | row)) if "mlp" in line]
-    assert line.split() == ["mlp", "2", "50.0", "—", "72.0", "12"]
+    assert line.split() == ["mlp", "2", "50.0", "72.0", "12"]
 
 
 def test_a_comparison_shows_signed_points_and_their_error() -> None:
@@ -96,7 +96,15 @@ def test_a_comparison_shows_signed_points_and_their_error() -> None:
     lines = {line.split()[0]: line for line in rendered(comparison_table(summary)) if line.strip()}
     assert "+1.23 ± 0.40" in lines["gin"]
     assert "-10.00 ± 1.00" in lines["mlp"]
-    assert lines["gcn"].split() == ["gcn", "2", "70.0", "±", "1.2", "—", "—", "12"]
+    assert lines["gcn"].split() == ["gcn", "2", "70.0", "±", "1.2", "—", "12"]
+
+
+def test_a_comparison_has_a_column_of_the_paper_if_it_has_one_of_the_models() -> None:
+    rows = [model_row("gcn", paper=PAPER), compared("gin", 0.0123, 0.008)]
+    lines = rendered(comparison_table(SHARED | {"baseline": "gcn", "models": rows}))
+    cells = {line.split()[0]: line.split() for line in lines if line.strip()}
+    assert "paper" in cells["model"]
+    assert cells["gcn"][5:8] == ["79.1", "±", "1.8"] and cells["gin"][5] == "—"
 
 
 @pytest.mark.parametrize(

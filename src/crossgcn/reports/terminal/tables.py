@@ -57,16 +57,12 @@ def number_columns(name: str, *numbers: str) -> Table:
 
 
 def training_table(summary: Summary) -> Group:
-    """Return the result of ``train``; for a user's own tables with every metric.
-
-    The paper's number is shown for its own datasets only.
-    """
-    is_own = "target" in summary
-    shown = len(MODEL_COLUMNS) - is_own
+    """Return the result of ``train``; for a user's own tables with every metric."""
+    shown = _shown_columns([summary])
     table = number_columns(*MODEL_COLUMNS[:shown], "validation", "seconds")
     cells = model_cells(summary)[:shown]
     table.add_row(*cells, validation_text(summary), f"{summary['seconds']:.0f}")
-    if not is_own:
+    if "target" not in summary:
         return _titled(summary, table)
     return Group(_titled(summary, table), "", metrics_table(summary))
 
@@ -105,10 +101,18 @@ def order_weight_lines(summary: Summary) -> list[str]:
 
 def comparison_table(summary: Summary) -> Group:
     """Return the result of ``compare``: several models, each paired with the baseline."""
-    table = number_columns(*MODEL_COLUMNS, f"paired to {summary['baseline']}", "seconds")
+    shown = _shown_columns(summary["models"])
+    paired = f"paired to {summary['baseline']}"
+    table = number_columns(*MODEL_COLUMNS[:shown], paired, "seconds")
     for model in summary["models"]:
-        table.add_row(*model_cells(model), paired_text(model), f"{model['seconds']:.0f}")
+        cells = model_cells(model)[:shown]
+        table.add_row(*cells, paired_text(model), f"{model['seconds']:.0f}")
     return _titled(summary, table)
+
+
+def _shown_columns(models: list[Summary]) -> int:
+    """Return the number of columns without the paper's, if it has none of these models."""
+    return len(MODEL_COLUMNS) - all(model["paper"] is None for model in models)
 
 
 def comparison_verdicts(summary: Summary) -> list[str]:
