@@ -4,11 +4,16 @@ The models have two layers, hidden size 32 and dropout 0.5; there are 20 trainin
 A step is forward, loss over the training nodes, backward and Adam. PyG's example, as it is and
 compiled, and the naive layer use all cores. Our model and the peers of sparse products are timed
 with one thread and with all; the faster of the two counts.
+
+Some are timed once more beside a process that keeps a core busy, as a shared machine does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from subprocess import Popen
 
 from torch_geometric.data import Data
 
@@ -30,6 +35,16 @@ PEERS = (*Peer.NAMES, *Peer.COMPILED)
 EITHER = (*OURS, "tuned PyG GCN", "sparse GCN")
 """Sides that are timed with one thread and with all threads; the faster time counts."""
 
+SHARED = "beside a process that copies memory"
+OTHER_WORK = """
+import os, sys
+import numpy as np
+source = np.ones(1 << 26, np.float32)
+target = source.copy()
+while os.getppid() == int(sys.argv[1]):
+    target[:] = source
+"""
+
 
 def measure(options: Options) -> Measurement:
     """Time the step on every graph that is on this machine."""
@@ -39,6 +54,8 @@ def measure(options: Options) -> Measurement:
             found.notes.append(f"{name} is not on this machine: crossgcn data get {name}")
         else:
             measure_graph(load_dataset(name), options, found)
+    if available("citeseer") is not None:
+        measure_shared(load_dataset("citeseer"), options, found)
     return found
 
 
@@ -48,28 +65,13 @@ def measure_graph(data: Data, options: Options, found: Measurement) -> None:
     Args:
         found: Measurement to which the results are added.
     """
-    case, cores = data.name, available_cores()
-    train = make_splits(data, num_splits=1, seed=options.seed)[0].train
-    graph = prepare(data)
+    case = data.name
+    train, graph = make_splits(data, num_splits=1, seed=options.seed)[0].train, prepare(data)
     options.show(f"{case}, checking", 0, 1)
     for peer in PEERS:
-        with torch_threads(cores):
+        with torch_threads(available_cores()):
             found.checks += check_peer(case, peer, data, train, graph=graph)
-
-    def step_of(name: str) -> Callable[[], object]:
-        """Return the training step of a new model; sides share neither model nor optimiser."""
-        order = OURS[name] if name in OURS else Peer(name).order
-        model = build_ours(data, order, seed=options.seed)
-        if name in OURS:
-            return training_step(model, graph, data, train, seed=options.seed)
-        return PeerTraining(name, model, data, train).step
-
-    sides = []
-    for name in (*OURS, *PEERS):
-        for threads in sorted({1, cores}) if name in EITHER else [cores]:
-            with torch_threads(threads):
-                sides.append(Side(_side(name, threads), step_of(name), threads))
-    timings = interleave(case, sides, options.pace(case))
+    timings = interleave(case, _sides((*OURS, *PEERS), data, options), options.pace(case))
     found.timings += timings.values()
     best = {name: _best(timings, name) for name in (*OURS, *PEERS)}
     ours = best["ours"]
@@ -80,6 +82,44 @@ def measure_graph(data: Data, options: Options, found: Measurement) -> None:
         for side in (best[name] for name in (*OURS, *PEERS))
     )
     found.notes.append(f"{case}, median of a step: {taken}")
+
+
+def measure_shared(data: Data, options: Options, found: Measurement) -> None:
+    """Time steps again while another process keeps a core and the memory busy."""
+    case, sides = f"{data.name}, {SHARED}", _sides(("ours", "PyG GCN"), data, options)
+    alone = interleave(case, sides, options.pace(f"{data.name}, alone"))
+    with Popen([sys.executable, "-c", OTHER_WORK, str(os.getpid())]) as other:
+        try:
+            shared = interleave(case, sides, options.pace(case))
+        finally:
+            other.kill()
+    found.timings += shared.values()
+    best = (_best(shared, name) for name in ("PyG GCN", "ours"))
+    found.results.append(ratio_of(shared, *best, what="PyG GCN"))
+    longer = "; ".join(
+        f"{name} {1000 * both.median:.3g} ms, {both.median / alone[name].median:.2f} times as long "
+        "as alone"
+        for name, both in shared.items()
+    )
+    found.notes.append(f"{case}: {longer}")
+
+
+def _sides(names: Iterable[str], data: Data, options: Options) -> list[Side]:
+    """Return the sides of these names; they share neither model nor optimiser."""
+    train, graph = make_splits(data, num_splits=1, seed=options.seed)[0].train, prepare(data)
+    sides, cores = [], available_cores()
+    for name in names:
+        for threads in sorted({1, cores}) if name in EITHER else [cores]:
+            with torch_threads(threads):
+                order = OURS[name] if name in OURS else Peer(name).order
+                model = build_ours(data, order, seed=options.seed)
+                step: Callable[[], object]
+                if name in OURS:
+                    step = training_step(model, graph, data, train, seed=options.seed)
+                else:
+                    step = PeerTraining(name, model, data, train).step
+                sides.append(Side(_side(name, threads), step, threads))
+    return sides
 
 
 def _side(name: str, threads: int) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -117,3 +118,24 @@ def test_streams_and_exit_code_reach_the_command(tmp_path: Path) -> None:
     assert "gpu-step needs a CUDA GPU" in done.stderr
     assert json.loads(done.stdout)["exit_code"] == 2
     assert not (tmp_path / "records").exists()
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_other_work_is_measured_and_ended(
+    small_graph: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(command: list[str]) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(command))
+        return started[-1]
+
+    monkeypatch.setattr(cpu_step, "Popen", start)
+    small_graph.roles = torch.tensor([[1] * 60 + [2] * 15 + [3] * 15])
+    found = Measurement()
+    cpu_step.measure_shared(small_graph, command.Options(quick=True, rounds=1), found)
+    (result,), (note,) = found.results, found.notes
+    assert cpu_step.SHARED in result.case and result.what == "PyG GCN" and result.value > 0
+    assert "times as long as alone" in note
+    assert {timing.side for timing in found.timings} == {"ours, 1 thread", "PyG GCN, 1 thread"}
+    assert [process.poll() for process in started] == [-signal.SIGKILL]
