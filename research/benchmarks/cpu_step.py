@@ -35,7 +35,9 @@ PEERS = (*Peer.NAMES, *Peer.COMPILED)
 EITHER = (*OURS, "tuned PyG GCN", "sparse GCN")
 """Sides that are timed with one thread and with all threads; the faster time counts."""
 
-SHARED = "beside a process that copies memory"
+SHARED = "PyG GCN, on a shared machine"
+"""The ratio beside the process below, which keeps a core and the memory busy."""
+
 OTHER_WORK = """
 import os, sys
 import numpy as np
@@ -86,7 +88,7 @@ def measure_graph(data: Data, options: Options, found: Measurement) -> None:
 
 def measure_shared(data: Data, options: Options, found: Measurement) -> None:
     """Time steps again while another process keeps a core and the memory busy."""
-    case, sides = f"{data.name}, {SHARED}", _sides(("ours", "PyG GCN"), data, options)
+    case, sides = f"{data.name}, shared", _sides(("ours", "PyG GCN"), data, options)
     alone = interleave(case, sides, options.pace(f"{data.name}, alone"))
     with Popen([sys.executable, "-c", OTHER_WORK, str(os.getpid())]) as other:
         try:
@@ -95,13 +97,13 @@ def measure_shared(data: Data, options: Options, found: Measurement) -> None:
             other.kill()
     found.timings += shared.values()
     best = (_best(shared, name) for name in ("PyG GCN", "ours"))
-    found.results.append(ratio_of(shared, *best, what="PyG GCN"))
+    found.results.append(ratio_of(shared, *best, what=SHARED))
     longer = "; ".join(
         f"{name} {1000 * both.median:.3g} ms, {both.median / alone[name].median:.2f} times as long "
         "as alone"
         for name, both in shared.items()
     )
-    found.notes.append(f"{case}: {longer}")
+    found.notes.append(f"{data.name}, beside a process that copies memory: {longer}")
 
 
 def _sides(names: Iterable[str], data: Data, options: Options) -> list[Side]:
