@@ -64,8 +64,8 @@ _PROCESSORS = 132
 """Of an H200; each runs one program at a time."""
 
 _ADD_BLOCK = 512
-_NARROW = 64
-"""Columns of a product that one program computes, with the left matrix on the way."""
+_NARROW = ProductShape(128, 64, 32, num_warps=4, num_stages=3)
+"""Of a product whose left matrix is written on the way: one program computes all columns."""
 
 
 def shape_of(
@@ -132,7 +132,7 @@ def multiply(
     columns = right.high.size(0 if turn_right else 1)
     exact = left.low is not None and right.low is not None
     if shape is None and fresh is not None:
-        shape = ProductShape(128, 64, 32, num_warps=4, num_stages=3)
+        shape = _NARROW
     shape = shape or shape_of(rows, columns, terms, exact, turn_left, turn_right)
     if left.high.is_cuda:
         device: Any = torch.cuda.get_device_properties(left.high.device)
@@ -372,7 +372,7 @@ class DroppedProduct:
             return product
         self._weight = self._halve(weight)
         fresh = None
-        if self._is_tiled and weight.size(1) <= _NARROW:
+        if self._is_tiled and weight.size(1) <= _NARROW.columns:
             (rows, columns), exact = self._x.shape, self.precision == "fp32"
             self._left = empty_halves(self._x, rows, columns, exact, self._shrink)
             fresh = self._x, self._dropping
