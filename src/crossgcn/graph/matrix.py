@@ -285,7 +285,7 @@ class DenseFeatures:
 
     @staticmethod
     def can_hold(x: object) -> TypeGuard[Tensor]:
-        """Whether this class can hold such features: in bfloat16, only constant ones."""
+        """Whether this class can hold such features: under autocast, only without a gradient."""
         return (
             isinstance(x, Tensor)
             and x.is_cuda
@@ -328,7 +328,7 @@ class DenseFeatures:
             weight: ``[1, features, order * channels]``.
             order_weights: ``[1, order]``.
             *crossing: ``release`` and ``first_is_one`` of :func:`crossgcn.kernels.cross`.
-            sum_by: Multiply this matrix, of one model, by the result.
+            sum_by: Return the product of this matrix and the result; a matrix of one model.
         """
         how = (self._draws, self._p, _precision_of_products(), self._activate, self._shrink)
         product: Tensor = _FeatureProduct.apply(  # type: ignore[no-untyped-call]
@@ -351,7 +351,6 @@ class _FeatureProduct(torch.autograd.Function):
         sum_by: SparseMatrix | None,
     ) -> Tensor:
         from crossgcn.kernels import gpu
-        from crossgcn.kernels.gpu.halves import TILE
         from crossgcn.kernels.gpu.products import DroppedProduct
 
         ctx.product, ctx.crossing = DroppedProduct(x[0], *how), crossing
@@ -359,11 +358,10 @@ class _FeatureProduct(torch.autograd.Function):
         out: Tensor = ctx.product.project(weight[0]).unsqueeze(0)
         if order_weights is not None:
             ctx.save_for_backward(out, order_weights)
-            channels = out.size(2) // order_weights.size(1)
-            if sum_by is not None and ctx.product.precision == "tf32" and channels % TILE == 0:
-                # The sums would round what they add; see crossgcn.kernels.gpu.rows.
-                rounded = gpu.cross_in_halves(out, order_weights, *crossing)
-                return gpu.row_sums(sum_by.pattern, sum_by.values, rounded).unsqueeze(0)
+            if sum_by is not None:
+                sum_by._check_rows_of(out)
+                crossed = gpu.cross_to_sum(out, order_weights, *crossing)
+                return gpu.row_sums(sum_by.pattern, sum_by.values, crossed).unsqueeze(0)
             out = gpu.cross(out, order_weights, *crossing)
         return out if sum_by is None else sum_by._multiply(out)
 
@@ -372,35 +370,20 @@ class _FeatureProduct(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.sum_by is not None:
             gradient = ctx.sum_by.multiply_transposed(gradient)
-        along, for_orders = gradient[0], None
+        along: Any = gradient[0]
+        for_orders: Tensor | None = None
         if ctx.saved_tensors:
-            along, for_orders = _cross_backward(ctx, gradient)
+            from crossgcn.kernels import gpu
+
+            release, *first_is_one = ctx.crossing
+            how = (release, ctx.needs_input_grad[2], *first_is_one)
+            along, for_orders = gpu.cross_backward_to_multiply(
+                gradient, *ctx.saved_tensors, *how, exact=ctx.product.precision == "fp32"
+            )
         for_weight, for_x = ctx.product.backward(along, ctx.needs_input_grad[1])
         if for_x is not None:
             for_x = for_x.unsqueeze(0)
         return for_weight.float().unsqueeze(0), for_x, for_orders, None, None, None
-
-
-def _cross_backward(ctx: Any, gradient: Tensor) -> tuple[Any, Tensor | None]:
-    """Return the gradient of the projections, in halves if possible, and of the order weights."""
-    from crossgcn.kernels import gpu
-    from crossgcn.kernels.gpu.halves import TILE
-
-    projections, order_weights = ctx.saved_tensors
-    release, first_is_one = ctx.crossing
-    how = (release, ctx.needs_input_grad[2], first_is_one)
-    precision, order = ctx.product.precision, order_weights.size(1)
-    fills_tiles = gradient.size(2) % TILE == 0 or projections.size(2) <= TILE
-    if precision == "bf16" or not fills_tiles or order > _MOST_IN_HALVES:
-        found, for_orders = gpu.cross_backward(gradient, projections, order_weights, *how)
-        return found[0], for_orders
-    return gpu.cross_backward_in_halves(
-        gradient, projections, order_weights, *how, exact=precision == "fp32"
-    )
-
-
-_MOST_IN_HALVES = 2
-"""Highest order whose gradient is written in halves at once; more need too many registers."""
 
 
 def _precision_of_products() -> Precision:

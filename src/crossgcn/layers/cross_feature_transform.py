@@ -167,7 +167,7 @@ class CrossFeatureTransform(FeatureTransform):
         """Transform each row of ``x``.
 
         Args:
-            sum_by: Multiply this matrix by the result, and add no bias.
+            sum_by: Return the product of this matrix and the result, without the bias.
         """
         return super().forward(x) if sum_by is None else self.transform(x, sum_by)
 

@@ -131,8 +131,8 @@ def _gib(size: int) -> str:
 
 def can_be_recorded(model: nn.Module, device: torch.device) -> bool:
     """Return whether training steps of a model can be recorded as a CUDA graph."""
-    waits_for_nothing = all(getattr(module, "capturable", True) for module in model.modules())
-    return device.type == "cuda" and has_triton() and waits_for_nothing
+    capturable = all(getattr(module, "capturable", True) for module in model.modules())
+    return device.type == "cuda" and has_triton() and capturable
 
 
 WARM_UPS = 3

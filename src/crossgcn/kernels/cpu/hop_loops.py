@@ -152,7 +152,7 @@ def score_bags(
             counted[i] = in_bag[i, bag] & (labels[i] >= 0)
         top[:], best[:] = log_chances[bag, 0], np.float32(0.0)
         for c in range(1, classes):
-            _raise(log_chances[bag, c], np.float32(c), top, best)
+            _update_best(log_chances[bag, c], np.float32(c), top, best)
         for c in range(classes):
             added, hits = _score_class(
                 *(log_chances[bag, c], slope[bag, c], labels, c, counted, best, count)
@@ -165,11 +165,11 @@ def score_bags(
 
 
 @_jit()
-def _raise(values: Any, name: Any, top: Any, best: Any) -> None:
-    """Keep the larger of two values of each node, and whose it is."""
+def _update_best(values: Any, c: Any, top: Any, best: Any) -> None:
+    """Take class ``c`` for the best class of each node where its value is higher."""
     for i in range(top.size):
         larger = values[i] > top[i]
-        best[i] = name if larger else best[i]
+        best[i] = c if larger else best[i]
         top[i] = values[i] if larger else top[i]
 
 

@@ -7,8 +7,8 @@ atomically, so CUDA graphs can record them and results are reproducible to the b
 from crossgcn.kernels.gpu.cross import (
     cross,
     cross_backward,
-    cross_backward_in_halves,
-    cross_in_halves,
+    cross_backward_to_multiply,
+    cross_to_sum,
 )
 from crossgcn.kernels.gpu.elementwise import adam, drop, drop_backward, score
 from crossgcn.kernels.gpu.rows import row_sums
@@ -17,8 +17,8 @@ __all__ = [
     "adam",
     "cross",
     "cross_backward",
-    "cross_backward_in_halves",
-    "cross_in_halves",
+    "cross_backward_to_multiply",
+    "cross_to_sum",
     "drop",
     "drop_backward",
     "row_sums",

@@ -13,6 +13,7 @@ from crossgcn.kernels.gpu.halves import (
     powers_of_two,
     store_halves,
 )
+from crossgcn.kernels.gpu.rows import rounds
 from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power_of_two, tl
 
 
@@ -26,12 +27,18 @@ def cross(
     return out
 
 
-def cross_in_halves(
-    projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool
-) -> Halves:
-    """Compute :func:`cross` of one model, rounded to the high parts of halves."""
+def cross_to_sum(
+    projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool = False
+) -> Tensor | Halves:
+    """Compute :func:`cross` of one model for :func:`~crossgcn.kernels.gpu.row_sums`.
+
+    Crosses that the sums would round are written in halves at once.
+    """
     _, rows, width = projections.shape
-    out = empty_halves(projections, rows, width // order_weights.size(1), exact=False)
+    channels = width // order_weights.size(1)
+    if channels % TILE or not rounds(projections.dtype, channels):
+        return cross(projections, order_weights, release, first_is_one)[0]
+    out = empty_halves(projections, rows, channels, exact=False)
     _launch(projections, order_weights, release, first_is_one, out.high, out.shrink)
     return out
 
@@ -85,26 +92,37 @@ def cross_backward(
     return out, _launch_backward(gradient, projections, order_weights, *how, out, tile=tile)
 
 
-def cross_backward_in_halves(
+_MOST_IN_HALVES = 2
+"""Highest order whose gradient is written in halves at once; more need too many registers."""
+
+
+def cross_backward_to_multiply(
     gradient: Tensor,
     projections: Tensor,
     order_weights: Tensor,
     release: bool,
     with_order_weights: bool,
-    first_is_one: bool,
+    first_is_one: bool = False,
+    *,
     exact: bool,
-) -> tuple[Halves, Tensor | None]:
-    """Compute :func:`cross_backward` for a product's gradient, of one model.
+) -> tuple[Tensor | Halves, Tensor | None]:
+    """Compute :func:`cross_backward` of one model for a product, in halves if possible.
 
-    The channels of all orders must fit into a tile, or those of each must be a multiple of 128.
+    For that, the channels of all orders must fit into a tile, or those of each must fill tiles.
 
     Args:
         exact: Keep the remainders.
     """
-    _, rows, width = projections.shape
-    halves = empty_halves(projections, rows, width, exact)
     how = (release, with_order_weights, first_is_one)
-    _, block_channels = _tile(width // order_weights.size(1), order_weights.size(1))
+    _, rows, width = projections.shape
+    order = order_weights.size(1)
+    channels = width // order
+    fits = width <= TILE or channels % TILE == 0
+    if not fits or order > _MOST_IN_HALVES or projections.dtype != torch.float32:
+        found, sums = cross_backward(gradient, projections, order_weights, *how)
+        return found[0], sums
+    halves = empty_halves(projections, rows, width, exact)
+    _, block_channels = _tile(channels, order)
     sums = _launch_backward(
         *(gradient, projections, order_weights, *how, *halves), tile=(TILE, block_channels)
     )
@@ -199,12 +217,11 @@ def _cross(
         total += first
     else:
         total += tl.load(order_weights + model * ORDER).to(tl.float32) * first
+    most = 0.0
     if shrink is not None:
-        stretch, power = powers_of_two(largest(total))
-        total *= stretch
-        tl.store(shrink + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1), power)
-    place = out + row_of_all * STRIDE + channel
-    tl.store(place, total.to(out.dtype.element_ty), mask=inside)
+        most = largest(total)
+    tile = tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
+    _store(total, most, shrink, tile, row_of_all * STRIDE + channel, inside, out, None)
 
 
 @jit

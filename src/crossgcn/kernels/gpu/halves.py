@@ -191,6 +191,12 @@ def powers_of_two(most: tl.tensor) -> Any:
 
 
 @jit
+def remainder(value: tl.tensor, near: tl.tensor) -> tl.tensor:
+    """Return what is missing from a rounded number, times 2048."""
+    return ((value - near.to(tl.float32)) * 2048.0).to(near.dtype)
+
+
+@jit
 def store_halves(
     value: tl.tensor, places: tl.tensor, inside: tl.tensor, high: tl.tensor, low: tl.tensor
 ) -> None:
@@ -198,8 +204,7 @@ def store_halves(
     near = value.to(high.dtype.element_ty)
     tl.store(high + places, near, mask=inside)
     if low is not None:
-        rest = (value - near.to(tl.float32)) * 2048.0
-        tl.store(low + places, rest.to(low.dtype.element_ty), mask=inside)
+        tl.store(low + places, remainder(value, near), mask=inside)
 
 
 @jit

@@ -26,6 +26,7 @@ from crossgcn.kernels.gpu.halves import (
     empty_halves,
     halve,
     model_key,
+    remainder,
     rounded,
 )
 from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, tl
@@ -64,8 +65,9 @@ _PROCESSORS = 132
 """Of an H200; each runs one program at a time."""
 
 _ADD_BLOCK = 512
-_NARROW = ProductShape(128, 64, 32, num_warps=4, num_stages=3)
-"""Of a product whose left matrix is written on the way: one program computes all columns."""
+_FUSED = ProductShape(128, 64, 32, num_warps=4, num_stages=3)
+"""Launch parameters of a product whose left matrix is written in halves by the same kernel. One
+program must compute all columns."""
 
 
 def shape_of(
@@ -111,7 +113,7 @@ def multiply(
     turn_left: bool = False,
     turn_right: bool = False,
     gate: tuple[Halves, Dropping] | None = None,
-    fresh: tuple[Tensor, Dropping] | None = None,
+    source: tuple[Tensor, Dropping] | None = None,
     shape: ProductShape | None = None,
 ) -> Tensor:
     """Multiply two matrices or their transposes.
@@ -123,16 +125,16 @@ def multiply(
         gate: A matrix of the result's shape after dropout, and how it was dropped. The result is
             zero where its entries are zero by that. (After a ReLU, that includes entries below
             2⁻³⁹ of the largest in their tile.)
-        fresh: The matrix from which ``left`` is written on the way, and how it is dropped, without
-            a ReLU. The powers of two of ``left`` must be known, and the right matrix have at most
-            64 columns.
+        source: A float32 matrix, and how it is dropped, without a ReLU. The same kernel then writes
+            it in halves to the memory of ``left``, whose ``shrink`` must be known. The right matrix
+            may have 64 columns at most.
     """
-    gate_by, dropping = gate or (None, fresh[1] if fresh else NOTHING)
+    gate_by, dropping = gate or (None, source[1] if source else NOTHING)
     rows, terms = left.high.shape[::-1] if turn_left else left.high.shape
     columns = right.high.size(0 if turn_right else 1)
     exact = left.low is not None and right.low is not None
-    if shape is None and fresh is not None:
-        shape = _NARROW
+    if shape is None and source is not None:
+        shape = _FUSED
     shape = shape or shape_of(rows, columns, terms, exact, turn_left, turn_right)
     if left.high.is_cuda:
         device: Any = torch.cuda.get_device_properties(left.high.device)
@@ -149,7 +151,7 @@ def multiply(
     tiles = blocks(rows, shape.rows) * blocks(columns, shape.columns)
     with on_device_of(parts):
         _multiply[(tiles, chunks)](
-            None if fresh is None else _tiled(fresh[0], left_tile),
+            None if source is None else _tiled(source[0], left_tile),
             *_tiles(left, left_tile, exact),
             *_tiles(right, right_tile, exact),
             left.shrink,
@@ -189,7 +191,7 @@ def _tiled(matrix: Tensor, tile: tuple[int, int]) -> Any:
 
 @jit
 def _multiply(
-    fresh: tl.tensor,
+    source: tl.tensor,
     left_high: tl.tensor,
     left_low: tl.tensor,
     right_high: tl.tensor,
@@ -247,8 +249,8 @@ def _multiply(
     if DROP:
         key = model_key(seeds, step, site)
     for begin in range(chunk * CHUNK, end, BLOCK_DEPTH):
-        if fresh is not None:
-            value = fresh.load([first_row, begin])
+        if source is not None:
+            value = source.load([first_row, begin])
             if DROP:
                 place = begin + tl.arange(0, BLOCK_DEPTH)
                 value = drop_tile(value, row, place, key, drop_below, TERMS)
@@ -265,8 +267,8 @@ def _multiply(
             b = right_high.load([begin, first_column])
         part = tl.dot(a, b)
         if EXACT:
-            if fresh is not None:
-                a_low = ((value - a.to(tl.float32)) * 2048.0).to(tl.float16)
+            if source is not None:
+                a_low = remainder(value, a)
                 left_low.store([first_row, begin], a_low)
             elif TURN_LEFT:
                 a_low = left_low.load([begin, first_row]).T
@@ -291,7 +293,7 @@ def _multiply(
         # What was negative or dropped is zero.
         kept = tl.load(gate + long_row * GATE_STRIDE + column[None, :], mask=inside, other=0.0)
         sums = tl.where(kept <= 0.0, 0.0, sums)
-    elif DROP and fresh is None:
+    elif DROP and source is None:
         sums = drop_tile(sums, row, column, key, drop_below, COLUMNS)
     places = (chunk * ROWS + long_row) * COLUMNS + column[None, :]
     tl.store(out + places, sums * scale, mask=inside)
@@ -371,12 +373,12 @@ class DroppedProduct:
             product: Tensor = self._left @ functional.pad(scaled, (0, 0, 0, below))
             return product
         self._weight = self._halve(weight)
-        fresh = None
-        if self._is_tiled and weight.size(1) <= _NARROW.columns:
+        source = None
+        if self._can_be_fused and weight.size(1) <= _FUSED.columns:
             (rows, columns), exact = self._x.shape, self.precision == "fp32"
             self._left = empty_halves(self._x, rows, columns, exact, self._shrink)
-            fresh = self._x, self._dropping
-        return multiply(self._left, self._weight, scale, fresh=fresh)
+            source = self._x, self._dropping
+        return multiply(self._left, self._weight, scale, source=source)
 
     def backward(
         self, gradient: Tensor | Halves, with_x: bool = False
@@ -401,8 +403,8 @@ class DroppedProduct:
         return for_weight, multiply(along, self._weight, scale, turn_right=True, gate=gate)
 
     @property
-    def _is_tiled(self) -> bool:
-        """Whether the matrix can be dropped as it is multiplied, tile by tile."""
+    def _can_be_fused(self) -> bool:
+        """Whether one kernel can drop the matrix, write it in halves and multiply it."""
         x = self._x
         aligned = x.stride(1) == 1 and x.stride(0) % 4 == 0 and x.data_ptr() % 16 == 0
         return aligned and self._shrink is not None and not self._dropping.activate

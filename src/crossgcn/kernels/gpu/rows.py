@@ -44,7 +44,7 @@ def row_sums(pattern: Pattern, values: Tensor, dense: Tensor | Halves) -> Tensor
     before recording a CUDA graph.
     """
     shrink = None
-    if isinstance(dense, Tensor) and _rounds(dense):
+    if isinstance(dense, Tensor) and rounds(dense.dtype, dense.size(1)):
         dense = halve(dense, exact=False)
     if isinstance(dense, Halves):
         dense, _, shrink = dense
@@ -53,13 +53,10 @@ def row_sums(pattern: Pattern, values: Tensor, dense: Tensor | Halves) -> Tensor
     return launch_row_sums(pattern, pattern.segments, values, dense, shape, shrink)
 
 
-def _rounds(dense: Tensor) -> bool:
+def rounds(dtype: torch.dtype, width: int) -> bool:
     """Whether the dense factor is rounded first: in TF32, where that saves more than it costs."""
-    return (
-        dense.dtype == torch.float32
-        and dense.size(1) >= TILE
-        and torch.backends.cuda.matmul.fp32_precision == "tf32"
-    )
+    is_tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
+    return dtype == torch.float32 and width >= TILE and is_tf32
 
 
 def launch_row_sums(

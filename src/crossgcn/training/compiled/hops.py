@@ -133,6 +133,7 @@ class HopPasses:
         The others are those of :func:`~crossgcn.kernels.cpu.hop_loops.score_bags`.
         """
         if scores is not self._returned[0]:
+            # Of sparse rows: autograd has computed them, and only the loss needs arrays.
             self._allocate(scores.size(1), 0)
             self._returned[0].copy_(scores.detach())
         torch.log_softmax(self._scores, dim=1, out=self._log_chances)
