@@ -7,17 +7,27 @@ from pathlib import Path
 import pytest
 import torch
 
-CASES = [Path(__file__).with_name(name) for name in ("gpu_cases.py", "gpu_product_cases.py")]
+needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+@needs_triton
 def test_the_kernels_for_gpus_equal_the_plain_ones() -> None:
-    # Triton decides when it is imported whether kernels are interpreted, as they must be
-    # without a GPU; and PyTorch has imported it here long since.
-    interpret = "0" if torch.cuda.is_available() else "1"
+    # Kernels must be interpreted without a GPU.
+    run("gpu_cases.py", "gpu_product_cases.py", interpret=not torch.cuda.is_available())
+
+
+@needs_triton
+def test_the_kernels_for_gpus_can_be_compiled() -> None:
+    run("gpu_compile_cases.py", interpret=False)
+
+
+def run(*names: str, interpret: bool) -> None:
+    # Triton decides when it is imported whether kernels are interpreted; and PyTorch has imported
+    # it here long since.
+    cases = (str(Path(__file__).with_name(name)) for name in names)
     finished = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, CASES)],
-        env={**os.environ, "TRITON_INTERPRET": interpret},
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *cases],
+        env={**os.environ, "TRITON_INTERPRET": str(int(interpret))},
         capture_output=True,
         text=True,
     )
