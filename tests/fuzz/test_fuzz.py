@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from fuzz_runner import KINDS, import_all, is_bad, outcomes
+from fuzz_kinds import KINDS
+from fuzz_runner import import_all, is_bad, outcomes
 
 RECORD = Path(__file__).parents[2] / "results" / "fuzz.json"
 QUICK = {
