@@ -33,21 +33,17 @@ ONE_RUN = ("--num-splits", "1", "--epochs", "1")
 QUICK = {
     "train": (*ONE_RUN, "--workers", "1"),
     "compare": ("--num-splits", "2", "--epochs", "1", "--workers", "1"),
-    "tune": (*ONE_RUN, "--trials", "1"),
-    "links": (*ONE_RUN, "--workers", "1"),
     "report": ("--nodes", "20"),
     "reproduce": ("--quick", *ONE_RUN, "--datasets", "citeseer", "--workers", "1"),
 }
-STAND_INS = {"cora": "citeseer", "pubmed": "citeseer", "cuda": "cpu", "wandb": "tensorboard"}
-"""What every machine has, in place of what it may lack; wandb starts a process with sockets, and
-``tests/training`` has a test of it."""
+STAND_INS = {"cora": "citeseer", "pubmed": "citeseer", "cuda": "cpu"}
+"""What every machine has, in place of what it may lack."""
 
 BEFORE = {
     "explanations.md": (
         "example shop",
         "train shop/nodes.csv shop/edges.csv --target buys --hops 1 --out run",
     ),
-    "links.md": ("example shop",),
 }
 """Commands of other pages that a page relies on."""
 
@@ -116,15 +112,11 @@ def write_tables(folder: Path) -> None:
     shop.edges.to_parquet(folder / "edges.parquet")
 
 
-@pytest.mark.filterwarnings("ignore")  # of the loggers
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
-def test_the_commands_of_a_page_run(
-    page: Path, crossgcn: Command, graph_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commands_of_a_page_run(page: Path, crossgcn: Command, graph_file: Path) -> None:
     commands = commands_of(page)
     if not commands:
         pytest.skip("no commands on this page")
-    monkeypatch.setenv("WANDB_MODE", "offline")
     shutil.copy(graph_file, "my_graph.npz")
     write_tables(Path())
     for line in BEFORE.get(page.name, ()):

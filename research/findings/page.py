@@ -9,7 +9,6 @@ from typing import Any
 
 from crossgcn.experiments.statistics import summarise
 from crossgcn.reports.format import markdown_table, with_spread
-from crossgcn.reports.terminal.links import links_verdicts
 from research.findings.records import (
     CellRecord,
     Comparison,
@@ -318,17 +317,6 @@ def _environment(environment: Mapping[str, Any]) -> str:
 def _threads(environment: Mapping[str, Any]) -> str:
     number = environment["threads"]
     return f"{number} thread{'s' * (number > 1)} a run"
-
-
-def links_in_brief(record: dict[str, Any] | None) -> str:
-    """Render the verdicts of ``results/links.json``, graph by graph."""
-    if record is None:
-        return "Not measured yet."
-    return "\n".join(
-        f"- {summary['dataset']}, {summary['num_splits']} splits: {sentence}"
-        for summary in record["datasets"]
-        for sentence in links_verdicts(summary)
-    )
 
 
 def search_in_brief(search: SearchRecord | None) -> str:

@@ -19,7 +19,6 @@ from research.findings.figure import write_differences
 from research.findings.page import (
     findings_markdown,
     findings_overview,
-    links_in_brief,
     search_in_brief,
 )
 from research.findings.records import FindingsRecord, read_record
@@ -31,7 +30,6 @@ from research.pages.counties import (
     node_markdown,
     write_cross,
 )
-from research.pages.links import links_markdown
 from research.pages.mutation import mutation_markdown
 from research.pages.real_graphs import (
     against_ebm_markdown,
@@ -118,7 +116,6 @@ def findings() -> dict[str, str]:
     for name in ("grand-search", "orders-search"):
         search = FINDINGS / f"{name}.json"
         parts[name] = search_in_brief(read_search(search) if search.exists() else None)
-    parts["links"] = links_in_brief(read("links"))
     parts["depth"] = depth_markdown(read("depth"), figure=_figure("depth"))
     return parts
 
@@ -166,7 +163,6 @@ def render() -> Iterator[tuple[Path, str]]:
         "real graphs": real_graphs_markdown(real_graphs()),
         "ebm": against_ebm_markdown(real_graphs(REAL / "ebm")),
     }
-    blocks["docs/links.md"] = {"links": links_markdown(read("links"))}
     blocks["docs/promises.md"] = {"mutation": mutation_markdown(read("mutation"))}
     scale = scale_markdown(measured(), figure="../../docs/figures/scale.png")
     blocks["docs/scale.md"] = {

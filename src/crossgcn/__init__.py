@@ -36,11 +36,9 @@ if TYPE_CHECKING:
     from crossgcn.training.checkpoints import load_model, save_model
     from crossgcn.training.config import RunConfig
     from crossgcn.training.full_batch import train_full_batch
-    from crossgcn.training.run_log import log_to
-    from crossgcn.workflows.compare import compare, predict_links
+    from crossgcn.workflows.compare import compare
     from crossgcn.workflows.reproduce import reproduce
     from crossgcn.workflows.table_model import TableModel, from_tables
-    from crossgcn.workflows.tune import tune
 
 __version__ = "0.1.0"
 
@@ -70,11 +68,9 @@ _HOMES = {
     "training.checkpoints": ("load_model", "save_model"),
     "training.config": ("RunConfig",),
     "training.full_batch": ("train_full_batch",),
-    "training.run_log": ("log_to",),
-    "workflows.compare": ("compare", "predict_links"),
+    "workflows.compare": ("compare",),
     "workflows.reproduce": ("reproduce",),
     "workflows.table_model": ("TableModel", "from_tables"),
-    "workflows.tune": ("tune",),
 }
 
 __all__ = [  # noqa: RUF022
@@ -113,10 +109,8 @@ __all__ = [  # noqa: RUF022
     "load_model",
     "load_real",
     "load_tables",
-    "log_to",
     "make_splits",
     "paired_difference",
-    "predict_links",
     "read_graph",
     "reproduce",
     "save_graph",
@@ -124,7 +118,6 @@ __all__ = [  # noqa: RUF022
     "summarise",
     "train_full_batch",
     "train_mini_batch",
-    "tune",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from crossgcn.cli.app import COMMANDS, load_command
+from crossgcn.cli.app import COMMANDS, LEFT, load_command
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.models.catalogue import PRESETS
 
@@ -19,9 +19,9 @@ ASK_EVERYTHING = """
 import sys
 from crossgcn.cli import main
 COMMANDS = [[], ["data", "list"], ["data", "get"], ["data", "import"], ["data", "show"]]
-COMMANDS += [["data"], ["bench"], ["example", "shop"], ["example", "graph"]]
+COMMANDS += [["data"], ["example", "shop"], ["example", "graph"]]
 COMMANDS.append(["train", "--help-all"])
-for name in "train compare tune links example check explain predict report reproduce".split():
+for name in "train compare example check explain predict report reproduce".split():
     COMMANDS.append([name])
 for command in COMMANDS:
     sys.argv = ["crossgcn", *command, "--help"]
@@ -56,6 +56,23 @@ def test_a_misspelt_command_is_refused_with_the_nearest_one(crossgcn: Command) -
     assert "Did you mean 'train'?" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "replacement"),
+    [
+        (["tune", "citeseer"], "examples/search_settings.py"),
+        (["train", "citeseer", "--log", "wandb"], "examples/log_metrics.py"),
+        (["predict", "run", "--trust=key"], "run.json holds the SHA-256"),
+    ],
+)
+def test_what_left_is_refused_with_what_replaces_it(
+    crossgcn: Command, words: list[str], replacement: str
+) -> None:
+    done = crossgcn(*words, "--json")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert replacement in done.stderr and replacement in done.stdout
+    assert all(command not in LEFT for command in ("train", "compare", "--seed", "--json"))
+
+
 def test_python_dash_m_is_the_command() -> None:
     command = [sys.executable, "-m", "crossgcn", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -67,7 +84,7 @@ def test_version_is_the_installed_one(crossgcn: Command) -> None:
     assert (done.returncode, done.stdout) == (0, f"crossgcn {version('crossgcn')}\n")
 
 
-@pytest.mark.parametrize("command", ["train", "compare", "tune"])
+@pytest.mark.parametrize("command", ["train", "compare"])
 def test_help_names_every_model_and_dataset(command: str, crossgcn: Command) -> None:
     text = " ".join(crossgcn(command, "--help-all").stdout.replace("│", " ").split())
     for name in (*PRESETS, *DATASET_NAMES):
@@ -92,7 +109,7 @@ def test_help_shows_ten_options_and_help_all_the_rest(crossgcn: Command) -> None
     helping = {"--help", "--help-all"}
     usual = {"--target", "--model", "--order", "--metric", "--epochs", "--num-splits", "--seed"}
     assert options_in(short) == usual | {"--config", "--out", "--json"} | helping
-    assert options_in(whole) > options_in(short) | {"--patience", "--quiet", "--log"}
+    assert options_in(whole) > options_in(short) | {"--patience", "--quiet"}
     assert "The models:" in whole and "The models:" not in short
     assert crossgcn("train", "--help").stdout == short
 

@@ -80,8 +80,6 @@ ARGUMENTS: list[tuple[str, ...]] = [
     ("compare", "us-county", "--out", "new", "--models"),
     ("predict",),
     ("report",),
-    ("links", "us-county", "--out", "new", "--models"),
-    ("tune", "us-county", "--out", "new", "--model"),
 ]
 
 

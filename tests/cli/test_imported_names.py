@@ -65,19 +65,6 @@ def test_a_model_of_a_folder_knows_the_names_that_one_of_the_tables_knows(
     assert known.returncode == 2 and "the model was trained on 'u_1'" in known.stderr
 
 
-def test_a_search_on_a_folder_keeps_the_names(shop: Command) -> None:
-    pytest.importorskip("optuna")
-    done = shop(
-        *("tune", "graph", "--splits", "stratified", "--num-splits", 1, "--epochs", 2),
-        *("--trials", 1, "--workers", 1, "--device", "cpu", "--out", "tuned"),
-    )
-    assert done.returncode == 0, done.stderr
-    (chosen,) = (path.parent for path in Path("tuned").glob("chosen/cross-gcn-*/chosen.json"))
-    assert shop("predict", chosen, *NEW, "--out", "new.csv").returncode == 0
-    node = json.loads(shop("explain", chosen, "--node", "u_3", "--json").stdout)
-    assert node["class"] in CLASSES
-
-
 def test_a_graph_folder_that_was_moved_is_asked_for(shop: Command) -> None:
     assert shop("train", "graph", *SETTINGS, "--out", "run").returncode == 0
     before = shop("explain", "run", "--json").stdout

@@ -150,15 +150,6 @@ def test_quiet_prints_the_result_only_and_verbose_a_line_for_every_run(
     assert refused.returncode == 2 and "leave one out" in refused.stderr
 
 
-def test_a_logger_that_is_not_installed_is_refused_before_the_work(
-    crossgcn: Command, graph_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("crossgcn.training.run_log.find_spec", lambda name: None)
-    done = crossgcn("train", graph_file, *TINY, "--log", "wandb", "--out", "out")
-    assert done.returncode == 2 and "pip install 'crossgcn[wandb]'" in done.stderr
-    assert not Path("out").exists()
-
-
 def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(
     crossgcn: Command, graph_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,6 @@ from crossgcn.data import canonical_graph, open_graph, read_graph, save_graph, s
 from crossgcn.errors import BadInput
 from crossgcn.experiments.predict import class_scores, score_known_nodes
 from crossgcn.experiments.run_folder import open_run
-from crossgcn.links.edge_splits import make_edge_splits
 
 Command = Callable[..., CompletedProcess[str]]
 NODES = 5
@@ -93,12 +92,6 @@ def test_a_file_that_says_no_such_thing_is_undirected(tmp_path: Path, small_grap
     np.savez(tmp_path / "odd.npz", **arrays, directed=np.array([1, 0]))
     with pytest.raises(BadInput, match=r"directed is int64 \[2\]; it must be one boolean"):
         read_graph(tmp_path / "odd.npz")
-
-
-def test_links_have_no_direction() -> None:
-    data = canonical_graph(by_hand([(3, 0, 1.0), (0, 1, 1.0), (2, 1, 1.0), (4, 1, 1.0)], False))
-    with pytest.raises(BadInput, match=r"mine: its edges are directed.*without --directed"):
-        make_edge_splits(data)
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from crossgcn.data.files import (
     is_empty,
     read_bytes,
     read_json_object,
-    remove_left_overs,
     replacing,
     write_json,
 )
@@ -50,29 +49,11 @@ def test_the_second_process_is_refused_and_told_of_the_first(tmp_path: Path) -> 
             holding(tmp_path),
         ):
             pass
-        remove_left_overs(tmp_path)
-        assert len(list(tmp_path.glob(".result.json.*.part"))) == 1, "it is in use"
         assert is_empty(tmp_path)
         first.send_signal(signal.SIGKILL)
     with holding(tmp_path), holding(tmp_path):
         write_json(tmp_path / "result.json", {})
-    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
-
-
-def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
-    names = [".a.json.0123abcd.part", "below/.b.npz.00000000.part", ".mine.part", "x.part", "a.b"]
-    (tmp_path / "below").mkdir()
-    for name in names:
-        (tmp_path / name).touch()
-    write_json(tmp_path / "a.json", {})
-    assert not (tmp_path / names[0]).exists() and (tmp_path / names[1]).exists()
-    remove_left_overs(tmp_path)
-    assert {path.name for path in tmp_path.rglob("*.*")} == {
-        ".mine.part",
-        "x.part",
-        "a.b",
-        "a.json",
-    }
+    assert (tmp_path / "result.json").exists() and not (tmp_path / ".lock").exists()
 
 
 def test_a_link_is_written_through(tmp_path: Path) -> None:

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from torch_geometric.data import Data
 
 from crossgcn.data import read_graph
 from crossgcn.data.files import read_bytes, read_npz, write_json, write_npz
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.seals import SUMS, add_checksum, check_listed, digest_of_file
+from crossgcn.data.seals import add_checksum, digest_of_file
 from crossgcn.data.tables.read import read_table
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import open_run
@@ -111,19 +110,3 @@ def test_a_run_with_parts_of_another(
     write_json(Path("run/chosen.json"), add_checksum(chosen))
     with pytest.raises(BadInput, match=words):
         open_run(Path("run"))
-
-
-def test_files_that_are_listed_are_verified(
-    crossgcn: Command, small_graph: Data, tmp_path: Path
-) -> None:
-    path = tmp_path / "edges.csv"
-    path.write_text("from,to\n0,1\n1,2\n")
-    check_listed(path)
-    (tmp_path / SUMS).write_text(f"{digest_of_file(path)}  edges.csv\n{'0' * 64} *other.csv\n")
-    check_listed(path)
-    path.write_text("from,to\n0,1\n1,0\n")
-    done = crossgcn("data", "import", path, "--out", "graph")
-    assert done.returncode == 2 and "edges.csv: is not what was written there" in done.stderr
-    (tmp_path / SUMS).write_text("nothing")
-    with pytest.raises(BadInput, match=f"{SUMS}: cannot be read"):
-        check_listed(path)

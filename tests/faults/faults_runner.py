@@ -64,8 +64,6 @@ COMMANDS = {
     "report": Command(("report", "run", "--out", "out.html"), weight=1),
     "data import": Command(("data", "import", *TABLES, "--out", "out")),
     "compare": Command(("compare", "small.npz", *TWO), ("--resume",)),
-    "tune": Command(("tune", "small.npz", *TRIALS, "--splits", "public"), ("--resume",), weight=1),
-    "links": Command(("links", "small.npz", *TWO[:2], *TWO[4:]), ("--resume",)),
 }
 
 # ------------------------------------------------------------------------------------- the faults

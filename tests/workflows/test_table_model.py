@@ -12,13 +12,9 @@ from architectures import one_thread  # noqa: F401
 
 from crossgcn import (
     BadInput,
-    TableChoices,
     TableModel,
     compare,
     from_tables,
-    load_tables,
-    predict_links,
-    tune,
 )
 from crossgcn.data.datasets.shop import make_shop
 
@@ -134,17 +130,6 @@ def test_a_comparison_on_tables(fitted: TableModel, tmp_path: Path) -> None:
     fitted.report(tmp_path / "page.html", comparison=tmp_path / "compared")
     with pytest.raises(BadInput, match="gcn is not among"):
         fitted.compare(["linear"], baseline="gcn")
-
-
-def test_a_search_and_links(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"num_splits": 1, "epochs": 2, "num_layers": 1}
-    found = tune("citeseer", tmp_path, trials=1, twin=False, model="cross-gcn", **settings)
-    assert (tmp_path / "best.toml").exists() and found["out"] == str(tmp_path)
-    linked = predict_links("citeseer", ["gcn", "cross-gcn"], num_splits=1, epochs=2, order=2)
-    assert [model["model"] for model in linked["models"]] == ["gcn", "cross-gcn"]
-    table = load_tables(SHOP.nodes, SHOP.edges, TableChoices(ignored=("buys",)))
-    linked = predict_links(table, ["gcn"], num_splits=1, epochs=2, out=tmp_path / "links")
-    assert (tmp_path / "links" / "result.json").exists() and linked["models"]
 
 
 def test_a_comparison_of_presets(crossgcn: Command) -> None:

@@ -9,7 +9,6 @@ from research.findings.figure import draw_differences, write_differences
 from research.findings.page import (
     findings_markdown,
     findings_overview,
-    links_in_brief,
     range_of_gains,
     search_in_brief,
     table_verdict,
@@ -189,20 +188,6 @@ def test_nothing_is_drawn_where_nothing_is_compared(tmp_path: Path) -> None:
     assert draw_differences(TABLE, alone) is None
     write_differences(tmp_path / "none.png", TABLE, alone)
     assert not list(tmp_path.iterdir())
-
-
-def test_other_pages_are_summed_up_where_they_were_measured() -> None:
-    assert links_in_brief(None) == "Not measured yet."
-    interval = {"auc": {"paired_interval": (0.1, 0.2)}, "mrr": {"paired_interval": (-0.2, -0.1)}}
-    summary = {
-        "dataset": "cora",
-        "num_splits": 10,
-        "baseline": "gcn",
-        "metrics": ["auc", "mrr"],
-        "models": [{"name": "gcn"}, {"name": "cross-gcn", "test": interval}],
-    }
-    text = links_in_brief({"datasets": [summary]})
-    assert text.startswith("- cora, 10 splits: cross-gcn beats gcn in AUC; falls behind gcn in MRR")
 
 
 def test_a_search_tells_its_budget_on_each_graph() -> None:

@@ -56,8 +56,9 @@ def _run() -> int:
             show_notes()
 
             refuse_other_commands(sys.argv)
-            from crossgcn.cli.app import app
+            from crossgcn.cli.app import app, refuse_left
 
+            refuse_left(sys.argv[1:])
             app(prog_name="crossgcn")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1

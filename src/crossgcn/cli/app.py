@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
@@ -13,14 +13,11 @@ from typer.core import TyperCommand, TyperGroup
 
 from crossgcn import __version__
 from crossgcn.cli.command import ALL_OPTIONS
+from crossgcn.errors import BadInput
 
 COMMANDS = {
     "crossgcn.cli.train": "Train one model on many splits and report its scores on test nodes.",
     "crossgcn.cli.compare": "Train several models on the same splits and pair their results split "
-    "by split.",
-    "crossgcn.cli.tune": "Search for the settings of best validation score (--metric), then test "
-    "them once.",
-    "crossgcn.cli.links": "Train encoders to predict missing edges, and pair their results split "
     "by split.",
     "crossgcn.cli.check": "Show how your tables are read, and what in them would prevent or harm "
     "training.",
@@ -31,14 +28,36 @@ COMMANDS = {
     "crossgcn.cli.report": "Write one HTML file about a run: scores, mistakes, terms, nodes.",
     "crossgcn.cli.reproduce": "Reproduce the paper's tables and figures, with a verdict for every "
     "number.",
-    "crossgcn.cli.bench": "Time training against PyTorch Geometric, both sides in turns, and print "
-    "the ratios.",
     "crossgcn.cli.example": "Write example tables of a shop (the default), or a large graph.",
     "crossgcn.cli.hops": "Compute the columns of nodes and their neighbours in DuckDB or Spark, "
     "for crossgcn train.",
     "crossgcn.cli.data": "List the datasets, fetch one, or import large graphs of your own.",
 }
 """The first line of each command's help. The module ``crossgcn.cli.train`` holds ``train``."""
+
+
+_IN_EXAMPLES = "examples/{} of the checkout shows it"
+_HASHES = "run.json holds the SHA-256 of every file, which explain, predict and report check"
+LEFT = {
+    "bench": "use python -m benchmarks NAME in a checkout",
+    "links": _IN_EXAMPLES.format("link_prediction.py"),
+    "tune": "compare tries settings; " + _IN_EXAMPLES.format("search_settings.py"),
+    "--log": _IN_EXAMPLES.format("log_metrics.py") + "; epochs.csv of each run has its metrics",
+    "--sign": _HASHES,
+    "--trust": _HASHES,
+}
+"""Commands, options (``--log``) and options of one command (``data import``) that left in this
+release, and what replaces them."""
+
+
+def refuse_left(arguments: Sequence[str]) -> None:
+    """Refuse a command line, without the program's name, that uses something of ``LEFT``."""
+    command = next((each for each in arguments if not each.startswith("-")), "")
+    for each in arguments:
+        name = each.partition("=")[0]
+        for key in [f"{command} {name}", *([name] if name == command or name[:2] == "--" else [])]:
+            if key in LEFT:
+                raise BadInput(f"{key} is not part of crossgcn any more: {LEFT[key]}")
 
 
 class _Commands(TyperGroup):
@@ -87,7 +106,7 @@ def load_command(name: str) -> TyperCommand | TyperGroup:
 def _epilog(name: str) -> str:
     """Return the names that a command takes, for the end of its help."""
     parts = []
-    if name in ("train", "compare", "tune"):
+    if name in ("train", "compare"):
         from crossgcn.models.catalogue import PRESETS
 
         parts.append(_listed("models", {key: each.description for key, each in PRESETS.items()}))
@@ -100,10 +119,6 @@ def _epilog(name: str) -> str:
         from crossgcn.reproduction import ITEM_NAMES
 
         parts.append(_listed("items", ITEM_NAMES))
-    if name == "bench":
-        from crossgcn.cli.bench import list_benchmarks
-
-        parts.append(_listed("benchmarks", list_benchmarks()))
     return "\n\n".join(parts)
 
 

@@ -40,20 +40,6 @@ def option_name(name: str) -> str:
 
 
 RunArgument = Annotated[Path, argument("Folder written by crossgcn train.", "RUN")]
-TrustOption = Annotated[
-    Path | None,
-    option(
-        "Refuse RUN unless crossgcn train --sign signed it with this key.", metavar="KEY", panel=RUN
-    ),
-]
-SignOption = Annotated[
-    Path | None,
-    option(
-        "Sign the results with this key, a file of at least 32 secret bytes, for --trust.",
-        metavar="KEY",
-        panel=RUN,
-    ),
-]
 SeedOption = Annotated[int, option("Random seed.", min=0, max=2**32 - 1)]
 UnusedSeedOption = Annotated[int | None, option("Ignored; accepted for consistency.", panel=RUN)]
 JsonOption = Annotated[
@@ -94,13 +80,11 @@ class Answer:
         summary: Printed with ``--json``.
         parts: Printed otherwise: strings as they are, ``Text`` wrapped between words, tables.
         folder: Folder of the runs, which also gets the summary as ``result.json``.
-        key: Signs the folder.
     """
 
     summary: dict[str, Any]
     parts: Iterable[RenderableType] = ()
     folder: Path | None = None
-    key: bytes | None = None
     exit_code: int = 0
 
     def give(self, as_json: bool) -> None:
@@ -111,10 +95,6 @@ class Answer:
             from crossgcn.training.records import write_summary
 
             write_summary(self.folder, self.summary)
-            if self.key is not None:
-                from crossgcn.experiments.run_folder import sign_run
-
-                sign_run(self.folder, self.key)
         if as_json:
             print_json(self.summary)
         else:

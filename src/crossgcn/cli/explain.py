@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from crossgcn.cli.command import Answer, RunArgument, TrustOption, command, option
+from crossgcn.cli.command import Answer, RunArgument, command, option
 from crossgcn.cli.running import make_folder, progress_bar, status
 from crossgcn.errors import BadInput, unknown_name
 
@@ -70,7 +70,6 @@ def explain(
     out: Annotated[
         Path | None, option("Also write the listed tables here, as CSV.", metavar="DIR")
     ] = None,
-    trust: TrustOption = None,
 ) -> Answer:
     """List the terms that drive each class, by column, or the terms of one node's score, exactly.
 
@@ -83,7 +82,7 @@ def explain(
         from crossgcn.data.tables.frames import write_table
         from crossgcn.experiments.run_folder import open_run
 
-        trained = open_run(run, trust=trust)
+        trained = open_run(run)
     classes = trained.saved.preprocess.classes
     for name in (class_name, against):
         if name is not None and name not in classes:

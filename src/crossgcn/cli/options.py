@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from crossgcn.cli.command import RUN, argument, option, option_name
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
@@ -78,13 +78,6 @@ class RunOptions(WorkOptions):
 
     out: Annotated[
         Path | None, option("Folder for the results. [default: a new one in runs/]", panel=RUN)
-    ] = None
-    log: Annotated[
-        Literal["tensorboard", "mlflow", "wandb"] | None,
-        option(
-            "Also write every run to TensorBoard (into --out), MLflow or Weights & Biases.",
-            panel=RUN,
-        ),
     ] = None
 
 

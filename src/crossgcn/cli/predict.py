@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from crossgcn.cli.command import Answer, RunArgument, TrustOption, argument, command, option
+from crossgcn.cli.command import Answer, RunArgument, argument, command, option
 from crossgcn.cli.running import status, terminal
 from crossgcn.errors import BadInput
 
@@ -36,7 +36,6 @@ def predict(
     crosses: Annotated[
         int, option("Number of strongest crosses to add for each node.", min=0, max=50)
     ] = 0,
-    trust: TrustOption = None,
 ) -> Answer:
     """Write what is predicted for nodes: classes with probabilities, or numbers.
 
@@ -59,7 +58,7 @@ def predict(
         )
         from crossgcn.experiments.run_folder import open_run
 
-        trained = open_run(run, load=nodes is not None or crosses > 0, trust=trust)
+        trained = open_run(run, load=nodes is not None or crosses > 0)
     with status("scoring"):
         if nodes is None:
             scored = score_known_nodes(trained)

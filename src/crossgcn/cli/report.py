@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from crossgcn.cli.command import Answer, TrustOption, argument, command, option
+from crossgcn.cli.command import Answer, argument, command, option
 from crossgcn.cli.running import progress_bar, status, terminal
 from crossgcn.errors import BadInput
 
@@ -34,7 +34,6 @@ def report(
     crosses: Annotated[
         int, option("How many crosses for each score; three times as many columns.", min=1)
     ] = 20,
-    trust: TrustOption = None,
 ) -> Answer:
     """Write one HTML file about a run: scores, mistakes, terms, nodes.
 
@@ -48,13 +47,11 @@ def report(
         raise BadInput(f"{path}: give the name of a file in an existing folder as --out")
     if len(run) > 1 and not compare:
         raise BadInput(f"{len(run)} runs are given: add --compare to show them side by side")
-    if comparison is not None and trust is not None:
-        raise BadInput("--comparison: comparisons are not signed; leave it out, or --trust")
     with status("reading the run"):
         from crossgcn.experiments.run_folder import open_run
         from crossgcn.workflows.report import write_report, write_side_by_side
 
-        trained = [open_run(each, trust=trust) for each in run]
+        trained = [open_run(each) for each in run]
     if compare:
         with status("explaining models"):
             size = write_side_by_side(trained, path)

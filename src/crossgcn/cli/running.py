@@ -51,7 +51,7 @@ def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
     A folder that contains earlier results is refused unless ``resume`` is set. The folder is
     locked until the command ends.
     """
-    from crossgcn.data.files import holding, is_empty, remove_left_overs  # imports NumPy
+    from crossgcn.data.files import holding, is_empty  # imports NumPy
 
     if out is None:
         if resume:
@@ -62,7 +62,6 @@ def prepare_folder(out: Path | None, resume: bool, name: str) -> Path:
         raise BadInput(
             f"{out} exists and is not empty: give another --out, or --resume to continue in it"
         )
-    remove_left_overs(out)
     return out
 
 
@@ -193,16 +192,14 @@ def show_progress(
         The folder, and further arguments for :meth:`crossgcn.Experiment.run`.
     """
     from crossgcn.training.distributed import processes
-    from crossgcn.training.run_log import log_to
 
     refuse_unjoined(processes().world_size)
     workers = check_workers(run.workers, run.threads)
     bar = progress_bar(what, MofNCompleteColumn(), TextColumn(unit))
-    with log_to(run.log):
-        folder = Path(processes().share(lambda: str(prepare_folder(run.out, run.resume, name))))
-        with resumable(folder), bar as show:
-            work = {"workers": workers, "threads": run.threads, "device": run.device}
-            yield folder, {**work, "on_epochs": show}
+    folder = Path(processes().share(lambda: str(prepare_folder(run.out, run.resume, name))))
+    with resumable(folder), bar as show:
+        work = {"workers": workers, "threads": run.threads, "device": run.device}
+        yield folder, {**work, "on_epochs": show}
 
 
 def run_with_progress(

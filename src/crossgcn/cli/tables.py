@@ -130,14 +130,11 @@ class TableOptions:
             words += [option_name(each), str(value)]
         return shlex.join([*words, *more])
 
-    def load(
-        self, dataset: str | None, edges: Path | None, out: Path | None, *, for_links: bool = False
-    ) -> TableGraph | None:
+    def load(self, dataset: str | None, edges: Path | None, out: Path | None) -> TableGraph | None:
         """Read tables, the user's or known ones; return nothing for another dataset.
 
         What was decided about the columns, and warnings, go to stderr. The options are refused
         with a dataset that is no table, and a folder ``out`` that is that of the tables.
-        ``for_links``, edges are needed and a target is not.
         """
         if not is_table(dataset):
             self._refuse(dataset or "citeseer", edges)
@@ -145,7 +142,7 @@ class TableOptions:
         if dataset in TABLES:
             refuse_edges_of(dataset, edges)
         else:
-            self._check_files(dataset, edges, out, for_links)
+            self._check_files(dataset, edges, out)
 
         with status(f"reading {dataset}"):
             from crossgcn.data.datasets.real import load_real
@@ -159,9 +156,7 @@ class TableOptions:
         terminal().print(*reading_lines(graph), sep="\n", highlight=False)
         return graph
 
-    def _check_files(
-        self, dataset: str, edges: Path | None, out: Path | None, for_links: bool
-    ) -> None:
+    def _check_files(self, dataset: str, edges: Path | None, out: Path | None) -> None:
         """Refuse files that contradict the other arguments, or are no tables."""
         if is_hop_file(dataset):
             raise BadInput(
@@ -173,12 +168,7 @@ class TableOptions:
                 raise BadInput(
                     f"--out {out} is where {table.name} is: give the results their own folder"
                 )
-        if for_links and edges is None:
-            raise BadInput(
-                f"{dataset} is a table of nodes, and links are learned from edges: give a table of "
-                f"edges after it, such as crossgcn links {dataset} edges.csv"
-            )
-        if self.target is None and not for_links:
+        if self.target is None:
             raise BadInput(
                 f"{dataset} is a table: give the column to predict as --target COLUMN "
                 f"({self.command('check', dataset, edges)} lists the columns)"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from crossgcn.cli.command import Answer, SignOption, command, option_name
+from crossgcn.cli.command import Answer, command, option_name
 from crossgcn.cli.options import (
     ConfigOption,
     DatasetArgument,
@@ -36,7 +36,6 @@ def train(
     config: ConfigOption = None,
     tables: TableOptions,
     run: RunOptions,
-    sign: SignOption = None,
 ) -> Answer:
     """Train one model on many splits and report its scores on test nodes.
 
@@ -50,11 +49,6 @@ def train(
 
     With columns of crossgcn hops, crossgcn train columns.parquet, the target is in the file.
     """
-    key = None
-    if sign is not None:
-        from crossgcn.data.seals import read_key
-
-        key = read_key(sign)
     if config is not None and config.suffix == ".json":
         dataset, edges, tables = _as_trained(config, dataset, edges, tables)
     if is_hop_file(dataset):
@@ -109,7 +103,7 @@ def train(
         if is_explainable(folder, chosen.model):
             yield f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
 
-    return Answer(summary, shown(), folder, key)
+    return Answer(summary, shown(), folder)
 
 
 def _as_trained(

@@ -7,7 +7,6 @@ import json
 import math
 import os
 import platform
-import re
 import secrets
 import shutil
 import stat
@@ -45,18 +44,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces ``path`` on success.
 
     It is flushed to disk before it is renamed. If the block raises an error, it is removed,
-    and a file at ``path`` stays as it was. A link is followed. What killed processes left of
-    the same file is removed.
+    and a file at ``path`` stays as it was. A link is followed.
     """
     if path.is_symlink():
         path = path.resolve()
     if path.exists() and not path.is_file():
         raise BadInput(f"{path}: exists and is not a regular file; give another path")
-    remove_left_overs(path.parent, path.name)
-    file = _open_part(path)
-    temporary = Path(file.name)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with file:
+        with temporary.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -78,49 +74,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def _open_part(path: Path) -> BinaryIO:
-    """Open a locked temporary file beside ``path``; the lock ends with the process."""
-    while True:
-        file = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part").open("xb")
-        _lock(file)
-        # Before it was locked, another process may have taken it for a left-over.
-        if Path(file.name).exists():
-            return file
-        file.close()
-
-
-def remove_left_overs(folder: Path, name: str = "") -> None:
-    """Remove temporary files of killed processes from a folder: of one file, or all below it."""
-    for part in folder.glob(".*.part") if name else folder.rglob(".*.part"):
-        match = _PART.fullmatch(part.name)
-        if match is None or name not in ("", match[1]):
-            continue
-        with suppress(OSError), part.open("rb") as file:
-            if _lock(file):
-                part.unlink()
-
-
-_PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part", re.DOTALL)
-
-
-def _lock(file: BinaryIO, *, wait: bool = False) -> bool:
-    """Lock a file unless another process has, or wait for that one; return whether it is locked."""
-    if sys.platform == "win32":
-        return False
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:  # another process's, or a file system without locks
-        return False
-    return True
-
-
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Wait until no other process is in such a block for the same file."""
     with path.open("rb") as file:
-        _lock(file, wait=True)
+        if sys.platform != "win32":
+            import fcntl
+
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
@@ -199,9 +161,10 @@ def _read_owner(path: Path) -> str:
 
 
 def is_empty(folder: Path) -> bool:
-    """Return whether a folder holds nothing but locks and what killed processes left."""
+    """Return whether a folder holds nothing but locks and parts that killed processes left."""
     return all(
-        path.name in (LOCK, OWNER) or _PART.fullmatch(path.name) for path in folder.iterdir()
+        path.name in (LOCK, OWNER) or (path.name[0] == "." and path.suffix == ".part")
+        for path in folder.iterdir()
     )
 
 

@@ -1,8 +1,7 @@
 """Seal files with hashes when they are written, and verify them when they are read.
 
 A seal shows damage: flipped bits, files cut short, files of two runs in one folder. It does not
-show who wrote a file, because whoever changes a file can compute its hash again. A signature does:
-an HMAC-SHA256 of the hashes, which takes a key to compute.
+show who wrote a file, because whoever changes a file can compute its hash again.
 
 JSON objects carry their own SHA-256. Folders list the SHA-256 of their files. Large files also have
 a CRC-32 per block, which is several times as fast: each block is verified when it is first read.
@@ -11,11 +10,8 @@ a CRC-32 per block, which is several times as fast: each block is verified when 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import mmap
-import os
-import shlex
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgcn.data.files import read_bytes, read_json_object, write_json
+from crossgcn.data.files import read_bytes, read_json_object
 from crossgcn.errors import BadInput
 
 BLOCK = 1 << 18
@@ -77,75 +73,12 @@ def read_sealed_json(path: Path, if_missing: str, if_damaged: str) -> dict[str, 
     return content
 
 
-SUMS = "SHA256SUMS"
-
-
-def check_listed(path: Path) -> None:
-    """Verify a file that ``SHA256SUMS`` beside it lists, as ``sha256sum * > SHA256SUMS`` does."""
-    sums = path.with_name(SUMS)
-    if not sums.exists():
-        return
-    try:
-        lines = [line.split(maxsplit=1) for line in read_bytes(sums).decode().splitlines()]
-        listed = {name.removeprefix("*"): digest for digest, name in lines}
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{sums}: cannot be read ({error}); write it again, or remove it") from None
-    if path.name in listed and digest_of_file(path) != listed[path.name]:
-        raise not_as_written(path, f"get it again, or write {SUMS} again")
-
-
 def not_as_written(path: Path, remedy: str) -> BadInput:
     """Return the error for a file that differs from its hash."""
     return BadInput(
         f"{path}: is not what was written there (its SHA-256 is another one): it was changed or "
         f"cut short; {remedy}"
     )
-
-
-SIGNATURE = "signature.json"
-
-_LEAST_KEY = 32
-
-
-def read_key(path: Path) -> bytes:
-    """Return the key of a signature: the bytes of a file that other users cannot read or write."""
-    make = f"make one with (umask 077; head -c {_LEAST_KEY} /dev/urandom > crossgcn.key)"
-    try:
-        key, mode = read_bytes(path), path.stat().st_mode
-    except OSError as error:
-        raise BadInput(f"{path}: the key cannot be read ({error.strerror}); {make}") from None
-    if len(key) < _LEAST_KEY:
-        raise BadInput(
-            f"{path}: a key has at least {_LEAST_KEY} bytes, this file has {len(key)}; {make}"
-        )
-    if os.name == "posix" and mode & 0o066:
-        name = shlex.quote(str(path))
-        raise BadInput(f"{path}: other users can use this key; take it from them: chmod 600 {name}")
-    return key
-
-
-def sign_files(folder: Path, names: Iterable[str], key: bytes) -> None:
-    """Write ``signature.json`` for some files of a folder; a file may be missing, and stay so."""
-    write_json(folder / SIGNATURE, {"hmac_sha256": _signature(folder, names, key)})
-
-
-def check_signature(folder: Path, names: Iterable[str], key: bytes, remedy: str) -> None:
-    """Refuse files that are not those that :func:`sign_files` signed with the same key."""
-    path = folder / SIGNATURE
-    if not path.exists():
-        raise BadInput(f"{folder} is not signed: there is no {SIGNATURE} in it; {remedy}")
-    found = str(read_json_object(path, remedy, remedy).get("hmac_sha256"))
-    # Texts with other characters cannot be compared.
-    if not (found.isascii() and hmac.compare_digest(found, _signature(folder, names, key))):
-        raise BadInput(
-            f"{path}: is not the signature of this folder by this key: it was signed with another "
-            f"key, or changed after it was signed; {remedy}"
-        )
-
-
-def _signature(folder: Path, names: Iterable[str], key: bytes) -> str:
-    digests = json.dumps(digests_of_files(folder, names), sort_keys=True)
-    return hmac.new(key, f"crossgcn folder 1\n{digests}".encode(), "sha256").hexdigest()
 
 
 class BlockChecksums:

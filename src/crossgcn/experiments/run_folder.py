@@ -7,7 +7,6 @@
 ``graph_folder.json``     a graph folder, of which this is the path
 ``nodes.json``            the ids and the names of the nodes, if they have any
 ``splits.npz``            which nodes trained, validated and tested, by split
-``signature.json``        with ``--sign KEY``: HMAC-SHA256 of the hashes of these files
 ``MODEL/split-NN/``       every run, with its record, learning curve and model
 ========================  =====================================================
 """
@@ -32,15 +31,11 @@ from crossgcn.data.files import read_json_object, read_npz, write_json, write_np
 from crossgcn.data.graph import ROLE_NAMES
 from crossgcn.data.graph_file import read_graph, save_graph
 from crossgcn.data.seals import (
-    SIGNATURE,
     add_checksum,
     changed_files,
-    check_signature,
     digests_of_files,
     not_as_written,
-    read_key,
     read_sealed_json,
-    sign_files,
 )
 from crossgcn.data.splits import Split
 from crossgcn.data.stored.open import open_dataset
@@ -51,13 +46,10 @@ from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import MODEL_FILES, SavedModel, copy_model, load_saved
 from crossgcn.training.config import RunConfig
-from crossgcn.training.records import EPOCHS, RECORD, RESULT, describe_dataset, describe_split
+from crossgcn.training.records import EPOCHS, RECORD, describe_dataset, describe_split
 
 CHOSEN, GRAPH, NODES, SPLITS = "chosen.json", "graph.npz", "nodes.json", "splits.npz"
 FOLDER = "graph_folder.json"
-
-_SIGNED = (CHOSEN, RESULT, GRAPH, NODES, FOLDER)
-"""The files that are signed. ``chosen.json`` holds the hashes of all others that are read."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +176,7 @@ def read_curve(folder: Path) -> dict[str, list[float]]:
 
 def clear_model(folder: Path) -> None:
     """Remove the chosen model and its graph, so that no new run is taken for an older one."""
-    for name in (SIGNATURE, CHOSEN, *MODEL_FILES, GRAPH, FOLDER, NODES, SPLITS):
+    for name in (CHOSEN, *MODEL_FILES, GRAPH, FOLDER, NODES, SPLITS):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -226,35 +218,25 @@ def choose_model(
     return chosen
 
 
-def sign_run(folder: Path, key: bytes) -> None:
-    """Sign a folder for :func:`open_run`, after ``result.json`` was written."""
-    sign_files(folder, _SIGNED, key)
-
-
-def open_run(folder: Path, *, load: bool = True, trust: Path | None = None) -> RunFolder:
+def open_run(folder: Path, *, load: bool = True) -> RunFolder:
     """Open a folder written by :func:`choose_model`.
 
     Args:
         load: Otherwise a graph folder is only opened and not loaded into memory: ``data`` has
             ``stored`` in place of features and edges.
-        trust: A key: nothing is used unless :func:`sign_run` signed it with the same key.
 
     Raises:
-        BadInput: If there is no model, a file was changed or cut short, the graph is not the one
-            of the training, or the signature is not that of the key.
+        BadInput: If there is no model, a file was changed or cut short, or the graph is not the
+            one of the training.
     """
-    if trust is not None:
-        if trust.resolve().is_relative_to(folder.resolve()):
-            raise BadInput(f"{trust}: a key in the folder itself proves nothing; give your own key")
-        check_signature(folder, _SIGNED, read_key(trust), _IF_UNSIGNED)
     try:
-        return _open_run(folder, load, trusted=trust is not None)
+        return _open_run(folder, load)
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
         # The hashes are right, so that somebody wrote them anew.
         raise BadInput(f"{folder}: lacks a part of a run ({error!r}); {_IF_CHANGED}") from None
 
 
-def _open_run(folder: Path, load: bool, trusted: bool) -> RunFolder:
+def _open_run(folder: Path, load: bool) -> RunFolder:
     description = read_sealed_json(folder / CHOSEN, _IF_MISSING, _IF_CHANGED)
     _check_description(folder / CHOSEN, description)
     place = folder / description["run"]
@@ -278,9 +260,6 @@ def _open_run(folder: Path, load: bool, trusted: bool) -> RunFolder:
             "on, so there is nothing to explain and no way to score a new node; train another model"
         )
     data, ids, called = _open_graph(folder, description["dataset"])
-    if trusted and getattr(data, "stored", None) is not None:
-        data.stored.verify()  # blocks that are read later only have a CRC-32, which can be forged
-        data.stored.sealed_only = True  # columns beside the graph are not signed
     if load and getattr(data, "stored", None) is not None:
         data = data.stored.to_data()
         data.name = description["dataset"]["name"]
@@ -374,10 +353,6 @@ def _finished_runs(folder: Path) -> tuple[FinishedRun, ...]:
 
 _IF_MISSING = "give the folder that crossgcn train made"
 _IF_CHANGED = "copy the whole folder again, or train again"
-_IF_UNSIGNED = (
-    "get the folder again from its author, who signs it with crossgcn train --resume --sign KEY, "
-    "or leave out --trust"
-)
 
 
 def _check_description(path: Path, description: dict[str, Any]) -> None:

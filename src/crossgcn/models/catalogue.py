@@ -35,7 +35,6 @@ class Preset:
             users may override them.
         inputs: What the model reads: node features; columns of the node and its neighbourhood,
             computed once; or embeddings learned from the graph alone.
-        predicts_links: Whether it can be the encoder of a link predictor.
     """
 
     model: str
@@ -44,7 +43,6 @@ class Preset:
     options: frozenset[str] = frozenset({"bias"})
     inputs: Literal["features", "hops", "embedding"] = "features"
     training: Mapping[str, Any] = field(default_factory=dict)
-    predicts_links: bool = True
 
     def load(self) -> Any:
         """Import the class."""
@@ -127,14 +125,12 @@ PRESETS: dict[str, Preset] = {
         "a perceptron whose predictions should agree along edges (Laplacian regularisation)",
         {"laplacian_weight": 0.3, **_NO_BIAS},
         options=frozenset({"bias", "laplacian_weight"}),
-        predicts_links=False,
     ),
     "deep-walk": Preset(
         "crossgcn.models.cross_gcn:MLP",
         "a perceptron on DeepWalk's embeddings of the graph, which sees no features",
         _NO_BIAS,
         inputs="embedding",
-        predicts_links=False,
     ),
     "cross-gcn": _cross_gcn(
         "ours: crosses grow from nothing where they pay (gated order weights)",
@@ -147,7 +143,6 @@ PRESETS: dict[str, Preset] = {
         options=frozenset({"order", "hops", "label_features", "bags", "directed", "smoothing"}),
         inputs="hops",
         training=_HOPS_TRAINING,
-        predicts_links=False,
     ),
     "mlp-hops": Preset(
         "crossgcn.models.cross_hops:HopPerceptron",
@@ -155,7 +150,6 @@ PRESETS: dict[str, Preset] = {
         options=frozenset({"hops", "label_features", "bags", "directed", "smoothing"}),
         inputs="hops",
         training=_HOPS_TRAINING | {"hidden_channels": 16},
-        predicts_links=False,
     ),
     "cross-gcn-release": _cross_gcn(
         "the authors' code, Cross-GCN: one trained order weight per layer",
@@ -181,7 +175,6 @@ PRESETS: dict[str, Preset] = {
         {"order_weights": "gated", **_GRAND_SETTINGS},
         _GRAND_OPTIONS | {"order", "order_weights", "first_order"},
         training=_GRAND_TRAINING,
-        predicts_links=False,
     ),
     "grand": Preset(
         "crossgcn.models.cross_grand:CrossGrand",
@@ -189,7 +182,6 @@ PRESETS: dict[str, Preset] = {
         {"order": 1, "order_weights": "fixed", **_GRAND_SETTINGS},
         _GRAND_OPTIONS,
         training=_GRAND_TRAINING,
-        predicts_links=False,
     ),
 }
 

@@ -19,7 +19,6 @@ from crossgcn.training.config import RunConfig
 from crossgcn.training.device import capture
 from crossgcn.training.model_batch import State, state_shapes
 from crossgcn.training.objective import make_optimizer
-from crossgcn.training.run_log import epoch_hooks
 from crossgcn.training.selection import Diverged, EpochMetrics, Scores, Selection, TrainedModel
 from crossgcn.training.unused_columns import UnusedColumns
 
@@ -134,9 +133,6 @@ def fit(
     selection = Selection(step.model, step.shapes, step.config.epochs, patience)
     epochs, every = step.config.epochs, step.config.evaluate_every
     report = on_epochs or (lambda count: None)
-    hooks = list(enumerate(epoch_hooks(len(selection.best_epoch))))
-    if on_metrics is not None:
-        hooks.append((0, on_metrics))
 
     def run_and_record() -> None:
         step.run()
@@ -180,9 +176,9 @@ def fit(
             torch.cuda.synchronize(step.device)
         if checkpoint is not None and epoch != epochs and bool(selection.sound.any()):
             checkpoint.save(epoch, step.state(), selection.state())
-        for position, hook in hooks:
-            for metrics in selection.metrics(position, first=reported):
-                hook(metrics)
+        if on_metrics is not None:
+            for metrics in selection.metrics(0, first=reported):
+                on_metrics(metrics)
         report(epoch - reported)
         reported = epoch
     if reported < epochs and selection.sound.any():

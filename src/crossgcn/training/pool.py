@@ -23,7 +23,6 @@ from typing import Any
 from crossgcn.errors import WorkFailed
 from crossgcn.training.distributed import processes
 from crossgcn.training.records import finished_run
-from crossgcn.training.run_log import logged_runs
 from crossgcn.training.trainer import Record, Run, RunTrainer
 
 _LOGGER = logging.getLogger(__name__)
@@ -130,9 +129,7 @@ Result = tuple[int, Record | WorkFailed]
 
 def _train(trainer: RunTrainer, batch: ModelBatch, report: Callable[[int], None]) -> list[Result]:
     runs, cost = list(batch.values()), sum(run.cost for run in batch.values())
-    with logged_runs(runs) as finish:
-        results = trainer.train(runs, lambda n: report(n * cost))
-        finish(results)
+    results = trainer.train(runs, lambda n: report(n * cost))
     return list(zip(batch, results, strict=True))
 
 

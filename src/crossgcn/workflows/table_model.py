@@ -242,14 +242,10 @@ class TableModel:
         shutil.copytree(self.run.folder, folder, dirs_exist_ok=True)
 
     @classmethod
-    def load(cls, folder: Path | str, *, trust: Path | str | None = None) -> Self:
-        """Return a model that :meth:`save`, :meth:`fit` or ``crossgcn train`` wrote.
-
-        Args:
-            trust: A key: refuse the folder unless ``crossgcn train --sign`` signed it with it.
-        """
+    def load(cls, folder: Path | str) -> Self:
+        """Return a model that :meth:`save`, :meth:`fit` or ``crossgcn train`` wrote."""
         loaded = cls(None)
-        loaded._run = open_run(Path(folder), trust=None if trust is None else Path(trust))
+        loaded._run = open_run(Path(folder))
         return loaded
 
     def _tables(self) -> TableGraph:

@@ -15,7 +15,6 @@ from torch_geometric.data import Data
 
 from crossgcn.data.files import read_npy_header
 from crossgcn.data.graph import canonical_graph
-from crossgcn.data.seals import check_listed
 from crossgcn.errors import BadInput
 
 GRAPH_ENDING = "-G.json"
@@ -78,7 +77,6 @@ def _find_files(folder: Path, prefix: str) -> list[Path]:
                 f"{path}: no such file; a graph of GraphSAGE is the four files "
                 f"{', '.join(path.name for path in paths)} in one folder"
             )
-        check_listed(path)
     return paths
 
 

@@ -15,7 +15,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossgcn.data.seals import check_listed
 from crossgcn.data.tables.frames import read_parquet_headers
 from crossgcn.data.tables.read import DELIMITED, PARQUET, read_head
 from crossgcn.errors import BadInput, WorkFailed
@@ -78,8 +77,6 @@ class Location:
                 f"{', '.join(DATABASES + DELIMITED + PARQUET)}; convert the table, or load it "
                 "into DuckDB"
             )
-        for file in files:
-            check_listed(file)
         return cls(text, None, str(path.resolve()) if is_database else place, table or None)
 
 

@@ -18,7 +18,6 @@ from typing import Literal
 import pandas as pd
 
 from crossgcn.data.files import check_unpacked, unpack_limit
-from crossgcn.data.seals import check_listed
 from crossgcn.data.tables.cells import quote
 from crossgcn.data.tables.frames import (
     check_headers,
@@ -396,5 +395,4 @@ def _find_format(source: Path | str, role: Role) -> Format:
         raise BadInput(f"{name} is a folder; give the file of {role} in it")
     if not path.exists():
         raise BadInput(f"{name} does not exist; give the table of {role}")
-    check_listed(path)
     return FORMATS[ending]
