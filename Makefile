@@ -1,19 +1,16 @@
 # make run            train on the bundled Citeseer (installs into .venv first)
 # make test           lint, types and tests, on all cores
+# make paper          the paper's tables and figures with verdicts: results/paper (hours; set CROSSGCN_DATA)
+# make bench          the benchmarks that this machine can run: results/benchmarks (an hour)
 # make test-slow      the paper's full protocol on all graphs (set CROSSGCN_DATA)
-# make test-research  tests of the benchmarks and of the pages of results
-# make test-mutation  change the core at random places: tests must fail for 85 % (an hour)
-# make test-faults    kills, full disks and limits: results/faults.json
-# make test-fuzz      damaged and hostile files: results/fuzz.json; both continue where they stopped
 # make coverage       branch coverage of src/; fails below 92 %
+# make docs           the documentation as a site, in docs/_build/html; runs the tutorials
+# make test-wheel     build wheel and sdist, check them, and run each in an empty environment
 # make test-oldest    layer and model tests with the oldest versions that pyproject.toml allows
 # make test-newest    the same with the newest versions there are; both install torch with CUDA, 3 GB
-# make test-wheel     build wheel and sdist, check them, and run each in an empty environment
 # make constraints    pin all packages, with hashes; UPGRADE=--upgrade for newer versions
-# make sbom           software bill of materials of .venv: dist/crossgcn.cdx.json
-# make audit          compare the pinned versions with known vulnerabilities; needs a network
-# make docs           the documentation as a site, in docs/_build/html; runs the tutorials
 # make lint           ruff and mypy
+# make clean          remove what the others made
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -23,8 +20,8 @@ BIN := .venv/bin
 WORKERS ?= logical
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: run test pytest test-slow test-research test-oldest test-newest test-wheel coverage constraints \
-	docs sbom audit test-faults test-fuzz test-mutation lint clean
+.PHONY: run test pytest paper bench test-slow test-research coverage docs test-wheel test-oldest test-newest \
+	constraints lint clean
 
 run: .venv/installed
 	$(BIN)/crossgcn compare citeseer --models gcn,cross-gcn-release-fix,cross-gcn --num-layers 1,2
@@ -36,14 +33,17 @@ test: .venv/installed-for-development
 pytest: .venv/installed-for-development
 	$(PYTEST)
 
+paper: .venv/installed-for-development
+	$(BIN)/python -m paper --out results/paper
+
+bench: .venv/installed-for-development
+	$(BIN)/python -m benchmarks --out results/benchmarks
+
 test-slow: .venv/installed-for-development
 	$(BIN)/pytest -m slow -s
 
 test-research: .venv/installed-for-development
 	$(PYTEST) research/tests
-
-test-faults test-fuzz: test-%: .venv/installed-for-development
-	OMP_NUM_THREADS=1 CROSSGCN_PLAIN_KERNELS=1 PYTHONPATH=tests/helpers $(BIN)/python tests/$*/$*_runner.py
 
 # Of the packages that crossgcn itself needs: their lower bounds.
 .venv-oldest/constraints.txt: pyproject.toml
@@ -83,19 +83,6 @@ constraints: .venv-supply/installed
 	.venv-supply/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes $(UPGRADE) \
 		--only-binary :all: --no-binary pyspark --no-annotate --custom-compile-command "make constraints" \
 		--all-extras --group install --group supply -o constraints.txt pyproject.toml
-
-# Of what is installed, with licences and who needs what.
-sbom: .venv/installed-for-development .venv-supply/installed
-	mkdir -p dist
-	.venv-supply/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library \
-		--output-reproducible --of JSON -o dist/crossgcn.cdx.json $(BIN)/python
-
-audit: .venv-supply/installed
-	.venv-supply/bin/pip-audit --strict --require-hashes --disable-pip -r constraints.txt || { echo \
-		"audit: a version is vulnerable, or no advisory service could be asked about it: see above"; exit 1; }
-
-test-mutation: .venv/installed-for-development
-	OMP_NUM_THREADS=1 $(BIN)/python -m research.scripts.mutate
 
 coverage: .venv/installed-for-development
 	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=92

@@ -106,7 +106,7 @@ def test_lists_of_packages_name_no_registry() -> None:
         assert "index" not in path.read_text()
 
 
-@pytest.mark.parametrize("name", ["run", "test", "test-wheel", "sbom"])
+@pytest.mark.parametrize("name", ["run", "test", "test-wheel"])
 def test_make_installs_packages_by_hash_only(name: str) -> None:
     """All but the project itself, which is installed without its requirements."""
     if shutil.which("make") is None:

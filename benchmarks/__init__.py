@@ -1,0 +1,1 @@
+"""Timings of crossgcn beside what else there is."""
