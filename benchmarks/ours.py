@@ -1,0 +1,149 @@
+"""Our side of a step: the model, the step that training runs, and its agreement with a peer.
+
+This is the one file of the benchmarks that uses names from inside the package: a step is what
+:func:`crossgcn.train_full_batch` repeats, and only the inside can time one alone.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from benchmarks.harness import Check, relative_error
+from benchmarks.peers import PeerTraining, Precision, order_of, product_precision
+from crossgcn import PreparedGraph, RunConfig, build_model
+from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.device import multiplying_in
+from crossgcn.training.full_batch import FullBatchStep
+
+SAME_VALUES: dict[Precision, float] = {"fp32": 3e-4, "tf32": 3e-2, "bf16": 1e-1}
+"""Tolerance for scores and gradients, relative to their norm."""
+
+SAME_LOSSES: dict[Precision, float] = {"fp32": 1e-3, "tf32": 1e-2, "bf16": 3e-2}
+"""Tolerance for the first losses; Adam amplifies rounding errors of gradients near zero."""
+
+CHECKED_STEPS = 5
+ORDER_WEIGHT = 0.5
+"""Order weight of the crosses in checks; the initial value 0 would hide them."""
+
+Weights = list[tuple[Tensor, Tensor | None]]
+
+
+def build_ours(
+    data: Data, order: int, *, hidden_channels: int = 32, dropout: float = 0.5, seed: int = 0
+) -> NodeClassifier:
+    """Build the preset ``cross-gcn`` with two layers of the given order, or ``gcn`` for order 1."""
+    name, options = ("gcn", {}) if order == 1 else ("cross-gcn", {"order": order})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build_model(
+            name,
+            data.x.size(1),
+            data.num_classes,
+            hidden_channels=hidden_channels,
+            dropout=dropout,
+            **options,
+        )
+
+
+def weights_of(model: NodeClassifier) -> Weights:
+    """Return weight and order weights of each layer, for a peer to copy."""
+    return [(layer.transform.weight, layer.transform.order_weights) for layer in model.layers]
+
+
+def training_step(
+    model: NodeClassifier,
+    graph: PreparedGraph,
+    y: Tensor,
+    train: Tensor,
+    *,
+    device: str = "cpu",
+    precision: Precision = "fp32",
+    weight_decay: float = 5e-4,
+    seed: int = 0,
+) -> FullBatchStep:
+    """Return the step that trains a model, as a callable that returns the loss."""
+    config = RunConfig(weight_decay=weight_decay, precision=precision)
+    return FullBatchStep([model], graph, y, [train], config, seeds=[seed], device=device)
+
+
+def check_peer(
+    case: str,
+    name: str,
+    data: Data,
+    train: Tensor,
+    *,
+    hidden_channels: int = 32,
+    device: str = "cpu",
+    precision: Precision = "fp32",
+    graph: PreparedGraph | None = None,
+) -> list[Check]:
+    """Compare a peer with our timed step, from the same weights and without dropout.
+
+    Compared are the scores of the training nodes, the gradients of every weight (of order
+    weights in ``fp32`` only), and the losses of the first training steps.
+
+    Raises:
+        WorkFailed: If the sides disagree.
+    """
+    ours = build_ours(data, order_of(name), hidden_channels=hidden_channels, dropout=0.0)
+    with torch.no_grad():
+        for _, order_weights in weights_of(ours):
+            if order_weights is not None:
+                order_weights[1:] = ORDER_WEIGHT
+    graph = graph or PreparedGraph(data.x, data.edge_index)
+    both = {"device": device, "precision": precision}
+    values, sides = SAME_VALUES[precision], f"of ours and {name}"
+    with product_precision(precision):
+        peer = PeerTraining(name, weights_of(ours), data, train, dropout=0.0, **both)  # type: ignore[arg-type]
+        step = training_step(ours, graph, data.y, train, **both)  # type: ignore[arg-type]
+        error = relative_error(_scores(step), peer.scores())
+        checks = [Check(case, f"scores {sides}", error, values)]
+        # No weight decay: it would hide a small gradient in Adam's first moment.
+        bare = training_step(ours, graph, data.y, train, weight_decay=0.0, **both)  # type: ignore[arg-type]
+        bare()
+        pairs = zip(_first_gradients(bare, ours), peer.gradients(), strict=True)
+        for layer, (mine, theirs) in enumerate(pairs, 1):
+            for place, expected in enumerate(theirs):
+                is_scalar = expected.numel() == 1  # its terms cancel, their rounding errors do not
+                if is_scalar and precision != "fp32":
+                    continue
+                what = f"gradients of weight {place + 1} in layer {layer} {sides}"
+                tolerance = 10 * values if is_scalar else values
+                error = relative_error(mine[place].cpu(), expected.cpu().reshape(mine[place].shape))
+                checks.append(Check(case, what, error, tolerance))
+        losses = [step().detach().reshape(()).clone() for _ in range(CHECKED_STEPS)]
+        expected = torch.stack([peer.step() for _ in range(CHECKED_STEPS)])
+    error = relative_error(torch.stack(losses), expected)
+    checks.append(Check(case, f"first losses {sides}", error, SAME_LOSSES[precision]))
+    return [check.require() for check in checks]
+
+
+def _scores(step: FullBatchStep) -> Tensor:
+    """Return the scores of the training nodes, without training."""
+    with torch.no_grad(), multiplying_in(step.config.precision, step.device):
+        return step.objective().scores[0, :, : step.objective.targets.num_classes]
+
+
+def _first_gradients(step: FullBatchStep, start: NodeClassifier) -> list[list[Tensor]]:
+    """Return the gradients of a step's first call: a tenth of each is Adam's first moment.
+
+    They are those of the timed step, even if it is compiled or captured.
+    """
+    shapes = {name: weight.shape for name, weight in start.named_parameters()}
+    names = {id(weight): name for name, weight in step.model.named_parameters()}
+    found: dict[int, Tensor] = {}
+    for group in step.optimizer.groups:
+        for weight, order, mean in zip(group.weights, group.orders, group.means, strict=True):
+            inverse = [order.index(dim) for dim in range(len(order))]
+            taken = mean.permute(inverse)[0]
+            for dim, length in enumerate(shapes[names[id(weight)]]):
+                taken = taken.narrow(dim, 0, length)
+            found[id(weight)] = 10 * taken
+    gradients = []
+    for weight, order_weights in weights_of(step.model):
+        trained = found.get(id(order_weights))
+        more = [] if trained is None else [trained[1:]]
+        gradients.append([*found[id(weight)], *more])
+    return gradients
