@@ -2,7 +2,7 @@
 # make test           lint, types and tests, on all cores
 # make paper          the paper's tables and figures with verdicts: results/paper (hours; set CROSSGCN_DATA)
 # make bench          the benchmarks that this machine can run: results/benchmarks (an hour)
-# make test-slow      the paper's full protocol on all graphs (set CROSSGCN_DATA)
+# make test-slow      tests that take minutes; some need CROSSGCN_DATA
 # make coverage       branch coverage of src/; fails below 92 %
 # make docs           the documentation as a site, in docs/_build/html; runs the tutorials
 # make test-wheel     build wheel and sdist, check them, and run each in an empty environment
@@ -20,8 +20,8 @@ BIN := .venv/bin
 WORKERS ?= logical
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: run test pytest paper bench test-slow test-research coverage docs test-wheel test-oldest test-newest \
-	constraints lint clean
+.PHONY: run test pytest paper bench test-slow coverage docs test-wheel test-oldest test-newest constraints \
+	lint clean
 
 run: .venv/installed
 	$(BIN)/crossgcn compare citeseer --models gcn,cross-gcn-release-fix,cross-gcn --num-layers 1,2
@@ -41,9 +41,6 @@ bench: .venv/installed-for-development
 
 test-slow: .venv/installed-for-development
 	$(BIN)/pytest -m slow -s
-
-test-research: .venv/installed-for-development
-	$(PYTEST) research/tests
 
 # Of the packages that crossgcn itself needs: their lower bounds.
 .venv-oldest/constraints.txt: pyproject.toml

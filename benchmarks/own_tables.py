@@ -1,7 +1,7 @@
 """From two CSV files to a report with three commands, each a separate process.
 
-The tables are drawn: numbers with missing values, categories, and a target that depends on a
-product and on the neighbours. Timed are ``check``, ``train`` over five splits on all cores, and
+The tables are drawn: numbers with missing values, categories, dates, and a target that depends on
+a product. Timed are ``check``, ``train`` over five splits on all cores, and
 ``report``, including the start of each process.
 """
 
@@ -12,9 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
+from benchmarks.drawn_tables import draw_tables
 from benchmarks.harness import (
     Check,
     Measurement,
@@ -39,7 +37,7 @@ def measure(options: Options) -> Measurement:
     with tempfile.TemporaryDirectory() as name:
         folder, numbers = Path(name), count()
         tables = [str(folder / f"{table}.csv") for table in ("nodes", "edges")]
-        drawn = draw_tables(nodes, edges, columns, options.seed)
+        drawn = draw_tables(nodes, edges, options.seed, columns)
         for table, path in zip(drawn, tables, strict=True):
             table.to_csv(path, index=False)
 
@@ -72,27 +70,3 @@ def measure(options: Options) -> Measurement:
             f"report ({size / 1e6:.2f} MB)"
         ],
     )
-
-
-def draw_tables(
-    num_nodes: int, num_edges: int, num_columns: int, seed: int
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Draw customers with numbers, categories and missing values, and who knows whom."""
-    random = np.random.default_rng(seed)
-    nodes = pd.DataFrame({"id": [f"c{number}" for number in range(num_nodes)]})
-    cities = ["Porto", "Lyon", "Gent", "Turku"]
-    for place in range(num_columns):
-        if place % 3 == 2:
-            nodes[f"place_{place}"] = random.choice(cities, num_nodes)
-        else:
-            values = random.normal(50, 15, num_nodes).round(1)
-            nodes[f"spent_{place}"] = np.where(random.random(num_nodes) < 0.05, np.nan, values)
-    ends = random.integers(num_nodes, size=(2, num_edges))
-    first, second = (nodes[name].fillna(50) / 15 - 50 / 15 for name in ("spent_0", "spent_1"))
-    score = (first * second + first).to_numpy() + random.normal(0, 0.5, num_nodes)
-    neighbours = np.bincount(ends[0], score[ends[1]], num_nodes)
-    degrees = np.bincount(ends[0], minlength=num_nodes).clip(1)
-    buys = score + neighbours / degrees
-    nodes["buys"] = np.where(buys > np.median(buys), "yes", "no")
-    ids = nodes["id"].to_numpy()
-    return nodes, pd.DataFrame({"source": ids[ends[0]], "target": ids[ends[1]]})

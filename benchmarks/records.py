@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,8 @@ def markdown_of(record: Mapping[str, Any]) -> str:
 
     Ratios to several peers are a table of cases by peers; other results are a list.
     """
-    results = [Result(**{**entry, "unit": entry["unit"] or "×"}) for entry in record["results"]]
+    names = [each.name for each in fields(Result)]
+    results = [Result(**{name: entry[name] for name in names}) for entry in record["results"]]
     cases = list(dict.fromkeys(result.case for result in results))
     columns = list(dict.fromkeys(result.what for result in results))
     is_grid = len(results) > 2 * max(len(cases), len(columns))

@@ -7,12 +7,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from benchmarks.drawn_tables import draw_tables
 from crossgcn.data.stored.open import StoredGraph
 from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.graph.hops import HopColumns
+from crossgcn.graph.hops import HopColumns, HopPlan
+from crossgcn.graph.kept_columns import columns_beside
 from crossgcn.graph.sampling.source import source_of
-from research.benchmarks.harness.engine_hops import draw_tables, stored_columns
 
 __all__ = ["draw_tables", "largest_difference", "stored_columns"]
 
@@ -31,3 +32,10 @@ def largest_difference(graph: StoredGraph, nodes: Path, edges: Path) -> float:
     expected = expected[order]
     difference = (stored_columns(graph) - expected).abs() / expected.abs().clamp(min=1)
     return float(difference.max())
+
+
+def stored_columns(graph: StoredGraph) -> Tensor:
+    """Return the columns that lie beside a stored graph."""
+    kept = columns_beside(graph, HopPlan(graph.num_features, directed=graph.directed))
+    assert kept.find() is not None
+    return kept.map()

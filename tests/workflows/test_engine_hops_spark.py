@@ -16,10 +16,10 @@ import torch
 from engine_tables import draw_tables, largest_difference, stored_columns
 from torchrun_commands import start
 
+from benchmarks.spark_cluster import CLUSTER_LOG, spark_cluster
 from crossgcn.data.stored.open import open_graph
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.workflows.hops import store_hops
-from research.benchmarks.harness.engine_hops import CLUSTER_LOG, spark_cluster
 
 pytest.importorskip("ibis")
 pytest.importorskip("pyspark")

@@ -1,7 +1,7 @@
 """Models by name, with what users may choose about each.
 
-To add one, write its class in a file of its own and add one entry to :data:`PRESETS`
-(``docs/extending.md`` shows one). Commands and error messages read this table. This module does
+To add one, write its class in a file of its own and add one entry to :data:`PRESETS`.
+Commands and error messages read this table. This module does
 not import torch, because the command line lists the names.
 """
 

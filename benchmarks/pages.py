@@ -1,0 +1,69 @@
+"""Rewrite the parts of the README and the documents that are computed from records.
+
+Such a part lies between two comments: ``NAME: begin`` and ``NAME: end``. A test checks that every
+page is what its records make of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.__main__ import BENCHMARKS
+from benchmarks.counties import counties_markdown, cross_markdown, node_markdown, write_cross
+from benchmarks.real_graphs import brief_markdown, ebm_markdown, read_records, scores_markdown
+from benchmarks.records import markdown_of
+
+PROJECT = Path(__file__).parents[1]
+RESULTS = PROJECT / "results"
+
+
+def render() -> Iterator[tuple[Path, str]]:
+    """Yield each page with its updated text."""
+    counties, real = read("counties"), read_records(RESULTS / "real")
+    blocks = {
+        "README.md": {
+            "cross": cross_markdown(counties),
+            "counties": counties_markdown(counties),
+            "real graphs": brief_markdown(real),
+        },
+        "docs/explanations.md": {"node": node_markdown(counties)},
+        "docs/real_graphs.md": {
+            "real graphs": scores_markdown(real),
+            "ebm": ebm_markdown(read_records(RESULTS / "real" / "ebm")),
+        },
+        "benchmarks/README.md": {
+            name: markdown_of(read(f"benchmarks/{name}"))
+            for name in (*BENCHMARKS, "hops-cuda")
+            if (RESULTS / "benchmarks" / f"{name}.json").exists()
+        },
+    }
+    for name, content in blocks.items():
+        text = (PROJECT / name).read_text(encoding="utf-8")
+        for block, part in content.items():
+            text = replace_block(text, block, part)
+        yield PROJECT / name, text
+
+
+def read(name: str) -> dict[str, Any]:
+    """Read one record."""
+    record: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_bytes())
+    return record
+
+
+def replace_block(text: str, name: str, content: str) -> str:
+    """Replace what lies between the two comments that mark a computed part."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise ValueError(f"the page must contain exactly one part {name}: {begin} … {end}")
+    head, rest = text.split(begin)
+    _, tail = rest.split(end)
+    return f"{head}{begin}\n{content}\n{end}{tail}"
+
+
+if __name__ == "__main__":
+    for path, text in render():
+        path.write_text(text, encoding="utf-8")
+    write_cross(PROJECT / "docs" / "figures" / "county-cross.png", read("counties"))

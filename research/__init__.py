@@ -1,1 +1,0 @@
-"""Measurements, their records and pages; needed by the project only and not part of the wheel."""

@@ -1,1 +1,0 @@
-"""Benchmarks: one module each, run by ``crossgcn bench`` or by itself."""

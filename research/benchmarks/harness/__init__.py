@@ -1,1 +1,0 @@
-"""Shared parts of the benchmarks: peers, agreement checks, timing and records."""

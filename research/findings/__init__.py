@@ -1,1 +1,0 @@
-"""Measurements of options beyond the paper, and the page that reports them."""

@@ -1,1 +1,0 @@
-"""Generated parts of the documentation."""

@@ -1,1 +1,0 @@
-"""A cost model of training steps and what it predicts for many GPUs."""

@@ -1,1 +1,0 @@
-"""Scripts that measure, search, and write pages from records."""
